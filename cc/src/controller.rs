@@ -1,0 +1,96 @@
+//! The contract between a transport and an algorithm.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::{Event, Sent, Time};
+
+/// A congestion controller for one path of one connection.
+///
+/// The transport owns loss detection, the RTT estimate, timers, bytes in flight and path MTU; the controller owns the
+/// window, the rate and all idle accounting. Calls come in order of time; `now` never runs backwards.
+pub trait Controller: Debug + Send + Sync {
+    /// A packet that counts as in flight left.
+    fn on_sent(&mut self, now: Time, sent: &Sent);
+
+    /// Packets were acknowledged, lost, or both.
+    fn on_event(&mut self, event: &Event<'_>);
+
+    /// The transport had room in the window and nothing to send: what is in flight now is the application's choice.
+    fn on_app_limited(&mut self, now: Time, in_flight: u64);
+
+    /// RFC 9002 §7.6: every packet over more than three PTOs was lost. Comes right after the event that proved it.
+    fn on_persistent_congestion(&mut self, now: Time);
+
+    /// A packet will be neither acknowledged nor lost: its keys are gone, or it was an MTU probe.
+    fn on_discarded(&mut self, now: Time, packet_number: u64);
+
+    /// Packets declared lost before turned out to be delivered. Algorithms that cannot tell proof from guess ignore it.
+    fn on_spurious_loss(&mut self, _now: Time, _packets: u64) {}
+
+    /// The path's datagram size changed, in bytes of UDP payload.
+    fn on_mtu(&mut self, mtu: u64);
+
+    /// Congestion window, bytes. Never below two datagrams.
+    fn cwnd(&self) -> u64;
+
+    /// Bytes per second; `None` is unpaced. Finite and above zero.
+    fn pacing_rate(&self) -> Option<u64>;
+
+    /// Bytes that may leave back to back, at least one datagram.
+    fn send_quantum(&self) -> u64;
+
+    /// What the algorithm is doing, in the words of its specification.
+    fn state(&self) -> State;
+
+    /// Slow start threshold, bytes; `None` before the first congestion signal or where the algorithm has none.
+    fn ssthresh(&self) -> Option<u64>;
+
+    /// Everything a plot or an operator wants.
+    fn snapshot(&self) -> Snapshot;
+}
+
+/// What an algorithm is doing. The names are those that qlog's `congestion_state_updated` carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum State {
+    /// Exponential growth.
+    SlowStart,
+    /// HyStart++'s slower growth while it makes sure (RFC 9406 §4.2).
+    ConservativeSlowStart,
+    /// Growth past the threshold.
+    CongestionAvoidance,
+    /// Until a packet sent after the congestion signal is acknowledged (RFC 9002 §7.3.2).
+    Recovery,
+}
+
+impl State {
+    /// The name in qlog.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SlowStart => "slow_start",
+            Self::ConservativeSlowStart => "conservative_slow_start",
+            Self::CongestionAvoidance => "congestion_avoidance",
+            Self::Recovery => "recovery",
+        }
+    }
+}
+
+/// A controller's inside at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot {
+    /// As [`Controller::cwnd`].
+    pub cwnd: u64,
+    /// As [`Controller::ssthresh`].
+    pub ssthresh: Option<u64>,
+    /// As [`Controller::pacing_rate`].
+    pub pacing_rate: Option<u64>,
+    /// As [`Controller::state`].
+    pub state: State,
+    /// Where the growth curve began, all idle time already taken out; `None` outside avoidance.
+    pub epoch: Option<Time>,
+    /// Time taken out of the growth curve since the controller was made.
+    pub idle_excluded: Duration,
+    /// Congestion signals acted upon.
+    pub congestion_events: u64,
+}

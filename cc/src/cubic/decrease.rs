@@ -1,0 +1,56 @@
+//! What a congestion signal does (RFC 9438 §4.6, §4.7).
+
+/// The multiplicative decrease and what it remembers.
+#[derive(Debug)]
+pub(super) struct Decrease {
+    beta: f64,
+    fast_convergence: bool,
+    /// Where the curve's plateau lies, bytes; 0 before the first signal.
+    w_max: f64,
+    /// The window at the latest signal, bytes.
+    prior: f64,
+}
+
+impl Decrease {
+    pub(super) const fn new(beta: f64, fast_convergence: bool) -> Self {
+        Self {
+            beta,
+            fast_convergence,
+            w_max: 0.0,
+            prior: 0.0,
+        }
+    }
+
+    /// A signal at window `cwnd`: the window to go on with. Fast convergence lowers the plateau alone; the cut is of
+    /// the window as it was.
+    pub(super) fn cut(&mut self, cwnd: u64) -> u64 {
+        let cwnd = cwnd as f64;
+        self.prior = cwnd;
+        self.w_max = if self.fast_convergence && cwnd < self.w_max {
+            cwnd * (1.0 + self.beta) / 2.0
+        } else {
+            cwnd
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a positive part of a window, and a fraction of a byte does not matter"
+        )]
+        let left = (cwnd * self.beta) as u64;
+        left
+    }
+
+    /// Slow start ended without a signal at window `cwnd`, which becomes the plateau (RFC 9438 §4.8, §4.10).
+    pub(super) fn forget(&mut self, cwnd: u64) {
+        self.w_max = cwnd as f64;
+        self.prior = cwnd as f64;
+    }
+
+    pub(super) const fn w_max(&self) -> f64 {
+        self.w_max
+    }
+
+    pub(super) const fn prior(&self) -> f64 {
+        self.prior
+    }
+}

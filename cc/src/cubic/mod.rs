@@ -1,0 +1,115 @@
+//! CUBIC (RFC 9438): the window follows a cubic function of the time since the last cut, and Reno's line where that
+//! is higher.
+
+mod curve;
+mod decrease;
+mod reno_friendly;
+
+use curve::Curve;
+use decrease::Decrease;
+use reno_friendly::RenoFriendly;
+
+use crate::loss_based::{Credit, HYSTART, Law, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start};
+use crate::{Algorithm, OptionKind, OptionSpec, Options, Unit};
+
+/// The algorithm as the registry lists it.
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
+    name: "cubic",
+    summary: "CUBIC (RFC 9438): the common choice; fills long fat paths and shares fairly with Linux and browsers.",
+    options: &[
+        BETA,
+        C,
+        FAST_CONVERGENCE,
+        HYSTART,
+        MIN_WINDOW,
+        PACING,
+        PACING_GAIN,
+    ],
+    build: |init, options| Box::new(LossBased::new(Cubic::new(options), init, options)),
+};
+
+const BETA: OptionSpec = OptionSpec {
+    name: "beta",
+    kind: OptionKind::Number {
+        default: 0.7,
+        min: 0.3,
+        max: 0.95,
+    },
+    unit: Unit::None,
+    summary: "What is left of the window after a congestion signal (RFC 9438 §4.6); more is greedier.",
+};
+const C: OptionSpec = OptionSpec {
+    name: "c",
+    kind: OptionKind::Number {
+        default: 0.4,
+        min: 0.01,
+        max: 10.0,
+    },
+    unit: Unit::None,
+    summary: "Steepness of the growth curve, datagrams per cubic second (RFC 9438 §5.1); more is greedier on long \
+              paths.",
+};
+const FAST_CONVERGENCE: OptionSpec = OptionSpec {
+    name: "fast_convergence",
+    kind: OptionKind::Boolean { default: true },
+    unit: Unit::None,
+    summary: "Give up some more bandwidth when the window at a signal is smaller than at the one before, so that new \
+              flows get their share sooner (RFC 9438 §4.7).",
+};
+
+/// CUBIC's own part: where to cut, and how to grow in avoidance.
+#[derive(Debug)]
+struct Cubic {
+    decrease: Decrease,
+    curve: Curve,
+    reno: RenoFriendly,
+    /// Fraction of a byte of growth, carried to the next ACK.
+    carried: f64,
+}
+
+impl Cubic {
+    fn new(options: &Options) -> Self {
+        let beta = options.number(BETA.name);
+        Self {
+            decrease: Decrease::new(beta, options.boolean(FAST_CONVERGENCE.name)),
+            curve: Curve::new(options.number(C.name)),
+            reno: RenoFriendly::new(beta),
+            carried: 0.0,
+        }
+    }
+}
+
+impl Law for Cubic {
+    fn cut(&mut self, cwnd: u64) -> u64 {
+        self.decrease.cut(cwnd)
+    }
+
+    fn begin(&mut self, start: Start, cwnd: u64, mtu: u64) {
+        self.carried = 0.0;
+        if start == Start::SlowStart {
+            self.decrease.forget(cwnd);
+        }
+        self.curve.begin(self.decrease.w_max(), cwnd, mtu);
+        self.reno.begin(cwnd, self.decrease.prior());
+    }
+
+    fn grow(&mut self, credit: &Credit) -> u64 {
+        let cwnd = credit.cwnd as f64;
+        self.reno.on_acked(credit);
+        let reno = self.reno.window();
+        let cubic = (self.curve.target(credit) - cwnd) * credit.bytes as f64 / cwnd + self.carried;
+        let total = if self.curve.window(credit.elapsed) < reno {
+            cubic.max(reno - cwnd)
+        } else {
+            cubic
+        };
+        self.carried = total.fract();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "never negative; the fraction is carried, and a float past the range saturates"
+        )]
+        let whole = total as u64;
+        whole
+    }
+}

@@ -1,0 +1,29 @@
+//! Congestion control algorithms for Sluicegate.
+//!
+//! The crate holds algorithms and nothing else: no clock, no I/O, no global randomness, no knowledge of any QUIC
+//! library. A transport tells a [`Controller`] what happened, with the time it happened, and asks it for a window
+//! and a pacing rate.
+
+#![forbid(unsafe_code)]
+
+mod controller;
+mod cubic;
+mod event;
+mod hystart;
+mod idle;
+mod loss_based;
+mod options;
+mod pacing;
+mod persistent;
+mod recovery;
+mod registry;
+mod reno;
+mod time;
+mod usage;
+
+pub use controller::{Controller, Snapshot, State};
+pub use event::{Acked, Event, Lost, Rtt, Sent};
+pub use options::{OptionError, OptionKind, OptionSpec, Options, Unit, Value};
+pub use persistent::PersistentCongestion;
+pub use registry::{Algorithm, DuplicateName, Init, Registry};
+pub use time::Time;

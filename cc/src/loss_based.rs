@@ -1,0 +1,376 @@
+//! The frame of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
+//! it cuts and how it grows ([`Law`]).
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use crate::hystart::HyStart;
+use crate::idle::{ActiveClock, Reading};
+use crate::recovery::Boundary;
+use crate::usage::{self, Usage};
+use crate::{
+    Controller, Event, Init, Lost, OptionKind, OptionSpec, Options, Sent, Snapshot, State, Time,
+    Unit, pacing,
+};
+
+/// No window grows past this, so that no arithmetic on windows overflows.
+const MAX_WINDOW: u64 = 1 << 40;
+
+/// Largest UDP payload.
+const MAX_MTU: u64 = 65_535;
+
+/// Options that every algorithm of the frame has, each to be listed in the algorithm's own.
+pub(crate) const HYSTART: OptionSpec = OptionSpec {
+    name: "hystart",
+    kind: OptionKind::Boolean { default: true },
+    unit: Unit::None,
+    summary: "Leave the first slow start when the delay rises (RFC 9406); turn off only on links whose delay \
+              varies by itself, such as some radio links, where it leaves too early.",
+};
+pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
+    name: "min_window",
+    kind: OptionKind::Integer {
+        default: 2,
+        min: 2,
+        max: 64,
+    },
+    unit: Unit::Packets,
+    summary: "The window is never cut below this; RFC 9002 says 2, more keeps a flow alive through bursts of loss \
+              at the price of the queue.",
+};
+pub(crate) const PACING: OptionSpec = OptionSpec {
+    name: "pacing",
+    kind: OptionKind::Boolean { default: true },
+    unit: Unit::None,
+    summary: "Spread packets over the round trip; turn off only where something below paces.",
+};
+pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
+    name: "pacing_gain",
+    kind: OptionKind::Number {
+        default: 1.25,
+        min: 1.0,
+        max: 4.0,
+    },
+    unit: Unit::None,
+    summary: "Windows per round trip that pacing allows outside slow start; nearer to 1 is smoother, more refills \
+              the window sooner.",
+};
+
+/// How avoidance was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// After a cut.
+    Recovery,
+    /// Without a cut since slow start began.
+    SlowStart,
+}
+
+/// Acknowledged bytes that count for growth in avoidance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credit {
+    /// How many.
+    pub(crate) bytes: u64,
+    /// The window they were acknowledged in.
+    pub(crate) cwnd: u64,
+    /// Datagram size.
+    pub(crate) mtu: u64,
+    /// Time since avoidance began, without pauses of the application.
+    pub(crate) elapsed: Duration,
+    /// Smoothed round-trip time.
+    pub(crate) srtt: Duration,
+}
+
+/// What one loss-based algorithm does its own way.
+pub(crate) trait Law: Debug + Send + Sync {
+    /// A congestion signal at window `cwnd`: the window to go on with.
+    fn cut(&mut self, cwnd: u64) -> u64;
+
+    /// Avoidance begins.
+    fn begin(&mut self, start: Start, cwnd: u64, mtu: u64);
+
+    /// Bytes to add to the window. Called only where the window was in use.
+    fn grow(&mut self, credit: &Credit) -> u64;
+}
+
+/// Which part of the frame is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    SlowStart,
+    Recovery,
+    Avoidance { epoch: Reading },
+}
+
+/// A loss-based controller.
+#[derive(Debug)]
+pub(crate) struct LossBased<L> {
+    law: L,
+    mtu: u64,
+    min_packets: u64,
+    initial_packets: u64,
+    pacing_gain: Option<f64>,
+    cwnd: u64,
+    ssthresh: Option<u64>,
+    phase: Phase,
+    hystart: Option<HyStart>,
+    boundary: Boundary,
+    usage: Usage,
+    clock: ActiveClock,
+    srtt: Option<Duration>,
+    congestion_events: u64,
+}
+
+impl<L: Law> LossBased<L> {
+    /// A controller before its first packet; `options` hold the frame's own.
+    pub(crate) fn new(law: L, init: &Init, options: &Options) -> Self {
+        let paced = options.boolean(PACING.name);
+        let min_packets = options.integer(MIN_WINDOW.name);
+        let mut this = Self {
+            law,
+            mtu: init.mtu.clamp(1, MAX_MTU),
+            min_packets,
+            initial_packets: init.initial_window_packets.max(min_packets),
+            pacing_gain: paced.then(|| options.number(PACING_GAIN.name)),
+            cwnd: 0,
+            ssthresh: None,
+            phase: Phase::SlowStart,
+            hystart: options.boolean(HYSTART.name).then(|| HyStart::new(paced)),
+            boundary: Boundary::default(),
+            usage: Usage::default(),
+            clock: ActiveClock::default(),
+            srtt: None,
+            congestion_events: 0,
+        };
+        this.cwnd = this.initial_window();
+        this
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.initial_packets
+            .saturating_mul(self.mtu)
+            .min(MAX_WINDOW)
+    }
+
+    fn floor(&self) -> u64 {
+        self.min_packets.saturating_mul(self.mtu)
+    }
+
+    fn in_use(&self, in_flight: u64) -> bool {
+        usage::in_use(in_flight, self.cwnd, self.mtu)
+    }
+
+    /// Whether the event carries a signal that the present recovery period does not explain.
+    fn is_signalled(&self, event: &Event<'_>) -> bool {
+        let lost = |l: &Lost| l.bytes > 0 && self.boundary.is_after(l.packet_number);
+        let marked = event.ecn_ce > 0
+            && match event.acked.last() {
+                Some(newest) => self.boundary.is_after(newest.packet_number),
+                None => self.phase != Phase::Recovery,
+            };
+        marked || event.lost.iter().any(lost)
+    }
+
+    fn cut(&mut self, in_flight: u64) {
+        self.cwnd = self.law.cut(self.cwnd).clamp(self.floor(), MAX_WINDOW);
+        self.ssthresh = Some(self.cwnd);
+        self.phase = Phase::Recovery;
+        self.hystart = None;
+        self.boundary.set();
+        self.usage.restart(in_flight);
+        self.congestion_events += 1;
+    }
+
+    fn begin_avoidance(&mut self, start: Start) {
+        self.law.begin(start, self.cwnd, self.mtu);
+        self.phase = Phase::Avoidance {
+            epoch: self.clock.read(),
+        };
+    }
+
+    fn on_acked(&mut self, event: &Event<'_>) {
+        let Some(newest) = event.acked.last() else {
+            return;
+        };
+        let next = self.boundary.next_packet();
+        let new_round = self
+            .usage
+            .on_acked(newest.packet_number, next, event.in_flight);
+        let fresh = event
+            .acked
+            .iter()
+            .filter(|a| self.boundary.is_after(a.packet_number));
+        let fresh = fresh.fold(0u64, |sum, a| sum.saturating_add(a.bytes));
+        if fresh == 0 {
+            return;
+        }
+        if self.phase == Phase::Recovery {
+            self.begin_avoidance(Start::Recovery);
+        }
+        let beyond = match self.phase {
+            Phase::SlowStart => self.slow_start(fresh, event, new_round),
+            _ => fresh,
+        };
+        if beyond > 0 {
+            self.avoidance(beyond);
+        }
+    }
+
+    /// Grows in slow start and answers how many bytes of growth lay past the threshold.
+    fn slow_start(&mut self, acked: u64, event: &Event<'_>, new_round: bool) -> u64 {
+        let earned = self
+            .hystart
+            .as_mut()
+            .map_or(acked, |h| h.growth(acked, self.mtu));
+        let room = self
+            .usage
+            .slow_start_limit()
+            .min(MAX_WINDOW)
+            .saturating_sub(self.cwnd);
+        let to_threshold = self
+            .ssthresh
+            .map_or(u64::MAX, |t| t.saturating_sub(self.cwnd));
+        let growth = earned.min(room).min(to_threshold);
+        self.cwnd += growth;
+        if growth == to_threshold {
+            self.begin_avoidance(Start::SlowStart);
+            return earned - growth;
+        }
+        let sample = event.rtt_updated.then_some(event.rtt.latest);
+        if self
+            .hystart
+            .as_mut()
+            .is_some_and(|h| h.on_ack(sample, new_round))
+        {
+            self.ssthresh = Some(self.cwnd);
+            self.hystart = None;
+            self.begin_avoidance(Start::SlowStart);
+        }
+        0
+    }
+
+    fn avoidance(&mut self, bytes: u64) {
+        let Phase::Avoidance { epoch } = self.phase else {
+            return;
+        };
+        let limit = self.usage.avoidance_limit(self.mtu).min(MAX_WINDOW);
+        if self.cwnd >= limit {
+            return;
+        }
+        let growth = self.law.grow(&Credit {
+            bytes,
+            cwnd: self.cwnd,
+            mtu: self.mtu,
+            elapsed: self.clock.since(epoch),
+            srtt: self.srtt.unwrap_or_default(),
+        });
+        self.cwnd = self.cwnd.saturating_add(growth).min(limit);
+    }
+}
+
+impl<L: Law> Controller for LossBased<L> {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.clock.advance(now);
+        self.clock.on_sent(sent.has_data);
+        self.boundary.on_packet(sent.packet_number);
+        self.usage
+            .on_sent(sent.in_flight_before.saturating_add(sent.bytes));
+    }
+
+    fn on_event(&mut self, event: &Event<'_>) {
+        self.clock.advance(event.now);
+        let acked = event.acked.iter().map(|a| a.packet_number);
+        let lost = event.lost.iter().map(|l| l.packet_number);
+        acked
+            .chain(lost)
+            .for_each(|number| self.boundary.on_packet(number));
+        self.usage.on_sent(event.in_flight_before);
+        if event.rtt.min.is_some() {
+            self.srtt = Some(event.rtt.smoothed);
+        }
+        if self.is_signalled(event) {
+            self.cut(event.in_flight);
+        }
+        self.on_acked(event);
+        self.clock.on_flight(self.in_use(event.in_flight));
+    }
+
+    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
+        self.clock.advance(now);
+        self.clock.on_out_of_data(self.in_use(in_flight));
+    }
+
+    /// The event before has cut the window already, so the threshold stays. Losses among what was sent so far are
+    /// part of the same congestion, as in RFC 9002 §7.6, and do not cut again.
+    fn on_persistent_congestion(&mut self, now: Time) {
+        self.clock.advance(now);
+        if self.ssthresh.is_none() {
+            self.cut(0);
+        }
+        self.cwnd = self.floor();
+        self.boundary.set();
+        self.hystart = None;
+        self.usage.restart(0);
+        self.phase = Phase::SlowStart;
+    }
+
+    fn on_discarded(&mut self, now: Time, packet_number: u64) {
+        self.clock.advance(now);
+        self.boundary.on_packet(packet_number);
+    }
+
+    fn on_mtu(&mut self, mtu: u64) {
+        let untouched = self.congestion_events == 0 && self.cwnd == self.initial_window();
+        self.mtu = mtu.clamp(1, MAX_MTU);
+        self.cwnd = if untouched {
+            self.initial_window()
+        } else {
+            self.cwnd.max(self.floor())
+        };
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        let gain = match self.phase {
+            Phase::SlowStart => self.pacing_gain?.max(pacing::SLOW_START_GAIN),
+            _ => self.pacing_gain?,
+        };
+        Some(pacing::rate(self.cwnd, self.srtt?, gain))
+    }
+
+    fn send_quantum(&self) -> u64 {
+        pacing::quantum(self.pacing_rate(), self.mtu)
+    }
+
+    fn state(&self) -> State {
+        match self.phase {
+            Phase::SlowStart if self.hystart.as_ref().is_some_and(HyStart::is_conservative) => {
+                State::ConservativeSlowStart
+            }
+            Phase::SlowStart => State::SlowStart,
+            Phase::Recovery => State::Recovery,
+            Phase::Avoidance { .. } => State::CongestionAvoidance,
+        }
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.ssthresh
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let epoch = match self.phase {
+            Phase::Avoidance { epoch } => Some(self.clock.origin(epoch)),
+            _ => None,
+        };
+        Snapshot {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            pacing_rate: self.pacing_rate(),
+            state: self.state(),
+            epoch,
+            idle_excluded: self.clock.excluded(),
+            congestion_events: self.congestion_events,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Rate and burst from a window and a round-trip time (RFC 9002 §7.7).
+
+use std::time::Duration;
+
+/// Twice the window per round trip in slow start, so that the window can double within one.
+pub(crate) const SLOW_START_GAIN: f64 = 2.0;
+
+/// Largest burst: one GSO send.
+const MAX_QUANTUM: u64 = 65_536;
+
+/// Below this rate, bytes per second, two datagrams in a row would take long enough to be noticed.
+const LOW_RATE: u64 = 150_000;
+
+/// Shortest round trip that a rate is computed from.
+const MIN_RTT: Duration = Duration::from_micros(1);
+
+/// Datagrams in a burst where there is no rate to derive it from (RFC 9002 §7.7).
+const UNPACED_BURST: u64 = 10;
+
+/// Bytes per second for `gain` windows per round trip. At least 1.
+pub(crate) fn rate(cwnd: u64, srtt: Duration, gain: f64) -> u64 {
+    let bytes_per_second = gain * cwnd as f64 / srtt.max(MIN_RTT).as_secs_f64();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float to integer saturates, and a fraction of a byte per second does not matter"
+    )]
+    let whole = bytes_per_second as u64;
+    whole.max(1)
+}
+
+/// About a millisecond of `rate`, in whole bursts that a network card takes well.
+pub(crate) fn quantum(rate: Option<u64>, mtu: u64) -> u64 {
+    let Some(rate) = rate else {
+        return (UNPACED_BURST * mtu).min(MAX_QUANTUM).max(mtu);
+    };
+    let floor = if rate < LOW_RATE { mtu } else { 2 * mtu };
+    (rate / 1_000).min(MAX_QUANTUM).max(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_is_windows_per_round_trip() {
+        assert_eq!(rate(12_000, Duration::from_millis(100), 1.25), 150_000);
+        assert_eq!(rate(12_000, Duration::from_millis(100), 2.0), 240_000);
+    }
+
+    #[test]
+    fn rate_is_finite_and_positive_at_the_ends_of_the_range() {
+        assert_eq!(rate(u64::MAX, Duration::ZERO, 2.0), u64::MAX);
+        assert_eq!(rate(2_400, Duration::MAX, 1.25), 1);
+    }
+
+    #[test]
+    fn quantum_is_a_millisecond_between_its_bounds() {
+        assert_eq!(quantum(Some(12_500_000), 1_200), 12_500);
+        assert_eq!(quantum(Some(1_250_000_000), 1_200), 65_536);
+        assert_eq!(quantum(Some(1_000_000), 1_200), 2_400);
+        assert_eq!(quantum(Some(100_000), 1_200), 1_200);
+        assert_eq!(quantum(None, 1_200), 12_000);
+    }
+}

@@ -1,0 +1,275 @@
+//! Persistent congestion (RFC 9002 §7.6), for transports that do not detect it.
+
+use std::time::Duration;
+
+use crate::{Event, Lost, Rtt, Time};
+
+/// PTOs that a run of losses must exceed (RFC 9002 §7.6.1).
+const THRESHOLD: u32 = 3;
+
+/// Timer granularity (RFC 9002 §6.1.2).
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Stretches of acknowledged packets remembered above the oldest packet in flight.
+const MAX_STRETCHES: usize = 64;
+
+/// Finds runs of lost packets, with none acknowledged between, that are longer than three PTOs.
+///
+/// Feed it every event that the controller gets. A run may grow over several events. Packets sent before the first
+/// round-trip sample count for nothing. Where the record of acknowledged packets overflows, a run is given up rather
+/// than guessed: the answer errs towards "no".
+#[derive(Debug, Default)]
+pub struct PersistentCongestion {
+    first_sample: Option<Time>,
+    run: Option<Run>,
+    /// Acknowledged packets that a later loss could lie beyond: ascending, disjoint, inclusive.
+    acked: Vec<(u64, u64)>,
+    /// Losses below say nothing: the record of what was acknowledged there is lost.
+    blind_below: u64,
+}
+
+/// Lost packets, the first and the last of them.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first_sent: Time,
+    last: u64,
+    last_sent: Time,
+}
+
+impl PersistentCongestion {
+    /// A detector for a path without a round-trip sample yet.
+    pub fn new() -> Self {
+        Self {
+            acked: Vec::with_capacity(MAX_STRETCHES),
+            ..Self::default()
+        }
+    }
+
+    /// Takes an event and answers whether it established persistent congestion. Once answered, a new run begins.
+    pub fn on_event(&mut self, event: &Event<'_>) -> bool {
+        for packet in event.acked {
+            self.on_acked(packet.packet_number);
+        }
+        let limit = duration(&event.rtt);
+        let mut established = false;
+        for packet in event.lost {
+            established |= self.on_lost(packet, limit);
+        }
+        if event.rtt_updated && self.first_sample.is_none() {
+            self.first_sample = Some(event.now);
+        }
+        self.forget_below(event.least_unacked);
+        established
+    }
+
+    fn on_acked(&mut self, number: u64) {
+        if self.run.is_some_and(|run| number <= run.last) {
+            self.run = None;
+        }
+        let at = self
+            .acked
+            .partition_point(|&(_, end)| end.saturating_add(1) < number);
+        match self.acked.get_mut(at) {
+            Some((start, end)) if number.saturating_add(1) >= *start => {
+                *start = number.min(*start);
+                *end = number.max(*end);
+            }
+            _ => {
+                self.acked.insert(at, (number, number));
+                self.bound();
+            }
+        }
+    }
+
+    /// Gives up the older half of a record that grew too long.
+    fn bound(&mut self) {
+        if self.acked.len() < MAX_STRETCHES {
+            return;
+        }
+        if let Some((_, newest_given_up)) = self.acked.drain(..MAX_STRETCHES / 2).next_back() {
+            self.blind_below = newest_given_up;
+            self.run = self.run.filter(|run| run.last > newest_given_up);
+        }
+    }
+
+    fn on_lost(&mut self, packet: &Lost, limit: Duration) -> bool {
+        let counts = self
+            .first_sample
+            .is_some_and(|sample| packet.time_sent > sample);
+        if packet.bytes == 0 || !counts || packet.packet_number < self.blind_below {
+            return false;
+        }
+        let number = packet.packet_number;
+        let fresh = Run {
+            first_sent: packet.time_sent,
+            last: number,
+            last_sent: packet.time_sent,
+        };
+        let run = match self.run {
+            Some(run) if number > run.last && !self.acked_between(run.last, number) => Run {
+                first_sent: run.first_sent,
+                ..fresh
+            },
+            Some(run) if number <= run.last => run,
+            _ => fresh,
+        };
+        let established = run.last_sent.saturating_since(run.first_sent) > limit;
+        self.run = (!established).then_some(run);
+        established
+    }
+
+    fn acked_between(&self, after: u64, before: u64) -> bool {
+        let at = self.acked.partition_point(|&(_, end)| end <= after);
+        self.acked.get(at).is_some_and(|&(start, _)| start < before)
+    }
+
+    /// Nothing below can be lost any more.
+    fn forget_below(&mut self, least_unacked: u64) {
+        let gone = self.acked.partition_point(|&(_, end)| end < least_unacked);
+        let Some(&(_, newest_gone)) = gone.checked_sub(1).and_then(|last| self.acked.get(last))
+        else {
+            return;
+        };
+        if self.run.is_some_and(|run| newest_gone > run.last) {
+            self.run = None;
+        }
+        self.acked.drain(..gone);
+    }
+}
+
+/// How long a run must be (RFC 9002 §7.6.1).
+fn duration(rtt: &Rtt) -> Duration {
+    let pto = rtt
+        .smoothed
+        .saturating_add(rtt.var.saturating_mul(4).max(GRANULARITY))
+        .saturating_add(rtt.max_ack_delay);
+    pto.saturating_mul(THRESHOLD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Acked;
+
+    const MS: u64 = 1_000_000;
+
+    /// srtt 100, var 0, max_ack_delay 24: the limit is 3 x 125 = 375 ms.
+    const RTT: Rtt = Rtt {
+        latest: Duration::from_millis(100),
+        smoothed: Duration::from_millis(100),
+        var: Duration::ZERO,
+        min: Some(Duration::from_millis(100)),
+        max_ack_delay: Duration::from_millis(24),
+    };
+
+    /// Packets as (number, ms sent).
+    fn feed(
+        detector: &mut PersistentCongestion,
+        acked: &[u64],
+        lost: &[(u64, u64)],
+        least_unacked: u64,
+        sampled: bool,
+    ) -> bool {
+        let acked: Vec<_> = acked
+            .iter()
+            .map(|&packet_number| Acked {
+                packet_number,
+                time_sent: Time::ZERO,
+                bytes: 1_200,
+            })
+            .collect();
+        let lost: Vec<_> = lost
+            .iter()
+            .map(|&(packet_number, ms)| Lost {
+                packet_number,
+                time_sent: Time::from_nanos(ms * MS),
+                bytes: 1_200,
+            })
+            .collect();
+        detector.on_event(&Event {
+            now: Time::from_nanos(MS),
+            acked: &acked,
+            lost: &lost,
+            in_flight_before: 0,
+            in_flight: 0,
+            rtt: RTT,
+            rtt_updated: sampled,
+            ecn_ce: 0,
+            least_unacked,
+        })
+    }
+
+    fn sampled() -> PersistentCongestion {
+        let mut detector = PersistentCongestion::new();
+        assert!(!feed(&mut detector, &[0], &[], 1, true));
+        detector
+    }
+
+    #[test]
+    fn run_longer_than_three_ptos_is_established() {
+        assert!(feed(&mut sampled(), &[3], &[(1, 100), (2, 476)], 4, true));
+    }
+
+    #[test]
+    fn run_of_exactly_three_ptos_is_not() {
+        assert!(!feed(&mut sampled(), &[3], &[(1, 100), (2, 475)], 4, true));
+    }
+
+    #[test]
+    fn packets_before_the_first_sample_do_not_count() {
+        let mut detector = PersistentCongestion::new();
+        assert!(!feed(&mut detector, &[3], &[(1, 100), (2, 900)], 4, true));
+        let mut detector = sampled();
+        assert!(!feed(&mut detector, &[3], &[(1, 0), (2, 1)], 4, false));
+    }
+
+    #[test]
+    fn run_grows_over_several_events() {
+        let mut detector = sampled();
+        assert!(!feed(&mut detector, &[], &[(1, 100)], 2, false));
+        assert!(!feed(&mut detector, &[], &[(2, 300)], 3, false));
+        assert!(feed(&mut detector, &[], &[(3, 500)], 4, false));
+    }
+
+    #[test]
+    fn acknowledged_packet_between_ends_a_run() {
+        assert!(!feed(&mut sampled(), &[2], &[(1, 100), (3, 500)], 4, true));
+        let mut detector = sampled();
+        assert!(!feed(&mut detector, &[2], &[(1, 100)], 3, true));
+        assert!(!feed(&mut detector, &[], &[(3, 500)], 4, false));
+        assert!(!feed(&mut detector, &[], &[(4, 874)], 5, false));
+        assert!(feed(&mut detector, &[], &[(5, 876)], 6, false));
+    }
+
+    #[test]
+    fn late_acknowledgement_of_a_lost_packet_ends_the_run() {
+        let mut detector = sampled();
+        assert!(!feed(&mut detector, &[], &[(1, 100), (2, 200)], 3, false));
+        assert!(!feed(&mut detector, &[2], &[], 3, false));
+        assert!(!feed(&mut detector, &[], &[(3, 500)], 4, false));
+    }
+
+    #[test]
+    fn losses_found_after_a_later_acknowledgement_extend_the_run() {
+        let mut detector = sampled();
+        assert!(!feed(&mut detector, &[9], &[(1, 100), (2, 200)], 3, true));
+        assert!(feed(&mut detector, &[], &[(3, 500)], 4, false));
+    }
+
+    #[test]
+    fn one_run_is_answered_once() {
+        let mut detector = sampled();
+        assert!(feed(&mut detector, &[], &[(1, 100), (2, 500)], 3, false));
+        assert!(!feed(&mut detector, &[], &[(3, 501), (4, 600)], 5, false));
+    }
+
+    #[test]
+    fn endless_holes_neither_grow_the_record_nor_establish_anything() {
+        let mut detector = sampled();
+        for number in 1..10_000 {
+            assert!(!feed(&mut detector, &[number * 2], &[], 1, false));
+        }
+        assert!(detector.acked.len() <= MAX_STRETCHES);
+        assert_eq!(detector.acked.capacity(), MAX_STRETCHES);
+    }
+}

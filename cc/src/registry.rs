@@ -1,0 +1,159 @@
+//! The algorithms that a build knows, by name.
+
+use thiserror::Error;
+
+use crate::{Controller, OptionSpec, Options, cubic, reno};
+
+/// What is known when a path, and so its controller, is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Init {
+    /// Datagram size, bytes of UDP payload.
+    pub mtu: u64,
+    /// Initial window, datagrams (RFC 9002 §7.2).
+    pub initial_window_packets: u64,
+    /// Seed for algorithms that draw random numbers.
+    pub seed: u64,
+}
+
+/// One algorithm: everything that configuration, help and the transport need.
+#[derive(Clone, Copy, Debug)]
+pub struct Algorithm {
+    /// The name in a configuration.
+    pub name: &'static str,
+    /// One sentence for operators, with the specification.
+    pub summary: &'static str,
+    /// Its options.
+    pub options: &'static [OptionSpec],
+    /// Makes a controller.
+    pub build: fn(&Init, &Options) -> Box<dyn Controller>,
+}
+
+/// A list of algorithms with distinct names.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    algorithms: Vec<Algorithm>,
+}
+
+/// The built-in algorithms: one line each.
+const BUILTIN: &[Algorithm] = &[cubic::ALGORITHM, reno::ALGORITHM];
+
+impl Algorithm {
+    /// The algorithm's options at their defaults.
+    pub fn defaults(&self) -> Options {
+        Options::defaults(self.options)
+    }
+
+    /// Makes a controller; `options` come from [`Algorithm::defaults`] of the same algorithm.
+    pub fn controller(&self, init: &Init, options: &Options) -> Box<dyn Controller> {
+        (self.build)(init, options)
+    }
+}
+
+/// A second algorithm of the same name was offered to a [`Registry`].
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("an algorithm named `{name}` is registered already")]
+pub struct DuplicateName {
+    /// The name.
+    pub name: &'static str,
+}
+
+impl Registry {
+    /// A registry that knows nothing.
+    pub const fn empty() -> Self {
+        Self {
+            algorithms: Vec::new(),
+        }
+    }
+
+    /// The algorithms of this crate.
+    pub fn builtin() -> Self {
+        Self {
+            algorithms: BUILTIN.to_vec(),
+        }
+    }
+
+    /// Adds an algorithm, of this crate or of another.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateName`] when the name is taken; the registry is then unchanged.
+    pub fn register(&mut self, algorithm: Algorithm) -> Result<(), DuplicateName> {
+        if self.find(algorithm.name).is_some() {
+            return Err(DuplicateName {
+                name: algorithm.name,
+            });
+        }
+        self.algorithms.push(algorithm);
+        Ok(())
+    }
+
+    /// The algorithm of that name.
+    pub fn find(&self, name: &str) -> Option<&Algorithm> {
+        self.algorithms.iter().find(|a| a.name == name)
+    }
+
+    /// Every algorithm, in the order of registration.
+    pub fn iter(&self) -> std::slice::Iter<'_, Algorithm> {
+        self.algorithms.iter()
+    }
+
+    /// Every name, in the order of registration.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &'static str> {
+        self.algorithms.iter().map(|a| a.name)
+    }
+}
+
+impl<'a> IntoIterator for &'a Registry {
+    type Item = &'a Algorithm;
+    type IntoIter = std::slice::Iter<'a, Algorithm>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builtin_names_are_distinct_and_found() {
+        let mut again = Registry::empty();
+        for algorithm in &Registry::builtin() {
+            assert_eq!(again.register(*algorithm), Ok(()));
+            assert_eq!(
+                again.find(algorithm.name).map(|a| a.name),
+                Some(algorithm.name)
+            );
+        }
+        assert!(again.names().eq(Registry::builtin().names()));
+    }
+
+    #[test]
+    fn name_taken_is_refused() {
+        let mut registry = Registry::builtin();
+        let before = registry.iter().len();
+        assert_eq!(
+            registry.register(reno::ALGORITHM),
+            Err(DuplicateName { name: "reno" })
+        );
+        assert_eq!(registry.iter().len(), before);
+    }
+
+    #[test]
+    fn every_default_lies_within_its_own_bounds() {
+        for algorithm in &Registry::builtin() {
+            let mut options = algorithm.defaults();
+            for (spec, value) in algorithm.defaults().iter() {
+                assert_eq!(
+                    options.set(spec.name, value),
+                    Ok(()),
+                    "{}.{}",
+                    algorithm.name,
+                    spec.name
+                );
+                assert!(!spec.summary.is_empty());
+            }
+        }
+    }
+}

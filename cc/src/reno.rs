@@ -1,0 +1,60 @@
+//! NewReno (RFC 9002 §7): one datagram more per window acknowledged, half the window at a signal.
+
+use crate::loss_based::{Credit, HYSTART, Law, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start};
+use crate::{Algorithm, OptionKind, OptionSpec, Unit};
+
+/// The algorithm as the registry lists it.
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
+    name: "reno",
+    summary: "NewReno (RFC 9002): plain and well understood; slow to use long fat paths.",
+    options: &[BETA, HYSTART, MIN_WINDOW, PACING, PACING_GAIN],
+    build: |init, options| {
+        let law = Reno {
+            beta: options.number(BETA.name),
+            carried: 0,
+        };
+        Box::new(LossBased::new(law, init, options))
+    },
+};
+
+const BETA: OptionSpec = OptionSpec {
+    name: "beta",
+    kind: OptionKind::Number {
+        default: 0.5,
+        min: 0.3,
+        max: 0.9,
+    },
+    unit: Unit::None,
+    summary: "What is left of the window after a congestion signal; more than 0.5 takes more than a fair share.",
+};
+
+/// Additive increase, multiplicative decrease.
+#[derive(Debug)]
+struct Reno {
+    beta: f64,
+    /// Products of bytes and datagram size that did not yet make a byte of growth.
+    carried: u128,
+}
+
+impl Law for Reno {
+    fn cut(&mut self, cwnd: u64) -> u64 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a positive part of a window, and a fraction of a byte does not matter"
+        )]
+        let left = (cwnd as f64 * self.beta) as u64;
+        left
+    }
+
+    fn begin(&mut self, _start: Start, _cwnd: u64, _mtu: u64) {
+        self.carried = 0;
+    }
+
+    fn grow(&mut self, credit: &Credit) -> u64 {
+        let cwnd = u128::from(credit.cwnd.max(1));
+        let total = self.carried + u128::from(credit.bytes) * u128::from(credit.mtu);
+        self.carried = total % cwnd;
+        u64::try_from(total / cwnd).unwrap_or(u64::MAX)
+    }
+}
