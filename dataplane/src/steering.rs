@@ -1,0 +1,134 @@
+//! Which socket of a SO_REUSEPORT group gets a datagram: the one named by its QUIC connection ID.
+//!
+//! A server chooses its connection IDs so that byte 0 is the worker's index. That is byte 1 of a packet with a short
+//! header (RFC 9000 §17.3) and byte 6 of one with a long header (RFC 8999 §5.1), where only a destination ID of 8
+//! bytes or more can be one of ours. Whatever else arrives (runts, a client's own random ID whose first byte names no
+//! worker) falls back to the kernel's hash over the 4-tuple.
+//!
+//! The index counts the sockets of the group in the order in which they were bound, and closing one moves the last
+//! one into its place. A GSO burst over loopback is steered once, by its first datagram, and a client's random ID may
+//! name any worker: so a worker must be ready to hand datagrams over.
+
+use libc::sock_filter;
+
+/// Shortest datagram whose worker byte is read in either kind of header.
+const SHORTEST: u32 = 7;
+const FORM_LONG: u32 = 0x80;
+const DCID_LEN_AT: u32 = 5;
+const OUR_CID_LEN: u32 = 8;
+const WORKER_AT_LONG: u32 = 6;
+const WORKER_AT_SHORT: u32 = 1;
+/// No socket has this index: the kernel falls back to its hash.
+const HASH: u32 = u32::MAX;
+
+/// `bpf_common.h`: instruction classes, sizes, modes and sources.
+mod code {
+    pub(super) const LOAD_LEN: u16 = 0x80;
+    pub(super) const LOAD_BYTE: u16 = 0x30;
+    pub(super) const JUMP: u16 = 0x05;
+    pub(super) const JUMP_GE: u16 = 0x35;
+    pub(super) const JUMP_SET: u16 = 0x45;
+    pub(super) const RETURN_A: u16 = 0x16;
+    pub(super) const RETURN: u16 = 0x06;
+}
+
+const fn step(code: u16, k: u32) -> sock_filter {
+    branch(code, k, 0, 0)
+}
+
+/// `jt` and `jf` count the instructions skipped where the test holds and where it does not.
+const fn branch(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// The program for a group of `workers`. It sees the UDP payload at offset 0.
+pub(crate) const fn program(workers: u32) -> [sock_filter; 12] {
+    [
+        step(code::LOAD_LEN, 0),
+        branch(code::JUMP_GE, SHORTEST, 0, 9),
+        step(code::LOAD_BYTE, 0),
+        branch(code::JUMP_SET, FORM_LONG, 2, 0),
+        step(code::LOAD_BYTE, WORKER_AT_SHORT),
+        step(code::JUMP, 3),
+        step(code::LOAD_BYTE, DCID_LEN_AT),
+        branch(code::JUMP_GE, OUR_CID_LEN, 0, 3),
+        step(code::LOAD_BYTE, WORKER_AT_LONG),
+        branch(code::JUMP_GE, workers, 1, 0),
+        step(code::RETURN_A, 0),
+        step(code::RETURN, HASH),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the program as the kernel would: a load beyond the end answers 0.
+    fn run(workers: u32, datagram: &[u8]) -> u32 {
+        let program = program(workers);
+        let (mut at, mut accumulator) = (0, 0);
+        for _ in 0..program.len() {
+            let sock_filter { code, jt, jf, k } = program[at];
+            at += 1;
+            let taken = match code {
+                code::LOAD_LEN => {
+                    accumulator = u32::try_from(datagram.len()).unwrap();
+                    continue;
+                }
+                code::LOAD_BYTE => match datagram.get(k as usize) {
+                    Some(byte) => {
+                        accumulator = u32::from(*byte);
+                        continue;
+                    }
+                    None => return 0,
+                },
+                code::JUMP => {
+                    at += k as usize;
+                    continue;
+                }
+                code::JUMP_GE => accumulator >= k,
+                code::JUMP_SET => accumulator & k != 0,
+                code::RETURN_A => return accumulator,
+                code::RETURN => return k,
+                _ => panic!("unknown instruction {code:#x}"),
+            };
+            at += usize::from(if taken { jt } else { jf });
+        }
+        panic!("the program did not return");
+    }
+
+    fn long(cid_len: u8, worker: u8) -> Vec<u8> {
+        let mut datagram = vec![0xc3, 0, 0, 0, 1, cid_len, worker];
+        datagram.resize(40, 0xaa);
+        datagram
+    }
+
+    fn short(worker: u8) -> Vec<u8> {
+        let mut datagram = vec![0x43, worker];
+        datagram.resize(40, 0xaa);
+        datagram
+    }
+
+    #[test]
+    fn the_worker_byte_picks_the_socket() {
+        for worker in 0..4u8 {
+            assert_eq!(run(4, &short(worker)), u32::from(worker));
+            assert_eq!(run(4, &long(8, worker)), u32::from(worker));
+            assert_eq!(run(4, &long(20, worker)), u32::from(worker));
+        }
+        assert_eq!(run(256, &short(255)), 255);
+    }
+
+    #[test]
+    fn whatever_else_is_hashed() {
+        assert_eq!(run(4, &short(4)), HASH);
+        assert_eq!(run(4, &long(8, 200)), HASH);
+        assert_eq!(run(4, &long(7, 1)), HASH);
+        assert_eq!(run(4, &long(0, 1)), HASH);
+        for len in 0..SHORTEST as usize {
+            assert_eq!(run(4, &short(1)[..len.min(40)]), HASH);
+            assert_eq!(run(4, &long(8, 1)[..len]), HASH);
+        }
+        assert_eq!(run(4, &long(8, 1)[..SHORTEST as usize]), 1);
+    }
+}

@@ -1,0 +1,225 @@
+//! System calls on sockets and timers: the only unsafe code outside the drivers' rings.
+#![expect(
+    unsafe_code,
+    reason = "setsockopt, recvmmsg, sendmsg, eventfd and timerfd have no safe wrapper in std or socket2"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::time::Duration;
+
+use crate::addr::NAME_LEN;
+use crate::control::CONTROL_LEN;
+
+/// Size of a receive buffer: no datagram and no GRO train is longer.
+pub(crate) const RX_BUFFER: usize = 64 << 10;
+
+/// Sets an option whose value is an `int`.
+pub(crate) fn set_int(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+    set(fd, level, name, &value)
+}
+
+/// Attaches a classic BPF program that picks the socket of a SO_REUSEPORT group.
+pub(crate) fn attach_reuseport_cbpf(
+    fd: BorrowedFd<'_>,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog {
+        len,
+        // The kernel only reads it.
+        filter: program.as_ptr().cast_mut(),
+    };
+    set(
+        fd,
+        libc::SOL_SOCKET,
+        libc::SO_ATTACH_REUSEPORT_CBPF,
+        &program,
+    )
+}
+
+fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(size_of::<T>()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: `value` is valid for reads of `len` bytes for the length of the call, and the kernel keeps no pointer.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            ptr::from_ref(value).cast(),
+            len,
+        )
+    };
+    check(result).map(drop)
+}
+
+/// A counter that a reader can wait for.
+pub(crate) fn eventfd(nonblocking: bool) -> io::Result<OwnedFd> {
+    let flags = libc::EFD_CLOEXEC | if nonblocking { libc::EFD_NONBLOCK } else { 0 };
+    // SAFETY: takes no pointers.
+    let fd = check(unsafe { libc::eventfd(0, flags) })?;
+    // SAFETY: a new descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A timer that a selector can wait for; monotonic, not armed.
+pub(crate) fn timerfd() -> io::Result<OwnedFd> {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: takes no pointers.
+    let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+    // SAFETY: a new descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Arms a timer once, `delay` from now; zero disarms it.
+pub(crate) fn timerfd_set(fd: BorrowedFd<'_>, delay: Duration) -> io::Result<()> {
+    // SAFETY: plain integers, for which all zeroes is a value.
+    let mut spec: libc::itimerspec = unsafe { std::mem::zeroed() };
+    spec.it_value.tv_sec = libc::time_t::try_from(delay.as_secs()).unwrap_or(libc::time_t::MAX);
+    spec.it_value.tv_nsec = delay.subsec_nanos().into();
+    // SAFETY: `spec` is valid for reads for the length of the call; the old value is not asked for.
+    check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &raw const spec, ptr::null_mut()) })
+        .map(drop)
+}
+
+/// Sends one message, without waiting.
+pub(crate) fn send(
+    fd: BorrowedFd<'_>,
+    name: &[u8],
+    control: &[u8],
+    payload: &[u8],
+) -> io::Result<usize> {
+    let mut iov = libc::iovec {
+        iov_base: payload.as_ptr().cast_mut().cast(),
+        iov_len: payload.len(),
+    };
+    let header = message(name, control, &mut iov)?;
+    // SAFETY: every pointer in `header` comes from a slice or local alive for the length of the call, with its
+    // length; sendmsg only reads through them.
+    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// A message header for sending; whoever uses it keeps the slices and `iov` alive.
+pub(crate) fn message(
+    name: &[u8],
+    control: &[u8],
+    iov: *mut libc::iovec,
+) -> io::Result<libc::msghdr> {
+    // SAFETY: integers and pointers, for which all zeroes (null) is a value.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_name = name.as_ptr().cast_mut().cast();
+    header.msg_namelen = u32::try_from(name.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    header.msg_iov = iov;
+    header.msg_iovlen = 1;
+    if !control.is_empty() {
+        header.msg_control = control.as_ptr().cast_mut().cast();
+        header.msg_controllen = control.len() as _;
+    }
+    Ok(header)
+}
+
+/// Control messages received with one buffer.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct ControlRoom([u8; CONTROL_LEN]);
+
+/// Buffers for one `recvmmsg`.
+pub(crate) struct Batch {
+    payloads: Box<[u8]>,
+    names: Box<[[u8; NAME_LEN]]>,
+    controls: Box<[ControlRoom]>,
+    iovs: Box<[libc::iovec]>,
+    headers: Box<[libc::mmsghdr]>,
+}
+
+/// One received buffer of a [`Batch`].
+pub(crate) struct Message<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) control: &'a [u8],
+    pub(crate) payload: &'a mut [u8],
+    /// It was longer than the buffer.
+    pub(crate) truncated: bool,
+}
+
+impl Batch {
+    pub(crate) fn new(buffers: usize) -> Self {
+        let iov = libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: 0,
+        };
+        // SAFETY: integers and pointers, for which all zeroes (null) is a value.
+        let header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        Self {
+            payloads: vec![0; buffers * RX_BUFFER].into_boxed_slice(),
+            names: vec![[0; NAME_LEN]; buffers].into_boxed_slice(),
+            controls: vec![ControlRoom([0; CONTROL_LEN]); buffers].into_boxed_slice(),
+            iovs: vec![iov; buffers].into_boxed_slice(),
+            headers: vec![header; buffers].into_boxed_slice(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Receives up to `limit` buffers without waiting and returns how many there are.
+    pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize) -> io::Result<usize> {
+        let limit = limit.min(self.len());
+        let payloads = self.payloads.chunks_exact_mut(RX_BUFFER);
+        let rooms = payloads.zip(&mut self.names).zip(&mut self.controls);
+        let slots = self.headers.iter_mut().zip(&mut self.iovs).zip(rooms);
+        for ((header, iov), ((payload, name), control)) in slots.take(limit) {
+            iov.iov_base = payload.as_mut_ptr().cast();
+            iov.iov_len = payload.len();
+            let header = &mut header.msg_hdr;
+            header.msg_name = name.as_mut_ptr().cast();
+            header.msg_namelen = NAME_LEN as u32;
+            header.msg_iov = iov;
+            header.msg_iovlen = 1;
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = CONTROL_LEN as _;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a batch has at most 16 buffers"
+        )]
+        let count = limit as u32;
+        // SAFETY: the first `count` headers point to distinct buffers owned by `self` with their lengths (set above),
+        // and `self` is borrowed exclusively for the length of the call; the kernel keeps no pointer.
+        let received = unsafe {
+            libc::recvmmsg(
+                fd.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT,
+                ptr::null_mut(),
+            )
+        };
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// The buffer at `index`, below what [`Batch::receive`] returned last.
+    pub(crate) fn message(&mut self, index: usize) -> Message<'_> {
+        let header = &self.headers[index];
+        let name = (header.msg_hdr.msg_namelen as usize).min(NAME_LEN);
+        let control = (header.msg_hdr.msg_controllen as usize).min(CONTROL_LEN);
+        let payload = (header.msg_len as usize).min(RX_BUFFER);
+        let start = index * RX_BUFFER;
+        Message {
+            name: &self.names[index][..name],
+            control: &self.controls[index].0[..control],
+            payload: &mut self.payloads[start..start + payload],
+            truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+        }
+    }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
