@@ -1,0 +1,234 @@
+//! What can be read from a datagram before any key is known (RFC 8999, RFC 9000 §17).
+
+use super::cid;
+use super::version::{self, V1};
+
+/// A client's datagrams that carry an Initial packet are at least this long (RFC 9000 §14.1).
+pub const MIN_CLIENT_DATAGRAM: usize = 1200;
+/// Longest connection ID of version 1 (RFC 9000 §17.2).
+pub const MAX_V1_CID: usize = 20;
+/// Shortest connection ID that a client may make up for a server (RFC 9000 §7.2).
+const MIN_CLIENT_CHOSEN_CID: usize = 8;
+
+/// The first packet's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Version 1 Initial.
+    Initial,
+    /// Version 1 0-RTT.
+    ZeroRtt,
+    /// Version 1 Handshake.
+    Handshake,
+    /// Version 1 Retry, from a server only.
+    Retry,
+    /// 1-RTT packet, or a stateless reset that looks like one.
+    Short,
+    /// The server's list of versions, from a server only.
+    VersionNegotiation,
+    /// Long header of a version that is not spoken here: due for negotiation.
+    UnknownVersion,
+}
+
+/// The first packet's header, borrowed from the datagram. Packets behind it are not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Packet type.
+    pub kind: Kind,
+    /// Version of a long header.
+    pub version: Option<u32>,
+    /// Destination: up to 20 bytes in version 1, up to 255 in unknown versions, exactly [`cid::LEN`] in a short header.
+    pub dcid: &'a [u8],
+    /// Source; empty in a short header.
+    pub scid: &'a [u8],
+    /// Address validation token of a version 1 Initial, else empty.
+    pub token: &'a [u8],
+}
+
+/// Why a datagram was dropped before it reached a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DropReason {
+    /// No bytes at all.
+    Empty,
+    /// Ends within the header.
+    Truncated,
+    /// Version 1 with the fixed bit unset (RFC 9000 §17.2, §17.3).
+    FixedBitZero,
+    /// Version 1 with a connection ID over 20 bytes.
+    CidTooLong,
+    /// Initial or 0-RTT to a server with a destination under 8 bytes.
+    CidTooShort,
+    /// Initial to a server in under 1200 bytes.
+    ShortInitial,
+    /// Unknown version in under 1200 bytes, or from a server.
+    UnknownVersion,
+    /// Retry or Version Negotiation sent to a server.
+    ServerOnly,
+    /// 1-RTT or Handshake packet of no connection.
+    UnknownConnection,
+}
+
+impl DropReason {
+    /// Every reason, in the order of [`DropReason::index`].
+    pub const ALL: [DropReason; 9] = [
+        DropReason::Empty,
+        DropReason::Truncated,
+        DropReason::FixedBitZero,
+        DropReason::CidTooLong,
+        DropReason::CidTooShort,
+        DropReason::ShortInitial,
+        DropReason::UnknownVersion,
+        DropReason::ServerOnly,
+        DropReason::UnknownConnection,
+    ];
+
+    /// Position in [`DropReason::ALL`], for an array of counters.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Name as a counter's label.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::Empty => "empty",
+            DropReason::Truncated => "truncated",
+            DropReason::FixedBitZero => "fixed_bit_zero",
+            DropReason::CidTooLong => "cid_too_long",
+            DropReason::CidTooShort => "cid_too_short",
+            DropReason::ShortInitial => "short_initial",
+            DropReason::UnknownVersion => "unknown_version",
+            DropReason::ServerOnly => "server_only",
+            DropReason::UnknownConnection => "unknown_connection",
+        }
+    }
+}
+
+impl<'a> Header<'a> {
+    /// Reads what a server received.
+    ///
+    /// # Errors
+    /// The reason to drop the datagram. [`Kind::UnknownVersion`] is no error where the datagram is long enough for an answer.
+    pub fn parse(datagram: &'a [u8]) -> Result<Header<'a>, DropReason> {
+        let header = Header::parse_as_client(datagram);
+        if header == Err(DropReason::UnknownVersion) && datagram.len() >= MIN_CLIENT_DATAGRAM {
+            return parse_long(datagram);
+        }
+        let header = header?;
+        match header.kind {
+            Kind::Retry | Kind::VersionNegotiation => Err(DropReason::ServerOnly),
+            Kind::Initial if datagram.len() < MIN_CLIENT_DATAGRAM => Err(DropReason::ShortInitial),
+            Kind::Initial | Kind::ZeroRtt if header.dcid.len() < MIN_CLIENT_CHOSEN_CID => {
+                Err(DropReason::CidTooShort)
+            }
+            _ => Ok(header),
+        }
+    }
+
+    /// Reads what a client received: servers may send short Initials, Retry and Version Negotiation.
+    ///
+    /// # Errors
+    /// The reason to drop the datagram.
+    pub fn parse_as_client(datagram: &'a [u8]) -> Result<Header<'a>, DropReason> {
+        let first = *datagram.first().ok_or(DropReason::Empty)?;
+        if first & 0x80 == 0 {
+            return parse_short(first, datagram);
+        }
+        let header = parse_long(datagram)?;
+        if header.kind == Kind::UnknownVersion {
+            return Err(DropReason::UnknownVersion);
+        }
+        Ok(header)
+    }
+}
+
+fn parse_short(first: u8, datagram: &[u8]) -> Result<Header<'_>, DropReason> {
+    if first & 0x40 == 0 {
+        return Err(DropReason::FixedBitZero);
+    }
+    let dcid = datagram.get(1..1 + cid::LEN).ok_or(DropReason::Truncated)?;
+    Ok(Header {
+        kind: Kind::Short,
+        version: None,
+        dcid,
+        scid: &[],
+        token: &[],
+    })
+}
+
+fn parse_long(datagram: &[u8]) -> Result<Header<'_>, DropReason> {
+    let mut cursor = Cursor(datagram);
+    let [first] = cursor.array()?;
+    let version = u32::from_be_bytes(cursor.array()?);
+    let v1 = version == V1;
+    if v1 && first & 0x40 == 0 {
+        return Err(DropReason::FixedBitZero);
+    }
+    let longest = if v1 { MAX_V1_CID } else { usize::from(u8::MAX) };
+    let dcid = cursor.connection_id(longest)?;
+    let scid = cursor.connection_id(longest)?;
+    let kind = match (version, first >> 4 & 0b11) {
+        (version::NEGOTIATION, _) => Kind::VersionNegotiation,
+        (V1, 0) => Kind::Initial,
+        (V1, 1) => Kind::ZeroRtt,
+        (V1, 2) => Kind::Handshake,
+        (V1, _) => Kind::Retry,
+        _ => Kind::UnknownVersion,
+    };
+    let token = if kind == Kind::Initial {
+        let length = cursor.varint()?;
+        cursor.bytes(usize::try_from(length).map_err(|_| DropReason::Truncated)?)?
+    } else {
+        &[]
+    };
+    Ok(Header {
+        kind,
+        version: Some(version),
+        dcid,
+        scid,
+        token,
+    })
+}
+
+/// What is left to read.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], DropReason> {
+        let (now, later) = self
+            .0
+            .split_at_checked(count)
+            .ok_or(DropReason::Truncated)?;
+        self.0 = later;
+        Ok(now)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DropReason> {
+        let (now, later) = self
+            .0
+            .split_first_chunk::<N>()
+            .ok_or(DropReason::Truncated)?;
+        self.0 = later;
+        Ok(*now)
+    }
+
+    fn connection_id(&mut self, longest: usize) -> Result<&'a [u8], DropReason> {
+        let [length] = self.array()?;
+        if usize::from(length) > longest {
+            return Err(DropReason::CidTooLong);
+        }
+        self.bytes(usize::from(length))
+    }
+
+    /// A variable-length integer (RFC 9000 §16).
+    fn varint(&mut self) -> Result<u64, DropReason> {
+        let [first] = self.array()?;
+        let rest = self.bytes((1 << (first >> 6)) - 1)?;
+        let start = u64::from(first & 0x3f);
+        Ok(rest
+            .iter()
+            .fold(start, |value, byte| value << 8 | u64::from(*byte)))
+    }
+}
+
+#[cfg(test)]
+mod tests;
