@@ -18,6 +18,7 @@ mod persistent;
 mod recovery;
 mod registry;
 mod reno;
+pub mod sim;
 mod time;
 mod usage;
 

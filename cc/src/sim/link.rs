@@ -1,0 +1,332 @@
+//! The bottleneck: rate, delay, queue, and what goes wrong on the way.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Rng;
+use crate::Time;
+
+/// A path with one bottleneck towards the receivers; ACKs come back with the same delay and no queue.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Bits per second, each from its time on; ascending, the first at 0.
+    pub rate: Vec<(Duration, u64)>,
+    /// One way.
+    pub delay: Duration,
+    /// Added to the delay of data, even over plus and minus this; order is kept.
+    pub jitter: Duration,
+    /// Room in the queue, packet in service included. What does not fit is dropped.
+    pub queue_bytes: u64,
+    /// Random loss of data.
+    pub loss: Vec<LossWindow>,
+    /// Random loss of ACKs.
+    pub ack_loss: Vec<LossWindow>,
+    /// Random late arrivals.
+    pub reorder: Option<Reorder>,
+    /// A token bucket in front of the queue.
+    pub policer: Option<Policer>,
+    /// Data that finds more bytes than this in the queue is marked Congestion Experienced.
+    pub ce_above: Option<u64>,
+    /// ACKs are held back and come in batches this far apart.
+    pub ack_hold: Duration,
+}
+
+/// A stretch of time with random loss.
+#[derive(Clone, Copy, Debug)]
+pub struct LossWindow {
+    /// Its start.
+    pub from: Duration,
+    /// Its end, not included.
+    pub until: Duration,
+    /// Of each packet.
+    pub probability: f64,
+}
+
+/// Packets that are overtaken.
+#[derive(Clone, Copy, Debug)]
+pub struct Reorder {
+    /// Of each packet.
+    pub probability: f64,
+    /// How late it is.
+    pub by: Duration,
+}
+
+/// A token bucket that drops what exceeds it.
+#[derive(Clone, Copy, Debug)]
+pub struct Policer {
+    /// Rate of tokens.
+    pub bits_per_second: u64,
+    /// Size of the bucket.
+    pub burst_bytes: u64,
+}
+
+impl LossWindow {
+    /// Loss at all times.
+    pub const fn always(probability: f64) -> Self {
+        Self {
+            from: Duration::ZERO,
+            until: Duration::MAX,
+            probability,
+        }
+    }
+
+    fn covers(&self, now: Duration) -> bool {
+        self.from <= now && now < self.until
+    }
+}
+
+impl Link {
+    /// A clean link with a queue of `queue_bdp` times rate times round trip.
+    pub fn new(bits_per_second: u64, rtt: Duration, queue_bdp: f64) -> Self {
+        let bdp = bits_per_second as f64 / 8.0 * rtt.as_secs_f64();
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a queue in whole bytes; saturates"
+        )]
+        let queue_bytes = (bdp * queue_bdp) as u64;
+        Self {
+            rate: vec![(Duration::ZERO, bits_per_second)],
+            delay: rtt / 2,
+            jitter: Duration::ZERO,
+            queue_bytes,
+            loss: Vec::new(),
+            ack_loss: Vec::new(),
+            reorder: None,
+            policer: None,
+            ce_above: None,
+            ack_hold: Duration::ZERO,
+        }
+    }
+}
+
+/// A packet's way through the link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passage {
+    pub(super) arrives: Time,
+    pub(super) ce: bool,
+}
+
+/// A link at work.
+#[derive(Debug)]
+pub(super) struct Bottleneck {
+    link: Link,
+    rng: Rng,
+    queue: VecDeque<(Time, u64)>,
+    queued: u64,
+    busy_until: Time,
+    rate_index: usize,
+    tokens: f64,
+    tokens_at: Time,
+    last_arrival: Time,
+}
+
+impl Bottleneck {
+    pub(super) fn new(link: Link, seed: u64) -> Self {
+        let tokens = link.policer.map_or(0.0, |p| p.burst_bytes as f64);
+        Self {
+            link,
+            rng: Rng::new(seed),
+            queue: VecDeque::new(),
+            queued: 0,
+            busy_until: Time::ZERO,
+            rate_index: 0,
+            tokens,
+            tokens_at: Time::ZERO,
+            last_arrival: Time::ZERO,
+        }
+    }
+
+    /// Data enters; `None` where it is lost.
+    pub(super) fn data(&mut self, now: Time, bytes: u64) -> Option<Passage> {
+        self.drain(now);
+        if lost(&mut self.rng, &self.link.loss, now) || !self.police(now, bytes) {
+            return None;
+        }
+        if self.queued + bytes > self.link.queue_bytes.max(2 * bytes) {
+            return None;
+        }
+        let ce = self.link.ce_above.is_some_and(|limit| self.queued > limit);
+        let departs = self.serve(self.busy_until.max(now), bytes);
+        self.busy_until = departs;
+        self.queue.push_back((departs, bytes));
+        self.queued += bytes;
+        Some(Passage {
+            arrives: self.arrival(departs),
+            ce,
+        })
+    }
+
+    /// An ACK goes back; `None` where it is lost.
+    pub(super) fn ack(&mut self, now: Time) -> Option<Time> {
+        if lost(&mut self.rng, &self.link.ack_loss, now) {
+            return None;
+        }
+        let arrives = now + self.link.delay;
+        let hold = u64::try_from(self.link.ack_hold.as_nanos()).unwrap_or(u64::MAX);
+        if hold == 0 {
+            return Some(arrives);
+        }
+        Some(Time::from_nanos(
+            arrives.as_nanos().div_ceil(hold).saturating_mul(hold),
+        ))
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some(&(departs, bytes)) = self.queue.front()
+            && departs <= now
+        {
+            self.queued -= bytes;
+            self.queue.pop_front();
+        }
+    }
+
+    fn police(&mut self, now: Time, bytes: u64) -> bool {
+        let Some(policer) = self.link.policer else {
+            return true;
+        };
+        let elapsed = now.saturating_since(self.tokens_at).as_secs_f64();
+        let earned = elapsed * policer.bits_per_second as f64 / 8.0;
+        self.tokens = (self.tokens + earned).min(policer.burst_bytes as f64);
+        self.tokens_at = now;
+        let passes = self.tokens >= bytes as f64;
+        if passes {
+            self.tokens -= bytes as f64;
+        }
+        passes
+    }
+
+    /// When `bytes` whose service begins at `start` have left, across changes of rate.
+    fn serve(&mut self, start: Time, bytes: u64) -> Time {
+        let mut at = start.as_nanos();
+        let mut nanobits = u128::from(bytes) * 8_000_000_000;
+        loop {
+            let next = self.link.rate.get(self.rate_index + 1);
+            let next = next.map_or(u64::MAX, |(from, _)| nanos(*from));
+            if next <= at {
+                self.rate_index += 1;
+                continue;
+            }
+            let rate = u128::from(
+                self.link
+                    .rate
+                    .get(self.rate_index)
+                    .map_or(1, |r| r.1.max(1)),
+            );
+            let needed = nanobits.div_ceil(rate);
+            let until_next = u128::from(next - at);
+            if needed <= until_next {
+                return Time::from_nanos(at + u64::try_from(needed).unwrap_or(u64::MAX));
+            }
+            nanobits -= until_next * rate;
+            at = next;
+        }
+    }
+
+    fn arrival(&mut self, departs: Time) -> Time {
+        let jitter = nanos(self.link.jitter);
+        let shift = if jitter == 0 {
+            0
+        } else {
+            self.rng.bits() % (2 * jitter)
+        };
+        let travel = nanos(self.link.delay)
+            .saturating_add(shift)
+            .saturating_sub(jitter);
+        let arrives = (departs + Duration::from_nanos(travel)).max(self.last_arrival);
+        if let Some(reorder) = self.link.reorder
+            && self.rng.chance(reorder.probability)
+        {
+            return arrives + reorder.by;
+        }
+        self.last_arrival = arrives;
+        arrives
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn lost(rng: &mut Rng, windows: &[LossWindow], now: Time) -> bool {
+    let now = now.saturating_since(Time::ZERO);
+    windows
+        .iter()
+        .any(|window| window.covers(now) && rng.chance(window.probability))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn clean(bits_per_second: u64, queue_bytes: u64) -> Link {
+        Link {
+            queue_bytes,
+            ..Link::new(bits_per_second, Duration::from_millis(20), 1.0)
+        }
+    }
+
+    #[test]
+    fn packets_leave_at_the_rate_and_arrive_after_the_delay() {
+        let mut link = Bottleneck::new(clean(1_000_000, 10_000), 0);
+        let arrivals: Vec<_> = (0..3)
+            .filter_map(|_| link.data(Time::ZERO, 1_250))
+            .map(|p| p.arrives.as_nanos() / MS)
+            .collect();
+        assert_eq!(arrivals, [20, 30, 40]);
+    }
+
+    #[test]
+    fn full_queue_drops_and_drains_with_time() {
+        let mut link = Bottleneck::new(clean(1_000_000, 2_500), 0);
+        assert!(link.data(Time::ZERO, 1_250).is_some());
+        assert!(link.data(Time::ZERO, 1_250).is_some());
+        assert!(link.data(Time::ZERO, 1_250).is_none());
+        assert!(link.data(Time::from_nanos(10 * MS), 1_250).is_some());
+    }
+
+    #[test]
+    fn rate_change_applies_within_a_packet() {
+        let mut link = clean(1_000_000, 10_000);
+        link.rate.push((Duration::from_millis(5), 10_000_000));
+        let passage = Bottleneck::new(link, 0).data(Time::ZERO, 1_250);
+        assert_eq!(
+            passage.map(|p| p.arrives.as_nanos()),
+            Some((10_000 + 5_500) * 1_000)
+        );
+    }
+
+    #[test]
+    fn policer_passes_its_rate_and_its_burst() {
+        let mut link = clean(1_000_000_000, 1 << 20);
+        link.policer = Some(Policer {
+            bits_per_second: 1_000_000,
+            burst_bytes: 12_500,
+        });
+        let mut link = Bottleneck::new(link, 0);
+        let passed = |link: &mut Bottleneck, ms| {
+            (0..100)
+                .filter(|_| link.data(Time::from_nanos(ms * MS), 1_250).is_some())
+                .count()
+        };
+        assert_eq!(passed(&mut link, 0), 10);
+        assert_eq!(passed(&mut link, 50), 5);
+    }
+
+    #[test]
+    fn held_acks_come_in_batches() {
+        let mut link = clean(1_000_000, 10_000);
+        link.ack_hold = Duration::from_millis(8);
+        let mut link = Bottleneck::new(link, 0);
+        assert_eq!(link.ack(Time::ZERO), Some(Time::from_nanos(16 * MS)));
+        assert_eq!(
+            link.ack(Time::from_nanos(6 * MS)),
+            Some(Time::from_nanos(16 * MS))
+        );
+        assert_eq!(
+            link.ack(Time::from_nanos(7 * MS)),
+            Some(Time::from_nanos(24 * MS))
+        );
+    }
+}

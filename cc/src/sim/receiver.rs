@@ -1,0 +1,111 @@
+//! The receiver: counts what arrived and acknowledges it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::Time;
+
+/// What an ACK says: everything that had arrived when it left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AckFrame {
+    /// Arrivals so far, in order of arrival; which packets they were stands in the receiver's log.
+    pub(super) arrivals: u64,
+    pub(super) largest: u64,
+    pub(super) ack_delay: Duration,
+    /// Marks so far.
+    pub(super) ce: u64,
+}
+
+/// One flow's receiver.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    ack_every: u32,
+    max_ack_delay: Duration,
+    /// Packet numbers in order of arrival, without those that an ACK has brought to the sender.
+    log: VecDeque<u64>,
+    log_start: u64,
+    largest: Option<u64>,
+    largest_at: Time,
+    ce: u64,
+    unacknowledged: u32,
+    ack_due: Option<Time>,
+    chunks: Vec<bool>,
+    distinct: u64,
+}
+
+impl Receiver {
+    pub(super) fn new(ack_every: u32, max_ack_delay: Duration) -> Self {
+        Self {
+            ack_every,
+            max_ack_delay,
+            log: VecDeque::new(),
+            log_start: 0,
+            largest: None,
+            largest_at: Time::ZERO,
+            ce: 0,
+            unacknowledged: 0,
+            ack_due: None,
+            chunks: Vec::new(),
+            distinct: 0,
+        }
+    }
+
+    /// A packet with its part of the data arrived; true where an ACK is due at once.
+    pub(super) fn on_data(&mut self, now: Time, number: u64, chunk: usize, ce: bool) -> bool {
+        self.log.push_back(number);
+        self.ce += u64::from(ce);
+        if self.chunks.len() <= chunk {
+            self.chunks.resize(chunk + 1, false);
+        }
+        if let Some(seen) = self.chunks.get_mut(chunk)
+            && !*seen
+        {
+            *seen = true;
+            self.distinct += 1;
+        }
+        let in_order = self
+            .largest
+            .map_or(number == 0, |largest| number == largest + 1);
+        if self.largest.is_none_or(|largest| number > largest) {
+            self.largest = Some(number);
+            self.largest_at = now;
+        }
+        self.unacknowledged += 1;
+        if !in_order || ce || self.unacknowledged >= self.ack_every {
+            return true;
+        }
+        self.ack_due.get_or_insert(now + self.max_ack_delay);
+        false
+    }
+
+    /// When an ACK is due though no packet comes.
+    pub(super) const fn ack_due(&self) -> Option<Time> {
+        self.ack_due
+    }
+
+    /// The ACK to send now.
+    pub(super) fn take_ack(&mut self, now: Time) -> Option<AckFrame> {
+        self.unacknowledged = 0;
+        self.ack_due = None;
+        Some(AckFrame {
+            arrivals: self.log_start + self.log.len() as u64,
+            largest: self.largest?,
+            ack_delay: now.saturating_since(self.largest_at),
+            ce: self.ce,
+        })
+    }
+
+    /// The next arrival among the first `arrivals` that no ACK has told of.
+    pub(super) fn next_told(&mut self, arrivals: u64) -> Option<u64> {
+        if self.log_start >= arrivals {
+            return None;
+        }
+        self.log_start += 1;
+        self.log.pop_front()
+    }
+
+    /// Datagrams of data that arrived, each counted once.
+    pub(super) const fn distinct(&self) -> u64 {
+        self.distinct
+    }
+}
