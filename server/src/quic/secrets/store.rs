@@ -1,0 +1,200 @@
+//! Root secrets and the generation on disk.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{GENERATIONS, MAX_ROOTS, ROOT_LEN, RootSecret, SecretsError, random_generation};
+
+/// Far more than [`MAX_ROOTS`] lines with comments.
+const MAX_FILE: u64 = 64 * 1024;
+
+const SECRETS: &str = "secrets";
+const GENERATION: &str = "generation";
+const LOCK: &str = "lock";
+
+/// A state directory that no other process reads or changes until it is dropped.
+#[derive(Debug)]
+pub(super) struct StateDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl StateDir {
+    /// Makes the directory if need be and waits for its lock.
+    pub(super) fn lock(path: &Path) -> Result<StateDir, SecretsError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|source| failed("create state directory", path, source))?;
+        let lock_path = path.join(LOCK);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(|source| failed("open", &lock_path, source))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                tracing::info!(path = %lock_path.display(), "waiting for another process that starts here");
+                lock.lock()
+                    .map_err(|source| failed("lock", &lock_path, source))?;
+            }
+            Err(TryLockError::Error(source)) => return Err(failed("lock", &lock_path, source)),
+        }
+        Ok(StateDir {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// The root secrets kept here; makes one where there is none.
+    pub(super) fn roots(&self) -> Result<Vec<RootSecret>, SecretsError> {
+        let path = self.path.join(SECRETS);
+        match read_key_file(&path) {
+            Err(SecretsError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let root = RootSecret::random();
+                let text = format!("{}\n", hex(&root.0));
+                self.replace(SECRETS, text.as_bytes())?;
+                Ok(vec![root])
+            }
+            read => read,
+        }
+    }
+
+    /// One more than what is written here, which is then written back. A number that cannot be understood is replaced by a random one.
+    pub(super) fn advance_generation(&self) -> Result<u8, SecretsError> {
+        let path = self.path.join(GENERATION);
+        let generation = match read_limited(&path) {
+            Ok(text) => match text.trim().parse::<u8>() {
+                Ok(last) if last < GENERATIONS => (last + 1) % GENERATIONS,
+                _ => {
+                    tracing::warn!(path = %path.display(), "no generation from 0 to 63 stands here: going on with a random one");
+                    random_generation()
+                }
+            },
+            Err(source) if source.kind() == io::ErrorKind::NotFound => random_generation(),
+            Err(source) => return Err(failed("read", &path, source)),
+        };
+        self.replace(GENERATION, format!("{generation}\n").as_bytes())?;
+        Ok(generation)
+    }
+
+    /// Writes a file so that a crash at any moment leaves the old one or the new one, whole.
+    fn replace(&self, name: &str, contents: &[u8]) -> Result<(), SecretsError> {
+        let path = self.path.join(name);
+        let draft = self.path.join(format!("{name}.new"));
+        let write = || {
+            match std::fs::remove_file(&draft) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = OpenOptions::new()
+                .create_new(true)
+                .write(true)
+                .mode(0o600)
+                .open(&draft)?;
+            file.write_all(contents)?;
+            file.sync_all()?;
+            std::fs::rename(&draft, &path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(|source| failed("write", &path, source))
+    }
+}
+
+/// Reads root secrets, and warns where others than their owner may do so.
+pub(super) fn read_key_file(path: &Path) -> Result<Vec<RootSecret>, SecretsError> {
+    let text = read_limited(path).map_err(|source| failed("read", path, source))?;
+    if let Ok(metadata) = path.metadata()
+        && too_open(metadata.mode())
+    {
+        tracing::warn!(
+            path = %path.display(),
+            "users other than the owner may read these secrets: chmod 600"
+        );
+    }
+    parse(&text, path)
+}
+
+/// Whether group or world may read or write.
+pub(super) fn too_open(mode: u32) -> bool {
+    mode & 0o066 != 0
+}
+
+pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<RootSecret>, SecretsError> {
+    let mut roots: Vec<RootSecret> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let digits = line
+            .split_once('#')
+            .map_or(line, |(before, _)| before)
+            .trim();
+        if digits.is_empty() {
+            continue;
+        }
+        let root = unhex(digits).map_err(|found| SecretsError::Line {
+            path: path.to_owned(),
+            line: index + 1,
+            found,
+        })?;
+        if !roots.contains(&root) {
+            roots.push(root);
+        }
+    }
+    check_count(&roots, path)?;
+    Ok(roots)
+}
+
+pub(super) fn check_count(roots: &[RootSecret], path: &Path) -> Result<(), SecretsError> {
+    if roots.is_empty() || roots.len() > MAX_ROOTS {
+        return Err(SecretsError::Count {
+            path: path.to_owned(),
+            found: roots.len(),
+        });
+    }
+    Ok(())
+}
+
+fn unhex(digits: &str) -> Result<RootSecret, String> {
+    let count = digits.chars().count();
+    if count != 2 * ROOT_LEN {
+        return Err(format!("{count} characters"));
+    }
+    let mut bytes = [0; ROOT_LEN];
+    let nibbles: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
+    let nibbles = nibbles.ok_or_else(|| "a character that is no digit".to_owned())?;
+    for (byte, pair) in bytes.iter_mut().zip(nibbles.chunks_exact(2)) {
+        *byte = u8::try_from(pair[0] << 4 | pair[1]).expect("two nibbles are a byte");
+    }
+    if bytes.iter().all(|byte| *byte == bytes[0]) {
+        return Err("the same byte throughout".to_owned());
+    }
+    Ok(RootSecret(bytes))
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read_limited(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "over 64 KiB"));
+    }
+    Ok(text)
+}
+
+fn failed(action: &'static str, path: &Path, source: io::Error) -> SecretsError {
+    SecretsError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}

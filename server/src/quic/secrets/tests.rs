@@ -1,0 +1,246 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+/// RFC 5869 Appendix A.1 to A.3: input, salt, info, output.
+#[test]
+fn hkdf_matches_the_published_vectors() {
+    let range = |from: u8, to: u8| (from..=to).collect::<Vec<u8>>();
+    let cases = [
+        (
+            vec![0x0b; 22],
+            range(0x00, 0x0c),
+            range(0xf0, 0xf9),
+            "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865",
+        ),
+        (
+            range(0x00, 0x4f),
+            range(0x60, 0xaf),
+            range(0xb0, 0xff),
+            "b11e398dc80327a1c8e7f78c596a49344f012eda2d4efad8a050cc4c19afa97c\
+             59045a99cac7827271cb41c65e590e09da3275600c2f09b8367793a9aca3db71\
+             cc30c58179ec3e87c14c01d5c1f3434f1d87",
+        ),
+        (
+            vec![0x0b; 22],
+            vec![],
+            vec![],
+            "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d\
+             9d201395faa4b61a96c8",
+        ),
+    ];
+    for (ikm, salt, info, expected) in cases {
+        let mut okm = vec![0; expected.len() / 2];
+        hkdf_sha256(&salt, &ikm, &info, &mut okm);
+        assert_eq!(okm, unhex(expected));
+    }
+}
+
+#[test]
+fn purposes_and_roots_give_keys_of_their_own() {
+    let purposes = [
+        Purpose::StatelessReset,
+        Purpose::RetryToken,
+        Purpose::NewToken,
+        Purpose::SessionTicket,
+        Purpose::KeyId,
+        Purpose::QlogSampling,
+    ];
+    let keys: std::collections::HashSet<[u8; 32]> = [1, 2]
+        .into_iter()
+        .flat_map(|byte| purposes.map(|purpose| RootSecret::new([byte; 32]).derive(purpose)))
+        .collect();
+    assert_eq!(keys.len(), 12);
+}
+
+#[test]
+fn a_key_file_is_read_with_comments_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("keys");
+    let (first, second) = ("0123456789abcdef".repeat(4), "FEDCBA9876543210".repeat(4));
+    let text = format!("# rotated monthly\n\n  {first} # new\n{second}\n{first}\n");
+    fs::write(&path, text).unwrap();
+    let config = SecretsConfig {
+        key_file: Some(path),
+        state_dir: None,
+    };
+    let secrets = Secrets::load(&config).unwrap();
+    assert_eq!(secrets.roots().len(), 2, "a line told twice counts once");
+    assert_eq!(secrets.current().0.to_vec(), unhex(&first));
+    assert_eq!(secrets.roots()[1].0.to_vec(), unhex(&second));
+    assert!(secrets.generation() < GENERATIONS);
+}
+
+#[test]
+fn bad_lines_are_named_without_their_contents() {
+    let path = Path::new("/etc/keys");
+    let short = "ab".repeat(31) + "a";
+    for (text, found) in [
+        (format!("#\n{short}"), "63 characters"),
+        (
+            format!("#\n{}", "gh".repeat(32)),
+            "a character that is no digit",
+        ),
+        (
+            format!("#\n{}", "é".repeat(64)),
+            "a character that is no digit",
+        ),
+        (
+            format!("#\n{}", "00".repeat(32)),
+            "the same byte throughout",
+        ),
+    ] {
+        let message = store::parse(&text, path).unwrap_err().to_string();
+        assert!(
+            message.starts_with(&format!("/etc/keys:2: {found}")),
+            "{message}"
+        );
+        assert!(message.contains("openssl rand -hex 32"));
+        assert!(!message.contains(&text[2..]) && !message.contains('\n'));
+    }
+}
+
+#[test]
+fn a_key_file_holds_one_to_sixteen_secrets() {
+    let path = Path::new("/etc/keys");
+    let lines = |count: usize| -> String {
+        (0..count)
+            .map(|n| format!("{n:02x}{}\n", "ab".repeat(31)))
+            .collect()
+    };
+    assert!(matches!(
+        store::parse("# none\n", path),
+        Err(SecretsError::Count { found: 0, .. })
+    ));
+    assert_eq!(store::parse(&lines(16), path).unwrap().len(), 16);
+    assert!(matches!(
+        store::parse(&lines(17), path),
+        Err(SecretsError::Count { found: 17, .. })
+    ));
+}
+
+#[test]
+fn a_missing_or_huge_key_file_is_an_error_of_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let huge = dir.path().join("huge");
+    fs::write(&huge, "#".repeat(70_000)).unwrap();
+    for path in [missing, huge] {
+        let config = SecretsConfig {
+            key_file: Some(path.clone()),
+            state_dir: None,
+        };
+        let message = Secrets::load(&config).unwrap_err().to_string();
+        assert!(message.contains(&path.display().to_string()));
+        assert!(!message.contains('\n'));
+    }
+}
+
+#[test]
+fn a_state_directory_keeps_the_root_and_counts_generations() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SecretsConfig {
+        key_file: None,
+        state_dir: Some(dir.path().join("a/b")),
+    };
+    let first = Secrets::load(&config).unwrap();
+    for step in 1..=130u8 {
+        let next = Secrets::load(&config).unwrap();
+        assert_eq!(next.current(), first.current());
+        assert_eq!(next.generation(), (first.generation() + step) % GENERATIONS);
+    }
+    let file = dir.path().join("a/b/secrets");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let names = fs::read_dir(dir.path().join("a/b")).unwrap().count();
+    assert_eq!(names, 3, "secrets, generation and lock, no draft left");
+}
+
+#[test]
+fn a_key_file_beats_the_state_directory_which_still_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let key_file = dir.path().join("keys");
+    fs::write(&key_file, "0123456789abcdef".repeat(4)).unwrap();
+    let config = SecretsConfig {
+        key_file: Some(key_file),
+        state_dir: Some(dir.path().join("state")),
+    };
+    let first = Secrets::load(&config).unwrap();
+    let second = Secrets::load(&config).unwrap();
+    assert_eq!(second.generation(), (first.generation() + 1) % GENERATIONS);
+    assert_eq!(first.current(), second.current());
+    assert!(!dir.path().join("state/secrets").exists());
+}
+
+#[test]
+fn damage_to_secrets_is_fatal_and_to_the_generation_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SecretsConfig {
+        key_file: None,
+        state_dir: Some(dir.path().to_owned()),
+    };
+    let before = Secrets::load(&config).unwrap();
+    for damaged in ["", "300", "-1", "sixty"] {
+        fs::write(dir.path().join("generation"), damaged).unwrap();
+        let after = Secrets::load(&config).unwrap();
+        assert!(after.generation() < GENERATIONS);
+        assert_eq!(after.current(), before.current());
+    }
+    fs::write(dir.path().join("secrets"), "not a secret\n").unwrap();
+    assert!(matches!(
+        Secrets::load(&config),
+        Err(SecretsError::Line { line: 1, .. })
+    ));
+    let kept = fs::read_to_string(dir.path().join("secrets")).unwrap();
+    assert_eq!(kept, "not a secret\n");
+}
+
+#[test]
+fn starts_at_the_same_time_agree_on_the_root_and_differ_in_generation() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SecretsConfig {
+        key_file: None,
+        state_dir: Some(dir.path().to_owned()),
+    };
+    let loaded: Vec<Secrets> = std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| Secrets::load(&config).unwrap()))
+            .collect();
+        starts
+            .into_iter()
+            .map(|start| start.join().unwrap())
+            .collect()
+    });
+    let generations: std::collections::HashSet<u8> =
+        loaded.iter().map(Secrets::generation).collect();
+    assert_eq!(generations.len(), 8);
+    assert!(
+        loaded
+            .iter()
+            .all(|secrets| secrets.current() == loaded[0].current())
+    );
+}
+
+#[test]
+fn permissions_beyond_the_owner_are_noticed() {
+    for mode in [0o100_640, 0o100_604, 0o100_620, 0o100_666] {
+        assert!(store::too_open(mode), "{mode:o}");
+    }
+    assert!(!store::too_open(0o100_600) && !store::too_open(0o100_400));
+}
+
+#[test]
+fn debug_output_holds_no_secret() {
+    let secrets =
+        Secrets::from_roots(vec![RootSecret::new([0xa5; 32])], 70, Path::new("t")).unwrap();
+    let text = format!("{secrets:?}");
+    assert!(!text.contains("165") && !text.contains("a5"), "{text}");
+    assert_eq!(secrets.generation(), 6);
+}
