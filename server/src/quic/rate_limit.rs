@@ -1,0 +1,105 @@
+//! A token bucket.
+
+use std::time::Duration;
+
+/// What one event costs: a token is counted in billionths, so that a nanosecond at one event per second is one.
+const TOKEN: u64 = 1_000_000_000;
+
+/// Allows a rate of events in the long run and a burst of them at once.
+///
+/// Time is what has passed since any fixed moment, the same for every call; a step back refills nothing.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    per_second: u32,
+    capacity: u64,
+    level: u64,
+    last: Duration,
+}
+
+impl RateLimit {
+    /// Full at the start. A `burst` of 0 allows nothing, a rate of 0 nothing after the burst.
+    pub fn new(per_second: u32, burst: u32) -> RateLimit {
+        let capacity = u64::from(burst) * TOKEN;
+        RateLimit {
+            per_second,
+            capacity,
+            level: capacity,
+            last: Duration::ZERO,
+        }
+    }
+
+    /// Whether one more event may happen at `now`; if so, it is counted.
+    pub fn allow(&mut self, now: Duration) -> bool {
+        let passed = now.saturating_sub(self.last).as_nanos();
+        self.last = self.last.max(now);
+        let refill = passed.saturating_mul(u128::from(self.per_second));
+        let refill = u64::try_from(refill).unwrap_or(u64::MAX);
+        self.level = self.level.saturating_add(refill).min(self.capacity);
+        match self.level.checked_sub(TOKEN) {
+            Some(level) => {
+                self.level = level;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(limit: &mut RateLimit, now: Duration, tries: u32) -> usize {
+        (0..tries).filter(|_| limit.allow(now)).count()
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let mut limit = RateLimit::new(100, 5);
+        let start = Duration::from_secs(1000);
+        assert_eq!(allowed(&mut limit, start, 20), 5);
+        assert_eq!(allowed(&mut limit, start + Duration::from_millis(9), 20), 0);
+        assert_eq!(
+            allowed(&mut limit, start + Duration::from_millis(10), 20),
+            1
+        );
+        assert_eq!(allowed(&mut limit, start + Duration::from_secs(9), 20), 5);
+    }
+
+    #[test]
+    fn the_long_run_rate_holds_at_any_step() {
+        for step in [1, 333, 1_000_003] {
+            let mut limit = RateLimit::new(1000, 10);
+            let mut passed = 0;
+            let mut now = Duration::ZERO;
+            while now < Duration::from_millis(200) {
+                passed += usize::from(limit.allow(now));
+                now += Duration::from_nanos(step * 1000);
+                if passed > 1000 {
+                    break;
+                }
+            }
+            let most = 10 + 200;
+            assert!(passed <= most + 1, "{passed} at {step} µs");
+            assert!(step > 1000 || passed >= most - 1, "{passed} at {step} µs");
+        }
+    }
+
+    #[test]
+    fn time_that_steps_back_refills_nothing() {
+        let mut limit = RateLimit::new(1, 1);
+        assert!(limit.allow(Duration::from_secs(100)));
+        assert!(!limit.allow(Duration::from_secs(50)));
+        assert!(!limit.allow(Duration::from_secs(100)));
+        assert!(limit.allow(Duration::from_secs(101)));
+    }
+
+    #[test]
+    fn extremes_neither_overflow_nor_pass_more_than_the_burst() {
+        let mut limit = RateLimit::new(u32::MAX, 3);
+        assert_eq!(allowed(&mut limit, Duration::MAX, 10), 3);
+        assert_eq!(allowed(&mut RateLimit::new(0, 2), Duration::MAX, 10), 2);
+        assert_eq!(allowed(&mut RateLimit::new(9, 0), Duration::MAX, 10), 0);
+        assert!(RateLimit::new(u32::MAX, u32::MAX).allow(Duration::MAX));
+    }
+}
