@@ -1,0 +1,101 @@
+//! What is wrong with a configuration, and where.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// A place in a file, both counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
+}
+
+impl Position {
+    /// The place of byte `offset` of `text`; the end of the text where the offset lies beyond it.
+    pub(crate) fn of(text: &str, offset: usize) -> Self {
+        let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+        let line_start = before
+            .iter()
+            .rposition(|&b| b == b'\n')
+            .map_or(0, |i| i + 1);
+        let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+        // A byte that continues a UTF-8 sequence starts no character.
+        let starts = before[line_start..].iter().filter(|&&b| b & 0xC0 != 0x80);
+        Self {
+            line,
+            column: starts.count() + 1,
+        }
+    }
+}
+
+/// A configuration that was refused; prints as `file:line:column: found; expected … (nearest: …)`.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub struct Error {
+    /// The file's name as the caller gave it.
+    pub file: String,
+    /// Where in the file; `None` where the file as a whole is meant.
+    pub position: Option<Position>,
+    /// What stands there.
+    pub found: String,
+    /// What may stand there.
+    pub expected: String,
+    /// The valid word that looks most like the one found.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(Position { line, column }) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}; expected {}", self.found, self.expected)?;
+        match &self.nearest {
+            Some(nearest) => write!(f, " (nearest: {nearest})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The word of `known` that looks most like `word`, if one looks like it at all.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    const ALIKE: f64 = 0.7;
+    // The comparison is quadratic in the length, and no valid word is long.
+    let word: String = word.chars().take(64).flat_map(char::to_lowercase).collect();
+    known
+        .into_iter()
+        .map(|k| (strsim::jaro_winkler(&word, k), k))
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, k)| k.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_characters_from_one() {
+        let text = "a\nbäc\n";
+        assert_eq!(Position::of(text, 0), Position { line: 1, column: 1 });
+        assert_eq!(Position::of(text, 2), Position { line: 2, column: 1 });
+        assert_eq!(Position::of(text, 5), Position { line: 2, column: 3 });
+        assert_eq!(Position::of(text, 7), Position { line: 3, column: 1 });
+        assert_eq!(Position::of(text, 99), Position { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn nearest_forgives_typing_errors_and_nothing_else() {
+        let known = ["idle_timeout", "initial_rtt", "migration"];
+        assert_eq!(
+            nearest("idle_timout", known).as_deref(),
+            Some("idle_timeout")
+        );
+        assert_eq!(nearest("Migrate", known).as_deref(), Some("migration"));
+        assert_eq!(nearest("xyz", known), None);
+        assert_eq!(nearest("", known), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! Configuration of Sluicegate: a TOML file in, checked and typed values out.
+//!
+//! Every key has a type, a unit, a default, bounds and a sentence, all in one schema; what is wrong in a file is
+//! reported with its place, what was found, what was expected, and the nearest valid word. What needs the machine
+//! (whether a file exists, how many cores there are) is for the server to check.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod load;
+mod model;
+mod parse;
+mod schema;
+mod source;
+mod units;
+mod value;
+
+pub use error::{Error, Position};
+pub use model::{
+    Body, Config, CongestionControl, Cores, Group, Handler, Limits, Listener, Log, LogFormat,
+    LogLevel, Qlog, QlogLevel, Quic, Route, Server, Tls,
+};
+pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};

@@ -1,0 +1,101 @@
+//! The choice of an algorithm and its options, against the registry.
+
+use sluicegate_cc::{Algorithm, OptionKind, OptionSpec, Value};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Error;
+use crate::model::CongestionControl;
+use crate::source::{Source, shown};
+use crate::value::{Item, kind_of, real, whole};
+
+pub(super) fn read(item: &Item<'_>) -> Result<CongestionControl, Error> {
+    let source = item.source;
+    match &*item.value {
+        DeValue::String(name) => {
+            let algorithm = find(source, item.at, name)?;
+            Ok(CongestionControl {
+                algorithm: name.to_string(),
+                options: algorithm.defaults(),
+            })
+        }
+        DeValue::Table(entries) => table(source, item.at, entries),
+        _ => Err(item.refused()),
+    }
+}
+
+fn find<'a>(source: &'a Source<'_>, at: usize, name: &str) -> Result<&'a Algorithm, Error> {
+    source.registry.find(name).ok_or_else(|| {
+        let known: Vec<&str> = source.registry.names().collect();
+        let found = format!("unknown congestion control algorithm \"{}\"", shown(name));
+        source.unknown(at, found, name, &known)
+    })
+}
+
+fn table(
+    source: &Source<'_>,
+    at: usize,
+    entries: &DeTable<'_>,
+) -> Result<CongestionControl, Error> {
+    let names: Vec<&str> = source.registry.names().collect();
+    let names = format!("one of: {}", names.join(", "));
+    let Some(value) = entries.get("algorithm") else {
+        let found = "`congestion_control` has no `algorithm`";
+        return Err(source.error(at, found, names));
+    };
+    let DeValue::String(name) = value.get_ref() else {
+        let found = format!("{} for `algorithm`", kind_of(value.get_ref()));
+        return Err(source.error(value.span().start, found, names));
+    };
+    let algorithm = find(source, value.span().start, name)?;
+    let known = ["algorithm"]
+        .into_iter()
+        .chain(algorithm.options.iter().map(|spec| spec.name));
+    let place = format!("for algorithm \"{name}\"");
+    source.refuse_unknown(entries, &place, &known.collect::<Vec<_>>())?;
+
+    let mut options = algorithm.defaults();
+    for spec in algorithm.options {
+        if let Some(value) = entries.get(spec.name) {
+            let refused = || refused(source, spec, value);
+            let given = option(spec, value.get_ref()).ok_or_else(refused)?;
+            options.set(spec.name, given).map_err(|_| refused())?;
+        }
+    }
+    Ok(CongestionControl {
+        algorithm: name.to_string(),
+        options,
+    })
+}
+
+/// The value in the option's type, bounds unchecked.
+fn option(spec: &OptionSpec, value: &DeValue<'_>) -> Option<Value> {
+    match spec.kind {
+        OptionKind::Integer { .. } => value.as_integer().and_then(whole).map(Value::Integer),
+        OptionKind::Number { .. } => real(value).map(Value::Number),
+        OptionKind::Boolean { .. } => value.as_bool().map(Value::Boolean),
+    }
+}
+
+fn refused(source: &Source<'_>, spec: &OptionSpec, value: &Spanned<DeValue<'_>>) -> Error {
+    let found = format!("{} for `{}`", kind_of(value.get_ref()), spec.name);
+    source.error(value.span().start, found, expectation(spec))
+}
+
+/// What an option may hold, in words.
+pub(crate) fn expectation(spec: &OptionSpec) -> String {
+    use sluicegate_cc::Unit;
+    let unit = match spec.unit {
+        Unit::None => "",
+        Unit::Packets => " of packets",
+        Unit::Milliseconds => " of milliseconds",
+        Unit::Bytes => " of bytes",
+    };
+    match spec.kind {
+        OptionKind::Integer { min, max, .. } => {
+            format!("a whole number{unit} from {min} to {max}")
+        }
+        OptionKind::Number { min, max, .. } => format!("a number{unit} from {min} to {max}"),
+        OptionKind::Boolean { .. } => "true or false".to_owned(),
+    }
+}

@@ -1,0 +1,207 @@
+//! Keys of the edge: workers, the addresses they serve, and what is answered.
+
+use sluicegate_dataplane::{DriverOptions, SocketOptions};
+
+use super::{Given, Key, Kind, TIB, Table};
+
+pub(crate) static GROUP: Table = Table {
+    name: "group",
+    many: true,
+    summary: "A group of workers: pinned threads with one backend for their datagrams. Without any [[group]] there \
+              is one, called \"default\", with all that follows at its default.",
+    keys: &[
+        Key {
+            name: "name",
+            kind: Kind::Name { max: 64 },
+            given: Given::Required("\"default\""),
+            examples: &[],
+            summary: "What listeners refer to. Must differ from the other groups' names.",
+        },
+        Key {
+            name: "backend",
+            kind: Kind::Backend,
+            given: Given::Default("\"auto\""),
+            examples: &["\"mio\""],
+            summary: "How datagrams get in and out. auto takes io_uring and falls back to mio where the system \
+                      forbids it, as container runtimes do, and says so; a backend named here is used or the server \
+                      does not start.",
+        },
+        Key {
+            name: "cores",
+            kind: Kind::Form {
+                words: "\"auto\", a list of cores such as [0, 1], or ranges such as \"0-3,6\", each core once and \
+                        below 4096",
+            },
+            given: Given::Default("\"auto\""),
+            examples: &["[0, 1]", "\"0-3,6\""],
+            summary: "The cores to run on, one worker each. auto takes every core that the process may use; list \
+                      them to keep cores for other work, or near the network card's memory.",
+        },
+    ],
+    specs: &[SocketOptions::SPECS, DriverOptions::SPECS],
+};
+
+pub(crate) static LISTENER: Table = Table {
+    name: "listener",
+    many: true,
+    summary: "Addresses that clients connect to. At least one.",
+    keys: &[
+        Key {
+            name: "name",
+            kind: Kind::Name { max: 64 },
+            given: Given::Required("\"public\""),
+            examples: &[],
+            summary: "What metrics and logs call it. Must differ from the other listeners' names.",
+        },
+        Key {
+            name: "address",
+            kind: Kind::Form {
+                words: "an address with a port, such as \"0.0.0.0:443\", \"[::]:443\" or \"localhost:4433\", or a \
+                        list of 1 to 64 of them",
+            },
+            given: Given::Required("[\"0.0.0.0:443\", \"[::]:443\"]"),
+            examples: &["\"localhost:4433\""],
+            summary: "UDP addresses to serve. localhost is 127.0.0.1; other host names are not resolved; port 0 \
+                      takes a free port. An address can be served once.",
+        },
+        Key {
+            name: "group",
+            kind: Kind::Name { max: 64 },
+            given: Given::Default("\"default\""),
+            examples: &[],
+            summary: "The [[group]] whose workers serve it.",
+        },
+        Key {
+            name: "congestion_control",
+            kind: Kind::Form {
+                words: "an algorithm's name, or a table with `algorithm` and its options",
+            },
+            given: Given::Default("\"cubic\""),
+            examples: &[],
+            summary: "How fast to send to its clients. The algorithms and their options follow.",
+        },
+        Key {
+            name: "tls",
+            kind: Kind::Form {
+                words: "a table with `certificate` and `key`, or \"self-signed\"",
+            },
+            given: Given::Required("\"self-signed\""),
+            examples: &[],
+            summary: "The server's identity: the table below, or \"self-signed\" for trials, which makes a \
+                      certificate at each start that no client trusts by itself.",
+        },
+    ],
+    specs: &[],
+};
+
+pub(crate) static TLS: Table = Table {
+    name: "listener.tls",
+    many: false,
+    summary: "Certificate of the listener above.",
+    keys: &[
+        Key {
+            name: "certificate",
+            kind: Kind::Path,
+            given: Given::Required("\"tls/certificate.pem\""),
+            examples: &[],
+            summary: "PEM file with the certificate and the chain to its issuer, the server's own first.",
+        },
+        Key {
+            name: "key",
+            kind: Kind::Path,
+            given: Given::Required("\"tls/key.pem\""),
+            examples: &[],
+            summary: "PEM file with the private key. Readable by the server and by nobody else.",
+        },
+    ],
+    specs: &[],
+};
+
+pub(crate) static ROUTE: Table = Table {
+    name: "route",
+    many: true,
+    summary: "What is answered under a path; the longest prefix that fits wins, and a path that none fits gets 404. \
+              Each route has either a [route.fixed] or a [route.generate].",
+    keys: &[
+        Key {
+            name: "path",
+            kind: Kind::Form {
+                words: "a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #",
+            },
+            given: Given::Required("\"/\""),
+            examples: &[],
+            summary: "Prefix of the request paths it answers. Must differ from the other routes' paths.",
+        },
+        Key {
+            name: "fixed",
+            kind: Kind::Form { words: "a table" },
+            given: Given::Unset("the route is of another kind"),
+            examples: &["{ status = 204 }"],
+            summary: "Answer with the same reply each time: the table [route.fixed] below.",
+        },
+        Key {
+            name: "generate",
+            kind: Kind::Form { words: "a table" },
+            given: Given::Unset("the route is of another kind"),
+            examples: &["{}"],
+            summary: "Answer with as many bytes as the path asks for: the table [route.generate] below.",
+        },
+    ],
+    specs: &[],
+};
+
+pub(crate) static FIXED: Table = Table {
+    name: "route.fixed",
+    many: false,
+    summary: "The route above answers with the same reply each time.",
+    keys: &[
+        Key {
+            name: "status",
+            kind: Kind::Count {
+                min: 200,
+                max: 599,
+                unit: "",
+            },
+            given: Given::Default("200"),
+            examples: &["404"],
+            summary: "Status of the reply. 204, 205 and 304 have no body.",
+        },
+        Key {
+            name: "content_type",
+            kind: Kind::FieldValue { max: 256 },
+            given: Given::Default("\"text/plain; charset=utf-8\""),
+            examples: &["\"text/html; charset=utf-8\""],
+            summary: "Media type of the body.",
+        },
+        Key {
+            name: "body",
+            kind: Kind::Text { max: 1 << 20 },
+            given: Given::Default("\"\""),
+            examples: &["\"It works.\\n\""],
+            summary: "The body itself.",
+        },
+        Key {
+            name: "body_file",
+            kind: Kind::Path,
+            given: Given::Unset("the body is the one above"),
+            examples: &["\"pages/index.html\""],
+            summary: "A file with the body, read at start, in place of `body`.",
+        },
+    ],
+    specs: &[],
+};
+
+pub(crate) static GENERATE: Table = Table {
+    name: "route.generate",
+    many: false,
+    summary: "The route above answers path/<size> with that many bytes, for measurements: /bytes/10MiB, /bytes/5000.",
+    keys: &[Key {
+        name: "max_size",
+        kind: Kind::Size { min: 1, max: TIB },
+        given: Given::Default("\"1GiB\""),
+        examples: &[],
+        summary: "Largest size that is answered; a larger one gets 404. Each open response holds no more memory \
+                  than limits.send_buffer, whatever its size.",
+    }],
+    specs: &[],
+};

@@ -1,0 +1,209 @@
+//! Keys of the protocols: what a peer may hold, and how QUIC behaves.
+
+use super::{GIB, Given, KIB, Key, Kind, MIB, Table, millis, seconds};
+
+pub(crate) static LIMITS: Table = Table {
+    name: "limits",
+    many: false,
+    summary: "What clients may hold of this machine. Together these bound the memory that an attacker can take.",
+    keys: &[
+        Key {
+            name: "connections_per_worker",
+            kind: Kind::Count {
+                min: 1,
+                max: 10_000_000,
+                unit: "connections",
+            },
+            given: Given::Default("20000"),
+            examples: &[],
+            summary: "Open connections of one worker; a client beyond them is refused. Size it by memory: an idle \
+                      connection holds some tens of KiB.",
+        },
+        Key {
+            name: "max_concurrent_streams",
+            kind: Kind::Count {
+                min: 1,
+                max: 65_536,
+                unit: "requests",
+            },
+            given: Given::Default("128"),
+            examples: &[],
+            summary: "Requests that a client may have open on one connection (RFC 9000 §4.6). Below 100, browsers \
+                      start to queue.",
+        },
+        Key {
+            name: "request_body",
+            kind: Kind::Size { min: 0, max: GIB },
+            given: Given::Default("\"1MiB\""),
+            examples: &[],
+            summary: "Largest request body that the server's own handlers take; a larger one is answered with 413.",
+        },
+        Key {
+            name: "header_bytes",
+            kind: Kind::Size { min: KIB, max: MIB },
+            given: Given::Default("\"16KiB\""),
+            examples: &[],
+            summary: "Largest header section of a request, uncompressed (RFC 9114 §4.2.2); a larger one is answered \
+                      with 431. Raise it for clients with very large cookies.",
+        },
+        Key {
+            name: "connection_window",
+            kind: Kind::Size {
+                min: 16 * KIB,
+                max: GIB,
+            },
+            given: Given::Default("\"1MiB\""),
+            examples: &[],
+            summary: "Bytes that a client may send ahead of the reader on all streams of a connection (RFC 9000 \
+                      §4.1). Uploads run at most at one window per round trip. Not below stream_window.",
+        },
+        Key {
+            name: "stream_window",
+            kind: Kind::Size {
+                min: 16 * KIB,
+                max: GIB,
+            },
+            given: Given::Default("\"256KiB\""),
+            examples: &[],
+            summary: "The same for a single stream. Raise both for fast uploads over long paths.",
+        },
+        Key {
+            name: "send_buffer",
+            kind: Kind::Size {
+                min: 16 * KIB,
+                max: 64 * MIB,
+            },
+            given: Given::Default("\"256KiB\""),
+            examples: &[],
+            summary: "Bytes of a response that are handed to a stream ahead of what the client acknowledged. A single \
+                      download runs at most at this much per round trip: raise it for fast, long paths, lower it to \
+                      hold more clients in the same memory.",
+        },
+        Key {
+            name: "cids_per_connection",
+            kind: Kind::Count {
+                min: 2,
+                max: 16,
+                unit: "connection IDs",
+            },
+            given: Given::Default("4"),
+            examples: &[],
+            summary: "Connection IDs that each side may have in use (active_connection_id_limit, RFC 9000 §18.2). \
+                      Clients need a spare one for each change of network.",
+        },
+    ],
+    specs: &[],
+};
+
+pub(crate) static QUIC: Table = Table {
+    name: "quic",
+    many: false,
+    summary: "How connections behave.",
+    keys: &[
+        Key {
+            name: "idle_timeout",
+            kind: Kind::Duration {
+                min: seconds(1),
+                max: seconds(600),
+            },
+            given: Given::Default("\"30s\""),
+            examples: &[],
+            summary: "Silence after which a connection is dropped (RFC 9000 §10.1). Longer spares handshakes, \
+                      shorter spares memory.",
+        },
+        Key {
+            name: "retry_above",
+            kind: Kind::CountOrNever {
+                min: 0,
+                max: 1_000_000,
+                unit: "handshakes",
+            },
+            given: Given::Default("1000"),
+            examples: &["0", "\"never\""],
+            summary: "Unfinished handshakes of one worker from which on new clients must first prove their address \
+                      by a Retry (RFC 9000 §8.1.2), which costs them a round trip. 0 asks always; \"never\" leaves \
+                      the server open to floods from forged addresses.",
+        },
+        Key {
+            name: "retry_token_lifetime",
+            kind: Kind::Duration {
+                min: seconds(1),
+                max: seconds(300),
+            },
+            given: Given::Default("\"10s\""),
+            examples: &[],
+            summary: "How long a client may take to come back with its Retry token. Longer also lets a captured \
+                      token live longer.",
+        },
+        Key {
+            name: "max_udp_payload",
+            kind: Kind::Size {
+                min: 1200,
+                max: 1472,
+            },
+            given: Given::Default("1350"),
+            examples: &[],
+            summary: "Largest datagram sent, without IP and UDP headers. Raise it where the path to all clients \
+                      carries full Ethernet frames (1472 over IPv4, 1452 over IPv6), lower it for tunnels.",
+        },
+        Key {
+            name: "initial_rtt",
+            kind: Kind::Duration {
+                min: millis(1),
+                max: seconds(2),
+            },
+            given: Given::Default("\"333ms\""),
+            examples: &["\"20ms\""],
+            summary: "Round-trip time assumed before the first sample (RFC 9002 §6.2.2). Lower it only where all \
+                      clients are near: a lost handshake packet is then sent again sooner.",
+        },
+        Key {
+            name: "ack_delay",
+            kind: Kind::Duration {
+                min: millis(0),
+                max: millis(1000),
+            },
+            given: Given::Default("\"25ms\""),
+            examples: &[],
+            summary: "Longest time that an acknowledgement is held back (max_ack_delay, RFC 9000 §18.2).",
+        },
+        Key {
+            name: "migration",
+            kind: Kind::Switch,
+            given: Given::Default("true"),
+            examples: &[],
+            summary: "Whether clients may move to another address (RFC 9000 §9). Turn it off behind a load balancer \
+                      that cannot route by connection ID.",
+        },
+        Key {
+            name: "session_tickets",
+            kind: Kind::Switch,
+            given: Given::Default("true"),
+            examples: &[],
+            summary: "Whether clients get tickets to resume TLS sessions with a shorter handshake (RFC 8446 §2.2).",
+        },
+        Key {
+            name: "session_lifetime",
+            kind: Kind::Duration {
+                min: seconds(60),
+                max: seconds(7 * 86_400),
+            },
+            given: Given::Default("\"1d\""),
+            examples: &[],
+            summary: "How long a ticket can be used; seven days are the protocol's limit (RFC 8446 §4.6.1).",
+        },
+        Key {
+            name: "stateless_reset_per_second",
+            kind: Kind::Count {
+                min: 0,
+                max: 1_000_000,
+                unit: "resets a second",
+            },
+            given: Given::Default("100"),
+            examples: &[],
+            summary: "Stateless resets that one worker sends at most (RFC 9000 §10.3); 0 sends none. Raise it if \
+                      many clients must notice a restart quickly.",
+        },
+    ],
+    specs: &[],
+};
