@@ -5,6 +5,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// Room for the longest: `sockaddr_in6` has 28 bytes.
 pub(crate) const NAME_LEN: usize = 32;
 
+/// [`NAME_LEN`] as message headers count it.
+#[expect(clippy::cast_possible_truncation, reason = "32")]
+pub(crate) const NAME_SOCKLEN: libc::socklen_t = NAME_LEN as libc::socklen_t;
+
 const V4_LEN: usize = 16;
 const V6_LEN: usize = 28;
 

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::memory::Memory;
 use crate::mio::Mio;
+use crate::uring::Uring;
 use crate::{
     Binding, Caps, Counters, Dataplane, DriverOptions, OpenError, RxMeta, Transmitted, TxMeta,
     Waker,
@@ -95,11 +96,11 @@ pub fn open(
 ) -> Result<Opened, OpenError> {
     let (driver, fallback) = match backend {
         Backend::Mio => (Driver::Mio(Mio::open(options, bindings)?), None),
-        Backend::IoUring => {
-            let source = io::Error::from_raw_os_error(libc::ENOSYS);
-            return Err(OpenError::new(backend, "open", source));
-        }
-        Backend::Auto => (Driver::Mio(Mio::open(options, bindings)?), None),
+        Backend::IoUring => (Driver::Uring(Uring::open(options, bindings)?), None),
+        Backend::Auto => match Uring::try_open(options, bindings) {
+            Ok(driver) => (Driver::Uring(driver), None),
+            Err((error, bindings)) => (Driver::Mio(Mio::open(options, bindings)?), Some(error)),
+        },
     };
     Ok(Opened { driver, fallback })
 }
@@ -108,6 +109,8 @@ pub fn open(
 pub enum Driver {
     /// See [`Mio`].
     Mio(Mio),
+    /// See [`Uring`].
+    Uring(Uring),
     /// See [`Memory`].
     Memory(Memory),
 }
@@ -116,6 +119,7 @@ macro_rules! dispatch {
     ($self:ident, $driver:ident => $call:expr) => {
         match $self {
             Self::Mio($driver) => $call,
+            Self::Uring($driver) => $call,
             Self::Memory($driver) => $call,
         }
     };

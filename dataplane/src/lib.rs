@@ -12,6 +12,7 @@ mod mio;
 mod options;
 mod steering;
 mod sys;
+mod uring;
 mod waker;
 
 pub use any::{Backend, Driver, Opened, UnknownBackend, open};
@@ -23,6 +24,7 @@ pub use options::{
     BUSY_POLL, DriverOptions, GRO, GSO, OptionError, OptionKind, OptionSpec, RECEIVE_BUFFER,
     RX_BUFFERS, SEND_BUFFER, SocketOptions, TX_SLOTS, Unit, Value,
 };
+pub use uring::Uring;
 pub use waker::Waker;
 
 use std::io;

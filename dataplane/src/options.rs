@@ -113,7 +113,7 @@ const RECEIVE_BUFFER_DEFAULT: u32 = 8 << 20;
 const SEND_BUFFER_DEFAULT: u32 = 4 << 20;
 const BUSY_POLL_DEFAULT: u32 = 0;
 const RX_BUFFERS_DEFAULT: u32 = 64;
-const TX_SLOTS_DEFAULT: u32 = 16;
+const TX_SLOTS_DEFAULT: u32 = 8;
 
 /// Of [`SocketOptions::receive_buffer`].
 pub const RECEIVE_BUFFER: OptionSpec = OptionSpec {

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-use crate::addr::NAME_LEN;
+use crate::addr::{NAME_LEN, NAME_SOCKLEN};
 use crate::control::CONTROL_LEN;
 
 /// Size of a receive buffer: no datagram and no GRO train is longer.
@@ -175,7 +175,7 @@ impl Batch {
             iov.iov_len = payload.len();
             let header = &mut header.msg_hdr;
             header.msg_name = name.as_mut_ptr().cast();
-            header.msg_namelen = NAME_LEN as u32;
+            header.msg_namelen = NAME_SOCKLEN;
             header.msg_iov = iov;
             header.msg_iovlen = 1;
             header.msg_control = control.0.as_mut_ptr().cast();
@@ -201,6 +201,10 @@ impl Batch {
     }
 
     /// The buffer at `index`, below what [`Batch::receive`] returned last.
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "with musl msg_controllen is a socklen_t"
+    )]
     pub(crate) fn message(&mut self, index: usize) -> Message<'_> {
         let header = &self.headers[index];
         let name = (header.msg_hdr.msg_namelen as usize).min(NAME_LEN);

@@ -79,7 +79,8 @@ impl Mio {
             sockets.push(Socket {
                 gso: binding.gso(),
                 binding,
-                readable: true,
+                // What waits already is an edge, too.
+                readable: false,
                 watches_writable: false,
             });
         }

@@ -1,0 +1,153 @@
+//! Receive buffers that the kernel takes from a ring and gives back with completions.
+#![expect(
+    unsafe_code,
+    reason = "the buffer ring is memory shared with the kernel"
+)]
+
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::IoUring;
+use io_uring::types::BufRingEntry;
+
+use super::region::Region;
+use crate::addr::NAME_LEN;
+use crate::control::CONTROL_LEN;
+use crate::sys::RX_BUFFER;
+
+/// `struct io_uring_recvmsg_out`: lengths of name, control and payload, and flags; four 32-bit words.
+const OUT_LEN: usize = 16;
+const CONTROL_AT: usize = OUT_LEN + NAME_LEN;
+const PAYLOAD_AT: usize = CONTROL_AT + CONTROL_LEN;
+/// One buffer, rounded up to cache lines.
+const BUFFER: usize = (PAYLOAD_AT + RX_BUFFER).next_multiple_of(64);
+
+/// [`BUFFER`] as the ring counts it.
+#[expect(clippy::cast_possible_truncation, reason = "a little more than 64 KiB")]
+const BUFFER_LEN: u32 = BUFFER as u32;
+
+/// The group that receives are armed with.
+pub(super) const GROUP: u16 = 0;
+
+/// The kernel's limit on a buffer ring.
+const MAX_BUFFERS: usize = 1 << 15;
+
+pub(super) struct Buffers {
+    entries: Region,
+    payloads: Region,
+    /// Ours between a completion and [`Buffers::put_back`]; else the kernel's.
+    ours: Box<[bool]>,
+    tail: u16,
+}
+
+/// A received buffer, taken apart.
+pub(super) struct Message<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) control: &'a [u8],
+    pub(super) payload: &'a mut [u8],
+    /// It was longer than the buffer.
+    pub(super) truncated: bool,
+}
+
+impl Buffers {
+    /// Room for `count` buffers, rounded up to a power of two; not yet known to any ring.
+    pub(super) fn new(count: usize) -> io::Result<Self> {
+        let count = count.clamp(1, MAX_BUFFERS).next_power_of_two();
+        Ok(Self {
+            entries: Region::new(count * size_of::<BufRingEntry>())?,
+            payloads: Region::new(count * BUFFER)?,
+            ours: vec![true; count].into_boxed_slice(),
+            tail: 0,
+        })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.ours.len()
+    }
+
+    /// Hands the ring over to `io`, with every buffer in it.
+    ///
+    /// # Safety
+    /// `self` outlives every request of `io` that receives.
+    pub(super) unsafe fn register(&mut self, io: &IoUring) -> io::Result<()> {
+        let count = self.len();
+        // SAFETY: `entries` is page-aligned and has room for `count` entries; it lives long enough, as the caller
+        // warrants.
+        unsafe {
+            io.submitter().register_buf_ring_with_flags(
+                self.entries.at(0) as u64,
+                count,
+                GROUP,
+                0,
+            )?;
+        }
+        for index in 0..count {
+            self.put_back(index);
+        }
+        self.publish();
+        Ok(())
+    }
+
+    fn len(&self) -> u16 {
+        u16::try_from(self.ours.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Takes a buffer that a completion named. False where it is none, or none of the kernel's.
+    pub(super) fn take(&mut self, index: u16) -> bool {
+        match self.ours.get_mut(usize::from(index)) {
+            Some(ours) => !std::mem::replace(ours, true),
+            None => false,
+        }
+    }
+
+    /// What the kernel wrote: `len` bytes with its own header. `None` where the buffer is not ours or makes no sense.
+    pub(super) fn message(&mut self, index: u16, len: usize) -> Option<Message<'_>> {
+        let index = usize::from(index);
+        if !*self.ours.get(index)? {
+            return None;
+        }
+        // SAFETY: the buffer is ours: the kernel gave it back and will not use it before `put_back`.
+        let whole = unsafe { self.payloads.piece(index * BUFFER, len.min(BUFFER)) };
+        let (head, payload) = whole.split_at_mut_checked(PAYLOAD_AT)?;
+        let word = |at: usize| {
+            let bytes = head.get(at..).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+        };
+        let (name, control) = (word(0) as usize, word(4) as usize);
+        let flags = word(12).cast_signed();
+        Some(Message {
+            name: &head[OUT_LEN..OUT_LEN + name.min(NAME_LEN)],
+            control: &head[CONTROL_AT..CONTROL_AT + control.min(CONTROL_LEN)],
+            payload,
+            truncated: flags & libc::MSG_TRUNC != 0,
+        })
+    }
+
+    /// Gives a buffer back; the kernel sees it after [`Buffers::publish`].
+    pub(super) fn put_back(&mut self, index: u16) {
+        let slot = usize::from(index);
+        if !std::mem::replace(&mut self.ours[slot], false) {
+            debug_assert!(false, "buffer {index} was given back twice");
+            return;
+        }
+        let place = usize::from(self.tail & (self.len() - 1));
+        let entry: *mut BufRingEntry = self.entries.at(place * size_of::<BufRingEntry>()).cast();
+        // SAFETY: `place` lies within the ring, which is aligned for its entries. The kernel reads only entries below
+        // the published tail, and this one is above it: a ring never has more entries than buffers. The setters leave
+        // alone the field that holds the tail in the first entry.
+        let entry = unsafe { &mut *entry };
+        entry.set_addr(self.payloads.at(slot * BUFFER) as u64);
+        entry.set_len(BUFFER_LEN);
+        entry.set_bid(index);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Shows the kernel what was given back.
+    pub(super) fn publish(&self) {
+        // SAFETY: the first entry lies within the ring.
+        let tail = unsafe { BufRingEntry::tail(self.entries.at(0).cast()) };
+        // SAFETY: the tail is a properly aligned u16 that lives as long as the ring; the kernel only reads it.
+        let tail = unsafe { AtomicU16::from_ptr(tail.cast_mut()) };
+        tail.store(self.tail, Ordering::Release);
+    }
+}

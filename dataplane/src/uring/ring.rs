@@ -1,0 +1,342 @@
+//! The ring and everything that the kernel may touch through it, with one owner and one way to go.
+#![expect(
+    unsafe_code,
+    reason = "submissions carry pointers that must stay valid until their completion"
+)]
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::RawFd;
+use std::time::Duration;
+
+use io_uring::types::{CancelBuilder, Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+
+use super::buffers::{Buffers, GROUP};
+use super::region::Region;
+use super::slots::Slots;
+use crate::addr::NAME_SOCKLEN;
+use crate::control::CONTROL_LEN;
+use crate::egress::Outgoing;
+
+/// Bounds the wait for cancelled requests when a ring is closed: 100 times 10 ms.
+const CLOSE_ROUNDS: usize = 100;
+const CLOSE_WAIT: Duration = Duration::from_millis(10);
+
+/// What a submission was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    /// A socket's multishot receive.
+    Receive(usize),
+    /// A slot's message.
+    Send(usize),
+    /// A socket's room to send.
+    Writable(usize),
+    /// The waker's eventfd.
+    Wake,
+    /// None of ours.
+    Unknown,
+}
+
+impl Token {
+    const SHIFT: u32 = 32;
+
+    fn to_bits(self) -> u64 {
+        let (kind, index) = match self {
+            Self::Receive(index) => (1, index),
+            Self::Send(index) => (2, index),
+            Self::Writable(index) => (3, index),
+            Self::Wake => (4, 0),
+            Self::Unknown => (0, 0),
+        };
+        kind << Self::SHIFT | index as u64
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        let index = usize::try_from(bits & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        match bits >> Self::SHIFT {
+            1 => Self::Receive(index),
+            2 => Self::Send(index),
+            3 => Self::Writable(index),
+            4 => Self::Wake,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// One completion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completion {
+    pub(super) token: Token,
+    /// A count, or an error.
+    pub(super) result: Result<usize, i32>,
+    /// The receive buffer that came with it, ours now.
+    pub(super) buffer: Option<u16>,
+    /// The request goes on and will complete again.
+    pub(super) more: bool,
+}
+
+/// A step that failed while opening.
+pub(super) type Failure = (&'static str, io::Error);
+
+pub(super) struct Ring {
+    io: ManuallyDrop<IoUring>,
+    memory: ManuallyDrop<Memory>,
+    /// Requests whose last completion was not seen; while there are any, the memory must stay.
+    in_flight: usize,
+    /// Index of the eventfd among the registered files: the one behind the sockets.
+    eventfd: u32,
+}
+
+/// What the kernel reads and writes.
+struct Memory {
+    buffers: Buffers,
+    slots: Slots,
+    /// Sizes of name and control for multishot receives, a [`libc::msghdr`].
+    template: Region,
+    /// Where the eventfd's count goes.
+    count: Region,
+}
+
+impl Ring {
+    /// A ring of the calling thread for `sockets`, woken by `eventfd`.
+    pub(super) fn open(
+        rx_buffers: usize,
+        tx_slots: usize,
+        sockets: &[RawFd],
+        eventfd: RawFd,
+    ) -> Result<Self, Failure> {
+        let failed = |step| move |error| (step, error);
+        let memory = Memory::new(rx_buffers, tx_slots).map_err(failed("allocate buffers"))?;
+        // Every socket can have a receive and a poll to submit, the waker a read.
+        let submissions = entries(memory.slots.count() + 2 * sockets.len() + 1);
+        // And every buffer its completion; what exceeds this the kernel keeps (IORING_FEAT_NODROP).
+        let completions = entries(memory.buffers.count()) * 2 + submissions * 2;
+        let io = IoUring::builder()
+            .dontfork()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag()
+            .setup_clamp()
+            .setup_cqsize(completions)
+            .build(submissions)
+            .map_err(failed("io_uring_setup"))?;
+        probe(&io)?;
+        let mut ring = Self {
+            io: ManuallyDrop::new(io),
+            memory: ManuallyDrop::new(memory),
+            in_flight: 0,
+            eventfd: u32::try_from(sockets.len()).unwrap_or(u32::MAX),
+        };
+        let mut files = sockets.to_vec();
+        files.push(eventfd);
+        let submitter = ring.io.submitter();
+        submitter
+            .register_files(&files)
+            .map_err(failed("register the sockets"))?;
+        // SAFETY: `Ring::drop` frees the buffers only after every request has ended.
+        unsafe { ring.memory.buffers.register(&ring.io) }
+            .map_err(failed("register receive buffers"))?;
+        Ok(ring)
+    }
+
+    pub(super) fn buffers(&mut self) -> &mut Buffers {
+        &mut self.memory.buffers
+    }
+
+    pub(super) fn slots(&mut self) -> &mut Slots {
+        &mut self.memory.slots
+    }
+
+    /// Receives on a socket until an error, or until buffers run out.
+    pub(super) fn receive(&mut self, socket: usize) -> io::Result<()> {
+        let template = self.memory.template.at(0).cast();
+        let entry = opcode::RecvMsgMulti::new(fixed(socket), template, GROUP).build();
+        // SAFETY: the template and the buffers of the group live in `memory`.
+        unsafe { self.push(entry, Token::Receive(socket)) }
+    }
+
+    /// Sends a slot's next message; `linked`: the one pushed next waits for this one's success.
+    pub(super) fn send(
+        &mut self,
+        slot: usize,
+        outgoing: &Outgoing,
+        linked: bool,
+    ) -> io::Result<()> {
+        let header = self.memory.slots.lend(slot, outgoing)?;
+        let entry = opcode::SendMsg::new(fixed(outgoing.socket), header)
+            .flags(libc::MSG_DONTWAIT.cast_unsigned())
+            .build();
+        let flags = if linked {
+            squeue::Flags::IO_LINK
+        } else {
+            squeue::Flags::empty()
+        };
+        // SAFETY: the slot was lent: its header, name, control and payload live in `memory`, unchanged, until
+        // `completion` takes it back.
+        unsafe { self.push(entry.flags(flags), Token::Send(slot)) }
+    }
+
+    /// Completes once when a socket has room to send.
+    pub(super) fn watch_writable(&mut self, socket: usize) -> io::Result<()> {
+        let events = u32::from(libc::POLLOUT.cast_unsigned());
+        let entry = opcode::PollAdd::new(fixed(socket), events).build();
+        // SAFETY: carries no pointers.
+        unsafe { self.push(entry, Token::Writable(socket)) }
+    }
+
+    /// Completes once when the eventfd was written to, and empties it.
+    pub(super) fn watch_eventfd(&mut self) -> io::Result<()> {
+        let count = self.memory.count.at(0);
+        let entry = opcode::Read::new(Fixed(self.eventfd), count, 8).build();
+        // SAFETY: the count lives in `memory` and nobody else looks at it.
+        unsafe { self.push(entry, Token::Wake) }
+    }
+
+    /// # Safety
+    /// Whatever the entry points to lives in `memory` and is left alone until its last completion.
+    unsafe fn push(&mut self, entry: squeue::Entry, token: Token) -> io::Result<()> {
+        let entry = entry.user_data(token.to_bits());
+        // SAFETY: as the caller warrants, and `Drop` keeps `memory` until the last completion.
+        while unsafe { self.io.submission().push(&entry) }.is_err() {
+            self.enter(0, None)?;
+        }
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// Submits what was pushed and runs the kernel's deferred work, if there is any of either. Does not wait.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let queue = self.io.submission();
+        if queue.is_empty() && !queue.taskrun() && !queue.cq_overflow() {
+            return Ok(());
+        }
+        drop(queue);
+        self.enter(0, None)
+    }
+
+    /// Submits what was pushed and waits for `want` completions, at most for `timeout`. May end sooner: a signal.
+    pub(super) fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
+        let submitter = self.io.submitter();
+        let result = match timeout {
+            None => submitter.submit_and_wait(want),
+            Some(timeout) => {
+                let timeout = Timespec::from(timeout);
+                submitter.submit_with_args(want, &SubmitArgs::new().timespec(&timeout))
+            }
+        };
+        match result.map_err(|error| (error.raw_os_error(), error)) {
+            // ETIME: the timeout. EBUSY: completions overflowed and must be taken first. EAGAIN: the kernel is short of
+            // memory for requests.
+            Ok(_) | Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) => {
+                Ok(())
+            }
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    /// The next completion that is there.
+    pub(super) fn completion(&mut self) -> Option<Completion> {
+        let entry = self.io.completion().next()?;
+        let token = Token::from_bits(entry.user_data());
+        let more = cqueue::more(entry.flags());
+        if !more {
+            self.in_flight = self.in_flight.saturating_sub(1);
+            if let Token::Send(slot) = token {
+                self.memory.slots.take_back(slot);
+            }
+        }
+        let buffer = cqueue::buffer_select(entry.flags());
+        let buffers = &mut self.memory.buffers;
+        Some(Completion {
+            token,
+            result: usize::try_from(entry.result()).map_err(|_| -entry.result()),
+            buffer: buffer.filter(|buffer| buffers.take(*buffer)),
+            more,
+        })
+    }
+}
+
+impl Drop for Ring {
+    /// Ends every request before the memory goes. Where that can't be seen (another thread drops the ring, or the kernel
+    /// does not answer) the memory is leaked rather than freed under the kernel's hands.
+    fn drop(&mut self) {
+        let _ = self.enter(0, None);
+        let wait = Timespec::from(CLOSE_WAIT);
+        let _ = self
+            .io
+            .submitter()
+            .register_sync_cancel(Some(wait), CancelBuilder::any());
+        for _ in 0..CLOSE_ROUNDS {
+            while self.completion().is_some() {}
+            if self.in_flight == 0 || self.enter(1, Some(CLOSE_WAIT)).is_err() {
+                break;
+            }
+        }
+        // Else the sockets, and so their ports, would stay until the kernel tidies up in the background.
+        let _ = self.io.submitter().unregister_files();
+        // SAFETY: dropped once, here.
+        unsafe { ManuallyDrop::drop(&mut self.io) };
+        if self.in_flight == 0 {
+            // SAFETY: dropped once, here; no request is left that points to it, and the ring is closed.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        }
+    }
+}
+
+impl Memory {
+    fn new(rx_buffers: usize, tx_slots: usize) -> io::Result<Self> {
+        let template = Region::new(size_of::<libc::msghdr>())?;
+        // SAFETY: integers and pointers, for which all zeroes (null) is a value.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_namelen = NAME_SOCKLEN;
+        header.msg_controllen = CONTROL_LEN as _;
+        // SAFETY: the region is as long as a header, aligned to a page, and nobody else knows it yet.
+        unsafe { template.at(0).cast::<libc::msghdr>().write(header) };
+        Ok(Self {
+            buffers: Buffers::new(rx_buffers)?,
+            slots: Slots::new(tx_slots.max(1))?,
+            template,
+            count: Region::new(size_of::<u64>())?,
+        })
+    }
+}
+
+/// Everything that the driver relies on and that its set-up flags don't imply.
+fn probe(io: &IoUring) -> Result<(), Failure> {
+    let mut probe = Probe::new();
+    io.submitter()
+        .register_probe(&mut probe)
+        .map_err(|error| ("probe operations", error))?;
+    let params = io.params();
+    let needs = [
+        (
+            "RECVMSG is missing",
+            probe.is_supported(opcode::RecvMsg::CODE),
+        ),
+        (
+            "SENDMSG is missing",
+            probe.is_supported(opcode::SendMsg::CODE),
+        ),
+        (
+            "POLL_ADD is missing",
+            probe.is_supported(opcode::PollAdd::CODE),
+        ),
+        ("READ is missing", probe.is_supported(opcode::Read::CODE)),
+        ("timeouts on enter are missing", params.is_feature_ext_arg()),
+        ("completions may be lost", params.is_feature_nodrop()),
+    ];
+    match needs.into_iter().find(|(_, there)| !there) {
+        None => Ok(()),
+        Some((what, _)) => Err((what, io::Error::from_raw_os_error(libc::EOPNOTSUPP))),
+    }
+}
+
+fn fixed(index: usize) -> Fixed {
+    Fixed(u32::try_from(index).unwrap_or(u32::MAX))
+}
+
+fn entries(count: usize) -> u32 {
+    u32::try_from(count.next_power_of_two()).unwrap_or(1 << 15)
+}

@@ -1,0 +1,12 @@
+//! One contract, run on every driver that can open here: a new backend is covered by being listed in `rig::Kind::ALL`.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the deadline test reads the clock"
+)]
+
+mod flow;
+mod meta;
+mod rig;
+mod sharing;
+mod sleep;
+mod trouble;

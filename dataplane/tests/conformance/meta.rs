@@ -1,0 +1,128 @@
+//! What is known of a datagram arrives with it.
+
+use std::net::SocketAddr;
+
+use sluicegate_dataplane::{Dataplane, DriverOptions, Ecn, ListenerId};
+
+use crate::rig::{FIRST, each, to};
+
+#[test]
+fn a_datagram_and_its_answer_carry_both_addresses() {
+    each(|world| {
+        for bound in ["127.0.0.1:0", "[::1]:0"] {
+            let (mut server, mut client) = world.pair(bound);
+            client.send(server.address(), b"question", 8);
+            let question = server.collect(1).remove(0);
+            assert_eq!(question.bytes, b"question");
+            assert_eq!(question.meta.peer, client.address());
+            assert_eq!(question.meta.local, server.address());
+            assert_eq!(question.meta.listener, FIRST);
+            assert_eq!(question.meta.stride, 8);
+            server.send(question.meta.peer, b"answer", 6);
+            let answer = client.collect(1).remove(0);
+            assert_eq!(
+                (answer.bytes.as_slice(), answer.meta.peer),
+                (&b"answer"[..], server.address())
+            );
+        }
+    });
+}
+
+#[test]
+fn a_wildcard_listener_knows_where_it_was_asked_and_answers_from_there() {
+    each(|world| {
+        let cases = [
+            ("0.0.0.0:0", "127.0.0.1:0", ["127.0.0.1", "127.0.0.7"]),
+            ("[::]:0", "[::1]:0", ["::1", "::1"]),
+        ];
+        for (wildcard, source, targets) in cases {
+            let (mut server, mut client) = (world.node(&[wildcard]), world.node(&[source]));
+            for target in targets {
+                let target = SocketAddr::new(target.parse().unwrap(), server.address().port());
+                client.send(target, b"ping", 4);
+                let ping = server.collect(1).remove(0).meta;
+                assert_eq!(ping.local, target);
+                let mut answer = to(ping.peer, 4, 4);
+                answer.local = Some(ping.local);
+                server.send_with(&answer, b"pong");
+                assert_eq!(client.collect(1)[0].meta.peer, target);
+            }
+        }
+    });
+}
+
+#[test]
+fn both_wildcards_share_a_port_on_one_driver() {
+    each(|world| {
+        // Another test may take the port in between: then the next one.
+        let mut server = (0..50)
+            .find_map(|_| {
+                let port = world.node(&["0.0.0.0:0"]).address().port();
+                let both = [&*format!("0.0.0.0:{port}"), &*format!("[::]:{port}")];
+                world.try_node(&both, &DriverOptions::default()).ok()
+            })
+            .unwrap();
+        let port = server.address().port();
+        for (source, listener) in [("127.0.0.1:0", ListenerId(0)), ("[::1]:0", ListenerId(1))] {
+            let mut client = world.node(&[source]);
+            let target = SocketAddr::new(client.address().ip(), port);
+            client.send(target, b"x", 1);
+            let meta = server.collect(1).remove(0).meta;
+            assert_eq!(
+                (meta.listener, meta.local, meta.peer),
+                (listener, target, client.address())
+            );
+        }
+    });
+}
+
+#[test]
+fn ecn_bits_survive_in_every_family() {
+    each(|world| {
+        for bound in ["127.0.0.1:0", "[::1]:0"] {
+            let (mut server, mut client) = world.pair(bound);
+            assert!(server.driver.caps().ecn);
+            let all = [
+                Ecn::Ect0,
+                Ecn::Ect1,
+                Ecn::CongestionExperienced,
+                Ecn::NotCapable,
+            ];
+            for ecn in all {
+                let mut meta = to(server.address(), 3, 3);
+                meta.ecn = ecn;
+                client.send_with(&meta, b"ecn");
+                assert_eq!(server.collect(1)[0].meta.ecn, ecn);
+            }
+            let mut train = to(server.address(), 3000, 1000);
+            train.ecn = Ecn::Ect0;
+            client.send_with(&train, &[5; 3000]);
+            assert!(
+                server
+                    .collect(3)
+                    .iter()
+                    .all(|datagram| datagram.meta.ecn == Ecn::Ect0)
+            );
+        }
+    });
+}
+
+#[test]
+fn each_listener_of_a_driver_has_its_own_datagrams() {
+    each(|world| {
+        let mut server = world.node(&["127.0.0.1:0", "127.0.0.1:0", "[::1]:0"]);
+        let (mut v4, mut v6) = (world.node(&["127.0.0.1:0"]), world.node(&["[::1]:0"]));
+        for index in [2, 0, 1] {
+            let target = server.addresses[index];
+            let client = if target.is_ipv4() { &mut v4 } else { &mut v6 };
+            client.send(target, b"hello", 5);
+            let meta = server.collect(1).remove(0).meta;
+            assert_eq!(usize::from(meta.listener.0), index);
+            assert_eq!(meta.local, target);
+            let mut answer = to(meta.peer, 2, 2);
+            answer.listener = meta.listener;
+            server.send_with(&answer, b"ok");
+            assert_eq!(client.collect(1)[0].meta.peer, target);
+        }
+    });
+}

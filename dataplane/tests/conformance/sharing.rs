@@ -1,0 +1,108 @@
+//! One port, several workers.
+
+use std::time::Duration;
+
+use sluicegate_dataplane::{
+    BindError, Dataplane, DriverOptions, ListenerId, SocketOptions, bind_group,
+};
+
+use crate::rig::{FIRST, Node, each_of_sockets};
+
+const WORKERS: usize = 4;
+
+fn short(worker: usize) -> Vec<u8> {
+    let mut datagram = vec![0xaa; 60];
+    datagram[0] = 0x41;
+    datagram[1] = u8::try_from(worker).unwrap();
+    datagram
+}
+
+fn long(worker: usize) -> Vec<u8> {
+    let mut datagram = vec![0xaa; 60];
+    datagram[..6].copy_from_slice(&[0xc1, 0, 0, 0, 1, 8]);
+    datagram[6] = u8::try_from(worker).unwrap();
+    datagram
+}
+
+#[test]
+fn a_connection_id_finds_its_worker() {
+    each_of_sockets(|backend| {
+        for bound in ["127.0.0.1:0", "[::1]:0"] {
+            let options = SocketOptions::default();
+            let group = bind_group(FIRST, bound.parse().unwrap(), WORKERS, &options).unwrap();
+            let address = group[0].local_addr();
+            assert!(group.iter().all(|binding| binding.local_addr() == address));
+            let open = |binding| Node::over(backend, &DriverOptions::default(), vec![binding]);
+            let mut workers: Vec<Node> = group.into_iter().map(open).collect();
+            let source = bind_group(FIRST, bound.parse().unwrap(), 1, &options).unwrap();
+            let mut client = Node::over(backend, &DriverOptions::default(), source);
+            for round in 0..20 {
+                for (index, worker) in workers.iter_mut().enumerate() {
+                    for datagram in [short(index), long(index)] {
+                        client.send(address, &datagram, datagram.len());
+                        assert_eq!(worker.collect(1).len(), 1, "round {round}");
+                    }
+                }
+            }
+            // What names no worker still arrives, always at the same one.
+            for datagram in [short(200), long(200), vec![0x41, 1]] {
+                for _ in 0..3 {
+                    client.send(address, &datagram, datagram.len());
+                }
+                let mut seen = vec![Vec::new(); WORKERS];
+                for _ in 0..500 {
+                    for (worker, seen) in workers.iter_mut().zip(&mut seen) {
+                        worker.driver.wait(Some(Duration::from_millis(1))).unwrap();
+                        worker.receive_once(100, seen);
+                    }
+                    if seen.iter().map(Vec::len).sum::<usize>() == 3 {
+                        break;
+                    }
+                }
+                let counts: Vec<usize> = seen.iter().map(Vec::len).filter(|n| *n > 0).collect();
+                assert_eq!(counts, [3]);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_port_in_use_is_an_error_even_where_it_could_be_shared() {
+    let options = SocketOptions::default();
+    for (ours, theirs) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
+        let held = bind_group(FIRST, "127.0.0.1:0".parse().unwrap(), ours, &options).unwrap();
+        let address = held[0].local_addr();
+        let error = bind_group(ListenerId(1), address, theirs, &options).unwrap_err();
+        assert!(matches!(error, BindError::InUse { .. }));
+        assert!(
+            error.to_string().contains("address already in use"),
+            "{error}"
+        );
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+}
+
+#[test]
+fn impossible_groups_are_refused_by_name() {
+    let options = SocketOptions::default();
+    for workers in [0, 257] {
+        let error = bind_group(FIRST, "127.0.0.1:0".parse().unwrap(), workers, &options);
+        assert!(matches!(error, Err(BindError::Workers { .. })));
+    }
+    let elsewhere = bind_group(FIRST, "192.0.2.1:0".parse().unwrap(), 1, &options);
+    assert!(matches!(elsewhere, Err(BindError::NotHere { .. })));
+}
+
+#[test]
+fn a_port_is_free_again_after_the_driver_is_gone() {
+    each_of_sockets(|backend| {
+        let options = SocketOptions::default();
+        // No other test binds here, so nobody else can have taken the port.
+        let mut address = "127.0.0.77:0".parse().unwrap();
+        for _ in 0..20 {
+            let bound = bind_group(FIRST, address, 1, &options).unwrap();
+            address = bound[0].local_addr();
+            drop(Node::over(backend, &DriverOptions::default(), bound));
+        }
+    });
+}

@@ -1,0 +1,152 @@
+//! Who sleeps is woken, and not before the deadline.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sluicegate_dataplane::Dataplane;
+
+use crate::rig::{Kind, Node, World, each};
+
+/// Far beyond what any sleep here should take: passed only where a wake-up was lost.
+const LOST: Duration = Duration::from_secs(30);
+
+/// The worker's work is done.
+const STOP: u64 = u64::MAX;
+
+fn sleepers(test: impl Fn(&World)) {
+    each(|world| {
+        // In memory nothing sleeps.
+        if world.kind != Kind::Memory {
+            test(world);
+        }
+    });
+}
+
+fn opened(world: &World) -> Node {
+    world.node(&["127.0.0.1:0"])
+}
+
+#[test]
+fn a_wake_before_the_wait_ends_it() {
+    each(|world| {
+        let mut node = opened(world);
+        let waker = node.driver.waker();
+        for _ in 0..100 {
+            waker.wake();
+            waker.clone().wake();
+            node.driver.wait(None).unwrap();
+        }
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost_between_threads() {
+    sleepers(|world| {
+        let backend = world.kind.backend().unwrap();
+        let work = Arc::new(AtomicU64::new(0));
+        let (send_waker, receive_waker) = mpsc::channel();
+        let (done, acks) = mpsc::channel();
+        let seen = Arc::clone(&work);
+        let worker = thread::spawn(move || {
+            // A ring belongs to the thread that opens it.
+            let mut node = Node::over(backend, &Default::default(), Vec::new());
+            send_waker.send(node.driver.waker()).unwrap();
+            let mut last = 0;
+            loop {
+                node.driver.wait(None).unwrap();
+                let now = seen.load(Ordering::Relaxed);
+                if now == STOP {
+                    return;
+                }
+                if now > last {
+                    last = now;
+                    done.send(now).unwrap();
+                }
+            }
+        });
+        let waker = receive_waker.recv_timeout(LOST).unwrap();
+        let mut step = 0;
+        while step < 20_000 {
+            // Bursts of one to three, so that wake-ups fall before, into and after the sleep.
+            for _ in 0..=step % 3 {
+                step += 1;
+                work.store(step, Ordering::Relaxed);
+                waker.wake();
+            }
+            while acks.recv_timeout(LOST).expect("a wake-up was lost") < step {}
+        }
+        work.store(STOP, Ordering::Relaxed);
+        waker.wake();
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_datagram_ends_the_sleep() {
+    sleepers(|world| {
+        let mut node = opened(world);
+        let target = node.address();
+        let sender = thread::spawn(move || {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            for _ in 0..200 {
+                socket.send_to(b"x", target).unwrap();
+                thread::yield_now();
+            }
+        });
+        let mut seen = Vec::new();
+        while seen.len() < 200 {
+            node.driver.wait(None).unwrap();
+            node.receive_once(7, &mut seen);
+        }
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_deadline_is_never_early() {
+    sleepers(|world| {
+        let mut node = opened(world);
+        for micros in [0, 1, 50, 300, 999, 1000, 1500, 2001, 10_300] {
+            let timeout = Duration::from_micros(micros);
+            for _ in 0..5 {
+                let start = Instant::now();
+                node.driver.wait(Some(timeout)).unwrap();
+                assert!(
+                    start.elapsed() >= timeout,
+                    "{:?} of {timeout:?}",
+                    start.elapsed()
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn an_old_deadline_does_not_shorten_a_later_sleep() {
+    sleepers(|world| {
+        let mut node = opened(world);
+        let waker = node.driver.waker();
+        for _ in 0..20 {
+            waker.wake();
+            node.driver.wait(Some(Duration::from_millis(2))).unwrap();
+            let timeout = Duration::from_millis(7);
+            let start = Instant::now();
+            node.driver.wait(Some(timeout)).unwrap();
+            assert!(start.elapsed() >= timeout);
+        }
+    });
+}
+
+#[test]
+fn a_driver_without_listeners_sleeps_and_wakes() {
+    each(|world| {
+        let mut node = world.node(&[]);
+        node.driver.wait(Some(Duration::from_micros(100))).unwrap();
+        node.driver.waker().wake();
+        node.driver.wait(None).unwrap();
+        assert_eq!(node.receive_once(10, &mut Vec::new()), 0);
+    });
+}

@@ -1,0 +1,106 @@
+//! Where `io_uring` is forbidden, as in most containers, `auto` goes on without and an explicit choice says why not.
+#![expect(
+    unsafe_code,
+    reason = "the ban is a seccomp filter of the test's own thread"
+)]
+
+use std::thread;
+
+use sluicegate_dataplane::{
+    Backend, Binding, Dataplane, DriverOptions, Ecn, ListenerId, SocketOptions, TxMeta, bind_group,
+    open,
+};
+
+/// Lets every system call of the calling thread pass but `io_uring_setup`, which fails with `errno`.
+fn forbid_io_uring(errno: i32) {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    let number = u32::try_from(libc::SYS_io_uring_setup).unwrap();
+    let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(errno).unwrap();
+    let mut filter = [
+        step(LOAD_WORD, 0, 0, 0),
+        step(JUMP_EQUAL, number, 0, 1),
+        step(RETURN, refusal, 0, 0),
+        step(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).unwrap(),
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the program and its filter live through the calls; the kernel copies them. Both calls bind the calling
+    // thread alone.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
+            0
+        );
+    }
+}
+
+fn bound() -> Vec<Binding> {
+    let address = "127.0.0.1:0".parse().unwrap();
+    bind_group(ListenerId(0), address, 1, &SocketOptions::default()).unwrap()
+}
+
+#[test]
+fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
+    for (errno, cause) in [
+        (libc::EPERM, "not permitted"),
+        (libc::ENOSYS, "not implemented"),
+    ] {
+        let checked = thread::spawn(move || {
+            forbid_io_uring(errno);
+            let options = DriverOptions::default();
+
+            let error = open(Backend::IoUring, &options, bound()).err().unwrap();
+            let line = error.to_string();
+            assert_eq!(error.source.raw_os_error(), Some(errno));
+            for part in [
+                "io_uring_setup",
+                cause,
+                "seccomp",
+                "kernel.io_uring_disabled",
+                "mio",
+            ] {
+                assert!(
+                    line.to_lowercase().contains(part),
+                    "{part} is missing: {line}"
+                );
+            }
+            assert!(!line.contains('\n'));
+
+            let bound = bound();
+            let address = bound[0].local_addr();
+            let opened = open(Backend::Auto, &options, bound).unwrap();
+            assert_eq!(opened.fallback.unwrap().to_string(), line);
+            let mut driver = opened.driver;
+            assert_eq!(driver.caps().backend, "mio");
+            let mut message = Some(TxMeta {
+                listener: ListenerId(0),
+                peer: address,
+                local: None,
+                ecn: Ecn::NotCapable,
+                len: 5,
+                segment: 5,
+            });
+            driver.transmit(2, |_| message.take()).unwrap();
+            driver.wait(None).unwrap();
+            assert_eq!(driver.receive(9, |_, _| ()).unwrap(), 1);
+        });
+        checked.join().unwrap();
+    }
+}
+
+#[test]
+fn auto_takes_what_an_explicit_choice_would() {
+    let options = DriverOptions::default();
+    let explicit = open(Backend::IoUring, &options, bound());
+    let auto = open(Backend::Auto, &options, bound()).unwrap();
+    assert_eq!(auto.fallback.is_none(), explicit.is_ok());
+    let expected = if explicit.is_ok() { "io_uring" } else { "mio" };
+    assert_eq!(auto.driver.caps().backend, expected);
+}
