@@ -1,0 +1,3 @@
+//! What operators can see of the server.
+
+pub mod qlog;

@@ -1,0 +1,80 @@
+//! qlog traces of sampled connections, written by one thread for the whole process.
+//!
+//! A worker never waits for a disk: a [`Trace`] gathers whole records and hands them over in batches; where the queue is full, a cap
+//! is reached or the disk fails, whole records are dropped and counted. Files are JSON text sequences (RFC 7464), readable while they
+//! grow and after a crash, named `<original DCID>_<listener>_<algorithm>.sqlog`.
+
+mod sampler;
+mod storage;
+mod trace;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use sampler::Sampler;
+pub use storage::{Directory, Storage, StoredFile, TraceFile};
+pub use trace::{Trace, TraceName};
+pub use writer::QlogWriter;
+
+/// Bounds on what traces may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QlogOptions {
+    /// Where the files go; made if missing.
+    pub directory: PathBuf,
+    /// Traces open at once, each a file descriptor.
+    pub max_open: usize,
+    /// Bytes of one trace.
+    pub max_trace_bytes: u64,
+    /// Bytes of all traces in the directory, those of earlier processes too; the oldest finished ones are deleted first.
+    pub max_directory_bytes: u64,
+    /// Batches that wait for the disk.
+    pub queue_batches: usize,
+    /// Bytes that wait for the disk.
+    pub queue_bytes: u64,
+}
+
+impl QlogOptions {
+    /// Into `directory`: 256 open traces of up to 64 MiB, 1 GiB in all, 16 MiB waiting.
+    pub fn new(directory: PathBuf) -> QlogOptions {
+        QlogOptions {
+            directory,
+            max_open: 256,
+            max_trace_bytes: 64 << 20,
+            max_directory_bytes: 1 << 30,
+            queue_batches: 2048,
+            queue_bytes: 16 << 20,
+        }
+    }
+}
+
+/// Totals since the writer was started.
+#[derive(Debug, Default)]
+pub struct QlogCounters {
+    /// Traces opened.
+    pub traces_started: AtomicU64,
+    /// Traces not opened: too many are open, or the writer is shutting down.
+    pub traces_refused: AtomicU64,
+    /// Records in files.
+    pub records_written: AtomicU64,
+    /// Bytes in files.
+    pub bytes_written: AtomicU64,
+    /// Records dropped because too much waited for the disk.
+    pub records_dropped_queue: AtomicU64,
+    /// Records dropped because of their size, their trace's or the directory's.
+    pub records_dropped_cap: AtomicU64,
+    /// Records dropped because the disk failed.
+    pub records_dropped_disk: AtomicU64,
+    /// Failed operations on the disk.
+    pub disk_errors: AtomicU64,
+    /// Files deleted to make room.
+    pub files_deleted: AtomicU64,
+}
+
+/// Adds to a counter.
+fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests;

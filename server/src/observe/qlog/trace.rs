@@ -1,0 +1,250 @@
+//! A connection's end of its trace.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::SyncSender;
+
+use super::count;
+use super::storage::SUFFIX;
+use super::writer::{Message, Shared};
+
+/// Records are handed over when they fill this many bytes.
+const BATCH: usize = 8 * 1024;
+/// Longest record; what is longer is dropped.
+const MAX_RECORD: usize = 64 * 1024;
+/// Longest listener or algorithm name within a file name.
+const MAX_NAME: usize = 40;
+
+/// What a trace's file is named after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceName<'a> {
+    /// The client's first destination connection ID.
+    pub original_dcid: &'a [u8],
+    /// Name of the listener.
+    pub listener: &'a str,
+    /// Name of the congestion control algorithm.
+    pub algorithm: &'a str,
+}
+
+impl TraceName<'_> {
+    /// Without the suffix. Characters that a file name should not hold become `-`.
+    pub(super) fn stem(&self) -> String {
+        let dcid = self.original_dcid.iter().take(20);
+        let hex: String = dcid.map(|byte| format!("{byte:02x}")).collect();
+        format!("{hex}_{}_{}", safe(self.listener), safe(self.algorithm))
+    }
+}
+
+fn safe(name: &str) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    name.chars().take(MAX_NAME).map(keep).collect()
+}
+
+/// What a trace and the writer thread both hold.
+#[derive(Debug)]
+pub(super) struct TraceState {
+    pub(super) id: u64,
+    pub(super) stem: String,
+    /// Batches on their way.
+    pub(super) queued: AtomicU32,
+    /// No batch will follow those on their way.
+    pub(super) finished: AtomicBool,
+    shared: Arc<Shared>,
+}
+
+impl TraceState {
+    pub(super) fn new(id: u64, name: &TraceName<'_>, shared: Arc<Shared>) -> TraceState {
+        TraceState {
+            id,
+            stem: name.stem(),
+            queued: AtomicU32::new(0),
+            finished: AtomicBool::new(false),
+            shared,
+        }
+    }
+
+    /// The `attempt`th name to try, from 0.
+    pub(super) fn file_name(&self, attempt: u32) -> String {
+        match attempt {
+            0 => format!("{}{SUFFIX}", self.stem),
+            n => format!("{}-{n}{SUFFIX}", self.stem),
+        }
+    }
+
+    /// Whether the writer has seen all of it.
+    pub(super) fn is_done(&self) -> bool {
+        self.finished.load(Ordering::Acquire) && self.queued.load(Ordering::Acquire) == 0
+    }
+}
+
+/// Gives the place among the open traces back once neither side holds it.
+impl Drop for TraceState {
+    fn drop(&mut self) {
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whole records on their way to the writer thread.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) trace: Arc<TraceState>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) records: u64,
+}
+
+/// Why a trace takes no more records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Cap,
+    /// The first batch, with the header that makes the rest readable, was lost.
+    Queue,
+}
+
+/// The writing end of one trace, for quiche's `set_qlog_with_level`.
+///
+/// Takes any split of the bytes, cuts them at line feeds and passes whole records on. Never fails and never waits. Handed over are
+/// batches of 8 KiB, and the rest on [`Write::flush`], when it is dropped, or with the next record after the writer went idle.
+#[derive(Debug)]
+pub struct Trace {
+    shared: Arc<Shared>,
+    state: Arc<TraceState>,
+    sender: SyncSender<Message>,
+    /// Whole records, then the beginning of one.
+    batch: Vec<u8>,
+    /// Where the beginning of one starts.
+    complete: usize,
+    records: u64,
+    /// Bytes of records taken so far.
+    taken: u64,
+    /// The record at hand is too long: skip to its end.
+    skipping: bool,
+    started: bool,
+    end: Option<End>,
+    idle_epoch: u64,
+}
+
+impl Trace {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        state: Arc<TraceState>,
+        sender: SyncSender<Message>,
+    ) -> Trace {
+        let idle_epoch = shared.idle_epoch.load(Ordering::Relaxed);
+        Trace {
+            shared,
+            state,
+            sender,
+            batch: Vec::with_capacity(BATCH + BATCH / 4),
+            complete: 0,
+            records: 0,
+            taken: 0,
+            skipping: false,
+            started: false,
+            end: None,
+            idle_epoch,
+        }
+    }
+
+    fn piece(&mut self, piece: &[u8]) {
+        if !self.skipping && self.end.is_none() {
+            if self.batch.len() - self.complete + piece.len() > MAX_RECORD {
+                self.skipping = true;
+                self.batch.truncate(self.complete);
+            } else {
+                self.batch.extend_from_slice(piece);
+            }
+        }
+        if piece.ends_with(b"\n") {
+            self.end_record();
+        }
+    }
+
+    fn end_record(&mut self) {
+        if self.end == Some(End::Queue) {
+            count(&self.shared.counters.records_dropped_queue, 1);
+            return;
+        }
+        let length = (self.batch.len() - self.complete) as u64;
+        if self.end.is_none() && self.taken + length > self.shared.max_trace_bytes {
+            self.end = Some(End::Cap);
+            self.batch.truncate(self.complete);
+        }
+        if self.end.is_some() || std::mem::take(&mut self.skipping) {
+            count(&self.shared.counters.records_dropped_cap, 1);
+            return;
+        }
+        self.taken += length;
+        self.complete = self.batch.len();
+        self.records += 1;
+        let epoch = self.shared.idle_epoch.load(Ordering::Relaxed);
+        if self.complete >= BATCH || epoch != self.idle_epoch {
+            self.idle_epoch = epoch;
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        if self.records == 0 {
+            return;
+        }
+        let mut next = Vec::with_capacity(BATCH + BATCH / 4);
+        next.extend_from_slice(&self.batch[self.complete..]);
+        let mut bytes = std::mem::replace(&mut self.batch, next);
+        bytes.truncate(self.complete);
+        self.complete = 0;
+        let records = std::mem::take(&mut self.records);
+        if self.end != Some(End::Queue) && self.send(bytes, records) {
+            self.started = true;
+        } else {
+            count(&self.shared.counters.records_dropped_queue, records);
+            if !self.started {
+                self.end = Some(End::Queue);
+            }
+        }
+    }
+
+    /// Whether the queue took it.
+    fn send(&self, bytes: Vec<u8>, records: u64) -> bool {
+        let length = bytes.len() as u64;
+        let waiting = &self.shared.queued_bytes;
+        let fits = waiting.fetch_add(length, Ordering::AcqRel) + length <= self.shared.queue_bytes;
+        if fits && !self.shared.closing.load(Ordering::Acquire) {
+            self.state.queued.fetch_add(1, Ordering::AcqRel);
+            let batch = Batch {
+                trace: Arc::clone(&self.state),
+                bytes,
+                records,
+            };
+            if self.sender.try_send(Message::Batch(batch)).is_ok() {
+                return true;
+            }
+            self.state.queued.fetch_sub(1, Ordering::AcqRel);
+        }
+        waiting.fetch_sub(length, Ordering::AcqRel);
+        false
+    }
+}
+
+impl Write for Trace {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.piece(piece);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.hand_over();
+        Ok(())
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        self.hand_over();
+        self.state.finished.store(true, Ordering::Release);
+        // A hint to close the file now. If it gets lost, the writer finds out by itself.
+        self.send(Vec::new(), 0);
+    }
+}

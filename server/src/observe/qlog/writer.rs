@@ -1,0 +1,374 @@
+//! The thread that writes traces.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::storage::{Directory, Storage, TraceFile};
+use super::trace::{Batch, Trace, TraceName, TraceState};
+use super::{QlogCounters, QlogOptions, count};
+
+/// After this long without a batch, traces hand over what they have with their next record.
+const IDLE: Duration = Duration::from_secs(1);
+/// Finished traces are looked for after so many messages, and whenever there are none.
+const SWEEP_EVERY: u32 = 256;
+/// Names tried for one trace, as clients may choose the same connection ID again.
+const NAME_ATTEMPTS: u32 = 10;
+
+/// What workers and the writer thread share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) counters: QlogCounters,
+    pub(super) max_trace_bytes: u64,
+    pub(super) queue_bytes: u64,
+    max_open: usize,
+    pub(super) open: AtomicUsize,
+    pub(super) queued_bytes: AtomicU64,
+    pub(super) idle_epoch: AtomicU64,
+    pub(super) closing: AtomicBool,
+}
+
+/// To the writer thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    Batch(Batch),
+    /// Look at [`Shared::closing`].
+    Wake,
+}
+
+/// Opens traces, from any thread, and owns the thread that writes them.
+#[derive(Debug)]
+pub struct QlogWriter {
+    shared: Arc<Shared>,
+    sender: SyncSender<Message>,
+    next_id: AtomicU64,
+    /// Disconnected once the thread has ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+impl QlogWriter {
+    /// Starts the thread. A directory that cannot be used is reported by the thread, in the log and in the counters.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub fn start(options: &QlogOptions) -> io::Result<QlogWriter> {
+        let directory = Directory::new(options.directory.clone());
+        QlogWriter::start_with(options, Box::new(directory))
+    }
+
+    /// As [`QlogWriter::start`], into another place than `options.directory`.
+    ///
+    /// # Errors
+    /// As with [`QlogWriter::start`].
+    pub fn start_with(options: &QlogOptions, storage: Box<dyn Storage>) -> io::Result<QlogWriter> {
+        let shared = Arc::new(Shared {
+            counters: QlogCounters::default(),
+            max_trace_bytes: options.max_trace_bytes,
+            queue_bytes: options.queue_bytes,
+            max_open: options.max_open,
+            open: AtomicUsize::new(0),
+            queued_bytes: AtomicU64::new(0),
+            idle_epoch: AtomicU64::new(0),
+            closing: AtomicBool::new(false),
+        });
+        let (sender, receiver) = sync_channel(options.queue_batches.max(1));
+        let (end, ended) = sync_channel(1);
+        let thread = WriterThread {
+            shared: Arc::clone(&shared),
+            receiver,
+            files: BTreeMap::new(),
+            disk: Disk {
+                shared: Arc::clone(&shared),
+                storage,
+                max_bytes: options.max_directory_bytes,
+                bytes: 0,
+                listed: false,
+                deletable: VecDeque::new(),
+                failing: false,
+            },
+            since_sweep: 0,
+        };
+        std::thread::Builder::new()
+            .name("qlog".to_owned())
+            .spawn(move || {
+                thread.run();
+                drop(end);
+            })?;
+        Ok(QlogWriter {
+            shared,
+            sender,
+            next_id: AtomicU64::new(0),
+            ended: Mutex::new(ended),
+        })
+    }
+
+    /// Opens a trace. `header` is written first: whole records, or nothing where, as in quiche, the engine writes its own.
+    ///
+    /// `None`, counted, where too many are open or the writer is shutting down.
+    pub fn open(&self, name: &TraceName<'_>, header: &[u8]) -> Option<Trace> {
+        let counters = &self.shared.counters;
+        let taken = self.shared.open.fetch_add(1, Ordering::Relaxed);
+        if taken >= self.shared.max_open || self.shared.closing.load(Ordering::Acquire) {
+            self.shared.open.fetch_sub(1, Ordering::Relaxed);
+            count(&counters.traces_refused, 1);
+            return None;
+        }
+        count(&counters.traces_started, 1);
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let state = Arc::new(TraceState::new(id, name, Arc::clone(&self.shared)));
+        let mut trace = Trace::new(Arc::clone(&self.shared), state, self.sender.clone());
+        // Writing to a trace cannot fail.
+        let _ = io::Write::write(&mut trace, header);
+        Some(trace)
+    }
+
+    /// Totals so far.
+    pub fn counters(&self) -> &QlogCounters {
+        &self.shared.counters
+    }
+
+    /// Traces open now, those included that the thread has yet to close.
+    pub fn open_traces(&self) -> usize {
+        self.shared.open.load(Ordering::Relaxed)
+    }
+
+    /// Writes what was handed over, closes all files and ends the thread; whether that was done within `limit`.
+    ///
+    /// Drop the traces first: what they still hold, or are told later, is lost. If the disk hangs, the thread is left behind.
+    pub fn shutdown(&self, limit: Duration) -> bool {
+        self.close();
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.recv_timeout(limit) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        // A full queue keeps the thread awake anyway.
+        let _ = self.sender.try_send(Message::Wake);
+    }
+}
+
+/// Ends the thread without waiting for it.
+impl Drop for QlogWriter {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+struct WriterThread {
+    shared: Arc<Shared>,
+    receiver: Receiver<Message>,
+    files: BTreeMap<u64, OpenFile>,
+    disk: Disk,
+    since_sweep: u32,
+}
+
+/// A trace's file, from its first batch on.
+struct OpenFile {
+    trace: Arc<TraceState>,
+    name: String,
+    /// `None` once it was given up.
+    file: Option<Box<dyn TraceFile>>,
+    bytes: u64,
+}
+
+impl WriterThread {
+    fn run(mut self) {
+        // Knows the old files before the first new one, so that an idle server shows a bad directory too.
+        self.disk.ready();
+        while !self.shared.closing.load(Ordering::Acquire) {
+            match self.receiver.recv_timeout(IDLE) {
+                Ok(message) => self.on_message(message),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.shared.idle_epoch.fetch_add(1, Ordering::Relaxed);
+                    self.sweep();
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        // Ends: since `closing` is set, nothing is added.
+        while let Ok(message) = self.receiver.try_recv() {
+            self.on_message(message);
+        }
+    }
+
+    fn on_message(&mut self, message: Message) {
+        if let Message::Batch(batch) = message {
+            let trace = Arc::clone(&batch.trace);
+            self.shared
+                .queued_bytes
+                .fetch_sub(batch.bytes.len() as u64, Ordering::AcqRel);
+            if batch.records > 0 {
+                self.write(batch);
+            }
+            trace.queued.fetch_sub(1, Ordering::AcqRel);
+            if trace.is_done() {
+                self.finish(trace.id);
+            }
+        }
+        self.since_sweep += 1;
+        if self.since_sweep >= SWEEP_EVERY {
+            self.sweep();
+        }
+    }
+
+    fn write(&mut self, batch: Batch) {
+        let counters = &self.shared.counters;
+        let length = batch.bytes.len() as u64;
+        let open = match self.files.get_mut(&batch.trace.id) {
+            Some(open) => open,
+            None => {
+                let (name, file) = self.disk.create(&batch.trace);
+                self.files.entry(batch.trace.id).or_insert(OpenFile {
+                    trace: batch.trace,
+                    name,
+                    file,
+                    bytes: 0,
+                })
+            }
+        };
+        let Some(file) = &mut open.file else {
+            count(&counters.records_dropped_disk, batch.records);
+            return;
+        };
+        if !self.disk.make_room(length) {
+            count(&counters.records_dropped_cap, batch.records);
+            self.disk.abandon_if_empty(open);
+            return;
+        }
+        let written = file.write_all(&batch.bytes);
+        if self.disk.check("write", &open.name, written).is_some() {
+            open.bytes += length;
+            self.disk.bytes += length;
+            count(&counters.records_written, batch.records);
+            count(&counters.bytes_written, length);
+            return;
+        }
+        count(&counters.records_dropped_disk, batch.records);
+        // Half a record must not stay.
+        let whole = file.truncate(open.bytes).is_ok();
+        self.disk.abandon_if_empty(open);
+        if !whole {
+            open.file = None;
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.since_sweep = 0;
+        let done: Vec<u64> = self
+            .files
+            .iter()
+            .filter(|(_, open)| open.trace.is_done())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in done {
+            self.finish(id);
+        }
+    }
+
+    fn finish(&mut self, id: u64) {
+        if let Some(open) = self.files.remove(&id)
+            && open.bytes > 0
+        {
+            self.disk.deletable.push_back((open.name, open.bytes));
+        }
+    }
+}
+
+/// The storage, how full it is and whether it works.
+struct Disk {
+    shared: Arc<Shared>,
+    storage: Box<dyn Storage>,
+    max_bytes: u64,
+    /// Of all trace files, open ones too.
+    bytes: u64,
+    listed: bool,
+    /// Finished files and their sizes, the oldest first.
+    deletable: VecDeque<(String, u64)>,
+    failing: bool,
+}
+
+impl Disk {
+    /// Reads what is there, once; whether it can be used.
+    fn ready(&mut self) -> bool {
+        if !self.listed {
+            let listing = self.storage.list();
+            if let Some(files) = self.check("list", "directory", listing) {
+                self.listed = true;
+                self.bytes += files.iter().map(|file| file.bytes).sum::<u64>();
+                let files = files.into_iter().map(|file| (file.name, file.bytes));
+                self.deletable.extend(files);
+            }
+        }
+        self.listed
+    }
+
+    /// Makes a trace's file under a name that is free.
+    fn create(&mut self, trace: &TraceState) -> (String, Option<Box<dyn TraceFile>>) {
+        let mut name = trace.file_name(0);
+        if !self.ready() {
+            return (name, None);
+        }
+        let mut created = self.storage.create(&name);
+        for attempt in 1..NAME_ATTEMPTS {
+            match &created {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    name = trace.file_name(attempt);
+                    created = self.storage.create(&name);
+                }
+                _ => break,
+            }
+        }
+        let file = self.check("create", &name, created);
+        (name, file)
+    }
+
+    /// Deletes the oldest finished files until `length` more bytes fit; whether they do.
+    fn make_room(&mut self, length: u64) -> bool {
+        while self.bytes.saturating_add(length) > self.max_bytes {
+            let Some((name, bytes)) = self.deletable.pop_front() else {
+                return false;
+            };
+            let removed = match self.storage.remove(&name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                removed => removed,
+            };
+            // What cannot be deleted goes on counting.
+            if self.check("delete", &name, removed).is_some() {
+                self.bytes = self.bytes.saturating_sub(bytes);
+                count(&self.shared.counters.files_deleted, 1);
+            }
+        }
+        true
+    }
+
+    /// Gives a file up whose beginning, with the header that makes the rest readable, was lost.
+    fn abandon_if_empty(&mut self, open: &mut OpenFile) {
+        if open.bytes == 0 && open.file.take().is_some() {
+            // It is empty: that it may stay harms nobody.
+            let _ = self.storage.remove(&open.name);
+        }
+    }
+
+    /// Counts an error, and logs it where it is the first since the disk worked. Only a record written shows that it works again.
+    fn check<T>(&mut self, action: &str, name: &str, result: io::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                if action == "write" && std::mem::take(&mut self.failing) {
+                    tracing::info!("qlog: the disk works again");
+                }
+                Some(value)
+            }
+            Err(error) => {
+                count(&self.shared.counters.disk_errors, 1);
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "qlog: cannot {action} {name}; records are dropped until it works again");
+                }
+                None
+            }
+        }
+    }
+}
