@@ -1,0 +1,193 @@
+//! What holds for every algorithm whatever order events come in. A failure prints its case; `PROPTEST_RNG_SEED`
+//! replays a run and `PROPTEST_CASES` lengthens it.
+
+mod lab;
+
+use std::time::Duration;
+
+use lab::wire::Wire;
+use lab::{MTU, algorithms, controller};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use sluicegate_cc::State;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(usize),
+    Fill,
+    Probe,
+    Ack(usize),
+    Lose(usize),
+    Both(usize, usize, u64),
+    AppLimited,
+    Wait(u64),
+    Rtt(u64),
+    Persistent,
+    Discard,
+    Spurious,
+    Mtu(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let nanos = prop_oneof![
+        8 => 0..200_000_000u64,
+        2 => 0..20_000_000_000u64,
+        1 => any::<u64>(),
+    ];
+    prop_oneof![
+        4 => (1usize..20).prop_map(Step::Send),
+        8 => Just(Step::Fill),
+        1 => Just(Step::Probe),
+        10 => (1usize..40).prop_map(Step::Ack),
+        3 => (1usize..6).prop_map(Step::Lose),
+        2 => (0usize..4, 0usize..20, 0u64..3).prop_map(|(l, a, ce)| Step::Both(l, a, ce)),
+        3 => Just(Step::AppLimited),
+        8 => nanos.clone().prop_map(Step::Wait),
+        1 => nanos.prop_map(Step::Rtt),
+        1 => Just(Step::Persistent),
+        1 => Just(Step::Discard),
+        1 => Just(Step::Spurious),
+        1 => (1_200u64..9_000).prop_map(Step::Mtu),
+    ]
+}
+
+fn apply(wire: &mut Wire, step: &Step) {
+    match *step {
+        Step::Send(packets) => wire.send(packets),
+        Step::Fill => {
+            let room = wire.cwnd().saturating_sub(wire.in_flight) / wire.mtu;
+            wire.send(usize::try_from(room.min(500)).expect("small"));
+        }
+        Step::Probe => wire.send_bytes(40, false),
+        Step::Ack(packets) => wire.ack(packets),
+        Step::Lose(packets) => wire.lose(packets),
+        Step::Both(lost, acked, ce) => wire.event(lost, acked, ce),
+        Step::AppLimited => wire.app_limited(),
+        Step::Wait(nanos) => wire.wait(Duration::from_nanos(nanos)),
+        Step::Rtt(nanos) => wire.rtt = Duration::from_nanos(nanos),
+        Step::Persistent => wire.controller.on_persistent_congestion(wire.now),
+        Step::Discard => wire.controller.on_discarded(wire.now, wire.next_number),
+        Step::Spurious => wire.controller.on_spurious_loss(wire.now, 1),
+        Step::Mtu(mtu) => {
+            wire.mtu = mtu;
+            wire.controller.on_mtu(mtu);
+        }
+    }
+}
+
+/// What must be true after every step.
+fn check(name: &str, wire: &Wire) {
+    let snapshot = wire.snapshot();
+    assert!(
+        snapshot.cwnd >= 2 * wire.mtu,
+        "{name}: window {} below the floor",
+        snapshot.cwnd
+    );
+    if let Some(epoch) = snapshot.epoch {
+        assert!(epoch <= wire.now, "{name}: the curve begins in the future");
+    }
+    if let Some(rate) = wire.controller.pacing_rate() {
+        assert!(rate > 0, "{name}: no rate");
+    }
+    let quantum = wire.controller.send_quantum();
+    assert!(
+        (wire.mtu..=65_536).contains(&quantum),
+        "{name}: quantum {quantum}"
+    );
+    assert_eq!(snapshot.cwnd, wire.cwnd(), "{name}");
+    assert_eq!(snapshot.state, wire.state(), "{name}");
+    assert_eq!(snapshot.ssthresh, wire.controller.ssthresh(), "{name}");
+}
+
+/// The same cases every time unless the environment says otherwise; the seed is printed with a failure.
+fn config() -> ProptestConfig {
+    let base = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let rng_seed = match base.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(0x51_01_ce),
+        given @ RngSeed::Fixed(_) => given,
+    };
+    println!("PROPTEST_RNG_SEED: {rng_seed:?}");
+    ProptestConfig { rng_seed, ..base }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn windows_rates_and_epochs_stay_sound(steps in prop::collection::vec(step(), 1..200)) {
+        for algorithm in algorithms() {
+            let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
+            for step in &steps {
+                apply(&mut wire, step);
+                check(algorithm.name, &wire);
+            }
+        }
+    }
+
+    #[test]
+    fn window_never_outgrows_what_was_in_flight(steps in prop::collection::vec(step(), 1..200)) {
+        for algorithm in algorithms() {
+            let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
+            let mut bound = wire.cwnd();
+            let mut flight = 0;
+            for step in &steps {
+                let before = wire.cwnd();
+                let acked = wire.in_flight;
+                apply(&mut wire, step);
+                flight = flight.max(wire.in_flight);
+                if let Step::Mtu(mtu) = step {
+                    bound = bound.max(10 * mtu);
+                    continue;
+                }
+                bound = bound.max(2 * (flight + MTU.max(wire.mtu)));
+                prop_assert!(wire.cwnd() <= bound, "{}: {} > {bound}", algorithm.name, wire.cwnd());
+                let floor = 2 * wire.mtu;
+                prop_assert!(
+                    wire.cwnd() <= before.saturating_add(acked).max(floor),
+                    "{}: {step:?} took {before} to {}", algorithm.name, wire.cwnd()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_a_signal_cuts_and_nothing_but_an_ack_grows(
+        steps in prop::collection::vec(step(), 1..200)
+    ) {
+        for algorithm in algorithms() {
+            let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
+            for step in &steps {
+                let before = wire.snapshot();
+                apply(&mut wire, step);
+                let after = wire.snapshot();
+                let signals = matches!(step, Step::Lose(_) | Step::Both(..) | Step::Persistent);
+                let cuts = signals || matches!(step, Step::Mtu(_));
+                prop_assert!(after.cwnd >= before.cwnd || cuts, "{}: {step:?}", algorithm.name);
+                prop_assert!(
+                    after.state != State::Recovery || before.state == State::Recovery || signals,
+                    "{}: {step:?} began recovery", algorithm.name
+                );
+                let grows = matches!(step, Step::Ack(_) | Step::Both(..) | Step::Mtu(_));
+                prop_assert!(after.cwnd <= before.cwnd || grows, "{}: {step:?}", algorithm.name);
+            }
+        }
+    }
+
+    #[test]
+    fn busy_senders_exclude_no_time(
+        steps in prop::collection::vec((1usize..40, 0usize..3, 0u64..300), 1..100)
+    ) {
+        for algorithm in algorithms() {
+            let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
+            for &(acked, lost, millis) in &steps {
+                wire.fill();
+                wire.wait(Duration::from_millis(millis));
+                wire.event(lost, acked, 0);
+            }
+            prop_assert_eq!(wire.snapshot().idle_excluded, Duration::ZERO, "{}", algorithm.name);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A transport in the test's hand: packets leave, are acknowledged and are lost when the test says so.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use sluicegate_cc::{Acked, Controller, Event, Lost, Rtt, Sent, Snapshot, State, Time};
+
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    number: u64,
+    time_sent: Time,
+    bytes: u64,
+}
+
+/// One controller and the packets it believes to be on their way.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) now: Time,
+    pub(crate) rtt: Duration,
+    pub(crate) in_flight: u64,
+    pub(crate) next_number: u64,
+    packets: VecDeque<Packet>,
+    /// Bytes of one datagram.
+    pub(crate) mtu: u64,
+}
+
+impl Wire {
+    pub(crate) fn new(controller: Box<dyn Controller>, rtt: Duration) -> Self {
+        Self {
+            controller,
+            now: Time::ZERO + Duration::from_secs(1),
+            rtt,
+            in_flight: 0,
+            next_number: 0,
+            packets: VecDeque::new(),
+            mtu: super::MTU,
+        }
+    }
+
+    pub(crate) fn cwnd(&self) -> u64 {
+        self.controller.cwnd()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.controller.state()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.controller.snapshot()
+    }
+
+    /// Packets on their way.
+    pub(crate) fn packets(&self) -> usize {
+        self.packets.len()
+    }
+
+    pub(crate) fn wait(&mut self, time: Duration) {
+        self.now = self.now + time;
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: u64, has_data: bool) {
+        let sent = Sent {
+            packet_number: self.next_number,
+            bytes,
+            in_flight_before: self.in_flight,
+            has_data,
+        };
+        self.packets.push_back(Packet {
+            number: self.next_number,
+            time_sent: self.now,
+            bytes,
+        });
+        self.next_number += 1;
+        self.in_flight += bytes;
+        self.controller.on_sent(self.now, &sent);
+    }
+
+    pub(crate) fn send(&mut self, packets: usize) {
+        for _ in 0..packets {
+            self.send_bytes(self.mtu, true);
+        }
+    }
+
+    /// Sends what the window has room for.
+    pub(crate) fn fill(&mut self) {
+        while self.in_flight + self.mtu <= self.cwnd() {
+            self.send(1);
+        }
+    }
+
+    pub(crate) fn app_limited(&mut self) {
+        self.controller.on_app_limited(self.now, self.in_flight);
+    }
+
+    /// One event: the oldest `lost` packets are lost, the next `acked` acknowledged, `ecn_ce` marks reported.
+    pub(crate) fn event(&mut self, lost: usize, acked: usize, ecn_ce: u64) {
+        let in_flight_before = self.in_flight;
+        let lost: Vec<_> = self
+            .take(lost)
+            .map(|p| Lost {
+                packet_number: p.number,
+                time_sent: p.time_sent,
+                bytes: p.bytes,
+            })
+            .collect();
+        let acked: Vec<_> = self
+            .take(acked)
+            .map(|p| Acked {
+                packet_number: p.number,
+                time_sent: p.time_sent,
+                bytes: p.bytes,
+            })
+            .collect();
+        let gone = lost
+            .iter()
+            .map(|l| l.bytes)
+            .chain(acked.iter().map(|a| a.bytes));
+        self.in_flight -= gone.sum::<u64>();
+        self.controller.on_event(&Event {
+            now: self.now,
+            acked: &acked,
+            lost: &lost,
+            in_flight_before,
+            in_flight: self.in_flight,
+            rtt: Rtt {
+                latest: self.rtt,
+                smoothed: self.rtt,
+                var: Duration::ZERO,
+                min: Some(self.rtt),
+                max_ack_delay: Duration::from_millis(25),
+            },
+            rtt_updated: !acked.is_empty(),
+            ecn_ce,
+            least_unacked: self.packets.front().map_or(self.next_number, |p| p.number),
+        });
+    }
+
+    fn take(&mut self, count: usize) -> impl Iterator<Item = Packet> + '_ {
+        let count = count.min(self.packets.len());
+        self.packets.drain(..count)
+    }
+
+    pub(crate) fn ack(&mut self, packets: usize) {
+        self.event(0, packets, 0);
+    }
+
+    pub(crate) fn lose(&mut self, packets: usize) {
+        self.event(packets, 0, 0);
+    }
+
+    /// Fills the window and, a round trip later, has it acknowledged two packets at a time.
+    pub(crate) fn round(&mut self) {
+        self.fill();
+        self.wait(self.rtt);
+        for _ in 0..self.packets().div_ceil(2) {
+            self.ack(2);
+        }
+    }
+
+    /// Loses a packet and goes on to avoidance, with nothing in flight.
+    pub(crate) fn reach_avoidance(&mut self) {
+        self.fill();
+        self.wait(self.rtt);
+        self.event(1, usize::MAX, 0);
+        self.send(1);
+        self.wait(self.rtt);
+        self.ack(1);
+        assert_eq!(self.state(), State::CongestionAvoidance);
+    }
+}
