@@ -8,14 +8,19 @@
 
 mod error;
 mod load;
+mod manual;
 mod model;
 mod parse;
+mod print;
 mod schema;
 mod source;
+#[cfg(test)]
+mod tests;
 mod units;
 mod value;
 
 pub use error::{Error, Position};
+pub use manual::manual;
 pub use model::{
     Body, Config, CongestionControl, Cores, Group, Handler, Limits, Listener, Log, LogFormat,
     LogLevel, Qlog, QlogLevel, Quic, Route, Server, Tls,

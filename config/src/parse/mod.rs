@@ -5,6 +5,8 @@ mod edge;
 mod process;
 mod route;
 
+pub(crate) use congestion::expectation;
+
 use std::path::Path;
 
 use sluicegate_cc::Registry;

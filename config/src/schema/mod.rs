@@ -56,16 +56,20 @@ impl Kind {
     /// What is expected, for an error and for the manual.
     pub(crate) fn expectation(&self) -> String {
         match self {
-            Self::Duration { min, max } => format!(
-                "a duration from {} to {}, such as \"1m30s\"",
-                format_duration(*min),
-                format_duration(*max)
-            ),
-            Self::Size { min, max } => format!(
-                "a size from {} to {}, such as \"64KiB\" or a number of bytes",
-                format_size(*min),
-                format_size(*max)
-            ),
+            Self::Duration { min, max } => {
+                format!(
+                    "a duration from {} to {}",
+                    toml_duration(*min),
+                    toml_duration(*max)
+                )
+            }
+            Self::Size { min, max } => {
+                format!(
+                    "a size from {} to {}, or a number of bytes",
+                    toml_size(*min),
+                    toml_size(*max)
+                )
+            }
             Self::Count { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
             Self::Count { min, max, unit } => format!("a number of {unit} from {min} to {max}"),
             Self::CountOrNever { min, max, unit } => {
