@@ -1,4 +1,8 @@
 //! How datagrams get in and out: one contract, several backends.
+//!
+//! At boot one thread binds every listener for all workers ([`bind_group`]); each worker then opens a driver for its
+//! share ([`open`]) on its own thread and turns: receive, work, transmit, wait. The crate reads no clock and allocates
+//! nothing per datagram. The README says how to add a backend.
 
 mod addr;
 mod any;
@@ -6,6 +10,7 @@ mod binding;
 mod control;
 mod egress;
 mod error;
+pub mod fault;
 pub mod memory;
 mod meta;
 mod mio;
@@ -37,7 +42,8 @@ pub trait Dataplane {
     /// What this driver can do here.
     fn caps(&self) -> Caps;
 
-    /// Hands up to `budget` received buffers to `sink`, without waiting, and returns how many there were.
+    /// Hands up to `budget` received buffers to `sink`, without waiting, and returns how many there were. What arrived
+    /// since the last [`Dataplane::wait`] may show only after the next one.
     ///
     /// A buffer holds one datagram, or several of one peer put together by GRO: split it every [`RxMeta::stride`] bytes.
     /// The contents may be changed in place (decryption).
@@ -60,7 +66,9 @@ pub trait Dataplane {
     ) -> io::Result<Transmitted>;
 
     /// Sleeps until a datagram can be received, a blocked transmission can go on, the waker was used, or `timeout`
-    /// passed (`None`: no limit). Never returns early for the timeout's sake; precise to well under a millisecond.
+    /// passed (`None`: no limit). Never returns early for the timeout's sake; precise to well under a millisecond. It may
+    /// return for no visible reason (a signal), so who has a deadline looks at the clock. With a timeout of zero it only
+    /// looks around.
     ///
     /// # Errors
     /// As with [`Dataplane::receive`].

@@ -3,6 +3,7 @@
     unsafe_code,
     reason = "the ban is a seccomp filter of the test's own thread"
 )]
+#![expect(clippy::unwrap_used, reason = "what can't be set up fails the test")]
 
 use std::thread;
 

@@ -3,6 +3,7 @@
     clippy::disallowed_methods,
     reason = "the deadline test reads the clock"
 )]
+#![expect(clippy::unwrap_used, reason = "what can't be set up fails the test")]
 
 mod flow;
 mod meta;

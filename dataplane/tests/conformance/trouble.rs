@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use sluicegate_dataplane::{Dataplane, DriverOptions, ListenerId, SocketOptions, bind_group};
 
@@ -140,5 +141,53 @@ fn a_driver_dropped_under_fire_leaves_memory_alone() {
         }
         stop.store(true, Ordering::Relaxed);
         flood.join().unwrap();
+    });
+}
+
+/// On a fast loopback nothing ever blocks; the README says how to run this on a slow one.
+#[test]
+fn a_full_socket_blocks_keeps_the_order_and_loses_nothing() {
+    each_of_sockets(|backend| {
+        let tight = SocketOptions {
+            send_buffer: 256 << 10,
+            ..SocketOptions::default()
+        };
+        let bind = |options| bind_group(FIRST, "127.0.0.1:0".parse().unwrap(), 1, options).unwrap();
+        let mut client = Node::over(backend, &DriverOptions::default(), bind(&tight));
+        let wide = SocketOptions {
+            receive_buffer: 64 << 20,
+            ..tight
+        };
+        let mut server = Node::over(backend, &DriverOptions::default(), bind(&wide));
+        let (mut next, mut blocked, mut received) = (0, 0, Vec::new());
+        let peer = server.address();
+        for _ in 0..20_000 {
+            let transmitted = client.driver.transmit(usize::MAX, |buffer| {
+                if next == 2000 {
+                    return None;
+                }
+                for part in buffer[..20_000].chunks_mut(1000) {
+                    part.copy_from_slice(&numbered(next, 1000));
+                    next += 1;
+                }
+                Some(to(peer, 20_000, 1000))
+            });
+            if transmitted.unwrap().blocked {
+                blocked += 1;
+                client.driver.wait(None).unwrap();
+            }
+            server.receive_once(usize::MAX, &mut received);
+            if received.len() >= 2000 {
+                break;
+            }
+            server.driver.wait(Some(Duration::from_millis(1))).unwrap();
+        }
+        println!("blocked {blocked} times");
+        let numbers: Vec<usize> = received
+            .iter()
+            .map(|datagram| number_of(&datagram.bytes))
+            .collect();
+        assert_eq!(numbers, Vec::from_iter(0..2000));
+        assert_eq!(client.driver.counters().tx_errors, 0);
     });
 }
