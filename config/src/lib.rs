@@ -26,3 +26,4 @@ pub use model::{
     LogLevel, Qlog, QlogLevel, Quic, Route, Server, Tls,
 };
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
+pub use units::parse_size;

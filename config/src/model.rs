@@ -118,7 +118,7 @@ pub enum Handler {
         /// Empty where the status forbids one.
         body: Body,
     },
-    /// As many bytes as the rest of the path asks for.
+    /// As many bytes as the rest of the path asks for; [`parse_size`](crate::parse_size) reads it.
     Generate {
         /// Largest size answered, bytes.
         max_size: u64,
@@ -149,7 +149,7 @@ pub struct Limits {
     pub connection_window: u64,
     /// Receive flow control of a stream, bytes.
     pub stream_window: u64,
-    /// Bytes of a response handed to a stream ahead of acknowledgements.
+    /// Bytes of a response handed to its stream before they can be sent.
     pub send_buffer: u64,
     /// `active_connection_id_limit`.
     pub cids_per_connection: u64,
@@ -168,13 +168,13 @@ pub struct Quic {
     pub max_udp_payload: u64,
     /// Round-trip time before the first sample.
     pub initial_rtt: Duration,
-    /// `max_ack_delay`; whole milliseconds.
+    /// `max_ack_delay`.
     pub ack_delay: Duration,
     /// Whether clients may change their address.
     pub migration: bool,
     /// Whether clients get tickets for resumption.
     pub session_tickets: bool,
-    /// How long a ticket can be used; whole seconds.
+    /// How long a ticket can be used.
     pub session_lifetime: Duration,
     /// Stateless resets of one worker; 0: none.
     pub stateless_reset_per_second: u64,

@@ -14,7 +14,7 @@ const DURATION_UNITS: [(&str, u64); 7] = [
 ];
 
 /// Units of a size in bytes; those a size is printed in come first, largest first.
-const SIZE_UNITS: [(&str, u64); 9] = [
+const SIZE_UNITS: [(&str, u64); 10] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
     ("MiB", 1 << 20),
@@ -24,6 +24,7 @@ const SIZE_UNITS: [(&str, u64); 9] = [
     ("MB", 1_000_000),
     ("KB", 1_000),
     ("B", 1),
+    ("", 1),
 ];
 
 /// Splits off a leading whole number.
@@ -70,8 +71,9 @@ pub(crate) fn format_duration(duration: Duration) -> String {
     out
 }
 
-/// Reads a whole number and a unit; `None` for anything else, or beyond 64 bits.
-pub(crate) fn parse_size(text: &str) -> Option<u64> {
+/// Bytes from a whole number, with or without a unit: `5000`, `64KiB`, `1GB`; `None` for anything else, or beyond 64
+/// bits. Sizes in request paths are read by it too.
+pub fn parse_size(text: &str) -> Option<u64> {
     let (count, unit) = number(text)?;
     let (_, bytes) = SIZE_UNITS.iter().find(|(name, _)| *name == unit)?;
     count.checked_mul(*bytes)
@@ -143,12 +145,12 @@ mod tests {
             ("1GB", 1_000_000_000),
             ("7B", 7),
             ("0B", 0),
+            ("5000", 5000),
         ] {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
         for text in [
             "",
-            "16",
             "MiB",
             "16mib",
             "1.5GiB",

@@ -188,8 +188,13 @@ impl Item<'_> {
             Kind::Switch => self.switch().map(Value::Boolean),
             Kind::Size { .. } => self.size().map(Value::Integer),
             Kind::Duration { .. } => {
-                let micros = self.duration()?.as_micros();
-                Ok(Value::Integer(u64::try_from(micros).unwrap_or(u64::MAX)))
+                let duration = self.duration()?;
+                let micros = u64::try_from(duration.as_micros()).map_err(|_| self.refused())?;
+                if Duration::from_micros(micros) != duration {
+                    let found = format!("`{}` is {}", self.key.name, format_duration(duration));
+                    return Err(self.source.error(self.at, found, "whole microseconds"));
+                }
+                Ok(Value::Integer(micros))
             }
             _ => self.count().map(Value::Integer),
         }

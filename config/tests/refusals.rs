@@ -179,6 +179,14 @@ fn bad_durations_and_sizes() {
 }
 
 #[test]
+fn fractions_of_a_microsecond_are_not_dropped() {
+    assert_eq!(
+        refusal_before("[[group]]\nname = \"default\"\nbusy_poll = \"1500ns\""),
+        "3:13: `busy_poll` is 1us500ns; expected whole microseconds"
+    );
+}
+
+#[test]
 fn values_out_of_bounds_name_the_bound() {
     assert_eq!(
         refusal_before("[quic]\nidle_timeout = \"11m\""),

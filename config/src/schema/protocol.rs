@@ -75,9 +75,9 @@ pub(crate) static LIMITS: Table = Table {
             },
             given: Given::Default("\"256KiB\""),
             examples: &[],
-            summary: "Bytes of a response that are handed to a stream ahead of what the client acknowledged. A single \
-                      download runs at most at this much per round trip: raise it for fast, long paths, lower it to \
-                      hold more clients in the same memory.",
+            summary: "Bytes of a response that are handed to its stream before the network takes them. Lower it to \
+                      hold more slow clients in the same memory; raise it where single downloads over fast, long \
+                      paths do not fill them.",
         },
         Key {
             name: "cids_per_connection",
