@@ -172,6 +172,20 @@ fn time_stands_still_while_data_lacks_with_packets_in_flight() {
     }
 }
 
+#[test]
+fn idle_after_a_full_window_begins_when_the_flight_empties() {
+    for (name, mut wire) in wires(ms(100)) {
+        wire.reach_avoidance();
+        wire.fill();
+        wire.app_limited();
+        wire.wait(wire.rtt);
+        wire.ack(usize::MAX);
+        wire.wait(secs(5));
+        wire.send(1);
+        assert_eq!(wire.snapshot().idle_excluded, secs(5), "{name}");
+    }
+}
+
 // s2n-quic #947: a shift for each packet sent while the window was not yet full, which froze the curve.
 
 #[test]
@@ -237,6 +251,14 @@ fn persistent_congestion_leaves_the_threshold_of_the_loss() {
         assert_eq!(wire.cwnd(), 2 * MTU, "{name}");
         assert_eq!(wire.controller.ssthresh(), threshold, "{name}");
         wire.lose(10);
+        assert_eq!(
+            wire.controller.ssthresh(),
+            threshold,
+            "{name}: cut by what was sent before"
+        );
+        wire.send(2);
+        wire.controller.on_persistent_congestion(wire.now);
+        wire.lose(usize::MAX);
         assert_eq!(
             wire.controller.ssthresh(),
             threshold,
@@ -365,6 +387,37 @@ fn flight_that_pacing_keeps_a_fifth_below_the_window_still_grows_it() {
     }
 }
 
+#[test]
+fn flight_from_before_a_cut_does_not_count_as_use_of_the_window_after_it() {
+    for name in algorithms().iter().map(|a| a.name) {
+        let mut wire = Wire::new(named(name, &[], 100), ms(50));
+        wire.round();
+        wire.fill();
+        wire.wait(wire.rtt);
+        wire.lose(usize::MAX);
+        let cut = wire.cwnd();
+        wire.send(2);
+        wire.wait(wire.rtt);
+        wire.ack(2);
+        assert_eq!(wire.cwnd(), cut, "{name}");
+    }
+}
+
+#[test]
+fn window_stops_at_four_thirds_of_a_flight_that_does_not_grow() {
+    for name in algorithms().iter().map(|a| a.name) {
+        let mut wire = Wire::new(named(name, &[], 100), ms(50));
+        wire.reach_avoidance();
+        let packets = usize::try_from(wire.cwnd() / MTU).expect("small");
+        for _ in 0..2_000 {
+            wire.send(packets);
+            wire.wait(wire.rtt);
+            wire.ack(usize::MAX);
+        }
+        assert_eq!(wire.cwnd(), (packets as u64 + 1) * MTU * 4 / 3, "{name}");
+    }
+}
+
 // msquic #2309: exponential growth went on past the threshold.
 
 #[test]
@@ -463,5 +516,18 @@ fn rate_is_unknown_before_a_sample_and_absent_without_pacing() {
             Some(twice_a_round_trip),
             "{name}"
         );
+    }
+}
+
+#[test]
+fn initial_window_follows_the_datagram_size_until_it_is_touched() {
+    for (name, mut wire) in wires(ms(50)) {
+        wire.controller.on_mtu(1_500);
+        assert_eq!(wire.cwnd(), 15_000, "{name}");
+        wire.controller.on_mtu(MTU);
+        wire.round();
+        let grown = wire.cwnd();
+        wire.controller.on_mtu(1_500);
+        assert_eq!(wire.cwnd(), grown, "{name}");
     }
 }

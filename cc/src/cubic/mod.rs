@@ -4,6 +4,8 @@
 mod curve;
 mod decrease;
 mod reno_friendly;
+#[cfg(test)]
+mod tests;
 
 use curve::Curve;
 use decrease::Decrease;
