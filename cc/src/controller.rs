@@ -17,6 +17,8 @@ pub trait Controller: Debug + Send + Sync {
     fn on_event(&mut self, event: &Event<'_>);
 
     /// The transport had room in the window and nothing to send: what is in flight now is the application's choice.
+    /// Comes with every attempt to send that found so, also with nothing in flight; never while the window or pacing
+    /// forbids sending. It is over with the next packet that has data.
     fn on_app_limited(&mut self, now: Time, in_flight: u64);
 
     /// RFC 9002 §7.6: every packet over more than three PTOs was lost. Comes right after the event that proved it.

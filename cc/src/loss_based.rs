@@ -101,6 +101,10 @@ enum Phase {
 }
 
 /// A loss-based controller.
+///
+/// Reports of spurious loss change nothing (RFC 9438 §4.9 is optional): undoing a cut needs proof that no packet of
+/// the episode was really lost, and a transport that forgets lost packets early reports isolated real losses as
+/// spurious, which would undo every cut.
 #[derive(Debug)]
 pub(crate) struct LossBased<L> {
     law: L,
