@@ -5,7 +5,9 @@ mod lab;
 use std::time::Duration;
 
 use lab::{MBIT, MTU, algorithms, alone, controller, ms, secs};
-use sluicegate_cc::sim::{Flow, FlowOutcome, Link, LossWindow, Reorder, Simulation, Source};
+use sluicegate_cc::sim::{
+    Flow, FlowOutcome, Link, LossWindow, Policer, Reorder, Simulation, Source,
+};
 use sluicegate_cc::{Algorithm, State};
 
 fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
@@ -20,6 +22,72 @@ fn deep_buffer_is_filled() {
         let rate = mbit(&outcome, ms(0), secs(60));
         println!("{}: {rate:.1} of 100 Mbit/s", algorithm.name);
         assert!(rate >= 95.0, "{}", algorithm.name);
+    }
+}
+
+#[test]
+fn shallow_buffers_cost_what_a_cut_leaves_unused() {
+    for algorithm in algorithms() {
+        for (queue_bdp, share) in [(0.5, 0.9), (0.1, 0.75)] {
+            let link = Link::new(100 * MBIT, ms(40), queue_bdp);
+            let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
+            let rate = mbit(&outcome, ms(0), secs(60));
+            println!(
+                "{}: queue {queue_bdp} BDP: {rate:.1} of 100 Mbit/s",
+                algorithm.name
+            );
+            assert!(
+                rate >= 100.0 * share,
+                "{}: queue {queue_bdp} BDP",
+                algorithm.name
+            );
+        }
+    }
+}
+
+#[test]
+fn policed_flow_stays_near_the_policed_rate_with_little_loss() {
+    for algorithm in algorithms() {
+        let policer = Some(Policer {
+            bits_per_second: 10 * MBIT,
+            burst_bytes: 50_000,
+        });
+        let link = Link {
+            policer,
+            ..Link::new(100 * MBIT, ms(40), 1.0)
+        };
+        let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
+        let rate = mbit(&outcome, secs(10), secs(60));
+        let loss = outcome.lost_packets as f64 / outcome.sent_packets as f64;
+        println!(
+            "{}: {rate:.1} of 10 Mbit/s, {:.1} % lost",
+            algorithm.name,
+            100.0 * loss
+        );
+        assert!(rate >= 8.0 && loss <= 0.05, "{}", algorithm.name);
+    }
+}
+
+#[test]
+fn reordering_past_the_threshold_slows_but_does_not_stop() {
+    for algorithm in algorithms() {
+        let reorder = Some(Reorder {
+            probability: 0.02,
+            by: ms(1),
+        });
+        let link = Link {
+            reorder,
+            ..Link::new(50 * MBIT, ms(40), 1.0)
+        };
+        let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
+        let rate = mbit(&outcome, ms(0), secs(60));
+        println!("{}: {rate:.1} of 50 Mbit/s", algorithm.name);
+        assert_eq!(
+            outcome.lost_packets, outcome.spurious_losses,
+            "{}",
+            algorithm.name
+        );
+        assert!(rate >= 5.0, "{}", algorithm.name);
     }
 }
 
