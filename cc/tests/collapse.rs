@@ -6,7 +6,7 @@ mod lab;
 
 use std::time::Duration;
 
-use lab::{MBIT, algorithms, controller, ms, run_one, secs};
+use lab::{MBIT, algorithms, controller, init, ms, run_one, secs, variants};
 use sluicegate_cc::sim::{FlowOutcome, Link, LossWindow, Source};
 use sluicegate_cc::{Controller, Event, Sent, Snapshot, State, Time};
 
@@ -64,6 +64,27 @@ fn every_algorithm_recovers_from_every_seed() {
     for algorithm in algorithms() {
         for loss_both_ways in [false, true] {
             mean_of_all(algorithm.name, loss_both_ways);
+        }
+    }
+}
+
+#[test]
+fn every_option_at_either_end_of_its_range_recovers_too() {
+    for algorithm in algorithms() {
+        for (variant, options) in variants(&algorithm) {
+            for seed in 0..5 {
+                let controller = algorithm.controller(&init(seed), &options);
+                let outcome = collapse(controller, false, seed);
+                let name = algorithm.name;
+                assert!(
+                    outcome.completed.is_some(),
+                    "{name}, {variant}, seed {seed}"
+                );
+                assert_eq!(
+                    outcome.unexplained_recoveries, 0,
+                    "{name}, {variant}, seed {seed}"
+                );
+            }
         }
     }
 }

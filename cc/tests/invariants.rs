@@ -6,7 +6,7 @@ mod lab;
 use std::time::Duration;
 
 use lab::wire::Wire;
-use lab::{MTU, algorithms, controller};
+use lab::{MTU, algorithms, controller, init, variants};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sluicegate_cc::State;
@@ -119,10 +119,13 @@ proptest! {
     #[test]
     fn windows_rates_and_epochs_stay_sound(steps in prop::collection::vec(step(), 1..200)) {
         for algorithm in algorithms() {
-            let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
-            for step in &steps {
-                apply(&mut wire, step);
-                check(algorithm.name, &wire);
+            for (variant, options) in variants(&algorithm) {
+                let controller = algorithm.controller(&init(0), &options);
+                let mut wire = Wire::new(controller, Duration::from_millis(50));
+                for step in &steps {
+                    apply(&mut wire, step);
+                    check(&format!("{}, {variant}", algorithm.name), &wire);
+                }
             }
         }
     }

@@ -4,6 +4,25 @@
 //! congestion), it honours the pacing rate and reports a lack of data as a real transport would. Data counts in whole
 //! datagrams, headers are not modelled, and there is no handshake and no flow control. The same seed gives the same
 //! run.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use sluicegate_cc::sim::{Flow, Link, LossWindow, Simulation, Source};
+//! use sluicegate_cc::{Init, Registry};
+//!
+//! let link = Link {
+//!     loss: vec![LossWindow::always(0.01)],
+//!     ..Link::new(10_000_000, Duration::from_millis(40), 1.0)
+//! };
+//! let registry = Registry::builtin();
+//! let cubic = registry.find("cubic").expect("built in");
+//! let init = Init { mtu: 1_200, initial_window_packets: 10, seed: 1 };
+//! let outcomes = Simulation::new(link, 1)
+//!     .with(Flow::new(Source::Bulk(1_000_000)), cubic.controller(&init, &cubic.defaults()))
+//!     .run(Duration::from_secs(30));
+//! assert!(outcomes[0].completed.is_some());
+//! ```
 
 mod link;
 mod outcome;

@@ -6,7 +6,7 @@ pub(crate) mod wire;
 use std::time::Duration;
 
 use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
-use sluicegate_cc::{Algorithm, Controller, Init, Registry};
+use sluicegate_cc::{Algorithm, Controller, Init, OptionKind, Options, Registry, Value};
 
 pub(crate) const MTU: u64 = 1_200;
 pub(crate) const MBIT: u64 = 1_000_000;
@@ -33,6 +33,26 @@ pub(crate) fn init(seed: u64) -> Init {
 
 pub(crate) fn controller(algorithm: &Algorithm, seed: u64) -> Box<dyn Controller> {
     algorithm.controller(&init(seed), &algorithm.defaults())
+}
+
+/// The algorithm at its defaults, and with each option at each end of its range.
+pub(crate) fn variants(algorithm: &Algorithm) -> Vec<(String, Options)> {
+    let mut variants = vec![("defaults".to_owned(), algorithm.defaults())];
+    for spec in algorithm.options {
+        let ends = match spec.kind {
+            OptionKind::Integer { min, max, .. } => [Value::Integer(min), Value::Integer(max)],
+            OptionKind::Number { min, max, .. } => [Value::Number(min), Value::Number(max)],
+            OptionKind::Boolean { .. } => [Value::Boolean(false), Value::Boolean(true)],
+        };
+        for value in ends {
+            let mut options = algorithm.defaults();
+            options
+                .set(spec.name, value)
+                .expect("within its own bounds");
+            variants.push((format!("{} = {value:?}", spec.name), options));
+        }
+    }
+    variants
 }
 
 /// One flow alone on a link.
