@@ -1,8 +1,10 @@
 //! Datagrams arrive whole, in order and no faster than asked for.
 
-use sluicegate_dataplane::{Dataplane, DriverOptions};
+use std::time::Duration;
 
-use crate::rig::{Kind, each, number_of, numbered, to};
+use sluicegate_dataplane::{Dataplane, DriverOptions, ListenerId, SocketOptions, bind_group};
+
+use crate::rig::{Kind, Node, each, each_of_sockets, number_of, numbered, to};
 
 #[test]
 fn a_train_arrives_whole_and_in_order() {
@@ -213,5 +215,34 @@ fn many_peers_are_told_apart() {
         for (number, client) in clients.iter_mut().enumerate() {
             assert_eq!(number_of(&client.collect(1)[0].bytes), number);
         }
+    });
+}
+
+#[test]
+fn a_busy_listener_does_not_hide_another() {
+    each_of_sockets(|backend| {
+        let bind = |listener| {
+            let address = "127.0.0.1:0".parse().unwrap();
+            bind_group(ListenerId(listener), address, 1, &SocketOptions::default()).unwrap()
+        };
+        let both = bind(0).into_iter().chain(bind(1)).collect();
+        let mut server = Node::over(backend, &DriverOptions::default(), both);
+        let mut client = Node::over(backend, &DriverOptions::default(), bind(0));
+        for number in 0..500 {
+            client.send(server.addresses[0], &numbered(number, 100), 100);
+        }
+        client.send(server.addresses[1], b"me too", 6);
+        let mut seen = Vec::new();
+        for _ in 0..1000 {
+            server.driver.wait(Some(Duration::from_millis(20))).unwrap();
+            server.receive_once(4, &mut seen);
+            if seen
+                .iter()
+                .any(|datagram| datagram.meta.listener == ListenerId(1))
+            {
+                break;
+            }
+        }
+        assert!(seen.len() < 250, "the other one came after {}", seen.len());
     });
 }

@@ -25,6 +25,13 @@ fn sleepers(test: impl Fn(&World)) {
     });
 }
 
+/// Fails instead of hanging where nothing ends the sleep.
+fn sleep_until_woken(node: &mut Node) {
+    let start = Instant::now();
+    node.driver.wait(Some(LOST)).unwrap();
+    assert!(start.elapsed() < LOST, "nothing ended the sleep");
+}
+
 fn opened(world: &World) -> Node {
     world.node(&["127.0.0.1:0"])
 }
@@ -37,7 +44,7 @@ fn a_wake_before_the_wait_ends_it() {
         for _ in 0..100 {
             waker.wake();
             waker.clone().wake();
-            node.driver.wait(None).unwrap();
+            sleep_until_woken(&mut node);
         }
     });
 }
@@ -98,7 +105,7 @@ fn a_datagram_ends_the_sleep() {
         });
         let mut seen = Vec::new();
         while seen.len() < 200 {
-            node.driver.wait(None).unwrap();
+            sleep_until_woken(&mut node);
             node.receive_once(7, &mut seen);
         }
         sender.join().unwrap();
@@ -146,7 +153,7 @@ fn a_driver_without_listeners_sleeps_and_wakes() {
         let mut node = world.node(&[]);
         node.driver.wait(Some(Duration::from_micros(100))).unwrap();
         node.driver.waker().wake();
-        node.driver.wait(None).unwrap();
+        sleep_until_woken(&mut node);
         assert_eq!(node.receive_once(10, &mut Vec::new()), 0);
     });
 }
