@@ -111,3 +111,46 @@ impl OpenError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_remedy_in_one_line() {
+        let cases = [
+            (Backend::IoUring, libc::EPERM, "seccomp"),
+            (Backend::IoUring, libc::ENOSYS, "kernel.io_uring_disabled"),
+            (Backend::IoUring, libc::ENOMEM, "LimitMEMLOCK"),
+            (Backend::IoUring, libc::EMFILE, "LimitNOFILE"),
+            (Backend::IoUring, libc::EINVAL, "Linux 6.1"),
+            (Backend::Mio, libc::EMFILE, "ulimit -n"),
+        ];
+        for (backend, errno, remedy) in cases {
+            let source = io::Error::from_raw_os_error(errno);
+            let line = OpenError::new(backend, "a step", source).to_string();
+            let parts = [
+                backend.name(),
+                "a step",
+                &format!("os error {errno}"),
+                remedy,
+            ];
+            for part in parts {
+                assert!(line.contains(part), "{part} is missing: {line}");
+            }
+            assert!(!line.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn a_refused_address_says_why() {
+        let address = "127.0.0.1:443".parse().unwrap();
+        let of = |what, errno| {
+            BindError::new(address, what, io::Error::from_raw_os_error(errno)).to_string()
+        };
+        assert!(of("bind", libc::EADDRINUSE).contains("already in use"));
+        assert!(of("bind", libc::EADDRNOTAVAIL).contains("does not have the address"));
+        assert!(of("bind", libc::EACCES).contains("CAP_NET_BIND_SERVICE"));
+        assert!(of("socket", libc::EACCES).contains("socket: "));
+    }
+}

@@ -12,13 +12,13 @@ use sluicegate_dataplane::{
     open,
 };
 
-/// Lets every system call of the calling thread pass but `io_uring_setup`, which fails with `errno`.
-fn forbid_io_uring(errno: i32) {
+/// Lets every system call of the calling thread pass but `call`, which fails with `errno`.
+fn forbid(call: libc::c_long, errno: i32) {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
     let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
-    let number = u32::try_from(libc::SYS_io_uring_setup).unwrap();
+    let number = u32::try_from(call).unwrap();
     let refusal = libc::SECCOMP_RET_ERRNO | u32::try_from(errno).unwrap();
     let mut filter = [
         step(LOAD_WORD, 0, 0, 0),
@@ -49,24 +49,38 @@ fn bound() -> Vec<Binding> {
 
 #[test]
 fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
-    for (errno, cause) in [
-        (libc::EPERM, "not permitted"),
-        (libc::ENOSYS, "not implemented"),
-    ] {
+    let cases = [
+        (
+            libc::SYS_io_uring_setup,
+            libc::EPERM,
+            ["io_uring_setup", "not permitted"],
+        ),
+        (
+            libc::SYS_io_uring_setup,
+            libc::ENOSYS,
+            ["io_uring_setup", "not implemented"],
+        ),
+        (
+            libc::SYS_io_uring_register,
+            libc::EPERM,
+            ["probe", "not permitted"],
+        ),
+        (
+            libc::SYS_io_uring_enter,
+            libc::EPERM,
+            ["recvmsg", "not permitted"],
+        ),
+    ];
+    for (call, errno, causes) in cases {
         let checked = thread::spawn(move || {
-            forbid_io_uring(errno);
+            forbid(call, errno);
             let options = DriverOptions::default();
 
             let error = open(Backend::IoUring, &options, bound()).err().unwrap();
             let line = error.to_string();
             assert_eq!(error.source.raw_os_error(), Some(errno));
-            for part in [
-                "io_uring_setup",
-                cause,
-                "seccomp",
-                "kernel.io_uring_disabled",
-                "mio",
-            ] {
+            let remedies = ["seccomp", "kernel.io_uring_disabled", "mio"];
+            for part in causes.into_iter().chain(remedies) {
                 assert!(
                     line.to_lowercase().contains(part),
                     "{part} is missing: {line}"

@@ -56,7 +56,7 @@ impl Uring {
         bindings: Vec<Binding>,
     ) -> Result<Self, (OpenError, Vec<Binding>)> {
         let refused = |(step, error)| OpenError::new(Backend::IoUring, step, error);
-        let (ring, waker) = match Self::prepare(options, &bindings) {
+        let (mut ring, waker) = match Self::prepare(options, &bindings) {
             Ok(prepared) => prepared,
             Err(failure) => return Err((refused(failure), bindings)),
         };
@@ -66,7 +66,7 @@ impl Uring {
         });
         let sockets: Vec<_> = sockets.collect();
         let mut driver = Self {
-            rx: rx::Receiver::new(sockets.len(), options),
+            rx: rx::Receiver::new(sockets.len(), ring.buffers().count()),
             tx: tx::Transmitter::new(options),
             ring,
             sockets,

@@ -5,7 +5,7 @@ use std::io;
 
 use super::buffers::Message;
 use super::{Completion, Ring, Socket};
-use crate::{Counters, DriverOptions, RxMeta, addr, control};
+use crate::{Counters, RxMeta, addr, control};
 
 pub(super) struct Receiver {
     /// Filled buffers in the order of their completions; never more than there are buffers.
@@ -24,9 +24,9 @@ struct Filled {
 }
 
 impl Receiver {
-    pub(super) fn new(sockets: usize, options: &DriverOptions) -> Self {
+    pub(super) fn new(sockets: usize, buffers: usize) -> Self {
         Self {
-            waiting: VecDeque::with_capacity(options.rx_buffers.next_power_of_two()),
+            waiting: VecDeque::with_capacity(buffers),
             armed: vec![false; sockets].into_boxed_slice(),
             refusal: None,
         }
