@@ -224,6 +224,26 @@ mod tests {
     }
 
     #[test]
+    fn packet_sent_at_the_moment_of_the_first_sample_does_not_count() {
+        assert!(!feed(&mut sampled(), &[3], &[(1, 1), (2, 377)], 4, false));
+    }
+
+    #[test]
+    fn losses_where_the_record_was_given_up_say_nothing() {
+        let mut detector = sampled();
+        let acked: Vec<_> = (1..200).map(|n| n * 2).collect();
+        assert!(!feed(&mut detector, &acked, &[], 1, false));
+        assert!(!feed(&mut detector, &[], &[(1, 100), (3, 900)], 5, false));
+        assert!(feed(
+            &mut detector,
+            &[],
+            &[(401, 1_000), (402, 1_400)],
+            403,
+            false
+        ));
+    }
+
+    #[test]
     fn run_grows_over_several_events() {
         let mut detector = sampled();
         assert!(!feed(&mut detector, &[], &[(1, 100)], 2, false));
