@@ -1,0 +1,139 @@
+# Builds, runs and tests Sluicegate on a fresh Debian 12: `make help`.
+#
+# BoringSSL is built once, into $(TARGET)/boringssl-<version>, and shared by every profile and by clippy. Plain `cargo build`
+# works too, and builds BoringSSL for itself. To use a BoringSSL of your own, export BORING_BSSL_PATH.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help setup run build fmt fmt-check clippy deny venv test test-long install clean
+MAKEFLAGS += --no-print-directory
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(TARGET)
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+# What the tests run: optimised, with debug assertions. Its settings are in Cargo.toml.
+PROFILE ?= ci
+CARGO ?= cargo
+# Where a command takes arguments: make run ARGS="-c sluicegate.toml".
+ARGS ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
+RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
+AIOQUIC := aioquic==1.7.2
+VENV := $(TARGET)/venv
+
+ifdef BORING_BSSL_PATH
+BORINGSSL :=
+else
+BORINGSSL := $(TARGET)/boringssl-$(BORING_VERSION)
+export BORING_BSSL_PATH = $(BORINGSSL)
+endif
+
+help: ## Lists these targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
+
+setup: ## Installs the Debian packages that are missing and checks Rust's version
+	@missing=""
+	for package in $(PACKAGES); do
+	    case $$package in
+	        libclang-dev) ls $${LIBCLANG_PATH:-/usr/lib/llvm-*/lib}/libclang*.so* >/dev/null 2>&1 || missing+=" $$package" ;;
+	        python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=" $$package" ;;
+	        *) command -v $$package >/dev/null || missing+=" $$package" ;;
+	    esac
+	done
+	if [ -n "$$missing" ]; then
+	    as_root=""
+	    [ "$$(id -u)" = 0 ] || as_root=sudo
+	    if command -v apt-get >/dev/null && { [ -z "$$as_root" ] || command -v sudo >/dev/null; }; then
+	        echo "Installing$$missing"
+	        $$as_root apt-get update -qq
+	        $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing
+	    else
+	        echo "Missing:$$missing (names of Debian packages). Install them and try again." >&2
+	        exit 1
+	    fi
+	fi
+	if ! command -v $(CARGO) >/dev/null; then
+	    echo "There is no cargo. Install Rust $(RUST_NEEDED) or newer by rustup: https://rustup.rs" >&2
+	    echo "(Debian 12's own Rust is too old.)" >&2
+	    exit 1
+	fi
+	found=$$(rustc --version | cut -d' ' -f2 | cut -d- -f1)
+	if [ "$$(printf '%s\n' $(RUST_NEEDED) $$found | sort -V | head -n1)" != $(RUST_NEEDED) ]; then
+	    echo "Rust is $$found ($$(command -v rustc)), $(RUST_NEEDED) or newer is needed: rustup update stable" >&2
+	    echo "(rustup: https://rustup.rs; Debian 12's own Rust is too old.)" >&2
+	    exit 1
+	fi
+
+# Exported by the build script of boring-sys, with its patches. It wants an empty folder, and does not run again for one
+# that it has filled before; hence the clean.
+$(BORINGSSL): | setup
+	@echo "Building BoringSSL $(BORING_VERSION), once"
+	unset BORING_BSSL_PATH
+	rm -rf "$@.new"
+	mkdir -p "$@.new"
+	$(CARGO) clean --quiet --locked --profile $(PROFILE) -p boring-sys
+	BORING_BSSL_INSTALL_DIR="$@.new" $(CARGO) build --quiet --locked --profile $(PROFILE) -p boring-sys
+	mv "$@.new" "$@"
+
+run: setup $(BORINGSSL) ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
+	@$(CARGO) run --locked --release -p sluicegate -- run $(ARGS)
+
+build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate
+	@$(CARGO) build --locked --release -p sluicegate
+
+install: build ## Installs the binary below PREFIX (/usr/local) and the systemd unit
+	@install -D -m 755 "$(TARGET)/release/sluicegate" "$(DESTDIR)$(PREFIX)/bin/sluicegate"
+	install -D -m 644 deploy/sluicegate.service "$(DESTDIR)/etc/systemd/system/sluicegate.service"
+
+fmt: setup ## Formats the code
+	@$(CARGO) fmt --all
+
+fmt-check: setup
+	@for component in fmt clippy; do
+	    $(CARGO) $$component --version >/dev/null 2>&1 || rustup component add $${component/fmt/rustfmt}
+	done
+	echo "== format"
+	$(CARGO) fmt --all --check
+
+clippy: setup $(BORINGSSL) ## Lints everything; warnings are errors
+	@echo "== clippy"
+	$(CARGO) clippy --quiet --locked --workspace --all-targets --profile $(PROFILE) -- -D warnings
+
+deny: setup ## Checks licences, sources and banned crates, where cargo-deny is installed
+	@echo "== dependencies"
+	if $(CARGO) deny --version >/dev/null 2>&1; then
+	    $(CARGO) deny --locked check bans licenses sources
+	else
+	    echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"
+	fi
+
+# A QUIC client that is not ours, for the end-to-end tests.
+venv: setup $(VENV)/$(AIOQUIC)
+
+$(VENV)/$(AIOQUIC):
+	@echo "== Python client $(AIOQUIC)"
+	rm -rf "$(VENV)"
+	python3 -m venv "$(VENV)"
+	"$(VENV)/bin/pip" install --quiet --disable-pip-version-check --retries 5 $(AIOQUIC)
+	touch "$@"
+
+# The last lines are cargo test's own.
+test: setup fmt-check deny venv $(BORINGSSL) clippy ## All checks that a change must pass, in under half an hour on two cores
+	@echo "== build"
+	$(CARGO) build --locked --workspace --profile $(PROFILE)
+	echo "== test"
+	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE)
+
+test-long: setup venv $(BORINGSSL) ## All tests, the long ones too
+	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored
+
+clean: ## Deletes everything that was built
+	@$(CARGO) clean
