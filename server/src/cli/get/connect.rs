@@ -1,0 +1,216 @@
+//! From a URL to an open connection: addresses, trust, handshake.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail};
+use boring::ssl::{SslContextBuilder, SslMethod, SslVerifyMode};
+
+use super::fetch::readable;
+use super::link::Link;
+use super::url::Url;
+
+/// Silence after which the next address is tried.
+const TRY_NEXT: Duration = Duration::from_secs(1);
+/// Silence after which the last address is given up.
+const TRY_LAST: Duration = Duration::from_secs(10);
+/// Silence that ends a connection.
+const IDLE_MS: u64 = 30_000;
+/// Flow control of the connection and of the one stream.
+const WINDOW: u64 = 16 << 20;
+/// The control stream and QPACK's, and some to spare (RFC 9114 §6.2).
+const UNI_STREAMS: u64 = 16;
+const UNI_WINDOW: u64 = 1 << 20;
+/// Fits every common path.
+const MAX_DATAGRAM: usize = 1350;
+/// Where Linux distributions keep all trusted issuers in one file.
+const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// The addresses of a URL's host, in the order of the system's resolver.
+pub(super) fn resolve(url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
+    let found = (url.host.as_str(), url.port).to_socket_addrs();
+    let found = found.with_context(|| format!("cannot resolve {}", url.host))?;
+    let addresses: Vec<SocketAddr> = found.collect();
+    if addresses.is_empty() {
+        bail!("{} has no address", url.host);
+    }
+    Ok(addresses)
+}
+
+/// What connections are made with: whom to trust, and how much to take in.
+///
+/// # Errors
+/// The file of issuers can't be read.
+pub(super) fn client_config(
+    insecure: bool,
+    issuers: Option<&Path>,
+) -> anyhow::Result<quiche::Config> {
+    let mut tls = SslContextBuilder::new(SslMethod::tls())?;
+    if insecure {
+        tls.set_verify(SslVerifyMode::NONE);
+    } else {
+        tls.set_verify(SslVerifyMode::PEER);
+        match issuers {
+            Some(file) => tls
+                .set_ca_file(file)
+                .map_err(|_| anyhow!("no certificate can be read from {}", file.display()))?,
+            None => {
+                tls.set_default_verify_paths()?;
+                if Path::new(SYSTEM_BUNDLE).exists() {
+                    tls.set_ca_file(SYSTEM_BUNDLE)?;
+                }
+            }
+        }
+    }
+    let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
+    config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+    config.set_max_idle_timeout(IDLE_MS);
+    config.set_max_send_udp_payload_size(MAX_DATAGRAM);
+    config.set_initial_max_data(WINDOW);
+    config.set_initial_max_stream_data_bidi_local(WINDOW);
+    config.set_initial_max_stream_data_uni(UNI_WINDOW);
+    config.set_initial_max_streams_uni(UNI_STREAMS);
+    config.set_max_connection_window(WINDOW);
+    config.set_max_stream_window(WINDOW);
+    config.set_disable_active_migration(true);
+    Ok(config)
+}
+
+/// Tries one address after the other until one completes a handshake or refuses it; only silence leads on to the next.
+///
+/// # Errors
+/// What the last address tried said, or that it said nothing.
+pub(super) fn connect(
+    url: &Url,
+    addresses: &[SocketAddr],
+    config: &mut quiche::Config,
+    deadline: Instant,
+    clock: fn() -> Instant,
+    note: &mut impl FnMut(&str),
+) -> anyhow::Result<Link> {
+    let mut last = anyhow!("{} has no address", url.host);
+    for (i, &peer) in addresses.iter().enumerate() {
+        let patience = if i + 1 < addresses.len() {
+            TRY_NEXT
+        } else {
+            TRY_LAST
+        };
+        note(&format!("* trying {peer}"));
+        let link = Link::open(peer, clock, |own, peer| start(url, config, own, peer));
+        let attempt = link.and_then(|link| handshake(link, patience, deadline));
+        match attempt {
+            Ok(Handshake::Done(link)) => {
+                note(&format!("* connected to {peer} over HTTP/3"));
+                return Ok(*link);
+            }
+            Ok(Handshake::Refused(error)) => return Err(error),
+            Ok(Handshake::Silence) => last = anyhow!("no HTTP/3 answer from {peer}"),
+            Err(error) => last = error,
+        }
+        note(&format!("* {last:#}"));
+        if clock() >= deadline {
+            bail!("time is up: {last:#}");
+        }
+    }
+    Err(last)
+}
+
+fn start(
+    url: &Url,
+    config: &mut quiche::Config,
+    own: SocketAddr,
+    peer: SocketAddr,
+) -> anyhow::Result<quiche::Connection> {
+    let mut id = [0; 8];
+    boring::rand::rand_bytes(&mut id)?;
+    let id = quiche::ConnectionId::from_ref(&id);
+    // An address is no server name (RFC 6066 §3), and is looked for elsewhere in the certificate.
+    let ip = url.ip();
+    let name = ip.is_none().then_some(url.host.as_str());
+    let mut connection = quiche::connect(name, &id, own, peer, config)?;
+    if let Some(ip) = ip {
+        connection.as_mut().param_mut().set_ip(ip)?;
+    }
+    Ok(connection)
+}
+
+enum Handshake {
+    Done(Box<Link>),
+    Refused(anyhow::Error),
+    Silence,
+}
+
+fn handshake(mut link: Link, patience: Duration, deadline: Instant) -> anyhow::Result<Handshake> {
+    let silence = link.now() + patience;
+    loop {
+        if link.connection.is_established() {
+            return Ok(Handshake::Done(Box::new(link)));
+        }
+        if link.connection.is_closed() || link.connection.is_draining() {
+            return Ok(Handshake::Refused(closed(&mut link)));
+        }
+        if link.connection.local_error().is_some() {
+            let error = closed(&mut link);
+            // The peer is told why in this turn.
+            link.turn(link.now())?;
+            return Ok(Handshake::Refused(error));
+        }
+        if !link.heard() && link.now() >= silence.min(deadline) {
+            return Ok(Handshake::Silence);
+        }
+        if link.now() >= deadline {
+            return Ok(Handshake::Refused(anyhow!(
+                "time is up during the handshake"
+            )));
+        }
+        let limit = if link.heard() {
+            deadline
+        } else {
+            silence.min(deadline)
+        };
+        link.turn(limit)?;
+    }
+}
+
+/// Why a connection ended, as one line.
+pub(super) fn closed(link: &mut Link) -> anyhow::Error {
+    let peer = link.peer;
+    if let Some(error) = link.connection.peer_error() {
+        return by_peer(peer, error);
+    }
+    if link.connection.is_timed_out() {
+        return anyhow!("{peer} fell silent");
+    }
+    if let Err(reason) = link.connection.as_mut().verify_result() {
+        return anyhow!(
+            "the certificate of {peer} is not trusted: {} (--cacert names its issuer, -k skips the check)",
+            reason.error_string()
+        );
+    }
+    match link.connection.local_error() {
+        Some(error) => anyhow!(
+            "{peer} broke the protocol: code {:#x} {}",
+            error.error_code,
+            readable(&error.reason)
+        ),
+        None => anyhow!("{peer} closed the connection or speaks no version of QUIC known here"),
+    }
+}
+
+/// TLS alerts stand in codes from 0x100 to 0x1ff of the transport (RFC 9001 §4.8).
+fn by_peer(peer: SocketAddr, error: &quiche::ConnectionError) -> anyhow::Error {
+    const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
+    match (error.is_app, error.error_code) {
+        (false, NO_APPLICATION_PROTOCOL) => anyhow!("{peer} speaks QUIC but no HTTP/3"),
+        (false, 0x2) => anyhow!("{peer} refuses connections"),
+        (is_app, code) => {
+            let layer = if is_app { "HTTP/3" } else { "QUIC" };
+            let reason = readable(&error.reason);
+            anyhow!(
+                "{peer} closed the connection: {layer} code {code:#x} {}",
+                reason
+            )
+        }
+    }
+}

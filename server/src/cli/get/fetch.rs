@@ -1,0 +1,279 @@
+//! One request and its response, written out as it comes.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow, bail};
+use quiche::h3::{self, NameValue as _};
+
+use super::connect::closed;
+use super::link::Link;
+
+/// Read from the stream at once.
+const CHUNK: usize = 64 * 1024;
+
+/// A request without body.
+pub(super) struct Request {
+    pub(super) method: &'static str,
+    pub(super) authority: String,
+    pub(super) path: String,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fetched {
+    /// The final one.
+    pub(super) status: u16,
+    /// Of the body.
+    pub(super) bytes: u64,
+    /// When the head of the final response was there.
+    pub(super) first_byte: Instant,
+    /// When the last byte was.
+    pub(super) finished: Instant,
+}
+
+/// Where the response goes.
+pub(super) struct Sink<'a, W> {
+    pub(super) stdout: &'a mut W,
+    /// Made with the first thing to write.
+    pub(super) file: Option<File>,
+    /// The file, where not to `stdout`.
+    pub(super) path: Option<&'a Path>,
+    /// Heads are written too.
+    pub(super) headers: bool,
+    /// Bodies of this status and above are not.
+    pub(super) body_below: u16,
+}
+
+impl<W: Write> Sink<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let Some(path) = self.path else {
+            return self
+                .stdout
+                .write_all(bytes)
+                .context("cannot write to standard output");
+        };
+        let describe = || format!("cannot write to {}", path.display());
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create(path).with_context(describe)?),
+        };
+        file.write_all(bytes).with_context(describe)
+    }
+
+    fn takes_body(&self, status: u16) -> bool {
+        status < self.body_below
+    }
+
+    /// A body may be empty, and its file is made all the same.
+    fn finish(&mut self, status: u16) -> anyhow::Result<()> {
+        if self.takes_body(status) {
+            self.write(&[])?;
+        }
+        self.stdout
+            .flush()
+            .context("cannot write to standard output")
+    }
+}
+
+/// The response as far as it is known.
+struct Progress {
+    stream: u64,
+    head: Option<(u16, Instant)>,
+    /// Of the head's `content-length`.
+    announced: Option<u64>,
+    bytes: u64,
+    done: bool,
+}
+
+/// Sends `request` on `link` and writes the response to `sink`.
+///
+/// # Errors
+/// The connection or the stream ended before the response did, it can't be written, or `deadline` passed.
+pub(super) fn fetch<W: Write>(
+    link: &mut Link,
+    request: &Request,
+    sink: &mut Sink<'_, W>,
+    deadline: Instant,
+    note: &mut impl FnMut(&str),
+) -> anyhow::Result<Fetched> {
+    let config = h3::Config::new()?;
+    let mut session = h3::Connection::with_transport(&mut link.connection, &config)?;
+    let mut progress = Progress {
+        stream: send(link, &mut session, request, note)?,
+        head: None,
+        announced: None,
+        bytes: 0,
+        done: false,
+    };
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        events(link, &mut session, &mut progress, &mut chunk, sink, note)?;
+        if progress.done {
+            let fetched = complete(request, &progress, link.now())?;
+            sink.finish(fetched.status)?;
+            return Ok(fetched);
+        }
+        if link.connection.is_closed() || link.connection.is_draining() {
+            let cause = closed(link);
+            return Err(cause.context(format!("broke off after {} bytes", progress.bytes)));
+        }
+        if link.now() >= deadline {
+            bail!("time is up after {} bytes", progress.bytes);
+        }
+        link.turn(deadline)?;
+    }
+}
+
+fn send(
+    link: &mut Link,
+    session: &mut h3::Connection,
+    request: &Request,
+    note: &mut impl FnMut(&str),
+) -> anyhow::Result<u64> {
+    let agent = concat!("sluicegate/", env!("CARGO_PKG_VERSION"));
+    let head = [
+        (":method", request.method),
+        (":scheme", "https"),
+        (":authority", &request.authority),
+        (":path", &request.path),
+        ("user-agent", agent),
+        ("accept", "*/*"),
+    ];
+    for (name, value) in head {
+        note(&format!("> {name}: {value}"));
+    }
+    let head = head.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
+    let stream = session.send_request(&mut link.connection, &head, true);
+    stream.context("cannot send the request")
+}
+
+fn events<W: Write>(
+    link: &mut Link,
+    session: &mut h3::Connection,
+    progress: &mut Progress,
+    chunk: &mut [u8],
+    sink: &mut Sink<'_, W>,
+    note: &mut impl FnMut(&str),
+) -> anyhow::Result<()> {
+    loop {
+        let (stream, event) = match session.poll(&mut link.connection) {
+            Ok(found) => found,
+            Err(h3::Error::Done) => return Ok(()),
+            Err(error) => return Err(anyhow!("{} broke HTTP/3: {error:?}", link.peer)),
+        };
+        if stream != progress.stream {
+            continue;
+        }
+        match event {
+            h3::Event::Headers { list, .. } => head(link.now(), &list, progress, sink, note)?,
+            h3::Event::Data => body(link, session, progress, chunk, sink)?,
+            h3::Event::Finished => progress.done = true,
+            h3::Event::Reset(code) => {
+                bail!("the server reset the response: HTTP/3 code {code:#x}")
+            }
+            h3::Event::PriorityUpdate | h3::Event::GoAway => {}
+        }
+    }
+}
+
+/// Interim responses come before the final one, trailers after it.
+fn head<W: Write>(
+    now: Instant,
+    list: &[h3::Header],
+    progress: &mut Progress,
+    sink: &mut Sink<'_, W>,
+    note: &mut impl FnMut(&str),
+) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    let mut status = None;
+    let mut announced = None;
+    for header in list {
+        note(&format!(
+            "< {}: {}",
+            readable(header.name()),
+            readable(header.value())
+        ));
+        match header.name() {
+            b":status" => status = Some(number(header.value()).context("a status that is none")?),
+            b"content-length" => announced = number(header.value()),
+            _ => {}
+        }
+        if !header.name().starts_with(b":") {
+            text.extend_from_slice(&[header.name(), b": ", header.value(), b"\r\n"].concat());
+        }
+    }
+    if progress.head.is_some() {
+        return Ok(());
+    }
+    let status = status.context("the response has no status")?;
+    let status = u16::try_from(status).context("a status that is none")?;
+    if sink.headers {
+        let mut all = format!("HTTP/3 {status}\r\n").into_bytes();
+        all.extend_from_slice(&text);
+        all.extend_from_slice(b"\r\n");
+        sink.write(&all)?;
+    }
+    if status >= 200 {
+        progress.head = Some((status, now));
+        progress.announced = announced;
+    }
+    Ok(())
+}
+
+fn body<W: Write>(
+    link: &mut Link,
+    session: &mut h3::Connection,
+    progress: &mut Progress,
+    chunk: &mut [u8],
+    sink: &mut Sink<'_, W>,
+) -> anyhow::Result<()> {
+    let wanted = progress
+        .head
+        .is_some_and(|(status, _)| sink.takes_body(status));
+    loop {
+        match session.recv_body(&mut link.connection, progress.stream, chunk) {
+            Ok(read) => {
+                progress.bytes += read as u64;
+                if wanted {
+                    sink.write(&chunk[..read])?;
+                }
+            }
+            Err(h3::Error::Done) => return Ok(()),
+            Err(error) => return Err(anyhow!("cannot read the response: {error:?}")),
+        }
+    }
+}
+
+fn complete(request: &Request, progress: &Progress, now: Instant) -> anyhow::Result<Fetched> {
+    let (status, first_byte) = progress.head.context("the response has no head")?;
+    let bodiless = request.method == "HEAD" || status == 304;
+    if let Some(announced) = progress
+        .announced
+        .filter(|n| !bodiless && *n != progress.bytes)
+    {
+        bail!(
+            "the response has {} bytes and announced {announced}",
+            progress.bytes
+        );
+    }
+    Ok(Fetched {
+        status,
+        bytes: progress.bytes,
+        first_byte,
+        finished: now,
+    })
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    digits.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
+}
+
+/// A server's control characters stay off the terminal.
+pub(super) fn readable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.replace(char::is_control, "\u{fffd}")
+}

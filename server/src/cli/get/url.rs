@@ -1,0 +1,148 @@
+//! What to ask for, out of a URL (RFC 3986).
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use anyhow::{Context as _, bail};
+
+/// A checked `https` URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Url {
+    /// A name or an address, without brackets.
+    pub(super) host: String,
+    /// 443 where none is given.
+    pub(super) port: u16,
+    /// Path and query, never empty.
+    pub(super) path: String,
+}
+
+impl Url {
+    /// Reads `https://host[:port][/path][?query][#fragment]`; the scheme can be left out, the fragment is.
+    ///
+    /// # Errors
+    /// Another scheme, user information, no host, a port that is none, or a character that has to be encoded.
+    pub(super) fn parse(text: &str) -> anyhow::Result<Url> {
+        let rest = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
+            Some((scheme, _)) => bail!("`{scheme}://` is not served over HTTP/3; use https://"),
+            None => text,
+        };
+        if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic()) {
+            bail!("{wrong:?} in a URL has to be percent-encoded (a host name: punycode)");
+        }
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        if authority.contains('@') {
+            bail!("user names and passwords in a URL are not supported");
+        }
+        let (host, port) = split_authority(authority)?;
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        Ok(Url {
+            host: host.to_owned(),
+            port,
+            path: format!("{slash}{path}"),
+        })
+    }
+
+    /// The host where it is an address.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// As the `:authority` of a request (RFC 9114 §4.3.1).
+    pub(super) fn authority(&self) -> String {
+        let host = match self.ip() {
+            Some(IpAddr::V6(ip)) => format!("[{ip}]"),
+            _ => self.host.clone(),
+        };
+        match self.port {
+            443 => host,
+            port => format!("{host}:{port}"),
+        }
+    }
+}
+
+fn split_authority(authority: &str) -> anyhow::Result<(&str, u16)> {
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (host, port) = rest.split_once(']').context("a `[` without `]`")?;
+        let checked: Result<Ipv6Addr, _> = host.parse();
+        checked.with_context(|| format!("`{host}` is no IPv6 address"))?;
+        match port {
+            "" => (host, None),
+            _ => (
+                host,
+                Some(port.strip_prefix(':').context("after `]` comes `:port`")?),
+            ),
+        }
+    } else {
+        match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        }
+    };
+    if host.is_empty() {
+        bail!("the URL names no host");
+    }
+    let port = match port {
+        None | Some("") => 443,
+        Some(digits) => {
+            let port = digits.parse().ok().filter(|port| *port != 0);
+            port.with_context(|| format!("`{digits}` is no port, which is a number up to 65535"))?
+        }
+    };
+    Ok((host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> (String, u16, String, String) {
+        let url = Url::parse(text).unwrap();
+        let authority = url.authority();
+        (url.host, url.port, url.path, authority)
+    }
+
+    #[test]
+    fn urls_fall_into_their_parts() {
+        for (text, host, port, path, authority) in [
+            ("https://a.example", "a.example", 443, "/", "a.example"),
+            (
+                "a.example/x?y=/z#f",
+                "a.example",
+                443,
+                "/x?y=/z",
+                "a.example",
+            ),
+            ("HTTPS://a:4433?q", "a", 4433, "/?q", "a:4433"),
+            ("https://[::1]:4433/b", "::1", 4433, "/b", "[::1]:4433"),
+            ("https://[::1]", "::1", 443, "/", "[::1]"),
+            ("127.0.0.1:1/", "127.0.0.1", 1, "/", "127.0.0.1:1"),
+        ] {
+            let expected = (host.into(), port, path.into(), authority.into());
+            assert_eq!(parts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_url_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("http://a/", "`http://`"),
+            ("https:///x", "no host"),
+            ("https://u:p@a/", "user names"),
+            ("https://a:0/", "no port"),
+            ("https://a:65536/", "no port"),
+            ("https://a:b/", "no port"),
+            ("https://[::1/", "without `]`"),
+            ("https://[a]/", "no IPv6"),
+            ("https://[::1]8/", "`:port`"),
+            ("https://a/b c", "percent-encoded"),
+            ("https://bücher.example/", "punycode"),
+        ] {
+            let error = Url::parse(text).unwrap_err().to_string();
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+}
