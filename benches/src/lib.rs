@@ -1,0 +1,4 @@
+//! Whole connections in virtual time, and the scenarios that are run with them.
+
+pub mod collapse;
+pub mod virtual_net;

@@ -1,0 +1,7 @@
+//! The Sluicegate server: an HTTP/3 edge server whose congestion control can be chosen per listener.
+//!
+//! The binary is a thin shell around this library; the load tools use its client role.
+
+pub mod clock;
+pub mod observe;
+pub mod quic;

@@ -1,0 +1,165 @@
+//! Our congestion controllers in the engine's socket.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sluicegate_cc::{
+    Acked, Algorithm, Controller, Event, Init, Lost, Options, PersistentCongestion, Rtt, Sent,
+    State, Time,
+};
+
+/// Packets reported per event that fit without growing a buffer.
+const BATCH: usize = 256;
+
+/// What the engine asks for a controller for each path.
+pub fn factory(algorithm: Algorithm, options: Options) -> Arc<dyn quiche::cc::Factory> {
+    Arc::new(
+        move |init: &quiche::cc::Init| -> Box<dyn quiche::cc::Controller> {
+            let init = Init {
+                mtu: init.mss as u64,
+                initial_window_packets: init.initial_window_packets as u64,
+                seed: seed(),
+            };
+            Box::new(Adapter::new((algorithm.build)(&init, &options)))
+        },
+    )
+}
+
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    super::entropy::draw(&mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
+/// One path's controller, with the state that translation needs.
+#[derive(Debug)]
+struct Adapter {
+    controller: Box<dyn Controller>,
+    persistent: PersistentCongestion,
+    /// The controller's time begins here.
+    origin: Instant,
+    acked: Vec<Acked>,
+    lost: Vec<Lost>,
+}
+
+impl Adapter {
+    fn new(controller: Box<dyn Controller>) -> Self {
+        Self {
+            controller,
+            persistent: PersistentCongestion::new(),
+            origin: quiche::clock::now(),
+            acked: Vec::with_capacity(BATCH),
+            lost: Vec::with_capacity(BATCH),
+        }
+    }
+
+    fn time(&self, at: Instant) -> Time {
+        Time::ZERO + at.saturating_duration_since(self.origin)
+    }
+
+    fn now(&self) -> Time {
+        self.time(quiche::clock::now())
+    }
+}
+
+impl quiche::cc::Controller for Adapter {
+    fn window(&self) -> usize {
+        usize::try_from(self.controller.cwnd()).unwrap_or(usize::MAX)
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        self.controller.pacing_rate()
+    }
+
+    fn send_quantum(&self) -> usize {
+        usize::try_from(self.controller.send_quantum()).unwrap_or(usize::MAX)
+    }
+
+    fn state(&self) -> &'static str {
+        self.controller.state().name()
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.controller.ssthresh()
+    }
+
+    fn in_recovery(&self) -> bool {
+        self.controller.state() == State::Recovery
+    }
+
+    fn on_sent(
+        &mut self,
+        now: Instant,
+        in_flight_before: usize,
+        packet_number: u64,
+        bytes: usize,
+        has_data: bool,
+    ) {
+        let now = self.time(now);
+        self.controller.on_sent(
+            now,
+            &Sent {
+                packet_number,
+                bytes: bytes as u64,
+                in_flight_before: in_flight_before as u64,
+                has_data,
+            },
+        );
+    }
+
+    fn on_event(&mut self, event: &quiche::cc::Event<'_>) {
+        let mut acked = std::mem::take(&mut self.acked);
+        let mut lost = std::mem::take(&mut self.lost);
+        // Packets that hold only ACKs are reported with 0 bytes: no signal.
+        acked.extend(event.acked.iter().filter(|p| p.bytes() > 0).map(|p| Acked {
+            packet_number: p.packet_number(),
+            time_sent: self.time(p.time_sent()),
+            bytes: p.bytes() as u64,
+        }));
+        lost.extend(event.lost.iter().filter(|p| p.bytes() > 0).map(|p| Lost {
+            packet_number: p.packet_number(),
+            time_sent: self.time(p.time_sent()),
+            bytes: p.bytes() as u64,
+        }));
+        let translated = Event {
+            now: self.time(event.now),
+            acked: &acked,
+            lost: &lost,
+            in_flight_before: event.in_flight_before as u64,
+            in_flight: event.in_flight as u64,
+            rtt: Rtt {
+                latest: event.rtt.latest,
+                smoothed: event.rtt.smoothed,
+                var: event.rtt.var,
+                min: event.rtt.min,
+                max_ack_delay: event.rtt.max_ack_delay,
+            },
+            rtt_updated: event.rtt_updated,
+            // The engine does not report ECN counts, and no ECT mark is sent.
+            ecn_ce: 0,
+            least_unacked: event.least_unacked,
+        };
+        self.controller.on_event(&translated);
+        if self.persistent.on_event(&translated) {
+            self.controller.on_persistent_congestion(translated.now);
+        }
+        acked.clear();
+        lost.clear();
+        self.acked = acked;
+        self.lost = lost;
+    }
+
+    fn on_discarded(&mut self, packet_number: u64) {
+        let now = self.now();
+        self.controller.on_discarded(now, packet_number);
+    }
+
+    fn on_app_limited(&mut self, in_flight: usize) {
+        let now = self.now();
+        self.controller.on_app_limited(now, in_flight as u64);
+    }
+
+    fn on_mss(&mut self, mss: usize) {
+        self.controller.on_mtu(mss as u64);
+    }
+}
