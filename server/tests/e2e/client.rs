@@ -1,0 +1,154 @@
+//! HTTP/3 by `h3` over `quinn`.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use h3::client::{RequestStream, SendRequest};
+use h3_quinn::{BidiStream, OpenStreams};
+use sha2::{Digest as _, Sha256};
+
+use crate::server::Folder;
+
+/// Longest duration of one test's exchange.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Runs a test's exchange.
+pub(crate) fn run<F: Future>(exchange: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let bounded = tokio::time::timeout(PATIENCE, exchange).await;
+        bounded.expect("the exchange should have ended long ago")
+    })
+}
+
+/// A UDP socket and whom to trust.
+pub(crate) struct Client {
+    pub(crate) endpoint: quinn::Endpoint,
+}
+
+impl Client {
+    pub(crate) fn new(folder: &Folder) -> Client {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(folder.certificate.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider);
+        let tls = tls
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap();
+        let mut tls = tls.with_root_certificates(roots).with_no_client_auth();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
+        let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
+        endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
+        Client { endpoint }
+    }
+
+    pub(crate) async fn connect(&self, server: SocketAddr) -> Session {
+        let connection = self
+            .endpoint
+            .connect(server, "localhost")
+            .unwrap()
+            .await
+            .unwrap();
+        let transport = h3_quinn::Connection::new(connection.clone());
+        let (mut driver, requests) = h3::client::new(transport).await.unwrap();
+        tokio::spawn(async move { poll_fn(|context| driver.poll_close(context)).await });
+        Session {
+            connection,
+            requests,
+        }
+    }
+}
+
+/// An HTTP/3 connection; closed when dropped.
+pub(crate) struct Session {
+    pub(crate) connection: quinn::Connection,
+    requests: SendRequest<OpenStreams, Bytes>,
+}
+
+impl Session {
+    /// The response to `GET path`, as far as its head.
+    pub(crate) async fn get(&mut self, path: &str) -> Response {
+        self.try_get(path).await.unwrap()
+    }
+
+    pub(crate) async fn try_get(&mut self, path: &str) -> Result<Response, h3::error::StreamError> {
+        let request = http::Request::get(format!("https://localhost{path}"))
+            .body(())
+            .unwrap();
+        let mut stream = self.requests.send_request(request).await?;
+        stream.finish().await?;
+        let head = stream.recv_response().await?;
+        Ok(Response { head, stream })
+    }
+}
+
+/// A response on its way.
+pub(crate) struct Response {
+    pub(crate) head: http::Response<()>,
+    stream: RequestStream<BidiStream<Bytes>, Bytes>,
+}
+
+impl Response {
+    /// The next piece of the body.
+    pub(crate) async fn piece(&mut self) -> Option<Bytes> {
+        let piece = self.stream.recv_data().await.unwrap();
+        piece.map(|mut piece| piece.copy_to_bytes(piece.remaining()))
+    }
+
+    pub(crate) async fn text(mut self) -> String {
+        let mut body = Vec::new();
+        while let Some(piece) = self.piece().await {
+            body.extend_from_slice(&piece);
+        }
+        String::from_utf8(body).unwrap()
+    }
+
+    /// Reads on until `counted` holds `target` bytes, or the end.
+    pub(crate) async fn count(&mut self, counted: &mut Counted, target: u64) {
+        while counted.bytes < target {
+            let Some(piece) = self.piece().await else {
+                return;
+            };
+            counted.check(&piece);
+        }
+    }
+
+    /// Reads the rest and expects `total` bytes in all.
+    pub(crate) async fn count_to_the_end(&mut self, counted: &mut Counted, total: u64) {
+        self.count(counted, u64::MAX).await;
+        assert_eq!(counted.bytes, total);
+    }
+}
+
+/// The generator's bytes, little-endian 64-bit numbers from 0 on, checked one by one.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub(crate) bytes: u64,
+}
+
+impl Counted {
+    pub(crate) fn check(&mut self, piece: &[u8]) {
+        for &byte in piece {
+            let expected = generated(self.bytes);
+            assert_eq!(byte, expected, "byte {}", self.bytes);
+            self.bytes += 1;
+        }
+    }
+}
+
+fn generated(at: u64) -> u8 {
+    (at / 8).to_le_bytes()[usize::try_from(at % 8).unwrap()]
+}
+
+/// SHA-256 of the generator's first `length` bytes, in hex.
+pub(crate) fn generated_sha256(length: u64) -> String {
+    let body: Vec<u8> = (0..length).map(generated).collect();
+    let digest = Sha256::digest(body);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,83 @@
+//! Starts that fail: the exit code, and one line that says why.
+
+use std::net::UdpSocket;
+
+use crate::server::{Folder, Process, Server, Setup};
+
+/// Exit code and what was said, of a server that should not start.
+fn refused(text: &str, folder: &Folder) -> (Option<i32>, Vec<String>) {
+    let file = folder.path("refused.toml");
+    std::fs::write(&file, text).unwrap();
+    let mut process = Process::start(&["run", "-c", "refused.toml"], &folder.path(""));
+    let code = process.wait().code();
+    (code, std::mem::take(&mut process.said))
+}
+
+fn listener(address: &str, key: &str) -> String {
+    format!(
+        "[[listener]]\nname = \"main\"\naddress = \"{address}\"\n\
+         [listener.tls]\ncertificate = \"cert.pem\"\nkey = \"{key}\"\n"
+    )
+}
+
+#[test]
+fn a_wrong_configuration_is_shown_by_file_line_and_column() {
+    let folder = Folder::new();
+    for (text, place) in [
+        ("[quic]\nidle_timout = \"1s\"\n", "refused.toml:2:1: "),
+        ("[server\n", "refused.toml:1:8: "),
+        (
+            "[[listener]]\nname = \"main\"\naddress = 4433\n",
+            "refused.toml:3:11: ",
+        ),
+    ] {
+        let (code, said) = refused(text, &folder);
+        assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
+        assert!(said[0].contains(place), "{said:?}");
+    }
+}
+
+#[test]
+fn a_missing_configuration_is_named() {
+    let folder = Folder::new();
+    let mut process = Process::start(&["run", "-c", "nowhere.toml"], &folder.path(""));
+    assert_eq!(process.wait().code(), Some(2));
+    assert_eq!(process.said.len(), 1, "{:?}", process.said);
+    assert!(
+        process.said[0].contains("nowhere.toml"),
+        "{:?}",
+        process.said
+    );
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let folder = Folder::new();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, said) = refused(&listener(&address, "key.pem"), &folder);
+    assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+    assert!(said[0].contains(&address), "{said:?}");
+}
+
+#[test]
+fn a_port_taken_by_another_server_is_named() {
+    let folder = Folder::new();
+    let setup = Setup::new("auto").listener("main", "127.0.0.1:0", "cubic");
+    let first = Server::start(&setup, &folder);
+    let address = first.address().to_string();
+    let (code, said) = refused(&listener(&address, "key.pem"), &folder);
+    assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+    assert!(said[0].contains(&address), "{said:?}");
+}
+
+#[test]
+fn a_missing_or_broken_key_is_named() {
+    let folder = Folder::new();
+    std::fs::write(folder.path("broken.pem"), "no key\n").unwrap();
+    for key in ["nowhere.pem", "broken.pem"] {
+        let (code, said) = refused(&listener("127.0.0.1:0", key), &folder);
+        assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+        assert!(said[0].contains(key), "{said:?}");
+    }
+}

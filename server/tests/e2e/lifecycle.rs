@@ -1,0 +1,130 @@
+//! Starting, restarting, ending, and what is told of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use quinn::ConnectionError;
+
+use crate::client::{Client, Counted, run};
+use crate::on_every_backend;
+use crate::server::{Folder, PAGE, Server, Setup, field};
+
+on_every_backend!(
+    listeners_have_their_own_algorithms,
+    lost_connections_are_reset_after_a_restart,
+    a_download_outlives_the_order_to_stop,
+    an_idle_server_stops_at_once,
+);
+
+/// In the log and in the traces.
+fn listeners_have_their_own_algorithms(backend: &str) {
+    let folder = Folder::new();
+    let traces = "[qlog]\nsample_rate = 1.0\ndirectory = \"traces\"";
+    let setup = Setup::new(backend).with(traces);
+    let setup = setup.listener("first", "127.0.0.1:0", "cubic");
+    let setup = setup.listener("second", "127.0.0.1:0", "reno");
+    let mut server = Server::start(&setup, &folder);
+    let pairs = [("first", "cubic"), ("second", "reno")];
+    run(async {
+        let client = Client::new(&folder);
+        for (name, algorithm) in pairs {
+            let (address, line) = server.listener(name);
+            assert_eq!(field(line, "algorithm"), algorithm);
+            assert_eq!(field(line, "backend"), backend);
+            let mut session = client.connect(address).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+        }
+        client.endpoint.wait_idle().await;
+    });
+    server.process.terminate();
+    assert_eq!(server.process.wait().code(), Some(0));
+    let found = traces_in(&folder.path("traces"));
+    assert_eq!(found.len(), pairs.len(), "{found:?}");
+    for (name, algorithm) in pairs {
+        let end = format!("_{name}_{algorithm}.sqlog");
+        let (_, header) = found.iter().find(|(file, _)| file.ends_with(&end)).unwrap();
+        let description = header["trace"]["description"].as_str().unwrap_or_default();
+        assert!(description.contains(algorithm), "{header}");
+    }
+}
+
+/// Names and first records (RFC 7464).
+fn traces_in(folder: &Path) -> Vec<(String, serde_json::Value)> {
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap());
+    let traces = files.map(|entry| {
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        let records: Vec<_> = text
+            .split('\u{1e}')
+            .filter(|record| !record.is_empty())
+            .collect();
+        assert!(records.len() > 10, "{} records", records.len());
+        let name = entry.file_name().into_string().unwrap();
+        (name, serde_json::from_str(records[0]).unwrap())
+    });
+    traces.collect()
+}
+
+fn lost_connections_are_reset_after_a_restart(backend: &str) {
+    let folder = Folder::new();
+    let state = "[server]\nstate_dir = \"state\"";
+    std::fs::create_dir(folder.path("state")).unwrap();
+    let setup = |address: &str| {
+        Setup::new(backend)
+            .with(state)
+            .listener("main", address, "cubic")
+    };
+    let mut server = Server::start(&setup("127.0.0.1:0"), &folder);
+    let address = server.address();
+    run(async {
+        let client = Client::new(&folder);
+        let mut old = client.connect(address).await;
+        assert_eq!(old.get("/").await.text().await, PAGE);
+        server.process.kill();
+        let server = Server::start(&setup(&address.to_string()), &folder);
+        assert_eq!(server.address(), address);
+        // A reset is shorter than what called for it, so something of a size has to be sent.
+        let connection = old.connection.clone();
+        let asking = async {
+            while old
+                .try_get("/?to-somebody-who-knows-nothing-of-this-connection")
+                .await
+                .is_ok()
+            {}
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = asking => {}
+            reason = connection.closed() => assert_eq!(reason, ConnectionError::Reset),
+        }
+        let mut new = client.connect(address).await;
+        assert_eq!(new.get("/").await.text().await, PAGE);
+    });
+}
+
+fn a_download_outlives_the_order_to_stop(backend: &str) {
+    const LENGTH: u64 = 50_000_000;
+    let folder = Folder::new();
+    let mut server = Server::simple(backend, &folder);
+    let address = server.address();
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(address).await;
+        let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
+        let mut counted = Counted::default();
+        // Flow control holds the rest back until it is read.
+        response.count(&mut counted, LENGTH / 10).await;
+        server.process.terminate();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        response.count_to_the_end(&mut counted, LENGTH).await;
+    });
+    assert_eq!(server.process.wait().code(), Some(0));
+}
+
+fn an_idle_server_stops_at_once(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::simple(backend, &folder);
+    server.process.terminate();
+    assert_eq!(server.process.wait().code(), Some(0));
+}

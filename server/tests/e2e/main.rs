@@ -1,0 +1,40 @@
+//! Clients that nobody here wrote, against the binary, on every backend.
+
+mod client;
+mod failure;
+mod lifecycle;
+mod server;
+mod transfer;
+mod wire;
+
+use sluicegate_dataplane::{Backend, DriverOptions, ListenerId, SocketOptions, bind_group, open};
+
+/// Makes a test of each function, which takes a backend's name, for each backend that can be named in a configuration.
+macro_rules! on_every_backend {
+    ($($(#[$attribute:meta])* $test:ident),* $(,)?) => {
+        mod mio {
+            $($(#[$attribute])* #[test] fn $test() { super::$test("mio"); })*
+        }
+        mod io_uring {
+            $($(#[$attribute])* #[test] fn $test() {
+                if crate::can_open(sluicegate_dataplane::Backend::IoUring) {
+                    super::$test("io_uring");
+                }
+            })*
+        }
+    };
+}
+pub(crate) use on_every_backend;
+
+/// Whether this host allows `backend`; says so where it does not.
+fn can_open(backend: Backend) -> bool {
+    let any = ([127, 0, 0, 1], 0).into();
+    let bindings = bind_group(ListenerId(0), any, 1, &SocketOptions::default()).unwrap();
+    match open(backend, &DriverOptions::default(), bindings) {
+        Ok(_) => true,
+        Err(error) => {
+            println!("skipped: {error}");
+            false
+        }
+    }
+}

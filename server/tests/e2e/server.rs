@@ -1,0 +1,227 @@
+//! The binary as a process, and what it says.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+/// Longest wait for anything that a process should do.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// What `/` answers.
+pub(crate) const PAGE: &str = "It is served.\n";
+
+/// A folder with a certificate for `localhost` and 127.0.0.1, and whatever a server keeps.
+pub(crate) struct Folder {
+    folder: TempDir,
+    /// As clients want it.
+    pub(crate) certificate: rustls::pki_types::CertificateDer<'static>,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        let folder = tempfile::tempdir().unwrap();
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        std::fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
+        let mut private = std::fs::OpenOptions::new();
+        let private = private.write(true).create(true).mode(0o600);
+        let mut key = private.open(folder.path().join("key.pem")).unwrap();
+        std::io::Write::write_all(&mut key, made.signing_key.serialize_pem().as_bytes()).unwrap();
+        Folder {
+            folder,
+            certificate: made.cert.der().clone(),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// A configuration: two workers of `backend`, the page, the byte generator, and what is added.
+pub(crate) struct Setup {
+    text: String,
+}
+
+impl Setup {
+    pub(crate) fn new(backend: &str) -> Setup {
+        let text = format!(
+            "[[group]]\nname = \"default\"\nbackend = \"{backend}\"\n\
+             [[route]]\npath = \"/\"\n[route.fixed]\nbody = {PAGE:?}\n\
+             [[route]]\npath = \"/bytes/\"\n[route.generate]\n"
+        );
+        Setup { text }
+    }
+
+    /// A listener with the folder's certificate.
+    pub(crate) fn listener(mut self, name: &str, address: &str, algorithm: &str) -> Setup {
+        writeln!(
+            self.text,
+            "[[listener]]\nname = \"{name}\"\naddress = \"{address}\"\n\
+             congestion_control = \"{algorithm}\"\n\
+             [listener.tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\""
+        )
+        .unwrap();
+        self
+    }
+
+    /// Whole tables.
+    pub(crate) fn with(mut self, tables: &str) -> Setup {
+        writeln!(self.text, "{tables}").unwrap();
+        self
+    }
+}
+
+/// A running process; killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    lines: Receiver<String>,
+    /// What it said so far, both outputs.
+    pub(crate) said: Vec<String>,
+}
+
+impl Process {
+    /// Starts the binary.
+    pub(crate) fn start(arguments: &[&str], folder: &Path) -> Process {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+            .args(arguments)
+            .current_dir(folder)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        follow(child.stdout.take().unwrap(), sender.clone());
+        follow(child.stderr.take().unwrap(), sender);
+        Process {
+            child,
+            lines,
+            said: Vec::new(),
+        }
+    }
+
+    /// The first line, from now on, that holds all of `parts`.
+    pub(crate) fn line_with(&mut self, parts: &[&str]) -> String {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    self.said.push(line.clone());
+                    if parts.iter().all(|part| line.contains(part)) {
+                        return line;
+                    }
+                }
+                Err(error) => panic!("no line with {parts:?} ({error}) in {:#?}", self.said),
+            }
+        }
+    }
+
+    /// Asks it to end, as a service manager does.
+    pub(crate) fn terminate(&self) {
+        let order = format!("kill -TERM {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &order]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Ends it without a chance to say anything.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// How it ended, once it closed its outputs.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => self.said.push(line),
+                Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
+                Err(RecvTimeoutError::Timeout) => panic!("it goes on: {:#?}", self.said),
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            self.said.extend(self.lines.try_iter());
+            println!("the process said: {:#?}", self.said);
+        }
+    }
+}
+
+fn follow(output: impl Read + Send + 'static, sender: Sender<String>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines() {
+            let Ok(line) = line else { return };
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// A server that answers.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    /// Name, address and start line of each listener, in the order of the configuration.
+    listeners: Vec<(String, SocketAddr, String)>,
+}
+
+impl Server {
+    /// Starts a server in `folder` and waits until all of its listeners are announced.
+    pub(crate) fn start(setup: &Setup, folder: &Folder) -> Server {
+        let file = folder.path("sluicegate.toml");
+        std::fs::write(&file, &setup.text).unwrap();
+        let file = file.to_str().unwrap();
+        let mut process = Process::start(&["run", "-c", file], folder.folder.path());
+        let count = setup.text.matches("[[listener]]").count();
+        let listeners = (0..count).map(|_| {
+            let line = process.line_with(&["listening", "listener=", "address="]);
+            let address = field(&line, "address").parse().unwrap();
+            (field(&line, "listener"), address, line)
+        });
+        let listeners = listeners.collect();
+        Server { process, listeners }
+    }
+
+    /// A server with one listener "main" of `cubic` on a free port.
+    pub(crate) fn simple(backend: &str, folder: &Folder) -> Server {
+        Server::start(
+            &Setup::new(backend).listener("main", "127.0.0.1:0", "cubic"),
+            folder,
+        )
+    }
+
+    /// Of the only or first listener.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listeners[0].1
+    }
+
+    /// Address and start line of a listener.
+    pub(crate) fn listener(&self, name: &str) -> (SocketAddr, &str) {
+        let mut all = self.listeners.iter();
+        let (_, address, line) = all.find(|(found, ..)| found == name).unwrap();
+        (*address, line)
+    }
+}
+
+/// The value of `key=value` in a log line.
+pub(crate) fn field(line: &str, key: &str) -> String {
+    let mut pairs = line
+        .split_whitespace()
+        .filter_map(|word| word.split_once('='));
+    let value = pairs.find(|(found, _)| *found == key);
+    let (_, value) = value.unwrap_or_else(|| panic!("no {key} in: {line}"));
+    value.trim_matches('"').to_owned()
+}

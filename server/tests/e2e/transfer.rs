@@ -1,0 +1,263 @@
+//! Downloads, by several clients, over paths that change.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use tokio::net::UdpSocket;
+use tokio::sync::{Barrier, Notify};
+use tokio::task::JoinSet;
+
+use crate::client::{Client, Counted, generated_sha256, run};
+use crate::on_every_backend;
+use crate::server::{Folder, PAGE, Process, Server};
+
+on_every_backend!(
+    page_and_errors_have_their_heads,
+    a_large_body_arrives_unchanged,
+    several_bodies_share_a_connection,
+    a_client_may_change_its_socket,
+    a_nat_may_change_its_port,
+    many_clients_at_once,
+    #[ignore = "long"]
+    a_thousand_clients_at_once,
+    aioquic_is_served,
+    the_own_client_is_served,
+);
+
+fn page_and_errors_have_their_heads(backend: &str) {
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let response = session.get("/").await;
+        assert_eq!(response.head.status(), 200);
+        assert_eq!(
+            response.head.headers()["content-type"],
+            "text/plain; charset=utf-8"
+        );
+        assert_eq!(
+            response.head.headers()["content-length"],
+            PAGE.len().to_string().as_str()
+        );
+        assert_eq!(response.text().await, PAGE);
+        let response = session.get("/bytes/2TiB").await;
+        assert_eq!(response.head.status(), 404);
+    });
+}
+
+fn a_large_body_arrives_unchanged(backend: &str) {
+    const LENGTH: u64 = 100_000_000;
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
+        assert_eq!(response.head.status(), 200);
+        assert_eq!(
+            response.head.headers()["content-length"],
+            LENGTH.to_string().as_str()
+        );
+        response
+            .count_to_the_end(&mut Counted::default(), LENGTH)
+            .await;
+    });
+}
+
+fn several_bodies_share_a_connection(backend: &str) {
+    const LENGTH: u64 = 1_000_003;
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let mut responses = Vec::new();
+        for _ in 0..16 {
+            responses.push(session.get(&format!("/bytes/{LENGTH}")).await);
+        }
+        // The other way round, so that none can lean on the order.
+        for response in responses.iter_mut().rev() {
+            response
+                .count_to_the_end(&mut Counted::default(), LENGTH)
+                .await;
+        }
+    });
+}
+
+fn a_client_may_change_its_socket(backend: &str) {
+    const LENGTH: u64 = 50_000_000;
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
+        let mut counted = Counted::default();
+        for part in 1..5 {
+            response.count(&mut counted, part * LENGTH / 5).await;
+            let before = client.endpoint.local_addr().unwrap();
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.endpoint.rebind(socket).unwrap();
+            assert_ne!(client.endpoint.local_addr().unwrap(), before);
+        }
+        response.count_to_the_end(&mut counted, LENGTH).await;
+    });
+}
+
+/// Unlike a client that moves, one behind a NAT knows nothing of it, and nothing sent to its old address arrives.
+fn a_nat_may_change_its_port(backend: &str) {
+    const LENGTH: u64 = 20_000_000;
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let change = Arc::new(Notify::new());
+        let inside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = inside.local_addr().unwrap();
+        tokio::spawn(nat(inside, server.address(), Arc::clone(&change)));
+        let client = Client::new(&folder);
+        let mut session = client.connect(address).await;
+        let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
+        let mut counted = Counted::default();
+        for part in 1..4 {
+            response.count(&mut counted, part * LENGTH / 4).await;
+            change.notify_one();
+        }
+        response.count_to_the_end(&mut counted, LENGTH).await;
+    });
+}
+
+/// Passes datagrams between one client and `server`, from another port after each notice.
+async fn nat(inside: UdpSocket, server: SocketAddr, change: Arc<Notify>) {
+    let mut outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let mut client = None;
+    let (mut up, mut down) = ([0; 2048], [0; 2048]);
+    loop {
+        tokio::select! {
+            () = change.notified() => outside = UdpSocket::bind("127.0.0.1:0").await.unwrap(),
+            received = inside.recv_from(&mut up) => {
+                let (length, from) = received.unwrap();
+                client = Some(from);
+                outside.send_to(&up[..length], server).await.unwrap();
+            }
+            received = outside.recv_from(&mut down) => {
+                let (length, _) = received.unwrap();
+                if let Some(client) = client {
+                    inside.send_to(&down[..length], client).await.unwrap();
+                }
+            }
+        }
+    }
+}
+
+fn many_clients_at_once(backend: &str) {
+    clients_at_once(backend, 200);
+}
+
+fn a_thousand_clients_at_once(backend: &str) {
+    clients_at_once(backend, 1000);
+}
+
+/// All are connected before the first asks.
+fn clients_at_once(backend: &str, count: usize) {
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let client = Arc::new(Client::new(&folder));
+        let all = Arc::new(Barrier::new(count));
+        let mut tasks = JoinSet::new();
+        for _ in 0..count {
+            let (client, all, address) = (Arc::clone(&client), Arc::clone(&all), server.address());
+            tasks.spawn(async move {
+                let mut session = client.connect(address).await;
+                all.wait().await;
+                assert_eq!(session.get("/").await.text().await, PAGE);
+            });
+        }
+        let mut served = 0;
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+            served += 1;
+        }
+        assert_eq!(served, count);
+    });
+}
+
+fn aioquic_is_served(backend: &str) {
+    const LENGTH: u64 = 20_000_000;
+    let Some(python) = python() else {
+        println!("skipped: no Python with aioquic; `make venv` makes one");
+        return;
+    };
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    let port = server.address().port();
+    let mut get = Command::new(python);
+    get.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/aioquic_get.py"))
+        .arg(format!("https://localhost:{port}/bytes/{LENGTH}"))
+        .arg(folder.path("cert.pem"));
+    let output = get.output().unwrap();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(
+        said.trim(),
+        format!("200 {LENGTH} {}", generated_sha256(LENGTH)),
+        "{errors}"
+    );
+    assert!(output.status.success(), "{errors}");
+}
+
+/// `$SLUICEGATE_TEST_PYTHON`, or the one that `make venv` made in the target folder.
+fn python() -> Option<PathBuf> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests have no main to read the environment in"
+    )]
+    let named = std::env::var_os("SLUICEGATE_TEST_PYTHON").map(PathBuf::from);
+    let target = Path::new(env!("CARGO_BIN_EXE_sluicegate"))
+        .parent()?
+        .parent()?;
+    let made = target.join("venv/bin/python");
+    named.or_else(|| made.exists().then_some(made))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn the_own_client_is_served(backend: &str) {
+    const LENGTH: u64 = 3_000_001;
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    let (port, body) = (server.address().port(), folder.path("body"));
+    let url = |path: &str| format!("https://127.0.0.1:{port}{path}");
+    let get = |arguments: &[&str]| {
+        let arguments = [&["get", "--max-time", "60"], arguments].concat();
+        let mut process = Process::start(&arguments, &folder.path(""));
+        let code = process.wait().code();
+        (code, std::mem::take(&mut process.said))
+    };
+    let (code, said) = get(&["--cacert", "cert.pem", &url("/")]);
+    assert_eq!((code, said), (Some(0), vec![PAGE.trim_end().to_owned()]));
+
+    let (code, said) = get(&[&url("/")]);
+    assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+    assert!(said[0].contains("not trusted"), "{said:?}");
+
+    let (code, said) = get(&[
+        "-k",
+        "--timing",
+        "-o",
+        "body",
+        &url(&format!("/bytes/{LENGTH}")),
+    ]);
+    assert_eq!((code, said.len()), (Some(0), 1), "{said:?}");
+    assert!(said[0].contains(&format!("{LENGTH} bytes")), "{said:?}");
+    let mut counted = Counted::default();
+    counted.check(&std::fs::read(body).unwrap());
+    assert_eq!(counted.bytes, LENGTH);
+
+    let (code, _) = get(&["-k", "-f", &url("/bytes/none")]);
+    assert_eq!(code, Some(22));
+}

@@ -1,0 +1,128 @@
+//! Datagrams that no client sends.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use crate::client::{Client, run};
+use crate::on_every_backend;
+use crate::server::{Folder, PAGE, Server};
+
+on_every_backend!(
+    garbage_does_no_harm,
+    truncated_initials_do_no_harm,
+    an_unknown_version_is_answered_with_the_known_ones,
+);
+
+const V1: u32 = 1;
+/// Of the form reserved for this purpose (RFC 9000 §15).
+const UNKNOWN: u32 = 0x1a2a_3a4a;
+/// Shortest datagram that a client may open a connection with (RFC 9000 §14.1).
+const MIN_DATAGRAM: usize = 1200;
+const DCID: [u8; 8] = *b"to-serve";
+const SCID: [u8; 5] = *b"tests";
+
+/// Sends the datagrams and expects the server to serve afterwards.
+fn send_and_serve(backend: &str, datagrams: impl Iterator<Item = Vec<u8>>) {
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for datagram in datagrams {
+        socket.send_to(&datagram, server.address()).unwrap();
+    }
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+    });
+}
+
+fn garbage_does_no_harm(backend: &str) {
+    // SplitMix64 from a fixed seed: the same datagrams each time.
+    let mut state = 7u64;
+    let mut random = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    let datagrams = (0..5000).map(move |_| {
+        let length = usize::try_from(random() % 1500).unwrap();
+        let mut datagram: Vec<u8> = (0..length).map(|_| random().to_le_bytes()[0]).collect();
+        // Every other one looks like a packet of version 1.
+        if length >= 5 && random() % 2 == 0 {
+            datagram[0] |= 0xc0;
+            datagram[1..5].copy_from_slice(&V1.to_be_bytes());
+        }
+        datagram
+    });
+    send_and_serve(backend, datagrams);
+}
+
+/// Cut at every length, and padded after the cut.
+fn truncated_initials_do_no_harm(backend: &str) {
+    let whole = initial(V1, 64);
+    let datagrams = (0..whole.len()).flat_map(|length| {
+        let cut = whole[..length].to_vec();
+        let mut padded = cut.clone();
+        padded.resize(MIN_DATAGRAM, 0);
+        [cut, padded]
+    });
+    send_and_serve(backend, datagrams);
+}
+
+fn an_unknown_version_is_answered_with_the_known_ones(backend: &str) {
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    let answer = ask(server.address(), &initial(UNKNOWN, MIN_DATAGRAM));
+    // RFC 8999 §6: long header, version 0, the connection IDs crossed over.
+    assert!(answer[0] & 0x80 != 0);
+    assert_eq!(answer[1..5], [0; 4]);
+    let versions = answer[5..]
+        .strip_prefix(&[5])
+        .and_then(|rest| rest.strip_prefix(&SCID));
+    let versions = versions.and_then(|rest| rest.strip_prefix(&[8])?.strip_prefix(&DCID));
+    let versions = versions.unwrap_or_else(|| panic!("{answer:x?}"));
+    assert!(versions.len().is_multiple_of(4), "{answer:x?}");
+    let versions: Vec<_> = versions.chunks(4).collect();
+    assert!(
+        versions.contains(&V1.to_be_bytes().as_slice()),
+        "{versions:x?}"
+    );
+    assert!(
+        !versions.contains(&UNKNOWN.to_be_bytes().as_slice()),
+        "{versions:x?}"
+    );
+}
+
+/// The answer to `datagram`, which is sent again where it gets lost.
+fn ask(server: SocketAddr, datagram: &[u8]) -> Vec<u8> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let mut answer = vec![0; 2048];
+    for _ in 0..20 {
+        socket.send_to(datagram, server).unwrap();
+        if let Ok((length, _)) = socket.recv_from(&mut answer) {
+            answer.truncate(length);
+            return answer;
+        }
+    }
+    panic!("no answer");
+}
+
+/// A long header of type Initial with an empty token and a payload that nobody can decrypt, `length` bytes.
+fn initial(version: u32, length: usize) -> Vec<u8> {
+    let mut packet = vec![0xc3];
+    packet.extend_from_slice(&version.to_be_bytes());
+    packet.push(8);
+    packet.extend_from_slice(&DCID);
+    packet.push(5);
+    packet.extend_from_slice(&SCID);
+    packet.push(0);
+    let rest = u16::try_from(length - packet.len() - 2).unwrap();
+    packet.extend_from_slice(&(rest | 0x4000).to_be_bytes());
+    packet.resize(length, 0x55);
+    packet
+}
