@@ -1,0 +1,51 @@
+//! The collapse: heavy loss at the start, then none. A window that fell to two packets must come back.
+
+use std::time::Duration;
+
+use sluicegate_cc::sim::LossWindow;
+
+use crate::virtual_net::{Control, Link, Scenario};
+
+/// Size of the download, bytes.
+pub const BYTES: u64 = 10_000_000;
+
+/// A download that takes longer has failed.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+const ONE_WAY_DELAY: Duration = Duration::from_millis(5);
+
+/// Three packets in ten for two seconds.
+const LOSS: LossWindow = LossWindow {
+    from: Duration::ZERO,
+    until: Duration::from_secs(2),
+    probability: 0.3,
+};
+
+/// Where packets are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossOn {
+    /// From the server to the client: data.
+    Down,
+    /// In both directions: data, ACKs and the request too.
+    BothWays,
+}
+
+/// The scenario with one server and one seed.
+pub fn scenario(control: Control, loss_on: LossOn, seed: u64) -> Scenario {
+    let lossy = Link {
+        loss: vec![LOSS],
+        ..Link::new(ONE_WAY_DELAY)
+    };
+    let up = match loss_on {
+        LossOn::Down => Link::new(ONE_WAY_DELAY),
+        LossOn::BothWays => lossy.clone(),
+    };
+    Scenario {
+        control,
+        bytes: BYTES,
+        down: lossy,
+        up,
+        limit: LIMIT,
+        seed,
+    }
+}

@@ -1,0 +1,92 @@
+//! Which congestion control the server runs.
+
+use std::fmt;
+
+use sluicegate_cc::Registry;
+
+use super::SimulationError;
+
+/// A congestion control for the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// An algorithm of this product at its default options, through the product's adapter.
+    Ours(&'static str),
+    /// The engine's own CUBIC.
+    EngineCubic {
+        /// Whether its idle restart is the mended one.
+        idle_fix: bool,
+    },
+    /// The engine's own Reno.
+    EngineReno,
+}
+
+impl Control {
+    /// Every algorithm of this product.
+    pub fn ours() -> impl Iterator<Item = Self> {
+        Registry::builtin()
+            .names()
+            .map(Self::Ours)
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    /// Those of the engine that comparisons use.
+    pub fn engine() -> impl Iterator<Item = Self> {
+        [
+            Self::EngineCubic { idle_fix: false },
+            Self::EngineCubic { idle_fix: true },
+            Self::EngineReno,
+        ]
+        .into_iter()
+    }
+
+    /// The control of that name, as [`fmt::Display`] writes it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ours()
+            .chain(Self::engine())
+            .find(|control| control.to_string() == name)
+    }
+
+    pub(super) fn attach(self, config: &mut quiche::Config) -> Result<(), SimulationError> {
+        match self {
+            Self::Ours(name) => {
+                let registry = Registry::builtin();
+                let algorithm = registry
+                    .find(name)
+                    .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
+                let options = algorithm.defaults();
+                config.set_cc_factory(sluicegate::quic::cc_adapter::factory(*algorithm, options));
+            }
+            Self::EngineCubic { idle_fix } => {
+                config.set_cc_algorithm_name("cubic")?;
+                config.set_enable_cubic_idle_restart_fix(idle_fix);
+            }
+            Self::EngineReno => config.set_cc_algorithm_name("reno")?,
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ours(name) => name,
+            Self::EngineCubic { idle_fix: false } => "engine-cubic-unfixed",
+            Self::EngineCubic { idle_fix: true } => "engine-cubic",
+            Self::EngineReno => "engine-reno",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_control_is_found_by_its_own_name() {
+        for control in Control::ours().chain(Control::engine()) {
+            assert_eq!(Control::named(&control.to_string()), Some(control));
+        }
+        assert_eq!(Control::named("no-such-control"), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! An HTTP/3 download between a real client and a real server, over an emulated link, in virtual time.
+//!
+//! Both ends are the QUIC and HTTP/3 engine of the product, with its handshake, timers and pacing; the server's
+//! congestion control is attached as the product attaches it. Only the network and the clock are made up: the clock
+//! jumps from event to event. One simulation runs per thread, because the engine's clock is a thread's. The same
+//! [`Scenario`] gives the same [`Outcome`].
+//!
+//! One thing is out of reach: past its 10,000th packet the engine skips packet numbers at random moments, which may
+//! move a loss by one packet. Downloads up to 10 MB stay below that.
+
+mod client;
+mod control;
+mod link;
+mod run;
+mod server;
+mod sweep;
+mod tls;
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use control::Control;
+pub use link::Link;
+pub use run::run;
+pub use sweep::{Sweep, sweep};
+
+/// Datagrams of both ends, bytes of UDP payload.
+const DATAGRAM: usize = 1_200;
+
+/// One download.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The server's congestion control.
+    pub control: Control,
+    /// Size of the body.
+    pub bytes: u64,
+    /// Server to client.
+    pub down: Link,
+    /// Client to server.
+    pub up: Link,
+    /// The run ends here at the latest.
+    pub limit: Duration,
+    /// Of the losses on both links.
+    pub seed: u64,
+}
+
+/// How a download went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// From the client's first packet to the end of the body; `None` where the run ended first.
+    pub completed: Option<Duration>,
+    /// Bytes of the body that the client got.
+    pub received: u64,
+    /// The server's congestion window at the end, bytes.
+    pub final_cwnd: u64,
+    /// Packets that the server declared lost.
+    pub lost_packets: u64,
+    /// The server over time, a sample every 10 ms where something happened.
+    pub trace: Vec<Sample>,
+}
+
+/// The server at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Since the client's first packet.
+    pub at: Duration,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Bytes that left the server and are on the link, what the link lost not included.
+    pub in_flight: u64,
+}
+
+/// Why a run could not be made. A download that does not finish is no error.
+#[derive(Debug, Error)]
+pub enum SimulationError {
+    /// No algorithm has that name.
+    #[error("no algorithm is named `{0}`")]
+    UnknownAlgorithm(String),
+    /// The certificate could not be made.
+    #[error("certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The TLS library refused the certificate.
+    #[error("TLS: {0}")]
+    Tls(#[from] boring::error::ErrorStack),
+    /// The engine failed below HTTP/3.
+    #[error("QUIC: {0}")]
+    Quic(#[from] quiche::Error),
+    /// The engine failed in HTTP/3.
+    #[error("HTTP/3: {0}")]
+    Http(#[from] quiche::h3::Error),
+}

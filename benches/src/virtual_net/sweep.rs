@@ -1,0 +1,103 @@
+//! The same scenario over many seeds, on several threads.
+
+use std::fmt;
+use std::ops::Range;
+use std::panic;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use super::{Outcome, Scenario, SimulationError, run};
+
+/// Outcomes by seed, ascending.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// Each seed with its outcome.
+    pub runs: Vec<(u64, Outcome)>,
+}
+
+/// Runs what `scenario` makes of each seed, on `threads` threads. The answer does not depend on their number.
+///
+/// # Errors
+///
+/// The first error that a thread met.
+pub fn sweep(
+    seeds: Range<u64>,
+    threads: usize,
+    scenario: impl Fn(u64) -> Scenario + Sync,
+) -> Result<Sweep, SimulationError> {
+    let next = AtomicU64::new(seeds.start);
+    let worker = || {
+        let mut runs = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return Ok(runs);
+            }
+            runs.push((seed, run(&scenario(seed))?));
+        }
+    };
+    let parts: Vec<Result<_, SimulationError>> = thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|p| panic::resume_unwind(p)))
+            .collect()
+    });
+    let mut runs = Vec::new();
+    for part in parts {
+        runs.append(&mut part?);
+    }
+    runs.sort_by_key(|&(seed, _)| seed);
+    Ok(Sweep { runs })
+}
+
+impl Sweep {
+    /// Runs that finished in time.
+    pub fn passed(&self) -> usize {
+        self.times().count()
+    }
+
+    /// Mean time of the runs that finished, seconds; NaN where none did.
+    pub fn mean(&self) -> f64 {
+        self.times().sum::<f64>() / self.passed() as f64
+    }
+
+    /// Longest time of the runs that finished, seconds.
+    pub fn longest(&self) -> f64 {
+        self.times().fold(0.0, f64::max)
+    }
+
+    /// Seeds of the runs that did not finish.
+    pub fn failed_seeds(&self) -> Vec<u64> {
+        self.runs
+            .iter()
+            .filter(|(_, outcome)| outcome.completed.is_none())
+            .map(|&(seed, _)| seed)
+            .collect()
+    }
+
+    fn times(&self) -> impl Iterator<Item = f64> {
+        self.runs
+            .iter()
+            .filter_map(|(_, outcome)| outcome.completed)
+            .map(|time| time.as_secs_f64())
+    }
+}
+
+impl fmt::Display for Sweep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} of {} in time, mean {:.3} s, longest {:.3} s",
+            self.passed(),
+            self.runs.len(),
+            self.mean(),
+            self.longest()
+        )?;
+        let failed = self.failed_seeds();
+        if !failed.is_empty() {
+            write!(f, ", failed seeds {failed:?}")?;
+        }
+        Ok(())
+    }
+}

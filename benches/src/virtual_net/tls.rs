@@ -1,0 +1,90 @@
+//! Engine configurations of both ends, with a certificate made in memory.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use boring::pkey::PKey;
+use boring::ssl::{SslContextBuilder, SslMethod};
+use boring::x509::X509;
+use quiche::h3;
+
+use super::{Control, DATAGRAM, SimulationError};
+
+/// Before the first sample, as the product sets it.
+const INITIAL_RTT: Duration = Duration::from_millis(100);
+
+/// Longer than any run: an idle timeout is not what is tried here.
+const IDLE_TIMEOUT_MS: u64 = 600_000;
+
+/// Flow control that never limits, bytes.
+const WINDOW: u64 = 1 << 30;
+
+const STREAMS: u64 = 100;
+
+/// A certificate and its key, DER.
+#[derive(Clone, Debug)]
+struct Identity {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Identity {
+    /// RSA, because its signatures have one length: a handshake then has the same size every time.
+    fn generate() -> Result<Self, SimulationError> {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256)?;
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
+        params.serial_number = Some(rcgen::SerialNumber::from(1));
+        let certificate = params.self_signed(&key)?;
+        Ok(Self {
+            certificate: certificate.der().to_vec(),
+            key: key.serialize_der(),
+        })
+    }
+
+    /// The one of this process.
+    fn shared() -> Result<&'static Self, SimulationError> {
+        static SHARED: OnceLock<Identity> = OnceLock::new();
+        if let Some(identity) = SHARED.get() {
+            return Ok(identity);
+        }
+        let identity = Self::generate()?;
+        Ok(SHARED.get_or_init(|| identity))
+    }
+}
+
+pub(super) fn client() -> Result<quiche::Config, SimulationError> {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
+    config.verify_peer(false);
+    transport(&mut config)?;
+    Ok(config)
+}
+
+pub(super) fn server(control: Control) -> Result<quiche::Config, SimulationError> {
+    let identity = Identity::shared()?;
+    let mut tls = SslContextBuilder::new(SslMethod::tls())?;
+    let certificate = X509::from_der(&identity.certificate)?;
+    let key = PKey::private_key_from_der(&identity.key)?;
+    tls.set_certificate(&certificate)?;
+    tls.set_private_key(&key)?;
+    let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
+    transport(&mut config)?;
+    control.attach(&mut config)?;
+    Ok(config)
+}
+
+fn transport(config: &mut quiche::Config) -> Result<(), SimulationError> {
+    config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
+    // Grease has random lengths, which would make each run a little different.
+    config.grease(false);
+    config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+    config.set_max_recv_udp_payload_size(DATAGRAM);
+    config.set_max_send_udp_payload_size(DATAGRAM);
+    config.set_initial_rtt(INITIAL_RTT);
+    config.set_initial_max_data(WINDOW);
+    config.set_initial_max_stream_data_bidi_local(WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(WINDOW);
+    config.set_initial_max_stream_data_uni(WINDOW);
+    config.set_initial_max_streams_bidi(STREAMS);
+    config.set_initial_max_streams_uni(STREAMS);
+    Ok(())
+}

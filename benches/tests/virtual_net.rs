@@ -1,0 +1,64 @@
+//! The emulated network does what it says, seen from a whole connection.
+
+use std::time::Duration;
+
+use sluicegate_benches::virtual_net::{Control, Link, Scenario, run};
+
+const DELAY: Duration = Duration::from_millis(20);
+
+fn scenario(control: Control, down: Link) -> Scenario {
+    Scenario {
+        control,
+        bytes: 2_000_000,
+        down,
+        up: Link::new(DELAY),
+        limit: Duration::from_secs(60),
+        seed: 1,
+    }
+}
+
+#[test]
+fn download_takes_what_the_rate_takes() {
+    // 2 MB at 10 Mbit/s: 1.6 s without headers and round trips.
+    let down = Link {
+        rate: Some(10_000_000),
+        queue_bytes: 100_000,
+        ..Link::new(DELAY)
+    };
+    for control in Control::ours().chain(Control::engine()) {
+        let outcome = run(&scenario(control, down.clone())).expect("both ends can be set up");
+        let time = outcome.completed.expect("done").as_secs_f64();
+        assert!((1.6..2.4).contains(&time), "{control}: {time} s");
+        assert_eq!(outcome.received, 2_000_000, "{control}");
+    }
+}
+
+#[test]
+fn without_loss_or_limit_the_window_only_grows() {
+    for control in Control::ours() {
+        let outcome = run(&scenario(control, Link::new(DELAY))).expect("both ends can be set up");
+        assert_eq!(outcome.lost_packets, 0, "{control}");
+        let windows: Vec<_> = outcome.trace.iter().map(|sample| sample.cwnd).collect();
+        assert!(windows.is_sorted(), "{control}: {windows:?}");
+        assert!(windows.last() > windows.first(), "{control}: {windows:?}");
+    }
+}
+
+#[test]
+fn a_run_ends_at_its_limit() {
+    let limit = Duration::from_millis(300);
+    let scenario = Scenario {
+        limit,
+        ..scenario(
+            Control::EngineReno,
+            Link {
+                rate: Some(1_000_000),
+                ..Link::new(DELAY)
+            },
+        )
+    };
+    let outcome = run(&scenario).expect("both ends can be set up");
+    assert_eq!(outcome.completed, None);
+    assert!((1..2_000_000).contains(&outcome.received));
+    assert!(outcome.trace.iter().all(|sample| sample.at <= limit));
+}
