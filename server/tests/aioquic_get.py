@@ -43,8 +43,9 @@ class Getter(QuicConnectionProtocol):
         if isinstance(event, (ConnectionTerminated, StreamReset)) and not self.done.done():
             self.done.set_exception(RuntimeError(f"broke off after {self.length} bytes: {event}"))
         for found in self.http.handle_event(event):
-            if isinstance(found, HeadersReceived) and self.status is None:
-                self.status = dict(found.headers)[b":status"].decode()
+            if isinstance(found, HeadersReceived):
+                # Interim responses come first; trailers have no status.
+                self.status = dict(found.headers).get(b":status", self.status)
             if isinstance(found, DataReceived):
                 self.length += len(found.data)
                 self.digest.update(found.data)
@@ -67,7 +68,7 @@ async def main(text, certificate):
         "127.0.0.1", url.port, configuration=configuration, create_protocol=Getter
     ) as getter:
         await getter.get(url)
-        print(getter.status, getter.length, getter.digest.hexdigest())
+        print(getter.status.decode(), getter.length, getter.digest.hexdigest())
 
 
 asyncio.run(asyncio.wait_for(main(sys.argv[1], sys.argv[2]), LIMIT_SECONDS))
