@@ -43,7 +43,9 @@ setup: ## Installs the Debian packages that are missing and checks Rust's versio
 	@missing=""
 	for package in $(PACKAGES); do
 	    case $$package in
-	        libclang-dev) ls $${LIBCLANG_PATH:-/usr/lib/llvm-*/lib}/libclang*.so* >/dev/null 2>&1 || missing+=" $$package" ;;
+	        libclang-dev)
+	            [ -n "$${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang.so' >/dev/null ||
+	                [ -e /usr/lib64/libclang.so ] || missing+=" $$package" ;;
 	        python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=" $$package" ;;
 	        *) command -v $$package >/dev/null || missing+=" $$package" ;;
 	    esac
