@@ -15,6 +15,8 @@ use crate::server::Folder;
 /// Longest duration of one test's exchange.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+const KEEP_ALIVE: Duration = Duration::from_millis(500);
+
 /// Runs a test's exchange.
 pub(crate) fn run<F: Future>(exchange: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -44,7 +46,12 @@ impl Client {
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
         let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
-        endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(tls)));
+        let mut config = quinn::ClientConfig::new(Arc::new(tls));
+        let mut transport = quinn::TransportConfig::default();
+        // A server learns of a NAT's new port only by something that comes from there.
+        transport.keep_alive_interval(Some(KEEP_ALIVE));
+        config.transport_config(Arc::new(transport));
+        endpoint.set_default_client_config(config);
         Client { endpoint }
     }
 

@@ -1,5 +1,10 @@
 //! Clients that nobody here wrote, against the binary, on every backend.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops where something is not as expected"
+)]
+
 mod client;
 mod failure;
 mod lifecycle;
