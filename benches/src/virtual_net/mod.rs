@@ -2,15 +2,13 @@
 //!
 //! Both ends are the QUIC and HTTP/3 engine of the product, with its handshake, timers and pacing; the server's
 //! congestion control is attached as the product attaches it. Only the network and the clock are made up: the clock
-//! jumps from event to event. One simulation runs per thread, because the engine's clock is a thread's. The same
-//! [`Scenario`] gives the same [`Outcome`].
-//!
-//! One thing is out of reach: past its 10,000th packet the engine skips packet numbers at random moments, which may
-//! move a loss by one packet. Downloads up to 10 MB stay below that.
+//! jumps from event to event, and random numbers follow from the seed. One simulation runs per thread, because clock
+//! and random numbers are the thread's. The same [`Scenario`] gives the same [`Outcome`].
 
 mod client;
 mod control;
 mod link;
+mod random;
 mod run;
 mod server;
 mod sweep;
@@ -41,7 +39,7 @@ pub struct Scenario {
     pub up: Link,
     /// The run ends here at the latest.
     pub limit: Duration,
-    /// Of the losses on both links.
+    /// Of the losses on both links, and of the engine's random numbers.
     pub seed: u64,
 }
 

@@ -7,6 +7,7 @@ use sluicegate_cc::sim::Rng;
 
 use super::client::Client;
 use super::link::Wire;
+use super::random::Seeded;
 use super::server::Server;
 use super::{Outcome, Sample, Scenario, SimulationError, tls};
 
@@ -25,6 +26,9 @@ const AHEAD: Duration = Duration::from_secs(3_600);
 /// Sets apart the sequences of the two links.
 const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
 
+/// Sets the engine's sequence apart from those.
+const ENGINE_SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
 const fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), port)
 }
@@ -35,6 +39,7 @@ const fn address(host: u8, port: u16) -> SocketAddr {
 ///
 /// [`SimulationError`] when an end could not be set up, or broke the protocol. Not finishing in time is an outcome.
 pub fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
+    let _random = Seeded::new(scenario.seed ^ ENGINE_SEED);
     let mut net = Net::new(scenario)?;
     let mut completed = None;
     for _ in 0..MAX_TURNS {
