@@ -2,6 +2,13 @@
 //!
 //! The binary is a thin shell around this library; the load tools use its client role.
 
+pub mod boot;
+pub mod cli;
 pub mod clock;
+pub mod exchange;
+pub mod h3;
 pub mod observe;
 pub mod quic;
+pub mod route;
+pub mod signal;
+pub mod worker;

@@ -1,11 +1,16 @@
 //! QUIC: connections, how datagrams find them, and what stands around the engine.
 
+mod admission;
 pub mod cc_adapter;
 pub mod cid;
+pub mod connection;
+pub mod endpoint;
 pub mod entropy;
 pub mod header;
 pub mod rate_limit;
 pub mod reset;
 pub mod secrets;
+pub mod timers;
 pub mod token;
+pub mod transport;
 pub mod version;

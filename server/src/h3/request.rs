@@ -1,0 +1,248 @@
+//! Whether a request's head is well-formed (RFC 9114 §4.1 to §4.4), and what it says.
+
+use quiche::h3::NameValue;
+
+use crate::exchange::RequestHead;
+
+/// Field lines of a head or trailer section.
+const MAX_FIELDS: usize = 128;
+/// What a field line counts beyond its name and value (RFC 9114 §4.2.2).
+const FIELD_OVERHEAD: usize = 32;
+
+/// A well-formed head.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) head: RequestHead,
+    pub(super) content_length: Option<u64>,
+    /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
+    pub(super) expects_status: bool,
+}
+
+/// Why a head is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// H3_MESSAGE_ERROR.
+    Malformed,
+    /// 431.
+    TooLarge,
+}
+
+use Refusal::{Malformed, TooLarge};
+
+/// Pseudo-header fields, each at most once.
+#[derive(Default)]
+struct Pseudo<'a> {
+    method: Option<&'a str>,
+    scheme: Option<&'a str>,
+    authority: Option<&'a str>,
+    path: Option<&'a str>,
+}
+
+/// Fields that say something about the message itself.
+#[derive(Default)]
+struct Framing {
+    host: Option<String>,
+    content_length: Option<u64>,
+    expects_status: bool,
+}
+
+/// Checks a head; `max_section` is the largest size as RFC 9114 §4.2.2 counts it.
+pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Request, Refusal> {
+    check_size(list, max_section)?;
+    let mut pseudo = Pseudo::default();
+    let mut framing = Framing::default();
+    let mut headers = Vec::with_capacity(list.len());
+    for line in list {
+        let (name, value) = (line.name(), line.value());
+        if name.first() == Some(&b':') {
+            if !headers.is_empty() {
+                return Err(Malformed);
+            }
+            pseudo.take(name, value)?;
+        } else {
+            let name = field(name, value)?;
+            framing.note(name, value)?;
+            headers.push((name.to_owned(), value.to_vec()));
+        }
+    }
+    let head = pseudo.head(framing.host, headers)?;
+    Ok(Request {
+        head,
+        content_length: framing.content_length,
+        expects_status: framing.expects_status,
+    })
+}
+
+/// Checks a trailer section: fields only, none that frames the message.
+pub(super) fn check_trailers<H: NameValue>(list: &[H], max_section: u64) -> Result<(), Refusal> {
+    check_size(list, max_section).map_err(|_| Malformed)?;
+    for line in list {
+        let name = field(line.name(), line.value())?;
+        if matches!(name, "content-length" | "host") {
+            return Err(Malformed);
+        }
+    }
+    Ok(())
+}
+
+fn check_size<H: NameValue>(list: &[H], max_section: u64) -> Result<(), Refusal> {
+    let size = list.iter().fold(0_u64, |sum, line| {
+        sum.saturating_add((line.name().len() + line.value().len() + FIELD_OVERHEAD) as u64)
+    });
+    match size > max_section || list.len() > MAX_FIELDS {
+        true => Err(TooLarge),
+        false => Ok(()),
+    }
+}
+
+impl<'a> Pseudo<'a> {
+    fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
+        let slot = match name {
+            b":method" => &mut self.method,
+            b":scheme" => &mut self.scheme,
+            b":authority" => &mut self.authority,
+            b":path" => &mut self.path,
+            _ => return Err(Malformed),
+        };
+        let visible = value.iter().all(u8::is_ascii_graphic);
+        let value = std::str::from_utf8(value).map_err(|_| Malformed)?;
+        match visible && slot.replace(value).is_none() {
+            true => Ok(()),
+            false => Err(Malformed),
+        }
+    }
+
+    fn head(
+        self,
+        host: Option<String>,
+        headers: Vec<(String, Vec<u8>)>,
+    ) -> Result<RequestHead, Refusal> {
+        let method = self
+            .method
+            .filter(|m| is_token(m.as_bytes()))
+            .ok_or(Malformed)?;
+        let authority = authority(self.authority, host)?;
+        let (scheme, target) = if method == "CONNECT" {
+            // RFC 9114 §4.4: where to connect to stands in :authority, and nowhere else.
+            if self.authority.is_none() || self.scheme.is_some() || self.path.is_some() {
+                return Err(Malformed);
+            }
+            (None, "")
+        } else {
+            (Some(scheme(self.scheme)?), target(method, self.path)?)
+        };
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (target, None),
+        };
+        Ok(RequestHead {
+            method: method.to_owned(),
+            scheme,
+            authority,
+            path: path.to_owned(),
+            query,
+            headers,
+        })
+    }
+}
+
+fn scheme(given: Option<&str>) -> Result<String, Refusal> {
+    let scheme = given.ok_or(Malformed)?.to_ascii_lowercase();
+    match scheme.as_str() {
+        "http" | "https" => Ok(scheme),
+        _ => Err(Malformed),
+    }
+}
+
+/// `:path` (RFC 9114 §4.3.1).
+fn target<'a>(method: &str, given: Option<&'a str>) -> Result<&'a str, Refusal> {
+    let path = given.ok_or(Malformed)?;
+    let origin_form = path.starts_with('/') && !path.contains('#');
+    let asterisk = path == "*" && method == "OPTIONS";
+    match origin_form || asterisk {
+        true => Ok(path),
+        false => Err(Malformed),
+    }
+}
+
+/// From `:authority`, or else Host; both must agree, and neither may be empty or name a user.
+fn authority(pseudo: Option<&str>, host: Option<String>) -> Result<String, Refusal> {
+    let authority = match (pseudo, host) {
+        (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(&host) => {
+            return Err(Malformed);
+        }
+        (Some(authority), _) => authority.to_owned(),
+        (None, Some(host)) => host,
+        (None, None) => return Err(Malformed),
+    };
+    let plain = |b: u8| b.is_ascii_graphic() && !b"@/?#\\".contains(&b);
+    match !authority.is_empty() && authority.bytes().all(plain) {
+        true => Ok(authority),
+        false => Err(Malformed),
+    }
+}
+
+impl Framing {
+    fn note(&mut self, name: &str, value: &[u8]) -> Result<(), Refusal> {
+        match name {
+            "host" => {
+                let host = String::from_utf8(value.to_vec()).map_err(|_| Malformed)?;
+                if self.host.replace(host).is_some() {
+                    return Err(Malformed);
+                }
+            }
+            "content-length" => {
+                let length = content_length(value)?;
+                if self
+                    .content_length
+                    .replace(length)
+                    .is_some_and(|before| before != length)
+                {
+                    return Err(Malformed);
+                }
+            }
+            "expect" => self.expects_status = value.eq_ignore_ascii_case(b"100-continue"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn content_length(value: &[u8]) -> Result<u64, Refusal> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err(Malformed);
+    }
+    let digits = std::str::from_utf8(value).map_err(|_| Malformed)?;
+    digits.parse().map_err(|_| Malformed)
+}
+
+/// A field line that is no pseudo-header field (RFC 9114 §4.2, RFC 9110 §5.5); its name.
+fn field<'a>(name: &'a [u8], value: &[u8]) -> Result<&'a str, Refusal> {
+    if !is_token(name) || name.iter().any(u8::is_ascii_uppercase) || !is_value(value) {
+        return Err(Malformed);
+    }
+    let name = std::str::from_utf8(name).map_err(|_| Malformed)?;
+    match name {
+        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => {
+            Err(Malformed)
+        }
+        "te" if !value.eq_ignore_ascii_case(b"trailers") => Err(Malformed),
+        _ => Ok(name),
+    }
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token(text: &[u8]) -> bool {
+    let tchar = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
+    !text.is_empty() && text.iter().all(tchar)
+}
+
+/// RFC 9110 §5.5: no control characters but the tab, no whitespace at either end.
+fn is_value(value: &[u8]) -> bool {
+    let blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
+    let allowed = |b: &u8| *b == b'\t' || !b.is_ascii_control();
+    value.iter().all(allowed) && !blank(value.first()) && !blank(value.last())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+use super::*;
+use quiche::h3::Header;
+
+const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "https"),
+    (":authority", "example.org"),
+    (":path", "/a?b=c"),
+];
+
+fn lines(list: &[(&str, &str)]) -> Vec<Header> {
+    list.iter()
+        .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+        .collect()
+}
+
+fn check(list: &[(&str, &str)]) -> Result<Request, Refusal> {
+    parse(&lines(list), 16 * 1024)
+}
+
+fn with(more: &[(&str, &str)]) -> Result<Request, Refusal> {
+    check(&[&GET, more].concat())
+}
+
+/// GET with one pseudo-header field given another value, or left out.
+fn replaced(name: &str, value: Option<&str>) -> Vec<(&'static str, String)> {
+    GET.iter()
+        .filter(|(n, _)| *n != name || value.is_some())
+        .map(|(n, v)| {
+            (
+                *n,
+                if *n == name { value.unwrap_or("") } else { v }.to_owned(),
+            )
+        })
+        .collect()
+}
+
+fn check_replaced(
+    name: &str,
+    value: Option<&str>,
+    more: &[(&str, &str)],
+) -> Result<Request, Refusal> {
+    let list = replaced(name, value);
+    let list: Vec<(&str, &str)> = list.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    check(&[&list, more].concat())
+}
+
+#[test]
+fn a_head_is_taken_apart() {
+    let request = with(&[("x-a", "1 2"), ("content-length", "10"), ("te", "trailers")]).unwrap();
+    assert_eq!(request.content_length, Some(10));
+    assert_eq!(request.head.method, "GET");
+    assert_eq!(request.head.scheme.as_deref(), Some("https"));
+    assert_eq!(request.head.authority, "example.org");
+    assert_eq!(
+        (request.head.path.as_str(), request.head.query.as_deref()),
+        ("/a", Some("b=c"))
+    );
+    assert_eq!(request.head.headers[0], ("x-a".to_owned(), b"1 2".to_vec()));
+    assert!(with(&[("expect", "100-continue")]).unwrap().expects_status);
+}
+
+#[test]
+fn pseudo_fields_come_once_first_and_known() {
+    for name in [":method", ":scheme", ":path", ":authority"] {
+        assert_eq!(
+            check_replaced(name, None, &[]),
+            Err(Malformed),
+            "without {name}"
+        );
+        assert_eq!(
+            check_replaced(name, Some(""), &[]),
+            Err(Malformed),
+            "empty {name}"
+        );
+        assert_eq!(
+            check_replaced(name, Some("a b"), &[]),
+            Err(Malformed),
+            "blank in {name}"
+        );
+        assert_eq!(
+            check_replaced(name, Some("/a\r\nb"), &[]),
+            Err(Malformed),
+            "CR in {name}"
+        );
+    }
+    for (name, value) in GET {
+        assert_eq!(with(&[(name, value)]), Err(Malformed), "{name} twice");
+    }
+    assert_eq!(with(&[(":status", "200")]), Err(Malformed));
+    assert_eq!(with(&[(":protocol", "websocket")]), Err(Malformed));
+    let mut late = vec![("x-a", "1")];
+    late.extend(GET);
+    assert_eq!(check(&late), Err(Malformed));
+    assert_eq!(check(&[]), Err(Malformed));
+}
+
+#[test]
+fn paths_have_one_of_their_forms() {
+    for path in ["a", "http://example.org/", "*", "?a", "/a#b", "/\u{e9}"] {
+        assert_eq!(
+            check_replaced(":path", Some(path), &[]),
+            Err(Malformed),
+            "{path}"
+        );
+    }
+    let asterisk = [
+        (":method", "OPTIONS"),
+        (":scheme", "https"),
+        (":authority", "example.org"),
+        (":path", "*"),
+    ];
+    assert_eq!(check(&asterisk).unwrap().head.path, "*");
+}
+
+#[test]
+fn authority_and_host_agree() {
+    assert!(with(&[("host", "EXAMPLE.org")]).is_ok());
+    assert_eq!(with(&[("host", "example.com")]), Err(Malformed));
+    assert_eq!(
+        with(&[("host", "example.org"), ("host", "example.org")]),
+        Err(Malformed)
+    );
+    let only_host = check_replaced(":authority", None, &[("host", "h:443")]).unwrap();
+    assert_eq!(only_host.head.authority, "h:443");
+    assert_eq!(
+        check_replaced(":authority", None, &[("host", "")]),
+        Err(Malformed)
+    );
+    assert_eq!(
+        check_replaced(":authority", Some("u@h"), &[]),
+        Err(Malformed)
+    );
+    assert_eq!(check_replaced(":scheme", Some("ftp"), &[]), Err(Malformed));
+}
+
+#[test]
+fn connect_names_an_authority_only() {
+    let connect = [(":method", "CONNECT"), (":authority", "example.org:443")];
+    let head = check(&connect).unwrap().head;
+    assert_eq!((head.scheme, head.path.as_str()), (None, ""));
+    assert_eq!(check(&connect[..1]), Err(Malformed));
+    assert_eq!(
+        check_replaced(":method", Some("CONNECT"), &[]),
+        Err(Malformed)
+    );
+}
+
+#[test]
+fn field_names_and_values_are_checked() {
+    for name in [
+        "",
+        "X-A",
+        "x a",
+        "x\u{e9}",
+        "x:",
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "transfer-encoding",
+        "upgrade",
+    ] {
+        assert_eq!(with(&[(name, "1")]), Err(Malformed), "{name:?}");
+    }
+    for value in ["a\rb", "a\nb", "a\0b", " a", "a ", "\ta", "a\t", "\x7f"] {
+        assert_eq!(with(&[("x-a", value)]), Err(Malformed), "{value:?}");
+    }
+    for value in ["", "a\tb", "caf\u{e9}"] {
+        assert!(with(&[("x-a", value)]).is_ok(), "{value:?}");
+    }
+    assert_eq!(with(&[("te", "gzip")]), Err(Malformed));
+}
+
+#[test]
+fn content_length_is_digits_and_single_valued() {
+    for value in ["", "+1", "-1", "1,1", "0x1", "1 ", "99999999999999999999"] {
+        assert_eq!(
+            with(&[("content-length", value)]),
+            Err(Malformed),
+            "{value:?}"
+        );
+    }
+    let twice = |a, b| with(&[("content-length", a), ("content-length", b)]);
+    assert_eq!(twice("5", "5").unwrap().content_length, Some(5));
+    assert_eq!(twice("5", "6"), Err(Malformed));
+}
+
+#[test]
+fn size_and_number_of_fields_are_bounded() {
+    let list = lines(&GET);
+    let size: usize = GET.iter().map(|(n, v)| n.len() + v.len() + 32).sum();
+    assert!(parse(&list, size as u64).is_ok());
+    assert_eq!(parse(&list, size as u64 - 1), Err(TooLarge));
+    let many = |count| with(&vec![("a", "b"); count - GET.len()]);
+    assert!(many(MAX_FIELDS).is_ok());
+    assert_eq!(many(MAX_FIELDS + 1), Err(TooLarge));
+}
+
+#[test]
+fn trailers_frame_nothing() {
+    let check = |name, value| check_trailers(&lines(&[(name, value)]), 1024);
+    assert_eq!(check("x-checksum", "1"), Ok(()));
+    for name in [":path", "content-length", "transfer-encoding", "X"] {
+        assert_eq!(check(name, "1"), Err(Malformed), "{name}");
+    }
+}
+
+/// Random heads: whatever is accepted keeps the rules, and nothing panics.
+#[test]
+fn what_is_accepted_keeps_the_rules() {
+    const NAMES: [&str; 12] = [
+        ":method",
+        ":scheme",
+        ":authority",
+        ":path",
+        "host",
+        "content-length",
+        "te",
+        "connection",
+        "x",
+        "X",
+        "",
+        ":x",
+    ];
+    const VALUES: [&str; 14] = [
+        "GET",
+        "CONNECT",
+        "OPTIONS",
+        "https",
+        "example.org",
+        "/",
+        "*",
+        "5",
+        "6",
+        "trailers",
+        "",
+        "a\nb",
+        " a",
+        "\0",
+    ];
+    let mut accepted = 0;
+    for seed in 1..=50_000_u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |bound: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).unwrap() % bound
+        };
+        // Half of them start from a good head, so that both answers are frequent.
+        let mut list = if below(2) == 0 {
+            GET.to_vec()
+        } else {
+            Vec::new()
+        };
+        for _ in 0..below(4) {
+            let at = below(list.len() + 1);
+            list.insert(at, (NAMES[below(NAMES.len())], VALUES[below(VALUES.len())]));
+        }
+        let Ok(request) = check(&list) else {
+            continue;
+        };
+        accepted += 1;
+        let head = request.head;
+        let count = |name: &str| list.iter().filter(|(n, _)| *n == name).count();
+        let first_field = list
+            .iter()
+            .position(|(n, _)| !n.starts_with(':'))
+            .unwrap_or(list.len());
+        assert!(
+            list[first_field..].iter().all(|(n, _)| !n.starts_with(':')),
+            "seed {seed}"
+        );
+        assert!(
+            count(":method") == 1 && count(":authority") + count("host") >= 1,
+            "seed {seed}"
+        );
+        assert!(
+            count("connection") == 0 && count("X") == 0 && count(":x") == 0,
+            "seed {seed}"
+        );
+        assert!(!head.authority.is_empty(), "seed {seed}");
+        assert_eq!(
+            head.method == "CONNECT",
+            head.scheme.is_none(),
+            "seed {seed}"
+        );
+        assert!(
+            list.iter().all(|(_, v)| !v.contains(['\r', '\n', '\0'])),
+            "seed {seed}"
+        );
+    }
+    assert!((1_000..49_000).contains(&accepted), "{accepted}");
+}

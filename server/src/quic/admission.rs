@@ -1,0 +1,163 @@
+//! Who may open a connection, and after what proof.
+
+use std::time::Duration;
+
+use sluicegate_config::QlogLevel;
+use sluicegate_dataplane::RxMeta;
+
+use super::cid::ConnectionId;
+use super::connection::Connection;
+use super::endpoint::Endpoint;
+use super::header::Header;
+use super::token::TokenKind;
+use super::version::V1;
+use crate::observe::qlog::TraceName;
+
+impl Endpoint {
+    /// Decides about an Initial for a connection that does not exist. Answers the key of the connection that was made.
+    ///
+    /// Nothing is kept for a client that is refused or asked to prove its address (RFC 9000 §8.1).
+    pub(super) fn admit(
+        &mut self,
+        meta: &RxMeta,
+        header: &Header<'_>,
+        unix: Duration,
+    ) -> Option<usize> {
+        if self.is_draining() || self.len() as u64 >= self.settings.limits.connections_per_worker {
+            self.counters.refused += 1;
+            return None;
+        }
+        let token = header.token;
+        // Another kind of token, or one that is not ours, counts as none (RFC 9000 §8.1.3).
+        if TokenKind::of(token) == Some(TokenKind::Retry) {
+            return match self.tokens.open_retry(token, meta.peer, header.dcid, unix) {
+                Ok(original) => {
+                    let cid = ConnectionId::try_from(header.dcid).ok()?;
+                    self.accept(meta, cid, Some(original.as_ref()))
+                }
+                Err(error) => {
+                    self.counters.bad_tokens += 1;
+                    tracing::debug!(reason = error.name(), "Retry token refused");
+                    None
+                }
+            };
+        }
+        if self
+            .settings
+            .quic
+            .retry_above
+            .is_some_and(|above| self.half_open >= above)
+        {
+            self.ask_to_retry(meta, header, unix);
+            return None;
+        }
+        let cid = self.cids.generate();
+        let key = self.accept(meta, cid, None)?;
+        let original = header.dcid.to_vec();
+        self.trace(key, &original);
+        self.routes.insert(original.clone(), key);
+        if let Some(connection) = self.connections[key].as_mut() {
+            connection.original_dcid = Some(original);
+        }
+        Some(key)
+    }
+
+    fn ask_to_retry(&mut self, meta: &RxMeta, header: &Header<'_>, unix: Duration) {
+        let cid = self.cids.generate();
+        let Some(token) = self.tokens.seal_retry(meta.peer, header.dcid, cid, unix) else {
+            return;
+        };
+        let mut out = vec![0; 512];
+        let made = quiche::retry(
+            &quiche::ConnectionId::from_ref(header.scid),
+            &quiche::ConnectionId::from_ref(header.dcid),
+            &quiche::ConnectionId::from_ref(cid.as_bytes()),
+            &token,
+            V1,
+            &mut out,
+        );
+        if let Ok(len) = made {
+            out.truncate(len);
+            self.counters.retries += 1;
+            self.answer(meta, out);
+        }
+    }
+
+    fn accept(
+        &mut self,
+        meta: &RxMeta,
+        cid: ConnectionId,
+        original: Option<&[u8]>,
+    ) -> Option<usize> {
+        let listener = self.settings.listeners.get_mut(&meta.listener)?;
+        let odcid = original.map(quiche::ConnectionId::from_ref);
+        let id = quiche::ConnectionId::from_ref(cid.as_bytes());
+        let engine = quiche::accept(
+            &id,
+            odcid.as_ref(),
+            meta.local,
+            meta.peer,
+            &mut listener.config,
+        );
+        let engine = match engine {
+            Ok(engine) => engine,
+            Err(error) => {
+                tracing::debug!(%error, "the engine refused a connection");
+                self.counters.refused += 1;
+                return None;
+            }
+        };
+        let mut connection = Connection::new(engine, meta.listener);
+        connection.cids.push(cid);
+        connection.original_dcid = original.map(<[u8]>::to_vec);
+        let key = self.insert(connection);
+        self.routes.insert(cid.as_bytes().to_vec(), key);
+        self.half_open += 1;
+        self.counters.accepted += 1;
+        if let Some(original) = original {
+            self.trace(key, original);
+        }
+        Some(key)
+    }
+
+    /// Begins a trace where the sample says so.
+    fn trace(&mut self, key: usize, original_dcid: &[u8]) {
+        let Some(tracing) = &self.settings.tracing else {
+            return;
+        };
+        if !tracing.sampler.samples(original_dcid) {
+            return;
+        }
+        let Some(connection) = self.connections[key].as_mut() else {
+            return;
+        };
+        let Some(listener) = self.settings.listeners.get(&connection.listener) else {
+            return;
+        };
+        let name = TraceName {
+            original_dcid,
+            listener: &listener.name,
+            algorithm: listener.algorithm,
+        };
+        let Some(trace) = tracing.writer.open(&name, b"") else {
+            return;
+        };
+        let description = format!(
+            "listener={} congestion_control={} sample_rate={}",
+            listener.name,
+            listener.algorithm,
+            tracing.sampler.rate()
+        );
+        let level = match tracing.level {
+            QlogLevel::Core => quiche::QlogLevel::Core,
+            QlogLevel::Base => quiche::QlogLevel::Base,
+            QlogLevel::Extra => quiche::QlogLevel::Extra,
+        };
+        connection.engine.set_qlog_with_level(
+            Box::new(trace),
+            format!("sluicegate {}", listener.name),
+            description,
+            level,
+        );
+    }
+}

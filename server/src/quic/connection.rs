@@ -1,0 +1,204 @@
+//! One connection: the engine, its HTTP/3 session, and when it may send.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluicegate_dataplane::{Ecn, ListenerId, TxMeta};
+
+use super::cid::{CidGenerator, ConnectionId};
+use super::reset::ResetTokens;
+use super::timers::Slot;
+use crate::h3;
+use crate::route::Site;
+
+/// How far ahead of its release time a packet may leave, so that packets leave in batches. The controllers' send
+/// quantum is a millisecond's worth of their rate, too.
+const PACING_SLACK: Duration = Duration::from_millis(1);
+
+/// Datagrams in one batch: the kernel's bound on GSO segments.
+const MAX_SEGMENTS: usize = 64;
+
+/// What [`Connection::fill`] came to.
+#[derive(Debug)]
+pub enum Fill {
+    /// A batch was written.
+    Batch(TxMeta),
+    /// Nothing to send before the deadline that [`Connection::deadline`] names.
+    Nothing,
+}
+
+/// A connection and its place in the endpoint.
+pub struct Connection {
+    /// The engine.
+    pub engine: quiche::Connection,
+    /// The listener that it came in by.
+    pub listener: ListenerId,
+    /// Connection IDs under which the endpoint finds it.
+    pub cids: Vec<ConnectionId>,
+    /// The client's first choice, until the handshake is done.
+    pub original_dcid: Option<Vec<u8>>,
+    /// Waiting in the endpoint's queue.
+    pub queued: bool,
+    /// The endpoint's timer.
+    pub timer: Slot,
+    session: Option<h3::Session>,
+    release: Option<Instant>,
+}
+
+impl Connection {
+    /// Wraps a connection that was just accepted.
+    pub fn new(engine: quiche::Connection, listener: ListenerId) -> Self {
+        Self {
+            engine,
+            listener,
+            cids: Vec::new(),
+            original_dcid: None,
+            queued: false,
+            timer: Slot::default(),
+            session: None,
+            release: None,
+        }
+    }
+
+    /// Lets the HTTP/3 session work, once the handshake allows one.
+    pub fn drive(
+        &mut self,
+        site: &Arc<Site>,
+        config: &quiche::h3::Config,
+        counters: &mut h3::Counters,
+    ) {
+        while self.engine.path_event_next().is_some() {}
+        if self.session.is_none() && self.engine.is_established() {
+            match h3::Session::new(&mut self.engine, Arc::clone(site), config) {
+                Ok(session) => self.session = Some(session),
+                Err(error) => {
+                    tracing::debug!(%error, "no HTTP/3 session");
+                    let _ = self.engine.close(true, 0x102, b"");
+                }
+            }
+        }
+        if let Some(session) = &mut self.session {
+            session.turn(&mut self.engine, counters);
+        }
+    }
+
+    /// Gives the peer spare connection IDs, for migration, and answers those that are new.
+    pub fn issue_cids(
+        &mut self,
+        make: &mut CidGenerator,
+        tokens: &ResetTokens,
+    ) -> Vec<ConnectionId> {
+        let mut fresh = Vec::new();
+        if !self.engine.is_established() {
+            return fresh;
+        }
+        while self.engine.scids_left() > 0 {
+            let cid = make.generate();
+            let token = u128::from_be_bytes(tokens.token(cid.as_bytes()));
+            let id = quiche::ConnectionId::from_ref(cid.as_bytes());
+            if self.engine.new_scid(&id, token, false).is_err() {
+                break;
+            }
+            self.cids.push(cid);
+            fresh.push(cid);
+        }
+        fresh
+    }
+
+    /// Announces that no further request will be taken.
+    pub fn drain(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.drain(&mut self.engine);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.session.as_ref().is_none_or(h3::Session::is_idle)
+    }
+
+    /// Whether a drain need not wait for it: nothing is open, and the handshake is over.
+    pub fn is_finished(&self) -> bool {
+        self.engine.is_established() && self.is_idle()
+    }
+
+    /// When it wants to be called again: a timer of the engine, or the time its next packet may leave.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.engine.timeout_instant(), self.release]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Writes a batch for one path: as much as the window, the pacing rate and the controller's quantum allow.
+    pub fn fill(&mut self, buffer: &mut [u8], now: Instant) -> Fill {
+        self.release = None;
+        if self.held_back(now) {
+            return Fill::Nothing;
+        }
+        let (first, info) = match self.engine.send(buffer) {
+            Ok(sent) => sent,
+            Err(quiche::Error::Done) => return Fill::Nothing,
+            Err(error) => {
+                tracing::debug!(%error, "connection failed while sending");
+                let _ = self.engine.close(false, 0x1, b"");
+                return Fill::Nothing;
+            }
+        };
+        let quantum = self
+            .engine
+            .send_quantum_on_path(info.from, info.to)
+            .max(first);
+        let len = self.fill_path(buffer, first, quantum, (info.from, info.to), now);
+        Fill::Batch(TxMeta {
+            listener: self.listener,
+            peer: info.to,
+            local: Some(info.from),
+            ecn: Ecn::NotCapable,
+            len,
+            segment: first,
+        })
+    }
+
+    /// Adds packets of the first one's size; a shorter one ends the batch.
+    fn fill_path(
+        &mut self,
+        buffer: &mut [u8],
+        segment: usize,
+        quantum: usize,
+        (from, to): (SocketAddr, SocketAddr),
+        now: Instant,
+    ) -> usize {
+        let mut len = segment;
+        let end = buffer.len().min(quantum).min(segment * MAX_SEGMENTS);
+        while len + segment <= end && !self.held_back(now) {
+            let room = &mut buffer[len..len + segment];
+            match self.engine.send_on_path(room, Some(from), Some(to)) {
+                Ok((n, _)) => {
+                    len += n;
+                    if n < segment {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        len
+    }
+
+    /// Whether pacing forbids a packet now; if so the release time is kept.
+    fn held_back(&mut self, now: Instant) -> bool {
+        let Some(at) = self
+            .engine
+            .get_next_release_time()
+            .and_then(|d| d.time(now))
+        else {
+            return false;
+        };
+        if at <= now + PACING_SLACK {
+            return false;
+        }
+        self.release = Some(at);
+        true
+    }
+}

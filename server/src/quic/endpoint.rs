@@ -1,0 +1,457 @@
+//! All connections of one worker: where a datagram goes, what leaves next, and when.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluicegate_config::{Limits, Quic};
+use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta};
+
+use super::cid::{CidGenerator, ConnectionId};
+use super::connection::{Connection, Fill};
+use super::entropy::Entropy;
+use super::header::{DropReason, Header, Kind};
+use super::rate_limit::RateLimit;
+use super::reset::ResetTokens;
+use super::secrets::Secrets;
+use super::timers::Timers;
+use super::token::Tokens;
+use crate::h3;
+use crate::observe::qlog::{QlogWriter, Sampler};
+use crate::route::Site;
+
+/// Answers made without a connection (Retry, version negotiation, reset) that wait to be sent. More are dropped.
+const MAX_STATELESS: usize = 64;
+
+/// One listener, as its worker sees it.
+pub struct Listener {
+    /// For logs and traces.
+    pub name: String,
+    /// For logs and traces.
+    pub algorithm: &'static str,
+    /// For new connections.
+    pub config: quiche::Config,
+}
+
+/// Tracing of sampled connections.
+#[derive(Clone)]
+pub struct Tracing {
+    /// Decides.
+    pub sampler: Arc<Sampler>,
+    /// Writes.
+    pub writer: Arc<QlogWriter>,
+    /// What is recorded.
+    pub level: sluicegate_config::QlogLevel,
+}
+
+/// What an endpoint is made of.
+pub struct Settings {
+    /// By listener id.
+    pub listeners: HashMap<ListenerId, Listener>,
+    /// What is served.
+    pub site: Arc<Site>,
+    /// HTTP/3 settings.
+    pub h3: quiche::h3::Config,
+    /// Bounds.
+    pub limits: Limits,
+    /// Transport.
+    pub quic: Quic,
+    /// Keys.
+    pub secrets: Arc<Secrets>,
+    /// Sampling of traces, where it is on.
+    pub tracing: Option<Tracing>,
+    /// This worker's index in its group.
+    pub worker: u8,
+}
+
+/// Totals since the start.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Handshakes completed.
+    pub established: u64,
+    /// Retry packets sent.
+    pub retries: u64,
+    /// Version negotiation packets sent.
+    pub negotiations: u64,
+    /// Stateless resets sent.
+    pub resets: u64,
+    /// Initials refused: too many connections, or draining.
+    pub refused: u64,
+    /// Retry tokens that did not hold.
+    pub bad_tokens: u64,
+    /// Datagrams handed to another worker.
+    pub strays: u64,
+    /// Datagrams dropped, by [`DropReason::index`].
+    pub dropped: [u64; DropReason::ALL.len()],
+    /// Of the HTTP/3 sessions.
+    pub h3: h3::Counters,
+}
+
+/// Where a datagram belongs, if not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ingest {
+    /// It was dealt with.
+    Done,
+    /// It belongs to the worker with this index.
+    Stray(u8),
+}
+
+/// A datagram made without a connection.
+pub(super) struct Stateless {
+    pub(super) meta: TxMeta,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The endpoint of one worker.
+pub struct Endpoint {
+    pub(super) settings: Settings,
+    pub(super) connections: Vec<Option<Box<Connection>>>,
+    free: Vec<usize>,
+    pub(super) routes: HashMap<Vec<u8>, usize>,
+    timers: Timers,
+    ready: VecDeque<usize>,
+    stateless: VecDeque<Stateless>,
+    pub(super) half_open: u64,
+    pub(super) cids: CidGenerator,
+    pub(super) entropy: Entropy,
+    pub(super) tokens: Tokens,
+    pub(super) reset_tokens: ResetTokens,
+    reset_limit: RateLimit,
+    origin: Instant,
+    draining: bool,
+    /// What happened so far.
+    pub counters: Counters,
+}
+
+impl Endpoint {
+    /// An endpoint without connections.
+    pub fn new(settings: Settings, now: Instant) -> Self {
+        let secrets = Arc::clone(&settings.secrets);
+        let lifetimes = super::token::TokenLifetimes {
+            retry: settings.quic.retry_token_lifetime,
+            ..super::token::TokenLifetimes::default()
+        };
+        let resets = u32::try_from(settings.quic.stateless_reset_per_second).unwrap_or(u32::MAX);
+        Self {
+            cids: CidGenerator::new(settings.worker, secrets.generation()),
+            tokens: Tokens::new(&secrets, lifetimes),
+            reset_tokens: ResetTokens::new(&secrets),
+            reset_limit: RateLimit::new(resets, resets),
+            settings,
+            connections: Vec::new(),
+            free: Vec::new(),
+            routes: HashMap::new(),
+            timers: Timers::default(),
+            ready: VecDeque::new(),
+            stateless: VecDeque::new(),
+            half_open: 0,
+            entropy: Entropy::new(),
+            origin: now,
+            draining: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Open connections.
+    pub fn len(&self) -> usize {
+        self.connections.len() - self.free.len()
+    }
+
+    /// Whether there is no connection.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether new connections are refused.
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Takes one datagram. `unix` is the time since 1970, for tokens.
+    pub fn ingest(
+        &mut self,
+        meta: &RxMeta,
+        datagram: &mut [u8],
+        now: Instant,
+        unix: Duration,
+    ) -> Ingest {
+        let header = match Header::parse(datagram) {
+            Ok(header) => header,
+            Err(reason) => return self.drop_datagram(reason),
+        };
+        if let Some(&key) = self.routes.get(header.dcid) {
+            self.receive(key, meta, datagram);
+            return Ingest::Done;
+        }
+        if let Ok(cid) = ConnectionId::try_from(header.dcid)
+            && cid.is_of(self.settings.secrets.generation())
+            && cid.worker() != self.settings.worker
+        {
+            self.counters.strays += 1;
+            return Ingest::Stray(cid.worker());
+        }
+        match header.kind {
+            Kind::UnknownVersion => {
+                let mut out = vec![0; 600];
+                let len = super::version::write_negotiation(
+                    datagram.len(),
+                    &header,
+                    &mut out,
+                    &mut self.entropy,
+                );
+                if let Some(len) = len {
+                    out.truncate(len);
+                    self.counters.negotiations += 1;
+                    self.answer(meta, out);
+                }
+                Ingest::Done
+            }
+            Kind::Initial => {
+                match self.admit(meta, &header, unix) {
+                    Some(key) => self.receive(key, meta, datagram),
+                    None => return Ingest::Done,
+                }
+                Ingest::Done
+            }
+            Kind::Short => {
+                let dcid = <[u8; super::cid::LEN]>::try_from(header.dcid);
+                if let Ok(dcid) = dcid {
+                    self.reset(meta, datagram.len(), &dcid, now);
+                }
+                self.drop_datagram(DropReason::UnknownConnection)
+            }
+            _ => self.drop_datagram(DropReason::UnknownConnection),
+        }
+    }
+
+    fn drop_datagram(&mut self, reason: DropReason) -> Ingest {
+        self.counters.dropped[reason.index()] += 1;
+        Ingest::Done
+    }
+
+    /// RFC 9000 §10.3: a peer that talks to a connection that this process does not know.
+    fn reset(&mut self, meta: &RxMeta, trigger: usize, dcid: &[u8], now: Instant) {
+        if !self
+            .reset_limit
+            .allow(now.saturating_duration_since(self.origin))
+        {
+            return;
+        }
+        let mut out = vec![0; 128];
+        let token = self.reset_tokens.token(dcid);
+        if let Some(len) = super::reset::write_reset(trigger, &token, &mut out, &mut self.entropy) {
+            out.truncate(len);
+            self.counters.resets += 1;
+            self.answer(meta, out);
+        }
+    }
+
+    /// Queues a datagram to where `meta` came from.
+    pub(super) fn answer(&mut self, meta: &RxMeta, bytes: Vec<u8>) {
+        if self.stateless.len() >= MAX_STATELESS {
+            return;
+        }
+        let meta = TxMeta {
+            listener: meta.listener,
+            peer: meta.peer,
+            local: Some(meta.local),
+            ecn: Ecn::NotCapable,
+            len: bytes.len(),
+            segment: bytes.len(),
+        };
+        self.stateless.push_back(Stateless { meta, bytes });
+    }
+
+    /// Takes a connection in and answers its key.
+    pub(super) fn insert(&mut self, connection: Connection) -> usize {
+        let connection = Some(Box::new(connection));
+        match self.free.pop() {
+            Some(key) => {
+                self.connections[key] = connection;
+                key
+            }
+            None => {
+                self.connections.push(connection);
+                self.connections.len() - 1
+            }
+        }
+    }
+
+    fn receive(&mut self, key: usize, meta: &RxMeta, datagram: &mut [u8]) {
+        let Some(connection) = self.connections[key].as_mut() else {
+            return;
+        };
+        let info = quiche::RecvInfo {
+            from: meta.peer,
+            to: meta.local,
+        };
+        // Every error ends the connection or concerns this datagram alone; the engine knows which.
+        if let Err(error) = connection.engine.recv(datagram, info) {
+            tracing::trace!(%error, "datagram refused by the connection");
+        }
+        self.queue(key);
+    }
+
+    fn queue(&mut self, key: usize) {
+        if let Some(connection) = self.connections[key].as_mut()
+            && !connection.queued
+        {
+            connection.queued = true;
+            self.ready.push_back(key);
+        }
+    }
+
+    /// Runs the timers that are due.
+    pub fn on_deadline(&mut self, now: Instant) {
+        while let Some((at, key)) = self.timers.take_due(now) {
+            let Some(connection) = self.connections.get_mut(key).and_then(Option::as_mut) else {
+                continue;
+            };
+            if !connection.timer.fired(at) {
+                continue;
+            }
+            if connection
+                .engine
+                .timeout_instant()
+                .is_some_and(|t| t <= now)
+            {
+                connection.engine.on_timeout();
+            }
+            self.queue(key);
+        }
+    }
+
+    /// When [`Endpoint::on_deadline`] wants to be called next.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Whether [`Endpoint::fill`] has work.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.stateless.is_empty()
+    }
+
+    /// Writes what leaves next: answers without a connection first, then connections in turn, a batch each.
+    pub fn fill(&mut self, buffer: &mut [u8], now: Instant) -> Option<TxMeta> {
+        if let Some(answer) = self.stateless.pop_front() {
+            buffer[..answer.bytes.len()].copy_from_slice(&answer.bytes);
+            return Some(answer.meta);
+        }
+        // Each connection that was queued at the start is asked at most once without result.
+        for _ in 0..self.ready.len() {
+            let key = self.ready.pop_front()?;
+            if let Some(meta) = self.fill_from(key, buffer, now) {
+                return Some(meta);
+            }
+        }
+        None
+    }
+
+    fn fill_from(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Option<TxMeta> {
+        let connection = self.connections[key].as_mut()?;
+        connection.queued = false;
+        connection.drive(
+            &self.settings.site,
+            &self.settings.h3,
+            &mut self.counters.h3,
+        );
+        self.settle(key);
+        let connection = self.connections[key].as_mut()?;
+        match connection.fill(buffer, now) {
+            Fill::Batch(meta) => {
+                self.queue(key);
+                Some(meta)
+            }
+            Fill::Nothing => {
+                if connection.engine.is_closed() {
+                    self.remove(key);
+                } else {
+                    let deadline = connection.deadline();
+                    self.timers.set(&mut connection.timer, key, deadline);
+                }
+                None
+            }
+        }
+    }
+
+    /// Brings the routes in line with the connection IDs, and counts a finished handshake.
+    fn settle(&mut self, key: usize) {
+        let Some(connection) = self.connections[key].as_mut() else {
+            return;
+        };
+        if connection.original_dcid.is_some() && connection.engine.is_established() {
+            self.half_open = self.half_open.saturating_sub(1);
+            self.counters.established += 1;
+            if self.draining {
+                connection.drain();
+            }
+            if let Some(dcid) = connection.original_dcid.take() {
+                unroute(&mut self.routes, &dcid, key);
+            }
+        }
+        while let Some(retired) = connection.engine.retired_scid_next() {
+            self.routes.remove(retired.as_ref());
+            connection
+                .cids
+                .retain(|cid| cid.as_bytes()[..] != retired[..]);
+        }
+        for cid in connection.issue_cids(&mut self.cids, &self.reset_tokens) {
+            self.routes.insert(cid.as_bytes().to_vec(), key);
+        }
+    }
+
+    fn remove(&mut self, key: usize) {
+        let Some(connection) = self.connections[key].take() else {
+            return;
+        };
+        for cid in &connection.cids {
+            self.routes.remove(&cid.as_bytes()[..]);
+        }
+        if let Some(dcid) = &connection.original_dcid {
+            unroute(&mut self.routes, dcid, key);
+            self.half_open = self.half_open.saturating_sub(1);
+        }
+        self.free.push(key);
+    }
+
+    /// Refuses new connections and tells every client that no further request will be taken.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        for key in 0..self.connections.len() {
+            if let Some(connection) = self.connections[key].as_mut() {
+                connection.drain();
+                self.queue(key);
+            }
+        }
+    }
+
+    /// While draining: closes connections whose requests are all answered, or every one if `now_all`.
+    pub fn close_idle(&mut self, now_all: bool) {
+        for key in 0..self.connections.len() {
+            if let Some(connection) = self.connections[key].as_mut()
+                && (now_all || connection.is_finished())
+            {
+                // H3_NO_ERROR
+                let _ = connection.engine.close(true, 0x100, b"");
+                self.queue(key);
+            }
+        }
+    }
+
+    /// While draining: whether every connection has said its last word.
+    pub fn is_drained(&self) -> bool {
+        self.connections
+            .iter()
+            .flatten()
+            .all(|c| c.engine.is_closed() || (c.engine.local_error().is_some() && !c.queued))
+    }
+}
+
+/// Removes a route where it leads to `key`: two connections may have had the same first choice.
+fn unroute(routes: &mut HashMap<Vec<u8>, usize>, cid: &[u8], key: usize) {
+    if routes.get(cid) == Some(&key) {
+        routes.remove(cid);
+    }
+}

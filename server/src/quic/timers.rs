@@ -1,0 +1,90 @@
+//! Deadlines of many connections, cheap to move later.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Instant;
+
+/// Wakes connections. An entry is only pushed when a deadline moves forward in time; one that moved back is found out
+/// when its old entry comes up, so that a connection has few entries however often its timer is set.
+#[derive(Debug, Default)]
+pub struct Timers {
+    heap: BinaryHeap<Reverse<(Instant, usize)>>,
+}
+
+/// A connection's part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot {
+    queued: Option<Instant>,
+}
+
+impl Timers {
+    /// Sees to it that `key` is woken at `deadline` or before.
+    pub fn set(&mut self, slot: &mut Slot, key: usize, deadline: Option<Instant>) {
+        let Some(deadline) = deadline else { return };
+        if slot.queued.is_none_or(|queued| deadline < queued) {
+            slot.queued = Some(deadline);
+            self.heap.push(Reverse((deadline, key)));
+        }
+    }
+
+    /// The next entry, due or not.
+    pub fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Takes an entry that is due. It may be stale: compare with [`Slot::fired`].
+    pub fn take_due(&mut self, now: Instant) -> Option<(Instant, usize)> {
+        if self.next()? > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}
+
+impl Slot {
+    /// Whether the entry at `at` is this connection's present one; if so it is gone now.
+    pub fn fired(&mut self, at: Instant) -> bool {
+        if self.queued == Some(at) {
+            self.queued = None;
+            return true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_moved_back_wakes_once_and_late() {
+        let start = crate::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let (mut timers, mut slot) = (Timers::default(), Slot::default());
+        timers.set(&mut slot, 7, Some(at(10)));
+        timers.set(&mut slot, 7, Some(at(30)));
+        assert_eq!(timers.heap.len(), 1);
+        assert_eq!(timers.take_due(at(5)), None);
+        let (when, key) = timers.take_due(at(10)).unwrap();
+        assert_eq!(key, 7);
+        assert!(slot.fired(when));
+        timers.set(&mut slot, 7, Some(at(30)));
+        assert_eq!(timers.take_due(at(29)), None);
+        assert_eq!(timers.take_due(at(30)), Some((at(30), 7)));
+    }
+
+    #[test]
+    fn an_earlier_deadline_makes_the_old_entry_stale() {
+        let start = crate::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let (mut timers, mut slot) = (Timers::default(), Slot::default());
+        timers.set(&mut slot, 1, Some(at(30)));
+        timers.set(&mut slot, 1, Some(at(10)));
+        let (first, _) = timers.take_due(at(30)).unwrap();
+        assert!(slot.fired(first));
+        let (second, _) = timers.take_due(at(30)).unwrap();
+        assert!(!slot.fired(second));
+    }
+}

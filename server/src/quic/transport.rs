@@ -1,0 +1,162 @@
+//! What the engine is told about a listener: transport parameters, TLS, congestion control.
+
+use std::path::Path;
+
+use boring::pkey::PKey;
+use boring::ssl::{SslContextBuilder, SslMethod};
+use boring::x509::X509;
+use sluicegate_cc::Algorithm;
+use sluicegate_config::{CongestionControl, Limits, Quic};
+use thiserror::Error;
+
+use super::cc_adapter;
+use super::secrets::Secrets;
+
+/// A certificate chain and its key, both PEM.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Leaf first.
+    pub chain: Vec<u8>,
+    /// Of the leaf.
+    pub key: Vec<u8>,
+    /// Where they came from, for messages.
+    pub origin: String,
+}
+
+/// Why a listener cannot be set up.
+#[derive(Debug, Error)]
+pub enum TransportError {
+    /// A file cannot be read.
+    #[error("{path}: cannot read: {source}; check the path and its permissions")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Certificate or key cannot be used.
+    #[error("{origin}: {cause}; {remedy}")]
+    Tls {
+        /// The files.
+        origin: String,
+        /// In words.
+        cause: String,
+        /// In words.
+        remedy: &'static str,
+    },
+    /// The engine refused a setting.
+    #[error("the QUIC engine refused the settings: {0}")]
+    Engine(#[from] quiche::Error),
+}
+
+impl Identity {
+    /// Reads both files.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TransportError> {
+        let read = |path: &Path| {
+            std::fs::read(path).map_err(|source| TransportError::File {
+                path: path.display().to_string(),
+                source,
+            })
+        };
+        Ok(Self {
+            chain: read(certificate)?,
+            key: read(key)?,
+            origin: format!("{} with {}", certificate.display(), key.display()),
+        })
+    }
+
+    /// Makes a certificate for localhost that nobody trusts.
+    ///
+    /// # Errors
+    /// The library could not make one.
+    pub fn self_signed() -> Result<Self, TransportError> {
+        let names = ["localhost", "127.0.0.1", "::1"].map(String::from).to_vec();
+        let made = rcgen::generate_simple_self_signed(names).map_err(|e| TransportError::Tls {
+            origin: "self-signed certificate".into(),
+            cause: e.to_string(),
+            remedy: "configure a certificate and a key",
+        })?;
+        Ok(Self {
+            chain: made.cert.pem().into_bytes(),
+            key: made.signing_key.serialize_pem().into_bytes(),
+            origin: "self-signed certificate".into(),
+        })
+    }
+
+    fn context(&self) -> Result<SslContextBuilder, TransportError> {
+        let fail = |cause: String, remedy| TransportError::Tls {
+            origin: self.origin.clone(),
+            cause,
+            remedy,
+        };
+        let lost =
+            |e: boring::error::ErrorStack| fail(e.to_string(), "see the TLS library's words");
+        let mut context = SslContextBuilder::new(SslMethod::tls()).map_err(lost)?;
+        let chain = X509::stack_from_pem(&self.chain)
+            .map_err(|e| fail(format!("not a PEM certificate: {e}"), "give a PEM file"))?;
+        let mut chain = chain.into_iter();
+        let leaf = chain
+            .next()
+            .ok_or_else(|| fail("no certificate in the file".into(), "give a PEM file"))?;
+        context.set_certificate(&leaf).map_err(lost)?;
+        for link in chain {
+            context.add_extra_chain_cert(link).map_err(lost)?;
+        }
+        let key = PKey::private_key_from_pem(&self.key)
+            .map_err(|e| fail(format!("not a PEM private key: {e}"), "give a PEM key"))?;
+        let mismatch = |_| {
+            fail(
+                "the key does not belong to the certificate".into(),
+                "give the pair that was issued together",
+            )
+        };
+        context.set_private_key(&key).map_err(mismatch)?;
+        context.check_private_key().map_err(mismatch)?;
+        Ok(context)
+    }
+}
+
+/// The engine's configuration for connections of one listener.
+///
+/// # Errors
+/// A certificate or key that cannot be used, or a setting that the engine refuses.
+pub fn server_config(
+    identity: &Identity,
+    quic: &Quic,
+    limits: &Limits,
+    control: (&Algorithm, &CongestionControl),
+    secrets: &Secrets,
+) -> Result<quiche::Config, TransportError> {
+    let context = identity.context()?;
+    let mut config =
+        quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?;
+    config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
+    let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+    config.set_max_idle_timeout(millis(quic.idle_timeout));
+    let payload = usize::try_from(quic.max_udp_payload).unwrap_or(1200);
+    config.set_max_send_udp_payload_size(payload);
+    config.set_max_recv_udp_payload_size(65_527);
+    config.set_initial_rtt(quic.initial_rtt);
+    config.set_max_ack_delay(millis(quic.ack_delay));
+    config.set_initial_max_data(limits.connection_window);
+    config.set_initial_max_stream_data_bidi_remote(limits.stream_window);
+    config.set_initial_max_stream_data_bidi_local(limits.stream_window);
+    config.set_initial_max_stream_data_uni(limits.stream_window);
+    config.set_max_connection_window(limits.connection_window);
+    config.set_max_stream_window(limits.stream_window);
+    config.set_initial_max_streams_bidi(limits.max_concurrent_streams);
+    // Control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
+    config.set_initial_max_streams_uni(8);
+    config.set_active_connection_id_limit(limits.cids_per_connection);
+    config.set_disable_active_migration(!quic.migration);
+    config.enable_pacing(true);
+    if quic.session_tickets {
+        config.set_ticket_key(&secrets.session_ticket_key())?;
+    }
+    let (algorithm, chosen) = control;
+    config.set_cc_factory(cc_adapter::factory(*algorithm, chosen.options.clone()));
+    Ok(config)
+}

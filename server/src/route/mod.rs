@@ -1,0 +1,175 @@
+//! Which handler answers a path, and what the server's own handlers answer.
+//!
+//! A [`Site`] is compiled once from the configuration and shared by all workers; answering reads no file and waits for
+//! nothing.
+
+use std::fs;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use sluicegate_config::{Handler, Limits, Route};
+
+use crate::exchange::{Body, Generator, Reply, RequestHead};
+
+const ALLOWED: &[u8] = b"GET, HEAD";
+
+/// Why routes cannot be served: one line, with the cause and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// The file of a fixed reply.
+    #[error(
+        "route {route}: cannot read body_file {}: {cause}; correct the path in [route.fixed], or make the file readable \
+         for the server's user",
+        file.display()
+    )]
+    BodyFile {
+        /// The route's path.
+        route: String,
+        /// What was to be read.
+        file: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+}
+
+/// Every route with its handler, and the limits for requests; immutable.
+#[derive(Debug)]
+pub struct Site {
+    /// Longest prefix first.
+    routes: Vec<Compiled>,
+    limits: Limits,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    prefix: String,
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    Fixed(Reply),
+    Generate { max_size: u64 },
+}
+
+impl Site {
+    /// Prepares the routes for answering: files of fixed replies are read now and kept.
+    ///
+    /// # Errors
+    /// Where a `body_file` cannot be read.
+    pub fn compile(routes: &[Route], limits: &Limits) -> Result<Site, SiteError> {
+        let mut compiled = routes.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        compiled.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
+        Ok(Site {
+            routes: compiled,
+            limits: limits.clone(),
+        })
+    }
+
+    /// What clients may send and hold.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Answers a request whose body is of no interest: the longest prefix of its path decides, 404 where there is none.
+    pub fn answer(&self, head: &RequestHead) -> Reply {
+        match head.method.as_str() {
+            "CONNECT" => return Reply::plain(501, "501 this server opens no tunnels\n"),
+            "OPTIONS" if head.path == "*" => return allowing(204, Body::Empty),
+            _ => {}
+        }
+        let route = self.routes.iter().find_map(|route| {
+            let rest = head.path.strip_prefix(&route.prefix)?;
+            Some((route, rest))
+        });
+        let Some((route, rest)) = route else {
+            return not_found();
+        };
+        if !matches!(head.method.as_str(), "GET" | "HEAD") {
+            let text = Bytes::from_static(b"405 only GET and HEAD\n");
+            return allowing(405, Body::Bytes(text));
+        }
+        match &route.action {
+            Action::Fixed(reply) => reply.clone(),
+            Action::Generate { max_size } => generate(rest, *max_size),
+        }
+    }
+}
+
+fn compile(route: &Route) -> Result<Compiled, SiteError> {
+    let action = match &route.handler {
+        Handler::Generate { max_size } => Action::Generate {
+            max_size: *max_size,
+        },
+        Handler::Fixed {
+            status,
+            content_type,
+            body,
+        } => {
+            let bytes = match body {
+                sluicegate_config::Body::Text(text) => Bytes::from(text.clone()),
+                sluicegate_config::Body::File(file) => {
+                    Bytes::from(fs::read(file).map_err(|cause| SiteError::BodyFile {
+                        route: route.path.clone(),
+                        file: file.clone(),
+                        cause,
+                    })?)
+                }
+            };
+            Action::Fixed(fixed(*status, content_type, bytes))
+        }
+    };
+    Ok(Compiled {
+        prefix: route.path.clone(),
+        action,
+    })
+}
+
+fn fixed(status: u16, content_type: &str, bytes: Bytes) -> Reply {
+    let described = !matches!(status, 204 | 205 | 304);
+    let content_type = Bytes::from(content_type.to_owned());
+    Reply {
+        status,
+        headers: if described {
+            vec![("content-type", content_type)]
+        } else {
+            Vec::new()
+        },
+        body: if bytes.is_empty() {
+            Body::Empty
+        } else {
+            Body::Bytes(bytes)
+        },
+    }
+}
+
+fn not_found() -> Reply {
+    Reply::plain(404, "404 not found\n")
+}
+
+fn allowing(status: u16, body: Body) -> Reply {
+    Reply {
+        status,
+        headers: vec![("allow", Bytes::from_static(ALLOWED))],
+        body,
+    }
+}
+
+/// `rest` is what follows the route's path: a size, perhaps after a slash.
+fn generate(rest: &str, max_size: u64) -> Reply {
+    let size = sluicegate_config::parse_size(rest.strip_prefix('/').unwrap_or(rest));
+    match size {
+        Some(size) if size <= max_size => Reply {
+            status: 200,
+            headers: vec![(
+                "content-type",
+                Bytes::from_static(b"application/octet-stream"),
+            )],
+            body: Body::Generated(Generator::new(size)),
+        },
+        _ => not_found(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

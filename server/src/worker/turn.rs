@@ -1,0 +1,136 @@
+//! One turn of a worker, always in the same order, each step with a budget.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluicegate_dataplane::{Dataplane, Driver};
+
+use super::mailbox::{Command, Mail, Post};
+use crate::clock;
+use crate::quic::endpoint::{Endpoint, Ingest};
+
+/// Received buffers per turn.
+const RECEIVE_BUDGET: usize = 64;
+/// Transmitted buffers per turn.
+const TRANSMIT_BUDGET: usize = 64;
+/// Letters per turn.
+const MAIL_BUDGET: usize = 256;
+/// How often a draining worker looks for connections that have finished.
+const DRAIN_STEP: Duration = Duration::from_millis(20);
+
+/// A running worker.
+pub(super) struct Worker {
+    driver: Driver,
+    pub(super) endpoint: Endpoint,
+    inbox: Mail,
+    peers: Arc<Vec<Post>>,
+    stopping: bool,
+}
+
+impl Worker {
+    pub(super) fn new(
+        driver: Driver,
+        endpoint: Endpoint,
+        inbox: Mail,
+        peers: Arc<Vec<Post>>,
+    ) -> Self {
+        Self {
+            driver,
+            endpoint,
+            inbox,
+            peers,
+            stopping: false,
+        }
+    }
+
+    /// Turns until it is told to stop, or has drained. A broken driver takes the process down: half a server is worse.
+    pub(super) fn run(&mut self) {
+        loop {
+            let now = clock::now();
+            quiche::clock::set(Some(now));
+            if let Err(error) = self.turn(now) {
+                panic!("the dataplane failed for good: {error}");
+            }
+            if self.stopping {
+                return;
+            }
+        }
+    }
+
+    fn turn(&mut self, now: Instant) -> std::io::Result<()> {
+        self.receive(now)?;
+        self.endpoint.on_deadline(now);
+        self.read_mail(now);
+        if self.endpoint.is_draining() {
+            self.endpoint.close_idle(self.stopping);
+        }
+        let blocked = self.transmit(now)?;
+        if self.endpoint.is_draining() && self.endpoint.is_drained() {
+            self.stopping = true;
+        }
+        if self.stopping {
+            return Ok(());
+        }
+        let timeout = self.timeout(blocked);
+        self.driver.wait(timeout)
+    }
+
+    fn receive(&mut self, now: Instant) -> std::io::Result<()> {
+        let Self {
+            driver,
+            endpoint,
+            peers,
+            ..
+        } = self;
+        let unix = clock::unix();
+        driver.receive(RECEIVE_BUDGET, |meta, buffer| {
+            for datagram in buffer.chunks_mut(meta.stride.max(1)) {
+                if let Ingest::Stray(worker) = endpoint.ingest(meta, datagram, now, unix)
+                    && let Some(peer) = peers.get(usize::from(worker))
+                {
+                    peer.send(Command::Stray(*meta, datagram.to_vec()));
+                }
+            }
+        })?;
+        Ok(())
+    }
+
+    fn read_mail(&mut self, now: Instant) {
+        for _ in 0..MAIL_BUDGET {
+            match self.inbox.take() {
+                // A datagram is handed over once: if it belongs to nobody here, it is dropped.
+                Some(Command::Stray(meta, mut datagram)) => {
+                    self.endpoint
+                        .ingest(&meta, &mut datagram, now, clock::unix());
+                }
+                Some(Command::Drain) => self.endpoint.drain(),
+                Some(Command::Stop) => {
+                    self.endpoint.drain();
+                    self.stopping = true;
+                }
+                None => return,
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Instant) -> std::io::Result<bool> {
+        let Self {
+            driver, endpoint, ..
+        } = self;
+        let done = driver.transmit(TRANSMIT_BUDGET, |buffer| endpoint.fill(buffer, now))?;
+        Ok(done.blocked)
+    }
+
+    /// How long there is nothing to do.
+    fn timeout(&self, blocked: bool) -> Option<Duration> {
+        if self.endpoint.has_ready() && !blocked {
+            return Some(Duration::ZERO);
+        }
+        let next = self.endpoint.next_deadline();
+        let timeout = next.map(|at| at.saturating_duration_since(clock::now()));
+        if self.endpoint.is_draining() {
+            return Some(timeout.unwrap_or(DRAIN_STEP).min(DRAIN_STEP));
+        }
+        timeout
+    }
+}
