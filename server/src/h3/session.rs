@@ -25,7 +25,6 @@ thread_local! {
 ///
 /// It holds state for open requests only, of which there are at most as many as streams that the transport allows.
 /// Requests are answered when they have arrived in full; their bodies are read and discarded.
-#[derive(Debug)]
 pub struct Session {
     h3: quiche::h3::Connection,
     site: Arc<Site>,
