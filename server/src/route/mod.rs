@@ -91,7 +91,11 @@ impl Site {
         }
         match &route.action {
             Action::Fixed(reply) => reply.clone(),
-            Action::Generate { max_size } => generate(rest, *max_size),
+            Action::Generate { max_size } => {
+                let slash = !route.prefix.ends_with('/');
+                let size = rest.strip_prefix('/').filter(|_| slash).unwrap_or(rest);
+                generate(size, *max_size)
+            }
         }
     }
 }
@@ -155,10 +159,8 @@ fn allowing(status: u16, body: Body) -> Reply {
     }
 }
 
-/// `rest` is what follows the route's path: a size, perhaps after a slash.
-fn generate(rest: &str, max_size: u64) -> Reply {
-    let size = sluicegate_config::parse_size(rest.strip_prefix('/').unwrap_or(rest));
-    match size {
+fn generate(size: &str, max_size: u64) -> Reply {
+    match sluicegate_config::parse_size(size) {
         Some(size) if size <= max_size => Reply {
             status: 200,
             headers: vec![(

@@ -1,0 +1,357 @@
+//! Sessions against quiche's own client, over a pair of connections in memory.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use quiche::h3::{Event, Header, NameValue};
+use sluicegate::h3::{Counters, Session};
+use sluicegate::route::Site;
+use sluicegate_config::{Body, Config, Handler, Limits, Route};
+
+const PAGE: &str = "<p>hello</p>";
+
+/// What a client saw of a stream.
+#[derive(Debug, Default)]
+struct Seen {
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+    finished: bool,
+    reset: Option<u64>,
+}
+
+impl Seen {
+    fn status(&self) -> &str {
+        self.headers.get(":status").map_or("", String::as_str)
+    }
+}
+
+struct Pair {
+    client: quiche::Connection,
+    server: quiche::Connection,
+    h3: quiche::h3::Connection,
+    session: Session,
+    counters: Counters,
+    streams: BTreeMap<u64, Seen>,
+    goaway: Option<u64>,
+}
+
+fn transport() -> quiche::Config {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    config
+        .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
+        .unwrap();
+    config.set_initial_max_data(1 << 20);
+    config.set_initial_max_stream_data_bidi_local(64 << 10);
+    config.set_initial_max_stream_data_bidi_remote(64 << 10);
+    config.set_initial_max_stream_data_uni(64 << 10);
+    config.set_initial_max_streams_bidi(500);
+    config.set_initial_max_streams_uni(8);
+    config.verify_peer(false);
+    config
+}
+
+fn identified(mut config: quiche::Config) -> quiche::Config {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (cert, key) = (directory.path().join("c"), directory.path().join("k"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    config
+        .load_cert_chain_from_pem_file(cert.to_str().unwrap())
+        .unwrap();
+    config
+        .load_priv_key_from_pem_file(key.to_str().unwrap())
+        .unwrap();
+    config
+}
+
+fn limits() -> Limits {
+    Limits {
+        request_body: 1000,
+        header_bytes: 2048,
+        ..Config::embedded().limits
+    }
+}
+
+fn site() -> Arc<Site> {
+    let page = Handler::Fixed {
+        status: 200,
+        content_type: "text/html".to_owned(),
+        body: Body::Text(PAGE.to_owned()),
+    };
+    let routes = [
+        ("/page", page),
+        ("/bytes/", Handler::Generate { max_size: 1 << 20 }),
+    ]
+    .map(|(path, handler)| Route {
+        path: path.to_owned(),
+        handler,
+    });
+    Arc::new(Site::compile(&routes, &limits()).unwrap())
+}
+
+fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) -> bool {
+    let mut buffer = [0; 1500];
+    let mut moved = false;
+    while let Ok((count, info)) = from.send(&mut buffer) {
+        moved = true;
+        let info = quiche::RecvInfo {
+            from: info.from,
+            to: info.to,
+        };
+        let _ = to.recv(&mut buffer[..count], info);
+    }
+    moved
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let [a, b]: [SocketAddr; 2] =
+            ["127.0.0.1:1111", "127.0.0.1:2222"].map(|a| a.parse().unwrap());
+        let (near, far) = ([1; 16], [2; 16]);
+        let (near, far) = (
+            quiche::ConnectionId::from_ref(&near),
+            quiche::ConnectionId::from_ref(&far),
+        );
+        let mut client = quiche::connect(Some("localhost"), &near, a, b, &mut transport()).unwrap();
+        let mut server = quiche::accept(&far, None, b, a, &mut identified(transport())).unwrap();
+        for _ in 0..10 {
+            carry(&mut client, &mut server);
+            carry(&mut server, &mut client);
+        }
+        assert!(client.is_established() && server.is_established());
+        let config = sluicegate::h3::config(&limits()).unwrap();
+        let session = Session::new(&mut server, site(), &config).unwrap();
+        let plain = quiche::h3::Config::new().unwrap();
+        let h3 = quiche::h3::Connection::with_transport(&mut client, &plain).unwrap();
+        Pair {
+            client,
+            server,
+            h3,
+            session,
+            counters: Counters::default(),
+            streams: BTreeMap::new(),
+            goaway: None,
+        }
+    }
+
+    fn step(&mut self) -> bool {
+        let sent = carry(&mut self.client, &mut self.server);
+        self.session.turn(&mut self.server, &mut self.counters);
+        let answered = carry(&mut self.server, &mut self.client);
+        self.watch();
+        sent || answered
+    }
+
+    /// Runs until neither side has anything to say.
+    fn settle(&mut self) {
+        for _ in 0..10_000 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("no end: {:?}", self.counters);
+    }
+
+    fn watch(&mut self) {
+        let mut buffer = [0; 4096];
+        while let Ok((stream, event)) = self.h3.poll(&mut self.client) {
+            if event == Event::GoAway {
+                self.goaway = Some(stream);
+                continue;
+            }
+            let seen = self.streams.entry(stream).or_default();
+            match event {
+                Event::Headers { list, .. } => seen.headers.extend(list.iter().map(|line| {
+                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                    (text(line.name()), text(line.value()))
+                })),
+                Event::Data => {
+                    while let Ok(count) = self.h3.recv_body(&mut self.client, stream, &mut buffer) {
+                        seen.body.extend_from_slice(&buffer[..count]);
+                    }
+                }
+                Event::Finished => seen.finished = true,
+                Event::Reset(code) => seen.reset = Some(code),
+                _ => {}
+            }
+        }
+    }
+
+    fn request(&mut self, method: &str, path: &str, more: &[(&str, &str)], fin: bool) -> u64 {
+        let list: Vec<Header> = [
+            (":method", method),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", path),
+        ]
+        .iter()
+        .chain(more)
+        .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+        .collect();
+        self.h3.send_request(&mut self.client, &list, fin).unwrap()
+    }
+
+    fn ask(&mut self, method: &str, path: &str, more: &[(&str, &str)]) -> &Seen {
+        let stream = self.request(method, path, more, true);
+        self.settle();
+        &self.streams[&stream]
+    }
+
+    /// A request whose body is sent with or without its end.
+    fn upload(&mut self, more: &[(&str, &str)], body: &[u8], fin: bool) -> u64 {
+        let stream = self.request("GET", "/page", more, false);
+        let sent = self.h3.send_body(&mut self.client, stream, body, fin);
+        assert_eq!(sent, Ok(body.len()));
+        self.settle();
+        stream
+    }
+}
+
+fn counters(size: u64) -> Vec<u8> {
+    let words = (0..size.div_ceil(8)).flat_map(u64::to_le_bytes);
+    words.take(usize::try_from(size).unwrap()).collect()
+}
+
+#[test]
+fn a_page_is_answered_whole_and_to_head_without_its_body() {
+    let mut pair = Pair::new();
+    let length = PAGE.len().to_string();
+    for (method, body) in [("GET", PAGE), ("HEAD", "")] {
+        let seen = pair.ask(method, "/page", &[]);
+        assert_eq!((seen.status(), seen.finished), ("200", true), "{method}");
+        assert_eq!(seen.body, body.as_bytes(), "{method}");
+        assert_eq!(seen.headers["content-length"], length, "{method}");
+        assert_eq!(seen.headers["content-type"], "text/html", "{method}");
+        assert_eq!(seen.headers["server"], "sluicegate", "{method}");
+    }
+    assert_eq!(pair.counters.responses[2], 2);
+    assert!(pair.session.is_idle());
+}
+
+#[test]
+fn what_cannot_be_answered_gets_its_status() {
+    let mut pair = Pair::new();
+    let large = "x".repeat(2048);
+    for (method, path, more, status) in [
+        ("GET", "/none", ("x", "y"), "404"),
+        ("GET", "/bytes/2MiB", ("x", "y"), "404"),
+        ("POST", "/page", ("x", "y"), "405"),
+        ("GET", "/page", ("content-length", "0"), "200"),
+        ("GET", "/page", ("cookie", large.as_str()), "431"),
+    ] {
+        let seen = pair.ask(method, path, &[more]);
+        assert_eq!(seen.status(), status, "{method} {path}");
+        assert!(seen.finished, "{method} {path}");
+        assert_eq!(seen.headers.get("allow").is_some(), status == "405");
+    }
+    assert!(pair.session.is_idle());
+}
+
+#[test]
+fn a_large_body_gets_413_and_the_client_is_stopped() {
+    let mut pair = Pair::new();
+    for (more, body) in [
+        (&[][..], 1001_usize),
+        (&[("content-length", "1001")][..], 10),
+    ] {
+        let stream = pair.upload(more, &vec![0; body], false);
+        assert_eq!(pair.streams[&stream].status(), "413");
+        assert!(pair.streams[&stream].finished);
+        let more = pair.h3.send_body(&mut pair.client, stream, b"x", false);
+        let stopped = quiche::h3::Error::TransportError(quiche::Error::StreamStopped(0x100));
+        assert_eq!(more, Err(stopped));
+    }
+    let fits = pair.upload(&[("content-length", "1000")], &[0; 1000], true);
+    assert_eq!(pair.streams[&fits].status(), "200");
+}
+
+#[test]
+fn generated_bytes_are_exact() {
+    let mut pair = Pair::new();
+    for size in [0, 1, 7, 100_000] {
+        let seen = pair.ask("GET", &format!("/bytes/{size}"), &[]);
+        assert!(seen.finished && seen.body == counters(size), "size {size}");
+        assert_eq!(seen.headers["content-length"], size.to_string());
+    }
+    assert_eq!(pair.counters.bytes_out, 100_008);
+    let sizes = [200_000, 300_001, 99_999];
+    let streams = sizes.map(|size| pair.request("GET", &format!("/bytes/{size}"), &[], true));
+    pair.settle();
+    for (stream, size) in streams.iter().zip(sizes) {
+        let seen = &pair.streams[stream];
+        assert!(seen.finished && seen.body == counters(size), "size {size}");
+    }
+    assert!(pair.session.is_idle());
+}
+
+#[test]
+fn malformed_messages_reset_their_stream_only() {
+    let mut pair = Pair::new();
+    for (method, path, more) in [
+        ("GET", "page", ("x", "y")),
+        ("G T", "/page", ("x", "y")),
+        ("GET", "/page", ("X-Upper", "y")),
+        ("GET", "/page", ("connection", "close")),
+        ("GET", "/page", ("x", "a\r\nb")),
+        ("GET", "/page", ("content-length", "5")),
+    ] {
+        let seen = pair.ask(method, path, &[more]);
+        assert_eq!(
+            (seen.reset, seen.status()),
+            (Some(0x10e), ""),
+            "{method} {path} {more:?}"
+        );
+    }
+    let short = pair.upload(&[("content-length", "5")], b"1234", true);
+    let long = pair.upload(&[("content-length", "5")], b"123456", true);
+    for stream in [short, long] {
+        assert_eq!(pair.streams[&stream].reset, Some(0x10e));
+    }
+    assert_eq!((pair.counters.malformed, pair.counters.requests), (8, 8));
+    assert_eq!(pair.ask("GET", "/page", &[]).status(), "200");
+    assert!(pair.session.is_idle());
+}
+
+#[test]
+fn draining_refuses_new_requests_and_finishes_the_others() {
+    let mut pair = Pair::new();
+    let accepted = pair.request("GET", "/bytes/500000", &[], true);
+    pair.step();
+    assert!(!pair.session.is_idle());
+    pair.session.drain(&mut pair.server);
+    // Sent before the client hears of it.
+    let late = pair.request("GET", "/page", &[], true);
+    pair.settle();
+    assert_eq!(pair.goaway, Some(accepted + 4));
+    assert_eq!(pair.streams[&accepted].body, counters(500_000));
+    assert_eq!(pair.streams[&late].reset, Some(0x10b));
+    assert_eq!(pair.counters.rejected, 1);
+    assert!(pair.session.is_idle());
+}
+
+#[test]
+fn a_client_that_gives_up_request_after_request_is_closed() {
+    let mut pair = Pair::new();
+    let mut given_up = 0;
+    while pair.server.local_error().is_none() && given_up < 450 {
+        let stream = pair.request("GET", "/bytes/500000", &[], true);
+        pair.step();
+        let _ = pair
+            .client
+            .stream_shutdown(stream, quiche::Shutdown::Read, 0x10c);
+        pair.step();
+        given_up += 1;
+    }
+    assert_eq!(
+        pair.server.local_error().map(|error| error.error_code),
+        Some(0x107)
+    );
+    assert!(
+        pair.counters.cancelled > 100 && pair.counters.errors == 1,
+        "{:?}",
+        pair.counters
+    );
+    assert!(pair.session.is_idle());
+}
