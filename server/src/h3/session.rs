@@ -35,7 +35,9 @@ pub struct Session {
     given_up: Vec<u64>,
     /// One past the highest request stream seen, as GOAWAY tells it.
     next_stream: u64,
-    draining: Draining,
+    /// Requests from this stream on are refused.
+    refused_from: Option<u64>,
+    goaway_sent: bool,
     requests: u64,
     /// Requests that came to nothing: malformed, or reset by the client.
     wasted: u64,
@@ -52,15 +54,6 @@ enum Exchange {
     Replying { response: Response, ended: bool },
     /// All was written; the client has not ended the request.
     Replied,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Draining {
-    No,
-    /// GOAWAY is to be sent.
-    Wanted,
-    /// Requests from this stream on are refused.
-    From(u64),
 }
 
 impl Session {
@@ -80,7 +73,8 @@ impl Session {
             pending: VecDeque::new(),
             given_up: Vec::new(),
             next_stream: 0,
-            draining: Draining::No,
+            refused_from: None,
+            goaway_sent: false,
             requests: 0,
             wasted: 0,
             strays: 0,
@@ -118,9 +112,7 @@ impl Session {
     /// Takes no more requests: tells the client by GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets those
     /// accepted finish.
     pub fn drain(&mut self, conn: &mut quiche::Connection) {
-        if self.draining == Draining::No {
-            self.draining = Draining::Wanted;
-        }
+        self.refused_from.get_or_insert(self.next_stream);
         self.send_goaway(conn);
     }
 
@@ -129,10 +121,12 @@ impl Session {
         self.open.is_empty()
     }
 
+    /// Tried again each turn: it waits for room like everything else.
     fn send_goaway(&mut self, conn: &mut quiche::Connection) {
-        if self.draining == Draining::Wanted && self.h3.send_goaway(conn, self.next_stream).is_ok()
+        if let Some(stream) = self.refused_from
+            && !self.goaway_sent
         {
-            self.draining = Draining::From(self.next_stream);
+            self.goaway_sent = self.h3.send_goaway(conn, stream).is_ok();
         }
     }
 
@@ -173,7 +167,7 @@ impl Session {
     ) {
         self.requests += 1;
         counters.requests += 1;
-        if matches!(self.draining, Draining::From(limit) if stream >= limit) {
+        if self.refused_from.is_some_and(|limit| stream >= limit) {
             counters.rejected += 1;
             return self.give_up(conn, stream, WireErrorCode::RequestRejected);
         }
