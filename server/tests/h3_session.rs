@@ -1,5 +1,10 @@
 //! Sessions against quiche's own client, over a pair of connections in memory.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "what helpers of a test unwrap is part of the test"
+)]
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
