@@ -249,7 +249,7 @@ fn what_cannot_be_answered_gets_its_status() {
         let seen = pair.ask(method, path, &[more]);
         assert_eq!(seen.status(), status, "{method} {path}");
         assert!(seen.finished, "{method} {path}");
-        assert_eq!(seen.headers.get("allow").is_some(), status == "405");
+        assert_eq!(seen.headers.contains_key("allow"), status == "405");
     }
     assert!(pair.session.is_idle());
 }
