@@ -1,5 +1,10 @@
 //! Makes this package's source: cargo's own copy of quiche, our patches, our clock, our controller socket.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a build script is told everything by its environment"
+)]
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -185,7 +185,7 @@ fn plan_group(
                 index,
                 core,
                 backend: group.backend,
-                driver: group.driver.clone(),
+                driver: group.driver,
                 bindings,
                 settings: Box::new(move || settings(&shared, &doors, index)),
                 inbox,
