@@ -15,7 +15,7 @@ fn refused(text: &str, folder: &Folder) -> (Option<i32>, Vec<String>) {
 
 fn listener(address: &str, key: &str) -> String {
     format!(
-        "[[listener]]\nname = \"main\"\naddress = \"{address}\"\n\
+        "[log]\nlevel = \"error\"\n[[listener]]\nname = \"main\"\naddress = \"{address}\"\n\
          [listener.tls]\ncertificate = \"cert.pem\"\nkey = \"{key}\"\n"
     )
 }
@@ -31,7 +31,8 @@ fn a_wrong_configuration_is_shown_by_file_line_and_column() {
             "refused.toml:3:11: ",
         ),
     ] {
-        let (code, said) = refused(text, &folder);
+        let text = format!("{text}{}", listener("127.0.0.1:0", "key.pem"));
+        let (code, said) = refused(&text, &folder);
         assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
         assert!(said[0].contains(place), "{said:?}");
     }
