@@ -54,7 +54,7 @@ fn packet_types_follow_their_bits() {
         let datagram = long(first, V1, &[1; 16], &[2; 4], &[], 60);
         let header = Header::parse(&datagram).unwrap();
         assert_eq!(header.kind, kind);
-        assert_eq!(header.token, []);
+        assert!(header.token.is_empty());
     }
     let retry = long(0xf0, V1, &[1; 16], &[2; 4], &[], 60);
     assert_eq!(Header::parse(&retry), Err(DropReason::ServerOnly));
