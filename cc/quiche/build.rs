@@ -214,7 +214,11 @@ fn replace_clock(dir: &Path) {
             let ours = text
                 .replace("std::time::Instant::now", "Instant::now")
                 .replace("time::Instant::now", "Instant::now")
-                .replace("Instant::now", "crate::clock::now");
+                .replace("Instant::now", "crate::clock::now")
+                .replace(
+                    "pkt_space.largest_rx_pkt_time.elapsed()",
+                    "crate::clock::now().saturating_duration_since(pkt_space.largest_rx_pkt_time)",
+                );
             if ours != text {
                 write(&path, &ours);
             }

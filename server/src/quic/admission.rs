@@ -90,6 +90,9 @@ impl Endpoint {
         original: Option<&[u8]>,
     ) -> Option<usize> {
         let listener = self.settings.listeners.get_mut(&meta.listener)?;
+        // A client that never changes its connection ID learns the token only here (RFC 9000 §10.3).
+        let token = u128::from_be_bytes(self.reset_tokens.token(cid.as_bytes()));
+        listener.config.set_stateless_reset_token(Some(token));
         let odcid = original.map(quiche::ConnectionId::from_ref);
         let id = quiche::ConnectionId::from_ref(cid.as_bytes());
         let engine = quiche::accept(
