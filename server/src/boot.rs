@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use sluicegate_cc::{Algorithm, Registry};
 use sluicegate_config::{Config, Cores, Group, Listener};
-use sluicegate_dataplane::{Binding, ListenerId, bind_group};
+use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_group};
 
 use crate::clock;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
@@ -20,6 +20,10 @@ use crate::worker::{self, Command, Plan, Post, Report};
 
 /// How long a started worker may take until it serves.
 const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long a port in use is tried again.
+const BIND_LIMIT: Duration = Duration::from_secs(1);
+/// Between two tries.
+const BIND_STEP: Duration = Duration::from_millis(20);
 /// How long workers may take to say goodbye after they were told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
@@ -245,7 +249,7 @@ fn open_listener(
         *next_id = next_id
             .checked_add(1)
             .context("more than 65536 listening addresses")?;
-        let bound = bind_group(id, *address, bindings.len(), &group.socket)
+        let bound = bind_patiently(id, *address, bindings.len(), &group.socket)
             .with_context(|| format!("listener `{}`", listener.name))?;
         let local = bound.first().map_or(*address, Binding::local_addr);
         lines.push(Line {
@@ -266,6 +270,25 @@ fn open_listener(
         });
     }
     Ok(())
+}
+
+/// Binds; a port in use gets a second to become free. A process that used io_uring and was killed holds its sockets for
+/// a moment longer than it lives, and a supervisor starts the next one at once.
+fn bind_patiently(
+    id: ListenerId,
+    address: std::net::SocketAddr,
+    workers: usize,
+    options: &SocketOptions,
+) -> Result<Vec<Binding>, BindError> {
+    let give_up = clock::now() + BIND_LIMIT;
+    loop {
+        match bind_group(id, address, workers, options) {
+            Err(BindError::InUse { .. }) if clock::now() < give_up => {
+                std::thread::park_timeout(BIND_STEP);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// The cores of a group, each known to exist.
