@@ -15,17 +15,33 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 3] = [
+const PATCHES: [&str; 5] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
+    "04-path-change",
+    "05-path-room",
+];
+
+/// Our files, and their places in quiche's source.
+const ADDED: [(&str, &str); 2] = [
+    ("src/external.rs", "recovery/gcongestion/external.rs"),
+    ("src/extension.rs", "extension.rs"),
 ];
 
 /// Every published file that a patch or this script changes by position, with the SHA-256 it was written against.
-const CHECKED: [(&str, &str); 5] = [
+const CHECKED: [(&str, &str); 7] = [
+    (
+        "cid.rs",
+        "8e27251ef24fe051629e65e35a972b61d1c76a5c0bc9e56f4924ed1eb19b09ad",
+    ),
     (
         "lib.rs",
         "ba74f8c2e8e134312c30e55e76c57cf13e030872a6531512a108069540ff2fb2",
+    ),
+    (
+        "path.rs",
+        "d0f9d6c5b62b1b922de6b46cc6c1aa36f10834d3d75a2094073b47f462700704",
     ),
     (
         "recovery/mod.rs",
@@ -51,7 +67,9 @@ const SOURCE_VARIABLE: &str = "SLUICEGATE_QUICHE_SOURCE";
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=patches");
-    println!("cargo::rerun-if-changed=src/external.rs");
+    for (name, _) in ADDED {
+        println!("cargo::rerun-if-changed={name}");
+    }
     println!("cargo::rerun-if-env-changed={SOURCE_VARIABLE}");
 
     let published = env::var_os(SOURCE_VARIABLE)
@@ -67,10 +85,9 @@ fn main() {
         let file = format!("patches/{name}.patch");
         apply(&file, &read(Path::new(&file)), &out);
     }
-    write(
-        &out.join("recovery/gcongestion/external.rs"),
-        &read(Path::new("src/external.rs")),
-    );
+    for (name, place) in ADDED {
+        write(&out.join(place), &read(Path::new(name)));
+    }
     replace_clock(&out);
     strip_crate_header(&out.join("lib.rs"));
 

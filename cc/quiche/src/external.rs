@@ -13,7 +13,6 @@ use super::CongestionControl;
 use crate::recovery::bandwidth::Bandwidth;
 use crate::recovery::rtt::RttStats;
 use crate::recovery::RecoveryConfig;
-use crate::recovery::RecoveryOps;
 use crate::recovery::RecoveryStats;
 
 pub use super::Acked;
@@ -178,14 +177,6 @@ impl crate::Config {
     /// Overrides `set_cc_algorithm()`.
     pub fn set_cc_factory(&mut self, factory: Arc<dyn Factory>) {
         self.cc_factory = Some(FactoryHandle(factory));
-    }
-}
-
-impl<F: crate::BufFactory> crate::Connection<F> {
-    /// Whether something was sent and not acknowledged yet, or waits to be sent.
-    pub fn has_unacked(&self) -> bool {
-        self.streams.has_flushable() ||
-            self.paths.iter().any(|(_, path)| path.recovery.bytes_in_flight() > 0)
     }
 }
 

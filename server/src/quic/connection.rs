@@ -69,6 +69,7 @@ impl Connection {
         counters: &mut h3::Counters,
     ) {
         while self.engine.path_event_next().is_some() {}
+        self.engine.make_path_room();
         if self.session.is_none() && self.engine.is_established() {
             match h3::Session::new(&mut self.engine, Arc::clone(site), config) {
                 Ok(session) => self.session = Some(session),

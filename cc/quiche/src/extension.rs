@@ -1,0 +1,57 @@
+//! What a connection can do for its server beyond what the engine publishes.
+//!
+//! The build script places this file at `extension.rs` of the patched source.
+
+use crate::packet::Epoch;
+use crate::path::Path;
+use crate::recovery::RecoveryOps;
+use crate::BufFactory;
+use crate::Connection;
+
+impl<F: BufFactory> Connection<F> {
+    /// Whether something was sent and not acknowledged yet, or waits to be sent.
+    pub fn has_unacked(&self) -> bool {
+        self.streams.has_flushable() ||
+            self.paths.iter().any(|(_, path)| path.recovery.bytes_in_flight() > 0)
+    }
+
+    /// Forgets a path that the connection has left, where there would be no room for the peer's next address.
+    ///
+    /// The engine forgets a path only without a Destination Connection ID, and gives it every spare one, so that a
+    /// peer which moved as often as there are Connection IDs would never be heard again. The path's own Connection ID
+    /// is retired (RFC 9000 §9.5), for which the peer issues another.
+    pub fn make_path_room(&mut self) {
+        if !self.paths.is_full() {
+            return;
+        }
+        let Some((active, path)) = self.paths.get_active_with_pid() else {
+            return;
+        };
+        // Until its validation, the way back must stay open (RFC 9000 §9.3.2).
+        if !path.validated() {
+            return;
+        }
+        let kept = path.active_dcid_seq;
+        let Some((left, _)) = self.paths.iter().find(|(_, path)| is_at_rest(path)) else {
+            return;
+        };
+        for dcid in self.ids.relink(left, active) {
+            if Some(dcid) != kept {
+                // The last one cannot be retired and stays with the active path.
+                let _ = self.ids.retire_dcid(dcid);
+            }
+        }
+        self.paths.remove(left);
+    }
+}
+
+/// Whether nothing on the path is needed any more.
+fn is_at_rest(path: &Path) -> bool {
+    !path.active() &&
+        !path.under_validation() &&
+        !path.probing_required() &&
+        path.recovery.bytes_in_flight() == 0 &&
+        Epoch::epochs(Epoch::Initial..=Epoch::Application)
+            .iter()
+            .all(|&epoch| !path.recovery.has_lost_frames(epoch))
+}
