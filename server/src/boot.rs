@@ -74,6 +74,7 @@ pub fn serve(config: Config, registry: &Registry) -> Result<()> {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
     await_ready(&inbox, posts.len(), &lines)?;
+    advise(&shared.config);
     crate::signal::watch(notes, || Note::Signal).context("cannot watch signals")?;
     run_down(&inbox, &posts, shared.config.server.drain_timeout);
     if let Some(tracing) = &shared.tracing {
@@ -101,11 +102,6 @@ fn share(config: Config) -> Result<Shared> {
         key_file: config.server.secrets_file.clone(),
         state_dir: config.server.state_dir.clone(),
     };
-    if place == SecretsConfig::default() {
-        tracing::info!(
-            "secrets live in memory: set `server.state_dir` to let connections and tokens survive a restart"
-        );
-    }
     let secrets = Arc::new(Secrets::load(&place)?);
     let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
     let tracing = start_tracing(&config, &secrets)?;
@@ -154,7 +150,6 @@ fn plan_group(
         .filter(|l| l.group == group.name)
         .collect();
     if listeners.is_empty() {
-        tracing::warn!(group = %group.name, "no listener uses this group");
         return Ok(Vec::new());
     }
     let cores = cores(group)?;
@@ -349,6 +344,7 @@ struct Line {
 
 fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result<()> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
+    let mut fallbacks = Vec::new();
     for _ in 0..workers {
         match inbox.recv_timeout(START_LIMIT) {
             Ok(Note::Worker(Report::Ready {
@@ -361,7 +357,7 @@ fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result
                 if let Some(cause) = fallback
                     && index == 0
                 {
-                    tracing::warn!(group = %group, %backend, %cause, "backend fell back");
+                    fallbacks.push((group.clone(), backend, cause));
                 }
                 let entry = cores.entry(group).or_insert((Vec::new(), backend));
                 entry.0.push(core);
@@ -370,6 +366,9 @@ fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result
             Ok(_) => bail!("a worker stopped while starting"),
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
+    }
+    for (group, backend, cause) in fallbacks {
+        tracing::warn!(%group, %backend, %cause, "backend fell back");
     }
     for line in lines {
         let (mut list, backend) = cores.get(&line.group).cloned().unwrap_or_default();
@@ -380,6 +379,20 @@ fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result
         );
     }
     Ok(())
+}
+
+/// What an operator may want to change. Said once everything serves: a start that fails says why, and nothing else.
+fn advise(config: &Config) {
+    if config.server.state_dir.is_none() && config.server.secrets_file.is_none() {
+        tracing::info!(
+            "secrets live in memory: set `server.state_dir` to let connections and tokens survive a restart"
+        );
+    }
+    for group in &config.groups {
+        if !config.listeners.iter().any(|l| l.group == group.name) {
+            tracing::warn!(group = %group.name, "no listener uses this group");
+        }
+    }
 }
 
 /// Waits for a signal, drains, and stops: at once on a second signal or when the limit has passed.

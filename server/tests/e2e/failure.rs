@@ -15,7 +15,7 @@ fn refused(text: &str, folder: &Folder) -> (Option<i32>, Vec<String>) {
 
 fn listener(address: &str, key: &str) -> String {
     format!(
-        "[log]\nlevel = \"error\"\n[[listener]]\nname = \"main\"\naddress = \"{address}\"\n\
+        "[[listener]]\nname = \"main\"\naddress = \"{address}\"\n\
          [listener.tls]\ncertificate = \"cert.pem\"\nkey = \"{key}\"\n"
     )
 }
@@ -81,4 +81,17 @@ fn a_missing_or_broken_key_is_named() {
         assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
         assert!(said[0].contains(key), "{said:?}");
     }
+}
+
+#[test]
+fn advice_waits_until_the_server_serves() {
+    let folder = Folder::new();
+    let unused = "[[group]]\nname = \"default\"\n[[group]]\nname = \"spare\"\n";
+    let text = format!("{unused}{}", listener("127.0.0.1:0", "nowhere.pem"));
+    let (_, said) = refused(&text, &folder);
+    assert_eq!(said.len(), 1, "{said:?}");
+    let setup = Setup::new("mio").with("[[group]]\nname = \"spare\"");
+    let mut server = Server::start(&setup.listener("main", "127.0.0.1:0", "cubic"), &folder);
+    server.process.line_with(&["server.state_dir"]);
+    server.process.line_with(&["no listener uses", "spare"]);
 }
