@@ -22,8 +22,8 @@ mod value;
 pub use error::{Error, Position};
 pub use manual::manual;
 pub use model::{
-    Body, Config, CongestionControl, Cores, Group, Handler, Limits, Listener, Log, LogFormat,
-    LogLevel, Qlog, QlogLevel, Quic, Route, Server, Tls,
+    Body, Config, CongestionControl, CongestionRule, Cores, Group, Handler, Limits, Listener, Log,
+    LogFormat, LogLevel, Qlog, QlogLevel, Quic, Route, Server, Tls,
 };
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
 pub use units::parse_size;

@@ -5,10 +5,13 @@ use sluicegate_cc::{Algorithm, Registry};
 use crate::model::CongestionControl;
 use crate::parse::expectation;
 use crate::print::{congestion_control, option};
-use crate::schema::{GENERATE, Given, Key, LISTENER, TABLES, Table};
+use crate::schema::{GENERATE, Given, Key, LISTENER, RULE, TABLES, Table};
 
 /// Columns of a line of prose.
 const WIDTH: usize = 100;
+
+/// Before what need not be in a file.
+const EXAMPLE: &str = "# e.g. ";
 
 const PREFACE: &str = "\
 Configuration of Sluicegate, with every key there is.
@@ -38,7 +41,8 @@ pub fn manual(registry: &Registry) -> String {
             out += "[[route]]\npath = \"/bytes/\"\n\n";
         }
         prose(&mut out, "# ", table.summary);
-        out += &format!("{}\n", table.header());
+        let optional = if table.name == RULE.name { EXAMPLE } else { "" };
+        out += &format!("{optional}{}\n", table.header());
         for key in table.keys() {
             describe(&mut out, table, &key);
             if table.name == LISTENER.name && key.name == "congestion_control" {
@@ -69,6 +73,7 @@ fn describe(out: &mut String, table: &Table, key: &Key) {
     let own_table = TABLES
         .iter()
         .any(|t| t.name == format!("{}.{}", table.name, key.name));
+    let optional = table.name == RULE.name;
     let required = match key.given {
         Given::Required(example) => Some(example),
         _ => None,
@@ -77,11 +82,12 @@ fn describe(out: &mut String, table: &Table, key: &Key) {
         .examples
         .iter()
         .copied()
-        .chain(required.filter(|_| own_table))
+        .chain(required.filter(|_| own_table || optional))
     {
-        *out += &format!("# e.g. {} = {example}\n", key.name);
+        *out += &format!("{EXAMPLE}{} = {example}\n", key.name);
     }
     match (required, key.given.default_toml()) {
+        _ if optional => {}
         (Some(example), _) if !own_table => *out += &format!("{} = {example}\n", key.name),
         (_, Some(default)) => *out += &format!("#{} = {default}\n", key.name),
         _ => {}
@@ -107,7 +113,7 @@ fn describe_algorithm(out: &mut String, algorithm: &Algorithm) {
     }
     let (algorithm, options) = (algorithm.name.to_owned(), algorithm.defaults());
     let all = congestion_control(&CongestionControl { algorithm, options });
-    *out += &format!("# e.g. congestion_control = {all}\n");
+    *out += &format!("{EXAMPLE}congestion_control = {all}\n");
 }
 
 /// Appends `text` in lines that start with `prefix` and end before [`WIDTH`] where words allow it.

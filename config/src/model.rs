@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
 
 /// Everything an operator can set, checked: each value lies within its bounds and each reference leads somewhere.
@@ -73,10 +74,25 @@ pub struct Listener {
     pub addresses: Vec<SocketAddr>,
     /// The name of the [`Group`] that serves it; it exists.
     pub group: String,
-    /// How fast to send.
+    /// How fast to send, to clients that no rule claims.
     pub congestion_control: CongestionControl,
+    /// Other algorithms for some clients: the first rule that claims a connection decides.
+    pub congestion_rules: Vec<CongestionRule>,
+    /// Minimum round-trip time below which `bbr3` is not given to further connections from the client's network.
+    pub low_rtt_guard: Option<Duration>,
     /// The server's identity; `None` asks for a self-signed certificate, made at start.
     pub tls: Option<Tls>,
+}
+
+/// An algorithm for some of a listener's connections.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CongestionRule {
+    /// The clients it is for; never empty, host bits zero.
+    pub networks: Vec<IpNet>,
+    /// The share of their connections that it claims, 0 to 1; the others go on to the next rule.
+    pub share: f64,
+    /// How fast to send to them.
+    pub congestion_control: CongestionControl,
 }
 
 /// An algorithm of the registry with a value for each of its options.

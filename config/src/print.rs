@@ -10,8 +10,8 @@ use crate::model::{
     LogLevel, Qlog, QlogLevel, Quic, Route, Server,
 };
 use crate::schema::{
-    FIXED, GENERATE, GROUP, Given, Kind, LIMITS, LISTENER, LOG, QLOG, QUIC, ROUTE, SERVER, TLS,
-    Table, toml_duration, toml_size,
+    FIXED, GENERATE, GROUP, Given, Kind, LIMITS, LISTENER, LOG, QLOG, QUIC, ROUTE, RULE, SERVER,
+    TLS, Table, toml_duration, toml_size,
 };
 
 /// Keys with their values as TOML; `None` where a key is unset or a table of its own follows.
@@ -138,6 +138,8 @@ fn listener(out: &mut String, listener: &Listener) {
             "congestion_control",
             Some(congestion_control(&listener.congestion_control)),
         ),
+        ("congestion_rule", None),
+        ("low_rtt_guard", listener.low_rtt_guard.map(toml_duration)),
         (
             "tls",
             if listener.tls.is_none() {
@@ -154,6 +156,19 @@ fn listener(out: &mut String, listener: &Listener) {
             ("key", Some(path(&tls.key))),
         ];
         table(out, &TLS, &values);
+    }
+    for rule in &listener.congestion_rules {
+        let networks = rule.networks.iter().map(|n| text(&n.to_string()));
+        let networks: Vec<String> = networks.collect();
+        let values = vec![
+            ("networks", Some(format!("[{}]", networks.join(", ")))),
+            ("share", Some(format!("{:?}", rule.share))),
+            (
+                "congestion_control",
+                Some(congestion_control(&rule.congestion_control)),
+            ),
+        ];
+        table(out, &RULE, &values);
     }
 }
 

@@ -118,6 +118,22 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// Opens every table of the array `value`.
+    pub(crate) fn open_many(
+        source: &'a Source<'a>,
+        table: &'static Table,
+        value: &'a Spanned<DeValue<'a>>,
+    ) -> Result<Vec<Self>, Error> {
+        let DeValue::Array(entries) = value.get_ref() else {
+            let found = format!("{} for `{}`", kind_of(value.get_ref()), table.name);
+            return Err(source.error(value.span().start, found, table.header()));
+        };
+        entries
+            .iter()
+            .map(|entry| Self::open(source, table, entry))
+            .collect()
+    }
+
     /// A table with every key at its default.
     pub(crate) fn absent(source: &'a Source<'a>, table: &'static Table, at: usize) -> Self {
         Self {

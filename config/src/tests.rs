@@ -39,6 +39,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
     let before = match table.name {
         "listener" => group.to_owned(),
         "listener.tls" => listener.to_owned(),
+        "listener.congestion_rule" => format!("{listener}tls = \"self-signed\"\n"),
         "route.fixed" | "route.generate" => {
             format!("{listener}tls = \"self-signed\"\n[[route]]\npath = \"/\"\n")
         }
@@ -179,10 +180,11 @@ fn example_names_every_key_and_every_option() {
     each_key(|table, key| {
         let start = EXAMPLE
             .find(&format!("\n{}\n", table.header()))
+            .or_else(|| EXAMPLE.find(&format!("\n# e.g. {}\n", table.header())))
             .expect("a header");
         let section = &EXAMPLE[start..];
         let needle = format!("{} = ", key.name);
-        let own = format!("\n[{}.{}]\n", table.name, key.name);
+        let own = format!("[{}.{}]", table.name, key.name);
         assert!(
             section.contains(&needle) || section.contains(&own),
             "{}",
@@ -258,7 +260,14 @@ name = "one"
 address = ["0.0.0.0:443", "[fe80::1%3]:443"]
 group = "a"
 congestion_control = { algorithm = "cubic", beta = 0.5, hystart = false }
+low_rtt_guard = "500us"
 tls = { certificate = "c.pem", key = "../k.pem" }
+[[listener.congestion_rule]]
+networks = ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]
+congestion_control = "reno"
+[[listener.congestion_rule]]
+share = 0.25
+congestion_control = { algorithm = "reno", beta = 0.8 }
 [[listener]]
 name = "two"
 address = "localhost:0"
@@ -307,6 +316,15 @@ fn unusual_values_arrive() {
         (options.number("beta"), options.boolean("hystart")),
         (0.5, false)
     );
+    let rules = &config.listeners[0].congestion_rules;
+    let networks: Vec<String> = rules[0].networks.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["10.0.0.0/8", "fd00::/8", "192.0.2.1/32"]);
+    let networks: Vec<String> = rules[1].networks.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["0.0.0.0/0", "::/0"]);
+    assert_eq!((rules[0].share, rules[1].share), (1.0, 0.25));
+    assert_eq!(rules[1].congestion_control.options.number("beta"), 0.8);
+    let guard = config.listeners[0].low_rtt_guard;
+    assert_eq!(guard, Some(Duration::from_micros(500)));
     assert_eq!(config.listeners[1].addresses[0].to_string(), "127.0.0.1:0");
     let Handler::Fixed {
         body: Body::Text(body),

@@ -435,3 +435,24 @@ fn words_of_a_file_stay_on_one_short_line() {
         "{error}"
     );
 }
+
+#[test]
+fn rules_of_a_listener() {
+    let rule = |lines: &str| refusal_after(&format!("[[listener.congestion_rule]]\n{lines}\n"));
+    let start = "5:1: [[listener.congestion_rule]] has no `congestion_control`";
+    assert!(rule("share = 0.5").starts_with(start));
+    assert_eq!(
+        rule("congestion_control = \"reno\"\nnetworks = [\"10.0.0.1/8\"]"),
+        "7:13: network 10.0.0.1/8, whose address has bits beyond the prefix; expected 10.0.0.0/8, or a longer prefix"
+    );
+    assert!(
+        rule("congestion_control = \"reno\"\nnetworks = [\"::/0\", \"10.0.0.0/33\"]").starts_with(
+            "7:21: string \"10.0.0.0/33\" for `networks`; expected \"all\", a network"
+        )
+    );
+    assert!(
+        rule("congestion_control = \"reno\"\nnetworks = []")
+            .starts_with("7:12: an array for `networks`")
+    );
+    assert!(rule("congestion_control = \"ren\"").ends_with("(nearest: reno)"));
+}

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use sluicegate_cc::{Algorithm, Registry};
+use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Cores, Group, Listener};
 use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_group};
 
@@ -14,6 +14,7 @@ use crate::clock;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::endpoint::{self, Settings, Tracing};
 use crate::quic::secrets::{Secrets, SecretsConfig};
+use crate::quic::selection::Selection;
 use crate::quic::transport::{Identity, server_config};
 use crate::route::Site;
 use crate::worker::{self, Command, Plan, Post, Report};
@@ -38,8 +39,7 @@ enum Note {
 struct Door {
     id: ListenerId,
     name: String,
-    algorithm: Algorithm,
-    control: sluicegate_config::CongestionControl,
+    selection: Selection,
     identity: Arc<Identity>,
 }
 
@@ -217,24 +217,17 @@ fn open_listener(
     doors: &mut Vec<Door>,
     shared: &Shared,
 ) -> Result<()> {
-    let name = &listener.congestion_control.algorithm;
-    let algorithm = *registry.find(name).ok_or_else(|| {
-        anyhow!(
-            "listener `{}`: unknown algorithm `{name}`; see `sluicegate cc`",
-            listener.name
-        )
-    })?;
+    let selection = Selection::of(listener, registry)
+        .with_context(|| format!("listener `{}`", listener.name))?;
     let identity = match &listener.tls {
         Some(tls) => Identity::load(&tls.certificate, &tls.key),
         None => Identity::self_signed(),
     };
     let identity = identity.with_context(|| format!("listener `{}`", listener.name))?;
-    let control = (&algorithm, &listener.congestion_control);
     server_config(
         &identity,
         &shared.config.quic,
         &shared.config.limits,
-        control,
         &shared.secrets,
     )
     .with_context(|| format!("listener `{}`", listener.name))?;
@@ -251,7 +244,8 @@ fn open_listener(
             listener: listener.name.clone(),
             address: local,
             group: group.name.clone(),
-            algorithm: algorithm.name,
+            algorithm: selection.own(),
+            rules: listener.congestion_rules.len(),
         });
         for (worker, binding) in bindings.iter_mut().zip(bound) {
             worker.push(binding);
@@ -259,8 +253,7 @@ fn open_listener(
         doors.push(Door {
             id,
             name: listener.name.clone(),
-            algorithm,
-            control: listener.congestion_control.clone(),
+            selection: selection.clone(),
             identity: Arc::clone(&identity),
         });
     }
@@ -311,13 +304,12 @@ fn cores(group: &Group) -> Result<Vec<usize>> {
 fn settings(shared: &Shared, doors: &[Door], worker: u8) -> Result<Settings, String> {
     let mut listeners = HashMap::new();
     for door in doors {
-        let control = (&door.algorithm, &door.control);
         let (quic, limits) = (&shared.config.quic, &shared.config.limits);
-        let config = server_config(&door.identity, quic, limits, control, &shared.secrets)
+        let config = server_config(&door.identity, quic, limits, &shared.secrets)
             .map_err(|e| e.to_string())?;
         let listener = endpoint::Listener {
             name: door.name.clone(),
-            algorithm: door.algorithm.name,
+            selection: door.selection.clone(),
             config,
         };
         listeners.insert(door.id, listener);
@@ -340,6 +332,7 @@ struct Line {
     address: std::net::SocketAddr,
     group: String,
     algorithm: &'static str,
+    rules: usize,
 }
 
 fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result<()> {
@@ -375,7 +368,7 @@ fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result
         list.sort_unstable();
         tracing::info!(
             listener = %line.listener, address = %line.address, %backend, cores = ?list,
-            algorithm = %line.algorithm, "listening"
+            algorithm = %line.algorithm, rules = line.rules, "listening"
         );
     }
     Ok(())

@@ -1,20 +1,22 @@
 //! Groups and listeners.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use sluicegate_dataplane::{DriverOptions, SocketOptions};
 use toml::de::DeValue;
 
 use super::{Root, congestion};
 use crate::error::{Error, Position};
-use crate::model::{Cores, Group, Listener, Tls};
-use crate::schema::{GROUP, LISTENER, TLS};
+use crate::model::{CongestionRule, Cores, Group, Listener, Tls};
+use crate::schema::{GROUP, LISTENER, RULE, TLS};
 use crate::source::{Section, Source, shown};
 use crate::value::{Item, kind_of, whole};
 
 const MAX_CORE: u64 = 4095;
 const MAX_ADDRESSES: usize = 64;
+const MAX_NETWORKS: usize = 4096;
 
 /// What must not occur twice, with the place where it first stood.
 pub(super) struct Seen<T>(HashMap<T, usize>);
@@ -180,10 +182,66 @@ fn listener(
         addresses: addresses(&table.given("address")?, served)?,
         group: group_of(&table.given("group")?, groups)?,
         congestion_control: congestion::read(&table.given("congestion_control")?)?,
+        congestion_rules: rules(&table)?,
+        low_rtt_guard: match table.item("low_rtt_guard")? {
+            Some(item) => Some(item.duration()?),
+            None => None,
+        },
         tls: tls(&table, &table.given("tls")?)?,
     };
     table.finish();
     Ok(listener)
+}
+
+fn rules(listener: &Section<'_>) -> Result<Vec<CongestionRule>, Error> {
+    // Asked for so that the reading is complete; the tables are opened with their places.
+    listener.item("congestion_rule")?;
+    let Some(value) = listener.raw("congestion_rule") else {
+        return Ok(Vec::new());
+    };
+    let rule = |table: Section<'_>| {
+        let rule = CongestionRule {
+            networks: networks(&table.given("networks")?)?,
+            share: table.given("share")?.ratio()?,
+            congestion_control: congestion::read(&table.given("congestion_control")?)?,
+        };
+        table.finish();
+        Ok(rule)
+    };
+    let tables = Section::open_many(listener.source, &RULE, value)?;
+    tables.into_iter().map(rule).collect()
+}
+
+fn networks(item: &Item<'_>) -> Result<Vec<IpNet>, Error> {
+    let words: Vec<(usize, &DeValue<'_>)> = match &*item.value {
+        DeValue::String(word) if word == "all" => {
+            return Ok(vec![
+                IpNet::from(Ipv4Net::default()),
+                IpNet::from(Ipv6Net::default()),
+            ]);
+        }
+        DeValue::Array(entries) if (1..=MAX_NETWORKS).contains(&entries.len()) => entries
+            .iter()
+            .map(|e| (e.span().start, e.get_ref()))
+            .collect(),
+        one => vec![(item.at, one)],
+    };
+    let network = |(at, word): (usize, &DeValue<'_>)| {
+        let text = word.as_str().unwrap_or_default();
+        let address = || text.parse::<IpAddr>().map(IpNet::from);
+        let network = text.parse::<IpNet>().ok().or_else(|| address().ok());
+        let network = network.ok_or_else(|| {
+            let found = format!("{} for `networks`", kind_of(word));
+            item.source.error(at, found, item.key.kind.expectation())
+        })?;
+        if network == network.trunc() {
+            return Ok(network);
+        }
+        let found = format!("network {network}, whose address has bits beyond the prefix");
+        let expected = format!("{}, or a longer prefix", network.trunc());
+        Err(item.source.error(at, found, expected))
+    };
+    words.into_iter().map(network).collect()
 }
 
 fn group_of(item: &Item<'_>, groups: &[Group]) -> Result<String, Error> {

@@ -10,14 +10,12 @@ pub(crate) use congestion::expectation;
 use std::path::Path;
 
 use sluicegate_cc::Registry;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use crate::error::{Error, Position};
 use crate::model::Config;
 use crate::schema::{GROUP, LIMITS, LISTENER, LOG, QLOG, QUIC, ROUTE, SERVER, TABLES, Table};
 use crate::source::{Section, Source};
-use crate::value::kind_of;
 
 /// Reads `text`; relative paths start at `folder`.
 pub(crate) fn parse(
@@ -93,11 +91,6 @@ impl<'a> Root<'a> {
         let Some(value) = self.entries.get(table.name) else {
             return Ok(Vec::new());
         };
-        let DeValue::Array(entries) = value.get_ref() else {
-            let found = format!("{} for `{}`", kind_of(value.get_ref()), table.name);
-            return Err(self.source.error(value.span().start, found, table.header()));
-        };
-        let open = |entry: &'a Spanned<DeValue<'a>>| Section::open(self.source, table, entry);
-        entries.iter().map(open).collect()
+        Section::open_many(self.source, table, value)
     }
 }

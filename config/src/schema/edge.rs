@@ -2,7 +2,7 @@
 
 use sluicegate_dataplane::{DriverOptions, SocketOptions};
 
-use super::{Given, Key, Kind, TIB, Table};
+use super::{Given, Key, Kind, TIB, Table, micros, millis};
 
 pub(crate) static GROUP: Table = Table {
     name: "group",
@@ -81,6 +81,28 @@ pub(crate) static LISTENER: Table = Table {
             summary: "How fast to send to its clients. The algorithms and their options follow.",
         },
         Key {
+            name: "congestion_rule",
+            kind: Kind::Form {
+                words: "tables [[listener.congestion_rule]]",
+            },
+            given: Given::Unset("the same algorithm for every client"),
+            examples: &[],
+            summary: "Other algorithms for some clients: the tables below.",
+        },
+        Key {
+            name: "low_rtt_guard",
+            kind: Kind::Duration {
+                min: micros(10),
+                max: millis(100),
+            },
+            given: Given::Unset("no guard"),
+            examples: &["\"1ms\""],
+            summary: "Where the round-trip time to a client was measured below this, further connections from its \
+                      network (IPv4 /24, IPv6 /64) that would get bbr3 get cubic with default options, for ten \
+                      minutes: a model-based algorithm has little to measure on such paths. Each worker learns by \
+                      itself. Logged when a network is first seen, and counted.",
+        },
+        Key {
             name: "tls",
             kind: Kind::Form {
                 words: "a table with `certificate` and `key`, or \"self-signed\"",
@@ -89,6 +111,45 @@ pub(crate) static LISTENER: Table = Table {
             examples: &[],
             summary: "The server's identity: the table below, or \"self-signed\" for trials, which makes a \
                       certificate at each start that no client trusts by itself.",
+        },
+    ],
+    specs: &[],
+};
+
+pub(crate) static RULE: Table = Table {
+    name: "listener.congestion_rule",
+    many: true,
+    summary: "Another algorithm for some clients of the listener above: by network, or for a share of the \
+              connections, to compare two algorithms on the same traffic. The first rule that claims a connection \
+              decides; one that none claims gets the listener's own algorithm. A connection keeps its algorithm for \
+              life.",
+    keys: &[
+        Key {
+            name: "networks",
+            kind: Kind::Form {
+                words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address, or a list of 1 to \
+                        4096 of them",
+            },
+            given: Given::Default("\"all\""),
+            examples: &["[\"10.0.0.0/8\", \"fd00::/8\"]"],
+            summary: "The clients it is for, by the address that they connect from.",
+        },
+        Key {
+            name: "share",
+            kind: Kind::Ratio { min: 0.0, max: 1.0 },
+            given: Given::Default("1.0"),
+            examples: &["0.1"],
+            summary: "The share of these clients' connections that it claims, drawn for each; the others go on to \
+                      the next rule.",
+        },
+        Key {
+            name: "congestion_control",
+            kind: Kind::Form {
+                words: "an algorithm's name, or a table with `algorithm` and its options",
+            },
+            given: Given::Required("\"reno\""),
+            examples: &["{ algorithm = \"cubic\", hystart = false }"],
+            summary: "How fast to send to them, as for the listener.",
         },
     ],
     specs: &[],

@@ -204,13 +204,13 @@ impl Key {
     }
 }
 
-pub(crate) use edge::{FIXED, GENERATE, GROUP, LISTENER, ROUTE, TLS};
+pub(crate) use edge::{FIXED, GENERATE, GROUP, LISTENER, ROUTE, RULE, TLS};
 pub(crate) use process::{LOG, QLOG, SERVER};
 pub(crate) use protocol::{LIMITS, QUIC};
 
 /// Every table, in the order of the manual.
-pub(crate) const TABLES: [&Table; 11] = [
-    &SERVER, &GROUP, &LISTENER, &TLS, &ROUTE, &FIXED, &GENERATE, &LIMITS, &QUIC, &QLOG, &LOG,
+pub(crate) const TABLES: [&Table; 12] = [
+    &SERVER, &GROUP, &LISTENER, &TLS, &RULE, &ROUTE, &FIXED, &GENERATE, &LIMITS, &QUIC, &QLOG, &LOG,
 ];
 
 const fn seconds(count: u64) -> Duration {
@@ -219,6 +219,10 @@ const fn seconds(count: u64) -> Duration {
 
 const fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
+}
+
+const fn micros(count: u64) -> Duration {
+    Duration::from_micros(count)
 }
 
 const KIB: u64 = 1 << 10;

@@ -1,5 +1,6 @@
 //! Who may open a connection, and after what proof.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::QlogLevel;
@@ -93,6 +94,12 @@ impl Endpoint {
         // A client that never changes its connection ID learns the token only here (RFC 9000 §10.3).
         let token = u128::from_be_bytes(self.reset_tokens.token(cid.as_bytes()));
         listener.config.set_stateless_reset_token(Some(token));
+        let (choice, guarded) =
+            listener
+                .selection
+                .choose(meta.peer.ip(), &mut self.entropy, quiche::clock::now());
+        let algorithm = choice.algorithm;
+        listener.config.set_cc_factory(Arc::clone(&choice.factory));
         let odcid = original.map(quiche::ConnectionId::from_ref);
         let id = quiche::ConnectionId::from_ref(cid.as_bytes());
         let engine = quiche::accept(
@@ -110,13 +117,15 @@ impl Endpoint {
                 return None;
             }
         };
-        let mut connection = Connection::new(engine, meta.listener);
+        let mut connection = Connection::new(engine, meta.listener, algorithm);
         connection.cids.push(cid);
         connection.original_dcid = original.map(<[u8]>::to_vec);
         let key = self.insert(connection);
         self.routes.insert(cid.as_bytes().to_vec(), key);
         self.half_open += 1;
         self.counters.accepted += 1;
+        *self.counters.by_algorithm.entry(algorithm).or_default() += 1;
+        self.counters.guarded += u64::from(guarded);
         if let Some(original) = original {
             self.trace(key, original);
         }
@@ -140,7 +149,7 @@ impl Endpoint {
         let name = TraceName {
             original_dcid,
             listener: &listener.name,
-            algorithm: listener.algorithm,
+            algorithm: connection.algorithm,
         };
         let Some(trace) = tracing.writer.open(&name, b"") else {
             return;
@@ -148,7 +157,7 @@ impl Endpoint {
         let description = format!(
             "listener={} congestion_control={} sample_rate={}",
             listener.name,
-            listener.algorithm,
+            connection.algorithm,
             tracing.sampler.rate()
         );
         let level = match tracing.level {

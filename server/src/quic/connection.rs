@@ -1,6 +1,6 @@
 //! One connection: the engine, its HTTP/3 session, and when it may send.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,8 @@ pub struct Connection {
     pub engine: quiche::Connection,
     /// The listener that it came in by.
     pub listener: ListenerId,
+    /// Its congestion controllers'.
+    pub algorithm: &'static str,
     /// Connection IDs under which the endpoint finds it.
     pub cids: Vec<ConnectionId>,
     /// The client's first choice, until the handshake is done.
@@ -48,10 +50,11 @@ pub struct Connection {
 
 impl Connection {
     /// Wraps a connection that was just accepted.
-    pub fn new(engine: quiche::Connection, listener: ListenerId) -> Self {
+    pub fn new(engine: quiche::Connection, listener: ListenerId, algorithm: &'static str) -> Self {
         Self {
             engine,
             listener,
+            algorithm,
             cids: Vec::new(),
             original_dcid: None,
             queued: false,
@@ -112,6 +115,12 @@ impl Connection {
         if let Some(session) = &mut self.session {
             session.drain(&mut self.engine);
         }
+    }
+
+    /// The client's address and the lowest round-trip time to it so far.
+    pub fn min_rtt(&self) -> Option<(IpAddr, Duration)> {
+        let path = self.engine.path_stats().find(|path| path.active)?;
+        Some((path.peer_addr.ip(), path.min_rtt?))
     }
 
     fn is_idle(&self) -> bool {

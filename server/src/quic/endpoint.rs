@@ -1,6 +1,6 @@
 //! All connections of one worker: where a datagram goes, what leaves next, and when.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use super::header::{DropReason, Header, Kind};
 use super::rate_limit::RateLimit;
 use super::reset::ResetTokens;
 use super::secrets::Secrets;
+use super::selection::Selection;
 use super::timers::Timers;
 use super::token::Tokens;
 use crate::h3;
@@ -27,8 +28,8 @@ const MAX_STATELESS: usize = 64;
 pub struct Listener {
     /// For logs and traces.
     pub name: String,
-    /// For logs and traces.
-    pub algorithm: &'static str,
+    /// Of congestion controllers.
+    pub selection: Selection,
     /// For new connections.
     pub config: quiche::Config,
 }
@@ -81,6 +82,10 @@ pub struct Counters {
     pub refused: u64,
     /// Retry tokens that did not hold.
     pub bad_tokens: u64,
+    /// Connections accepted, by algorithm.
+    pub by_algorithm: BTreeMap<&'static str, u64>,
+    /// Connections that got another algorithm because of a low round-trip time.
+    pub guarded: u64,
     /// Datagrams handed to another worker.
     pub strays: u64,
     /// Datagrams dropped, by [`DropReason::index`].
@@ -389,6 +394,17 @@ impl Endpoint {
             }
             if let Some(dcid) = connection.original_dcid.take() {
                 unroute(&mut self.routes, &dcid, key);
+            }
+            if let Some((peer, min_rtt)) = connection.min_rtt()
+                && let Some(listener) = self.settings.listeners.get_mut(&connection.listener)
+                && let Some(network) = listener
+                    .selection
+                    .learn(peer, min_rtt, quiche::clock::now())
+            {
+                tracing::info!(
+                    listener = %listener.name, %network, ?min_rtt,
+                    "low round-trip time: no bbr3 for further connections from this network"
+                );
             }
         }
         while let Some(retired) = connection.engine.retired_scid_next() {

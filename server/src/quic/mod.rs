@@ -10,6 +10,7 @@ pub mod header;
 pub mod rate_limit;
 pub mod reset;
 pub mod secrets;
+pub mod selection;
 pub mod timers;
 pub mod token;
 pub mod transport;

@@ -5,11 +5,9 @@ use std::path::Path;
 use boring::pkey::PKey;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
-use sluicegate_cc::Algorithm;
-use sluicegate_config::{CongestionControl, Limits, Quic};
+use sluicegate_config::{Limits, Quic};
 use thiserror::Error;
 
-use super::cc_adapter;
 use super::secrets::Secrets;
 
 /// A certificate chain and its key, both PEM.
@@ -119,7 +117,7 @@ impl Identity {
     }
 }
 
-/// The engine's configuration for connections of one listener.
+/// The engine's configuration for connections of one listener, without a congestion controller.
 ///
 /// # Errors
 /// A certificate or key that cannot be used, or a setting that the engine refuses.
@@ -127,7 +125,6 @@ pub fn server_config(
     identity: &Identity,
     quic: &Quic,
     limits: &Limits,
-    control: (&Algorithm, &CongestionControl),
     secrets: &Secrets,
 ) -> Result<quiche::Config, TransportError> {
     let context = identity.context()?;
@@ -156,7 +153,5 @@ pub fn server_config(
     if quic.session_tickets {
         config.set_ticket_key(&secrets.session_ticket_key())?;
     }
-    let (algorithm, chosen) = control;
-    config.set_cc_factory(cc_adapter::factory(*algorithm, chosen.options.clone()));
     Ok(config)
 }

@@ -1,7 +1,7 @@
 //! HTTP/3 by `h3` over `quinn`.
 
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,11 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(folder: &Folder) -> Client {
+        Client::bound(folder, Ipv4Addr::LOCALHOST)
+    }
+
+    /// With a port of `address`.
+    pub(crate) fn bound(folder: &Folder, address: Ipv4Addr) -> Client {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(folder.certificate.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -45,7 +50,7 @@ impl Client {
         let mut tls = tls.with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
-        let mut endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).unwrap();
+        let mut endpoint = quinn::Endpoint::client((address, 0).into()).unwrap();
         let mut config = quinn::ClientConfig::new(Arc::new(tls));
         let mut transport = quinn::TransportConfig::default();
         // A server learns of a NAT's new port only by something that comes from there.

@@ -11,6 +11,7 @@ use crate::server::{Folder, PAGE, Server, Setup, field};
 
 on_every_backend!(
     listeners_have_their_own_algorithms,
+    rules_choose_by_network_and_share,
     lost_connections_are_reset_after_a_restart,
     a_download_outlives_the_order_to_stop,
     an_idle_server_stops_at_once,
@@ -46,6 +47,45 @@ fn listeners_have_their_own_algorithms(backend: &str) {
         let description = header["trace"]["description"].as_str().unwrap_or_default();
         assert!(description.contains(algorithm), "{header}");
     }
+}
+
+/// One address always gets one algorithm, half of the connections from elsewhere another.
+fn rules_choose_by_network_and_share(backend: &str) {
+    const CONNECTIONS: usize = 60;
+    let folder = Folder::new();
+    let rule = |conditions: &str, algorithm: &str| {
+        format!("[[listener.congestion_rule]]\n{conditions}\ncongestion_control = \"{algorithm}\"")
+    };
+    let setup = Setup::new(backend)
+        .listener("main", "127.0.0.1:0", "cubic")
+        .with(&rule("networks = [\"127.0.0.2\", \"fd00::/8\"]", "reno"))
+        .with(&rule("share = 0.5", "reno"))
+        .with("[qlog]\nsample_rate = 1.0\ndirectory = \"traces\"");
+    let traces = |algorithm: &str| {
+        let all = traces_in(&folder.path("traces"));
+        let end = format!("_main_{algorithm}.sqlog");
+        all.iter().filter(|(name, _)| name.ends_with(&end)).count()
+    };
+    let mut server = Server::start(&setup, &folder);
+    run(async {
+        for (from, count) in [
+            ([127, 0, 0, 1], CONNECTIONS),
+            ([127, 0, 0, 2], CONNECTIONS / 2),
+        ] {
+            let client = Client::bound(&folder, from.into());
+            for _ in 0..count {
+                let mut session = client.connect(server.address()).await;
+                assert_eq!(session.get("/").await.text().await, PAGE);
+            }
+            client.endpoint.wait_idle().await;
+        }
+    });
+    server.process.terminate();
+    assert_eq!(server.process.wait().code(), Some(0));
+    let (cubic, reno) = (traces("cubic"), traces("reno"));
+    assert_eq!(cubic + reno, CONNECTIONS + CONNECTIONS / 2);
+    // All from one address, and about half of the others: the tails of the binomial distribution beyond are below 1e-9.
+    assert!((8..=52).contains(&cubic), "{cubic} of {CONNECTIONS}");
 }
 
 /// Names and first records (RFC 7464).
