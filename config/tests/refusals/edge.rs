@@ -1,0 +1,185 @@
+//! Groups, listeners and routes.
+
+use sluicegate_cc::Registry;
+
+use crate::{LISTENER, refusal, refusal_after, refusal_before};
+
+#[test]
+fn congestion_control_is_checked_against_the_registry() {
+    let registry = Registry::builtin();
+    let names = registry.names().collect::<Vec<_>>().join(", ");
+    let expected = |place: &str, word: &str, near: &str| {
+        format!(
+            "{place}: unknown congestion control algorithm \"{word}\"; expected one of: {names}{near}"
+        )
+    };
+    assert_eq!(
+        refusal_after("congestion_control = \"qubic\""),
+        expected("5:22", "qubic", " (nearest: cubic)")
+    );
+    assert_eq!(
+        refusal_after("congestion_control = { algorithm = \"zzzz\" }"),
+        expected("5:36", "zzzz", "")
+    );
+    assert_eq!(
+        refusal_after("congestion_control = { hystart = true }"),
+        format!("5:22: `congestion_control` has no `algorithm`; expected one of: {names}")
+    );
+    let cubic = registry.find("cubic").unwrap();
+    let options = cubic
+        .options
+        .iter()
+        .map(|o| o.name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    assert_eq!(
+        refusal_after("congestion_control = { algorithm = \"cubic\", histart = true }"),
+        format!(
+            "5:45: unknown key `histart` for algorithm \"cubic\"; expected one of: algorithm, {options} (nearest: hystart)"
+        )
+    );
+    assert_eq!(
+        refusal_after("[listener.congestion_control]\nalgorithm = \"cubic\"\nhystart = 1"),
+        "7:11: integer 1 for `hystart`; expected true or false"
+    );
+    assert_eq!(
+        refusal_after("congestion_control = { algorithm = \"cubic\", beta = 2 }"),
+        "5:52: integer 2 for `beta`; expected a number from 0.3 to 0.95"
+    );
+    assert_eq!(
+        refusal_after("congestion_control = 1"),
+        "5:22: integer 1 for `congestion_control`; expected an algorithm's name, or a table with `algorithm` and its options"
+    );
+}
+
+#[test]
+fn cores_are_a_list_without_repetition() {
+    let refusal = |cores: &str| {
+        let error = refusal_before(&format!("[[group]]\nname = \"default\"\ncores = {cores}"));
+        error.split("; expected").next().unwrap().to_owned()
+    };
+    assert_eq!(refusal("\"0-x\""), "3:9: string \"0-x\" for `cores`");
+    assert_eq!(refusal("\"3-1\""), "3:9: string \"3-1\" for `cores`");
+    assert_eq!(
+        refusal("\"0-99999999\""),
+        "3:9: string \"0-99999999\" for `cores`"
+    );
+    assert_eq!(refusal("\"+1\""), "3:9: string \"+1\" for `cores`");
+    assert_eq!(refusal("[]"), "3:9: an array for `cores`");
+    assert_eq!(refusal("[4096]"), "3:9: an array for `cores`");
+    assert_eq!(refusal("\"0-3,2\""), "3:9: core 2 twice in `cores`");
+    assert_eq!(refusal("[1, 1]"), "3:9: core 1 twice in `cores`");
+}
+
+#[test]
+fn references_and_names() {
+    assert_eq!(
+        refusal(
+            "[[group]]\nname = \"edge\"\n[[listener]]\nname = \"a\"\naddress = \"[::]:443\"\ngroup = \"edgy\"\n"
+        ),
+        "6:9: no [[group]] is named \"edgy\"; expected one of: edge (nearest: edge)"
+    );
+    assert_eq!(
+        refusal_before("[[group]]\nname = \"default\"\n[[group]]\nname = \"default\""),
+        "4:8: group \"default\" again, first on line 2; expected a name of its own"
+    );
+    let second = LISTENER.replace("4433", "4434");
+    assert_eq!(
+        refusal_after(&second),
+        "6:8: listener \"a\" again, first on line 2; expected a name of its own"
+    );
+    let second = LISTENER.replace("\"a\"", "\"b\"");
+    assert_eq!(
+        refusal_after(&second),
+        "7:11: address 127.0.0.1:4433 again, first on line 3; expected an address that is served once"
+    );
+    assert_eq!(
+        refusal(&LISTENER.replace("\"127.0.0.1:4433\"", "[\"[::1]:1\", \"[::1]:1\"]")),
+        "3:23: address [::1]:1 again, first on line 3; expected an address that is served once"
+    );
+    assert_eq!(
+        refusal(&LISTENER.replace("\"a\"", "\"a b\"")),
+        "2:8: string \"a b\" for `name`; expected a string of 1 to 64 letters, digits, `-`, `_` or `.`"
+    );
+}
+
+#[test]
+fn addresses_are_literal() {
+    for word in [
+        "example.org:443",
+        "127.0.0.1",
+        "localhost:",
+        "localhost:+1",
+        "localhost:65536",
+        ":443",
+    ] {
+        let error = refusal(&LISTENER.replace("127.0.0.1:4433", word));
+        assert_eq!(
+            error,
+            format!(
+                "3:11: string \"{word}\" for `address`; expected an address with a port, such as \"0.0.0.0:443\", \
+                 \"[::]:443\" or \"localhost:4433\", or a list of 1 to 64 of them"
+            )
+        );
+    }
+}
+
+#[test]
+fn routes_have_one_handler_and_a_path() {
+    assert_eq!(
+        refusal_after("[[route]]\npath = \"/\"\nfixed = {}\ngenerate = {}"),
+        "8:12: both `fixed` and `generate` in [[route]]; expected exactly one of: fixed, generate"
+    );
+    assert_eq!(
+        refusal_after("[[route]]\npath = \"/\""),
+        "5:1: neither `fixed` nor `generate` in [[route]]; expected exactly one of: fixed, generate"
+    );
+    let path_words = "expected a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #";
+    for path in ["", "bytes/", "/a b", "/a?b", "/ä"] {
+        assert_eq!(
+            refusal_after(&format!("[[route]]\npath = \"{path}\"\ngenerate = {{}}")),
+            format!("6:8: string \"{path}\" for `path`; {path_words}")
+        );
+    }
+    assert_eq!(
+        refusal_after(
+            "[[route]]\npath = \"/\"\ngenerate = {}\n[[route]]\npath = \"/\"\nfixed = {}"
+        ),
+        "9:8: path \"/\" again, first on line 6; expected a path of its own"
+    );
+    let fixed =
+        |keys: &str| refusal_after(&format!("[[route]]\npath = \"/\"\n[route.fixed]\n{keys}"));
+    assert_eq!(
+        fixed("body = \"a\"\nbody_file = \"b\""),
+        "9:13: both `body` and `body_file` in [route.fixed]; expected at most one of: body, body_file"
+    );
+    assert_eq!(
+        fixed("status = 204\nbody = \"a\""),
+        "9:8: `body` with status 204; expected no body for 204, 205 and 304"
+    );
+    assert_eq!(
+        fixed("content_type = \"a\\r\\nb: c\""),
+        "8:16: string \"a\\r\\nb: c\" for `content_type`; expected a string of 1 to 256 visible ASCII characters and inner spaces"
+    );
+}
+
+#[test]
+fn rules_of_a_listener() {
+    let rule = |lines: &str| refusal_after(&format!("[[listener.congestion_rule]]\n{lines}\n"));
+    let start = "5:1: [[listener.congestion_rule]] has no `congestion_control`";
+    assert!(rule("share = 0.5").starts_with(start));
+    assert_eq!(
+        rule("congestion_control = \"reno\"\nnetworks = [\"10.0.0.1/8\"]"),
+        "7:13: network 10.0.0.1/8, whose address has bits beyond the prefix; expected 10.0.0.0/8, or a longer prefix"
+    );
+    assert!(
+        rule("congestion_control = \"reno\"\nnetworks = [\"::/0\", \"10.0.0.0/33\"]").starts_with(
+            "7:21: string \"10.0.0.0/33\" for `networks`; expected \"all\", a network"
+        )
+    );
+    assert!(
+        rule("congestion_control = \"reno\"\nnetworks = []")
+            .starts_with("7:12: an array for `networks`")
+    );
+    assert!(rule("congestion_control = \"ren\"").ends_with("(nearest: reno)"));
+}
