@@ -15,12 +15,13 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 5] = [
+const PATCHES: [&str; 6] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
     "04-path-change",
     "05-path-room",
+    "06-qlog-pacing",
 ];
 
 /// Our files, and their places in quiche's source.

@@ -12,6 +12,7 @@ use crate::server::{Folder, PAGE, Server, Setup, field};
 on_every_backend!(
     listeners_have_their_own_algorithms,
     rules_choose_by_network_and_share,
+    traces_hold_the_pacing_rate,
     lost_connections_are_reset_after_a_restart,
     a_download_outlives_the_order_to_stop,
     an_idle_server_stops_at_once,
@@ -94,16 +95,65 @@ fn traces_in(folder: &Path) -> Vec<(String, serde_json::Value)> {
         .unwrap()
         .map(|entry| entry.unwrap());
     let traces = files.map(|entry| {
-        let text = std::fs::read_to_string(entry.path()).unwrap();
-        let records: Vec<_> = text
-            .split('\u{1e}')
-            .filter(|record| !record.is_empty())
-            .collect();
+        let mut records = records_of(&entry.path());
         assert!(records.len() > 10, "{} records", records.len());
-        let name = entry.file_name().into_string().unwrap();
-        (name, serde_json::from_str(records[0]).unwrap())
+        (entry.file_name().into_string().unwrap(), records.remove(0))
     });
     traces.collect()
+}
+
+/// All records of a trace.
+fn records_of(file: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let records = text.split('\u{1e}').filter(|record| !record.is_empty());
+    records.map(|r| serde_json::from_str(r).unwrap()).collect()
+}
+
+/// In bits per second, near window / round-trip time, and none where nothing is paced.
+fn traces_hold_the_pacing_rate(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::start(
+        &Setup::new(backend)
+            .with("[qlog]\nsample_rate = 1.0\ndirectory = \"traces\"")
+            .listener("paced", "127.0.0.1:0", "cubic")
+            .listener("unpaced", "127.0.0.1:0", "reno")
+            .replace("\"reno\"", "{ algorithm = \"reno\", pacing = false }"),
+        &folder,
+    );
+    run(async {
+        let client = Client::new(&folder);
+        for name in ["paced", "unpaced"] {
+            let mut session = client.connect(server.listener(name).0).await;
+            let mut response = session.get("/bytes/1MiB").await;
+            let mut counted = Counted::default();
+            response.count_to_the_end(&mut counted, 1 << 20).await;
+        }
+        client.endpoint.wait_idle().await;
+    });
+    server.process.terminate();
+    assert_eq!(server.process.wait().code(), Some(0));
+    for (file, _) in traces_in(&folder.path("traces")) {
+        let (mut window, mut rtt, mut rates) = (0.0, 0.0, Vec::new());
+        for record in records_of(&folder.path("traces").join(&file)) {
+            let data = &record["data"];
+            window = data["congestion_window"].as_f64().unwrap_or(window);
+            rtt = data["smoothed_rtt"].as_f64().unwrap_or(rtt);
+            if let Some(rate) = data["pacing_rate"].as_f64() {
+                rates.push(rate / (8.0 * window / (rtt / 1e3)));
+            }
+        }
+        if file.contains("_unpaced_") {
+            assert!(rates.is_empty(), "{file}: {rates:?}");
+        } else {
+            // The gains are 2 in slow start and 1.25 later; the first rate stands before any sample.
+            let later = &rates[1..];
+            assert!(!later.is_empty());
+            assert!(
+                later.iter().all(|gain| (1.0..2.5).contains(gain)),
+                "{rates:?}"
+            );
+        }
+    }
 }
 
 fn lost_connections_are_reset_after_a_restart(backend: &str) {

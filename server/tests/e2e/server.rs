@@ -71,6 +71,13 @@ impl Setup {
         self
     }
 
+    /// With other words for some.
+    pub(crate) fn replace(self, from: &str, to: &str) -> Setup {
+        let text = self.text.replace(from, to);
+        assert_ne!(text, self.text);
+        Setup { text }
+    }
+
     /// Whole tables.
     pub(crate) fn with(mut self, tables: &str) -> Setup {
         writeln!(self.text, "{tables}").unwrap();
