@@ -9,7 +9,7 @@ use crate::Time;
 /// A path with one bottleneck towards the receivers; ACKs come back with the same delay and no queue.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Bits per second, each from its time on; ascending, the first at 0.
+    /// Bits per second, each from its time on; ascending, the first at 0. `u64::MAX` takes no time at all.
     pub rate: Vec<(Duration, u64)>,
     /// One way.
     pub delay: Duration,
@@ -101,14 +101,16 @@ impl Link {
 
 /// A packet's way through the link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passage {
-    pub(super) arrives: Time,
-    pub(super) ce: bool,
+pub struct Passage {
+    /// At the other end. A packet that is overtaken arrives later than some that entered after it.
+    pub arrives: Time,
+    /// Marked Congestion Experienced.
+    pub ce: bool,
 }
 
-/// A link at work.
+/// A link at work. [`super::Simulation`] has one; so can any other network in counted time.
 #[derive(Debug)]
-pub(super) struct Bottleneck {
+pub struct Bottleneck {
     link: Link,
     rng: Rng,
     queue: VecDeque<(Time, u64)>,
@@ -121,7 +123,8 @@ pub(super) struct Bottleneck {
 }
 
 impl Bottleneck {
-    pub(super) fn new(link: Link, seed: u64) -> Self {
+    /// An empty link; `seed` drives everything random on it.
+    pub fn new(link: Link, seed: u64) -> Self {
         let tokens = link.policer.map_or(0.0, |p| p.burst_bytes as f64);
         Self {
             link,
@@ -136,13 +139,13 @@ impl Bottleneck {
         }
     }
 
-    /// Data enters; `None` where it is lost.
-    pub(super) fn data(&mut self, now: Time, bytes: u64) -> Option<Passage> {
+    /// Data enters, never earlier than what entered before; `None` where it is lost.
+    pub fn data(&mut self, now: Time, bytes: u64) -> Option<Passage> {
         self.drain(now);
         if lost(&mut self.rng, &self.link.loss, now) || !self.police(now, bytes) {
             return None;
         }
-        if self.queued + bytes > self.link.queue_bytes.max(2 * bytes) {
+        if self.queued.saturating_add(bytes) > self.link.queue_bytes.max(2 * bytes) {
             return None;
         }
         let ce = self.link.ce_above.is_some_and(|limit| self.queued > limit);
@@ -156,8 +159,8 @@ impl Bottleneck {
         })
     }
 
-    /// An ACK goes back; `None` where it is lost.
-    pub(super) fn ack(&mut self, now: Time) -> Option<Time> {
+    /// An ACK goes back, and arrives at the time answered; `None` where it is lost.
+    pub fn ack(&mut self, now: Time) -> Option<Time> {
         if lost(&mut self.rng, &self.link.ack_loss, now) {
             return None;
         }
@@ -206,12 +209,11 @@ impl Bottleneck {
                 self.rate_index += 1;
                 continue;
             }
-            let rate = u128::from(
-                self.link
-                    .rate
-                    .get(self.rate_index)
-                    .map_or(1, |r| r.1.max(1)),
-            );
+            let rate = self.link.rate.get(self.rate_index).map_or(1, |r| r.1);
+            if rate == u64::MAX {
+                return Time::from_nanos(at);
+            }
+            let rate = u128::from(rate.max(1));
             let needed = nanobits.div_ceil(rate);
             let until_next = u128::from(next - at);
             if needed <= until_next {
@@ -284,6 +286,15 @@ mod tests {
         assert!(link.data(Time::ZERO, 1_250).is_some());
         assert!(link.data(Time::ZERO, 1_250).is_none());
         assert!(link.data(Time::from_nanos(10 * MS), 1_250).is_some());
+    }
+
+    #[test]
+    fn without_a_rate_packets_take_the_delay_alone() {
+        let mut link = Bottleneck::new(clean(u64::MAX, 10_000), 0);
+        for _ in 0..20 {
+            let passage = link.data(Time::ZERO, 1_250);
+            assert_eq!(passage.map(|p| p.arrives), Some(Time::from_nanos(10 * MS)));
+        }
     }
 
     #[test]

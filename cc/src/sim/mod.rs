@@ -34,7 +34,7 @@ mod sender;
 mod sent;
 mod source;
 
-pub use link::{Link, LossWindow, Policer, Reorder};
+pub use link::{Bottleneck, Link, LossWindow, Passage, Policer, Reorder};
 pub use outcome::{FlowOutcome, Sample, Transition};
 pub use rng::Rng;
 pub use run::{Flow, Simulation};

@@ -55,12 +55,16 @@ pub struct Sample {
     pub in_flight: u64,
     /// Bytes that arrived so far, each counted once.
     pub delivered: u64,
+    /// Packets that left so far.
+    pub sent_packets: u64,
     /// Packets declared lost so far.
     pub lost_packets: u64,
     /// Smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Duration>,
-    /// Most bytes that left at one instant since the sample before.
+    /// Most bytes that left at one instant since the sample before, probes of the PTO not included.
     pub burst: u64,
+    /// Largest burst that the controller allowed since the sample before.
+    pub quantum: u64,
 }
 
 impl FlowOutcome {

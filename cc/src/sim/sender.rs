@@ -49,6 +49,7 @@ pub(super) struct Sender {
     burst_at: Time,
     burst: u64,
     largest_burst: u64,
+    largest_quantum: u64,
     pub(super) outcome: FlowOutcome,
 }
 
@@ -86,6 +87,7 @@ impl Sender {
             burst_at: Time::ZERO,
             burst: 0,
             largest_burst: 0,
+            largest_quantum: 0,
             outcome: FlowOutcome {
                 min_cwnd: cwnd,
                 max_cwnd: cwnd,
@@ -116,6 +118,9 @@ impl Sender {
             return None;
         };
         self.probes = self.probes.saturating_sub(1);
+        if !probing {
+            self.note_burst(now);
+        }
         Some(self.send(now, chunk))
     }
 
@@ -161,18 +166,21 @@ impl Sender {
         );
         self.outcome.sent_packets += 1;
         self.outcome.max_in_flight = self.outcome.max_in_flight.max(self.sent.in_flight());
-        self.burst = if self.burst_at == now {
-            self.burst + bytes
-        } else {
-            bytes
-        };
-        self.burst_at = now;
-        self.largest_burst = self.largest_burst.max(self.burst);
         Outgoing {
             number,
             bytes,
             chunk,
         }
+    }
+
+    fn note_burst(&mut self, now: Time) {
+        if self.burst_at != now {
+            self.burst = 0;
+        }
+        self.burst_at = now;
+        self.burst += self.mtu;
+        self.largest_burst = self.largest_burst.max(self.burst);
+        self.largest_quantum = self.largest_quantum.max(self.controller.send_quantum());
     }
 
     /// A bucket one quantum deep that fills at the pacing rate.
@@ -329,10 +337,13 @@ impl Sender {
             snapshot: self.controller.snapshot(),
             in_flight: self.sent.in_flight(),
             delivered,
+            sent_packets: self.outcome.sent_packets,
             lost_packets: self.outcome.lost_packets,
             srtt: self.rtt.rtt().min.map(|_| self.rtt.rtt().smoothed),
             burst: self.largest_burst,
+            quantum: self.largest_quantum,
         });
         self.largest_burst = 0;
+        self.largest_quantum = 0;
     }
 }

@@ -23,8 +23,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Datagrams offered by `elapsed`.
-    pub(super) fn offered(&self, elapsed: Duration, mtu: u64) -> u64 {
+    /// Datagrams of `mtu` bytes offered by `elapsed`; bytes where that is 1.
+    pub fn offered(&self, elapsed: Duration, mtu: u64) -> u64 {
         match self {
             Self::Bulk(bytes) => bytes.div_ceil(mtu),
             Self::Endless => u64::MAX,
@@ -44,8 +44,8 @@ impl Source {
         }
     }
 
-    /// Datagrams offered in the end; `None` where there is no end.
-    pub(super) fn total(&self, mtu: u64) -> Option<u64> {
+    /// Datagrams of `mtu` bytes offered in the end; `None` where there is no end.
+    pub fn total(&self, mtu: u64) -> Option<u64> {
         match self {
             Self::Endless => None,
             _ => Some(self.offered(Duration::MAX, mtu)),
@@ -53,7 +53,7 @@ impl Source {
     }
 
     /// When more is offered after `elapsed`.
-    pub(super) fn next_offer(&self, elapsed: Duration) -> Option<Duration> {
+    pub fn next_offer(&self, elapsed: Duration) -> Option<Duration> {
         match self {
             Self::Bulk(_) | Self::Endless => None,
             Self::Periodic { every, times, .. } => {
