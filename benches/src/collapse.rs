@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::LossWindow;
+use sluicegate_cc::sim::{LossWindow, Source};
 
 use crate::virtual_net::{Control, Link, Scenario};
 
@@ -42,7 +42,7 @@ pub fn scenario(control: Control, loss_on: LossOn, seed: u64) -> Scenario {
     };
     Scenario {
         control,
-        bytes: BYTES,
+        body: Source::Bulk(BYTES),
         down: lossy,
         up,
         limit: LIMIT,

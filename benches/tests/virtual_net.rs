@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use sluicegate_benches::virtual_net::{Control, Link, Scenario, run};
+use sluicegate_cc::sim::Source;
 
 const DELAY: Duration = Duration::from_millis(20);
 
 fn scenario(control: Control, down: Link) -> Scenario {
     Scenario {
         control,
-        bytes: 2_000_000,
+        body: Source::Bulk(2_000_000),
         down,
         up: Link::new(DELAY),
         limit: Duration::from_secs(60),

@@ -11,7 +11,7 @@ use sluicegate_benches::virtual_net::{Control, Outcome, run, sweep};
 #[derive(Debug, Parser)]
 #[command(name = "collapse")]
 struct Arguments {
-    /// One controller instead of all: cubic, reno, engine-cubic, engine-cubic-unfixed, engine-reno
+    /// One controller instead of all: cubic, reno, engine-cubic, engine-cubic-unfixed, engine-reno, engine-bbr2
     #[arg(long)]
     algorithm: Option<String>,
     /// Shows the run with this seed over time, instead of the table

@@ -4,7 +4,7 @@ use std::fmt;
 
 use sluicegate_cc::Registry;
 
-use super::SimulationError;
+use super::{SimulationError, watch};
 
 /// A congestion control for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum Control {
     },
     /// The engine's own Reno.
     EngineReno,
+    /// The engine's own BBR, version 2.
+    EngineBbr2,
 }
 
 impl Control {
@@ -36,6 +38,7 @@ impl Control {
             Self::EngineCubic { idle_fix: false },
             Self::EngineCubic { idle_fix: true },
             Self::EngineReno,
+            Self::EngineBbr2,
         ]
         .into_iter()
     }
@@ -47,7 +50,9 @@ impl Control {
             .find(|control| control.to_string() == name)
     }
 
+    /// Gives the server this control. Watching one of ours begins anew with it.
     pub(super) fn attach(self, config: &mut quiche::Config) -> Result<(), SimulationError> {
+        watch::forget();
         match self {
             Self::Ours(name) => {
                 let registry = Registry::builtin();
@@ -55,13 +60,15 @@ impl Control {
                     .find(name)
                     .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
                 let options = algorithm.defaults();
-                config.set_cc_factory(sluicegate::quic::cc_adapter::factory(*algorithm, options));
+                let watched = watch::watched(*algorithm);
+                config.set_cc_factory(sluicegate::quic::cc_adapter::factory(watched, options));
             }
             Self::EngineCubic { idle_fix } => {
                 config.set_cc_algorithm_name("cubic")?;
                 config.set_enable_cubic_idle_restart_fix(idle_fix);
             }
             Self::EngineReno => config.set_cc_algorithm_name("reno")?,
+            Self::EngineBbr2 => config.set_cc_algorithm_name("bbr2_gcongestion")?,
         }
         Ok(())
     }
@@ -74,6 +81,7 @@ impl fmt::Display for Control {
             Self::EngineCubic { idle_fix: false } => "engine-cubic-unfixed",
             Self::EngineCubic { idle_fix: true } => "engine-cubic",
             Self::EngineReno => "engine-reno",
+            Self::EngineBbr2 => "engine-bbr2",
         })
     }
 }

@@ -1,21 +1,33 @@
-//! One direction of the network: delay, rate and queue, loss.
+//! One direction of the network: the simulator's bottleneck, with real packets.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::time::Duration;
 
-use sluicegate_cc::sim::{LossWindow, Rng};
+use sluicegate_cc::Time;
+use sluicegate_cc::sim::{self, Bottleneck, LossWindow, Policer, Reorder};
 
-/// Properties of one direction. Packets keep their order.
+/// Properties of one direction.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// One way, without the time that the rate takes.
     pub delay: Duration,
     /// Bits per second; `None` is unlimited.
     pub rate: Option<u64>,
+    /// Rates that follow, each from its time on; ascending.
+    pub later_rates: Vec<(Duration, u64)>,
     /// Room before the rate, packet in service included. What does not fit is dropped.
     pub queue_bytes: u64,
     /// Random loss, by the time of departure.
     pub loss: Vec<LossWindow>,
+    /// Added to the delay, even over plus and minus this; order is kept.
+    pub jitter: Duration,
+    /// Random late arrivals.
+    pub reorder: Option<Reorder>,
+    /// A token bucket in front of the queue.
+    pub policer: Option<Policer>,
+    /// Packets are held back and come in batches this far apart.
+    pub hold: Duration,
 }
 
 impl Link {
@@ -24,34 +36,85 @@ impl Link {
         Self {
             delay,
             rate: None,
+            later_rates: Vec::new(),
             queue_bytes: u64::MAX,
             loss: Vec::new(),
+            jitter: Duration::ZERO,
+            reorder: None,
+            policer: None,
+            hold: Duration::ZERO,
         }
+    }
+
+    /// Both directions of a path of the simulator: towards the client, and back. Marks are not carried over, as the
+    /// engine has no use for them.
+    pub fn pair(path: &sim::Link) -> (Self, Self) {
+        let mut rates = path.rate.iter().copied();
+        let down = Self {
+            rate: rates.next().map(|(_, rate)| rate),
+            later_rates: rates.collect(),
+            queue_bytes: path.queue_bytes,
+            loss: path.loss.clone(),
+            jitter: path.jitter,
+            reorder: path.reorder,
+            policer: path.policer,
+            ..Self::new(path.delay)
+        };
+        let up = Self {
+            loss: path.ack_loss.clone(),
+            hold: path.ack_hold,
+            ..Self::new(path.delay)
+        };
+        (down, up)
+    }
+
+    fn bottleneck(&self, seed: u64) -> Bottleneck {
+        let first = (Duration::ZERO, self.rate.unwrap_or(u64::MAX));
+        let rate = iter::once(first).chain(self.later_rates.iter().copied());
+        let link = sim::Link {
+            rate: rate.collect(),
+            delay: self.delay,
+            jitter: self.jitter,
+            queue_bytes: self.queue_bytes,
+            loss: self.loss.clone(),
+            reorder: self.reorder,
+            policer: self.policer,
+            ..sim::Link::new(u64::MAX, Duration::ZERO, 0.0)
+        };
+        Bottleneck::new(link, seed)
     }
 }
 
 /// A link with packets on it. Times count from the start of the run.
 #[derive(Debug)]
 pub(super) struct Wire {
-    link: Link,
-    rng: Rng,
-    /// When the rate has served everything accepted so far.
-    free_at: Duration,
+    bottleneck: Bottleneck,
+    hold: Duration,
     /// Arrival and contents, in order of arrival.
     packets: VecDeque<(Duration, Vec<u8>)>,
     bytes: u64,
+    burst: Burst,
     /// Buffers for packets to come.
     spare: Vec<Vec<u8>>,
 }
 
+/// Bytes that left at one instant.
+#[derive(Debug, Default)]
+struct Burst {
+    at: Duration,
+    bytes: u64,
+    largest: u64,
+}
+
 impl Wire {
-    pub(super) const fn new(link: Link, rng: Rng) -> Self {
+    /// An empty link; `seed` drives everything random on it.
+    pub(super) fn new(link: &Link, seed: u64) -> Self {
         Self {
-            link,
-            rng,
-            free_at: Duration::ZERO,
+            bottleneck: link.bottleneck(seed),
+            hold: link.hold,
             packets: VecDeque::new(),
             bytes: 0,
+            burst: Burst::default(),
             spare: Vec::new(),
         }
     }
@@ -59,30 +122,19 @@ impl Wire {
     /// Takes a packet that departs at `at`, never earlier than the one before it; it may get lost.
     pub(super) fn depart(&mut self, at: Duration, packet: &[u8]) {
         let size = packet.len() as u64;
-        let loss = self
-            .link
-            .loss
-            .iter()
-            .find(|w| (w.from..w.until).contains(&at))
-            .map_or(0.0, |w| w.probability);
-        if self.rng.chance(loss) {
+        self.burst.add(at, size);
+        let Some(passage) = self.bottleneck.data(Time::ZERO + at, size) else {
             return;
-        }
-        if let Some(rate) = self.link.rate {
-            let waiting = bytes_at(rate, self.free_at.saturating_sub(at));
-            if waiting + size > self.link.queue_bytes {
-                return;
-            }
-            self.free_at = self.free_at.max(at) + time_at(rate, size);
-        } else {
-            self.free_at = self.free_at.max(at);
-        }
+        };
+        let arrives = held(passage.arrives.saturating_since(Time::ZERO), self.hold);
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(packet);
         self.bytes += size;
-        self.packets
-            .push_back((self.free_at + self.link.delay, buffer));
+        let earlier = self.packets.iter().rev();
+        let overtaken = earlier.take_while(|(at, _)| *at > arrives).count();
+        let place = self.packets.len() - overtaken;
+        self.packets.insert(place, (arrives, buffer));
     }
 
     pub(super) fn next_arrival(&self) -> Option<Duration> {
@@ -107,17 +159,35 @@ impl Wire {
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Most bytes that left at one instant since this was asked last.
+    pub(super) fn take_burst(&mut self) -> u64 {
+        std::mem::take(&mut self.burst.largest)
+    }
 }
 
-/// How long `rate` bits per second take for `bytes`.
-fn time_at(rate: u64, bytes: u64) -> Duration {
-    Duration::from_nanos(bytes.saturating_mul(8_000_000_000) / rate.max(1))
+impl Burst {
+    fn add(&mut self, at: Duration, bytes: u64) {
+        if self.at != at {
+            self.bytes = 0;
+        }
+        self.at = at;
+        self.bytes += bytes;
+        self.largest = self.largest.max(self.bytes);
+    }
 }
 
-/// How many bytes `rate` bits per second serve in `time`.
-fn bytes_at(rate: u64, time: Duration) -> u64 {
-    let bits = time.as_nanos() * u128::from(rate) / 1_000_000_000;
-    u64::try_from(bits / 8).unwrap_or(u64::MAX)
+/// The end of the holding time that `arrives` falls into.
+fn held(arrives: Duration, hold: Duration) -> Duration {
+    if hold.is_zero() {
+        return arrives;
+    }
+    let late = arrives.as_nanos() % hold.as_nanos();
+    if late == 0 {
+        return arrives;
+    }
+    let late = Duration::from_nanos(u64::try_from(late).unwrap_or(0));
+    arrives + hold - late
 }
 
 #[cfg(test)]
@@ -138,7 +208,7 @@ mod tests {
 
     #[test]
     fn packet_arrives_after_the_delay_and_not_before() {
-        let mut wire = Wire::new(Link::new(5 * MS), Rng::new(1));
+        let mut wire = Wire::new(&Link::new(5 * MS), 1);
         wire.depart(MS, &[1, 2, 3]);
         assert_eq!((wire.next_arrival(), wire.bytes()), (Some(6 * MS), 3));
         assert_eq!(wire.take_arrived(6 * MS - Duration::from_nanos(1)), None);
@@ -154,7 +224,7 @@ mod tests {
             queue_bytes: 3_000,
             ..Link::new(5 * MS)
         };
-        let mut wire = Wire::new(link, Rng::new(1));
+        let mut wire = Wire::new(&link, 1);
         for _ in 0..4 {
             wire.depart(Duration::ZERO, &[0; 1_000]);
         }
@@ -173,7 +243,7 @@ mod tests {
             loss: vec![window],
             ..Link::new(Duration::ZERO)
         };
-        let mut wire = Wire::new(link, Rng::new(1));
+        let mut wire = Wire::new(&link, 1);
         for at in [Duration::ZERO, MS, 2 * MS] {
             wire.depart(at, &[0]);
         }
@@ -191,11 +261,55 @@ mod tests {
             loss: vec![window],
             ..Link::new(Duration::ZERO)
         };
-        let mut wire = Wire::new(link, Rng::new(7));
+        let mut wire = Wire::new(&link, 7);
         for _ in 0..10_000 {
             wire.depart(Duration::ZERO, &[0]);
         }
         let arrived = arrivals(&mut wire).len();
         assert!((6_800..7_200).contains(&arrived), "{arrived}");
+    }
+
+    #[test]
+    fn overtaken_packets_arrive_after_those_that_left_later() {
+        let reorder = Some(Reorder {
+            probability: 0.5,
+            by: 3 * MS,
+        });
+        let link = Link {
+            reorder,
+            ..Link::new(5 * MS)
+        };
+        let mut wire = Wire::new(&link, 1);
+        for at in 0..20 {
+            wire.depart(at * MS, &[u8::try_from(at).expect("small")]);
+        }
+        let mut order = Vec::new();
+        while let Some(at) = wire.next_arrival() {
+            order.extend(wire.take_arrived(at));
+        }
+        assert_eq!(order.len(), 20);
+        assert!(!order.is_sorted(), "{order:?}");
+    }
+
+    #[test]
+    fn held_packets_come_in_batches() {
+        let link = Link {
+            hold: 10 * MS,
+            ..Link::new(5 * MS)
+        };
+        let mut wire = Wire::new(&link, 1);
+        for at in [0, 4, 5, 6] {
+            wire.depart(at * MS, &[0]);
+        }
+        assert_eq!(arrivals(&mut wire), [10 * MS, 10 * MS, 10 * MS, 20 * MS]);
+    }
+
+    #[test]
+    fn burst_counts_what_leaves_at_one_instant() {
+        let mut wire = Wire::new(&Link::new(MS), 1);
+        for (at, size) in [(1, 100), (1, 200), (2, 250)] {
+            wire.depart(at * MS, &vec![0; size]);
+        }
+        assert_eq!((wire.take_burst(), wire.take_burst()), (300, 0));
     }
 }

@@ -13,15 +13,18 @@ mod run;
 mod server;
 mod sweep;
 mod tls;
+mod watch;
 
 use std::time::Duration;
 
+use sluicegate_cc::sim::Source;
 use thiserror::Error;
 
 pub use control::Control;
 pub use link::Link;
 pub use run::run;
 pub use sweep::{Sweep, sweep};
+pub use watch::{Inside, View};
 
 /// Datagrams of both ends, bytes of UDP payload.
 const DATAGRAM: usize = 1_200;
@@ -31,8 +34,8 @@ const DATAGRAM: usize = 1_200;
 pub struct Scenario {
     /// The server's congestion control.
     pub control: Control,
-    /// Size of the body.
-    pub bytes: u64,
+    /// The body: how many bytes, and when the server has them, counted from the client's first packet.
+    pub body: Source,
     /// Server to client.
     pub down: Link,
     /// Client to server.
@@ -44,7 +47,7 @@ pub struct Scenario {
 }
 
 /// How a download went.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// From the client's first packet to the end of the body; `None` where the run ended first.
     pub completed: Option<Duration>,
@@ -54,6 +57,8 @@ pub struct Outcome {
     pub final_cwnd: u64,
     /// Packets that the server declared lost.
     pub lost_packets: u64,
+    /// What one of our algorithms showed of itself; `None` for those of the engine.
+    pub inside: Option<Inside>,
     /// The server over time, a sample every 10 ms where something happened.
     pub trace: Vec<Sample>,
 }
@@ -67,6 +72,18 @@ pub struct Sample {
     pub cwnd: u64,
     /// Bytes that left the server and are on the link, what the link lost not included.
     pub in_flight: u64,
+    /// Bytes of the body that the client got so far.
+    pub received: u64,
+    /// Packets that left the server so far.
+    pub sent_packets: u64,
+    /// Packets that the server declared lost so far.
+    pub lost_packets: u64,
+    /// The server's smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Duration>,
+    /// Most bytes that left the server at one instant since the sample before.
+    pub burst: u64,
+    /// What one of our algorithms shows of itself; `None` for those of the engine.
+    pub view: Option<View>,
 }
 
 /// Why a run could not be made. A download that does not finish is no error.

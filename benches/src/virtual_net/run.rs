@@ -3,13 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use sluicegate_cc::sim::Rng;
-
 use super::client::Client;
 use super::link::Wire;
 use super::random::Seeded;
 use super::server::Server;
-use super::{Outcome, Sample, Scenario, SimulationError, tls};
+use super::{Outcome, Sample, Scenario, SimulationError, tls, watch};
 
 const CLIENT: SocketAddr = address(1, 40_000);
 const SERVER: SocketAddr = address(2, 443);
@@ -54,12 +52,13 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
         net.deliver();
         net.expire();
     }
-    let (final_cwnd, lost_packets) = net.server.window_and_losses();
+    let counts = net.server.counts();
     Ok(Outcome {
         completed,
         received: net.client.received(),
-        final_cwnd,
-        lost_packets,
+        final_cwnd: counts.cwnd,
+        lost_packets: counts.lost,
+        inside: watch::inside(),
         trace: net.trace,
     })
 }
@@ -82,13 +81,13 @@ impl Net {
         let clock = VirtualClock::start();
         let client = Client::connect(&mut tls::client()?, CLIENT, SERVER)?;
         let mut config = tls::server(scenario.control)?;
-        let server = Server::accept(&mut config, SERVER, CLIENT, scenario.bytes)?;
+        let server = Server::accept(&mut config, SERVER, CLIENT, scenario.body.clone())?;
         Ok(Self {
             clock,
             client,
             server,
-            up: Wire::new(scenario.up.clone(), Rng::new(scenario.seed ^ UP_SEED)),
-            down: Wire::new(scenario.down.clone(), Rng::new(scenario.seed)),
+            up: Wire::new(&scenario.up, scenario.seed ^ UP_SEED),
+            down: Wire::new(&scenario.down, scenario.seed),
             release: None,
             scratch: vec![0; 64 * 1024],
             next_sample: Duration::ZERO,
@@ -99,7 +98,7 @@ impl Net {
     /// Lets both applications work, then sends all that may leave now.
     fn turn(&mut self) -> Result<(), SimulationError> {
         self.client.on_turn(&mut self.scratch)?;
-        self.server.on_turn()?;
+        self.server.on_turn(self.clock.elapsed())?;
         let clock = &self.clock;
         let scratch = &mut self.scratch;
         let server = send_all(&mut self.server.quic, &mut self.down, clock, scratch)?;
@@ -115,10 +114,17 @@ impl Net {
             return;
         }
         self.next_sample = at + SAMPLE_EVERY;
+        let counts = self.server.counts();
         self.trace.push(Sample {
             at,
-            cwnd: self.server.window_and_losses().0,
+            cwnd: counts.cwnd,
             in_flight: self.down.bytes(),
+            received: self.client.received(),
+            sent_packets: counts.sent,
+            lost_packets: counts.lost,
+            srtt: counts.srtt,
+            burst: self.down.take_burst(),
+            view: watch::view(),
         });
     }
 
@@ -131,6 +137,7 @@ impl Net {
         ]);
         earliest([
             timers.map(|at| at.saturating_duration_since(self.clock.start)),
+            self.server.next_offer(self.clock.elapsed()),
             self.up.next_arrival(),
             self.down.next_arrival(),
         ])

@@ -1,8 +1,10 @@
-//! The server: answers one request with a body of a given size.
+//! The server: answers one request with a body that is there at once or comes bit by bit.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use quiche::h3;
+use sluicegate_cc::sim::Source;
 
 use super::SimulationError;
 
@@ -16,8 +18,10 @@ pub(super) struct Server {
     http: Option<h3::Connection>,
     /// The stream that is answered.
     stream: Option<u64>,
-    /// Bytes of the body that the engine has not taken.
-    left: u64,
+    body: Source,
+    /// Bytes of the body that the engine has taken.
+    taken: u64,
+    finished: bool,
 }
 
 impl Server {
@@ -25,7 +29,7 @@ impl Server {
         config: &mut quiche::Config,
         local: SocketAddr,
         peer: SocketAddr,
-        body_bytes: u64,
+        body: Source,
     ) -> Result<Self, SimulationError> {
         let cid = quiche::ConnectionId::from_ref(&[2; 16]);
         let quic = quiche::accept(&cid, None, local, peer, config)?;
@@ -33,12 +37,15 @@ impl Server {
             quic,
             http: None,
             stream: None,
-            left: body_bytes,
+            body,
+            taken: 0,
+            finished: false,
         })
     }
 
-    /// Takes the request once it came, and hands over as much of the body as the engine takes.
-    pub(super) fn on_turn(&mut self) -> Result<(), SimulationError> {
+    /// Takes the request once it came, and hands over as much of the body as there is `elapsed` after the start and
+    /// the engine takes.
+    pub(super) fn on_turn(&mut self, elapsed: Duration) -> Result<(), SimulationError> {
         if self.http.is_none() && self.quic.is_established() {
             let config = h3::Config::new()?;
             self.http = Some(h3::Connection::with_transport(&mut self.quic, &config)?);
@@ -50,7 +57,8 @@ impl Server {
             match http.poll(&mut self.quic) {
                 Ok((stream, h3::Event::Headers { .. })) => {
                     let head = [h3::Header::new(b":status", b"200")];
-                    http.send_response(&mut self.quic, stream, &head, self.left == 0)?;
+                    self.finished = self.body.total(1) == Some(0);
+                    http.send_response(&mut self.quic, stream, &head, self.finished)?;
                     self.stream = Some(stream);
                 }
                 Ok(_) => {}
@@ -61,11 +69,16 @@ impl Server {
         let Some(stream) = self.stream else {
             return Ok(());
         };
-        while self.left > 0 {
-            let size = usize::try_from(self.left).map_or(BLOCK, |left| left.min(BLOCK));
-            let last = size as u64 == self.left;
+        let (offered, total) = (self.body.offered(elapsed, 1), self.body.total(1));
+        while self.taken < offered && !self.finished {
+            let left = offered - self.taken;
+            let size = usize::try_from(left).map_or(BLOCK, |left| left.min(BLOCK));
+            let last = total == Some(self.taken + size as u64);
             match http.send_body(&mut self.quic, stream, &BODY[..size], last) {
-                Ok(taken) => self.left -= taken as u64,
+                Ok(taken) => {
+                    self.taken += taken as u64;
+                    self.finished = total == Some(self.taken);
+                }
                 Err(h3::Error::Done | h3::Error::StreamBlocked) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -73,11 +86,32 @@ impl Server {
         Ok(())
     }
 
-    /// Congestion window, bytes, and packets declared lost.
-    pub(super) fn window_and_losses(&self) -> (u64, u64) {
-        self.quic
-            .path_stats()
-            .next()
-            .map_or((0, 0), |path| (path.cwnd as u64, path.lost as u64))
+    /// When there is more of the body after `elapsed`.
+    pub(super) fn next_offer(&self, elapsed: Duration) -> Option<Duration> {
+        self.body.next_offer(elapsed)
     }
+
+    /// What the engine counts on the path.
+    pub(super) fn counts(&self) -> Counts {
+        let path = self.quic.path_stats().next();
+        path.map_or_else(Counts::default, |path| Counts {
+            cwnd: path.cwnd as u64,
+            sent: path.sent as u64,
+            lost: path.lost as u64,
+            srtt: path.min_rtt.map(|_| path.rtt),
+        })
+    }
+}
+
+/// What the engine counts on a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Congestion window, bytes.
+    pub(super) cwnd: u64,
+    /// Packets that left.
+    pub(super) sent: u64,
+    /// Packets declared lost.
+    pub(super) lost: u64,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub(super) srtt: Option<Duration>,
 }

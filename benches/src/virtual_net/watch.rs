@@ -1,0 +1,193 @@
+//! Looks into one of our algorithms while the engine drives it.
+//!
+//! The engine's socket tells window and rate, but not the growth epoch, and nothing of what happened between two
+//! samples. So the algorithm is wrapped before the product's adapter gets it. As clock and random numbers, what is
+//! seen belongs to the thread.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use sluicegate_cc::{Algorithm, Controller, Event, Init, Options, Sent, Snapshot, State, Time};
+
+/// What an algorithm showed over a whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inside {
+    /// Largest flight as the server counts it, bytes.
+    pub max_in_flight: u64,
+    /// Largest window, bytes.
+    pub max_cwnd: u64,
+    /// Smallest window, bytes.
+    pub min_cwnd: u64,
+    /// Times that recovery began in an event without loss.
+    pub unexplained_recoveries: u64,
+    /// Times that persistent congestion was established.
+    pub persistent_congestions: u64,
+}
+
+/// What an algorithm shows at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Bytes in flight as the server counts them.
+    pub in_flight: u64,
+    /// Bytes per second; `None` is unpaced.
+    pub pacing_rate: Option<u64>,
+    /// Largest burst allowed since the view before, bytes.
+    pub quantum: u64,
+    /// In the words of the algorithm's specification.
+    pub state: State,
+    /// Where the growth curve began, since the connection's start; `None` where there is none.
+    pub epoch: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    inside: Inside,
+    view: View,
+}
+
+thread_local! {
+    static INNER: Cell<Option<Algorithm>> = const { Cell::new(None) };
+    static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
+}
+
+/// The algorithm with its next controller on this thread watched.
+pub(super) fn watched(algorithm: Algorithm) -> Algorithm {
+    INNER.set(Some(algorithm));
+    Algorithm { build, ..algorithm }
+}
+
+/// Nothing was seen so far.
+pub(super) fn forget() {
+    INNER.set(None);
+    SEEN.set(None);
+}
+
+/// The watched controller over the whole run.
+pub(super) fn inside() -> Option<Inside> {
+    SEEN.with_borrow(|seen| seen.as_ref().map(|seen| seen.inside))
+}
+
+/// The watched controller now.
+pub(super) fn view() -> Option<View> {
+    SEEN.with_borrow_mut(|seen| {
+        let view = &mut seen.as_mut()?.view;
+        let now = *view;
+        view.quantum = 0;
+        Some(now)
+    })
+}
+
+fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
+    let algorithm = INNER.get().expect("set before the factory is handed out");
+    let inner = (algorithm.build)(init, options);
+    let cwnd = inner.cwnd();
+    let watched = Watched { inner };
+    SEEN.set(Some(Seen {
+        inside: Inside {
+            max_cwnd: cwnd,
+            min_cwnd: cwnd,
+            ..Inside::default()
+        },
+        view: View {
+            in_flight: 0,
+            pacing_rate: watched.pacing_rate(),
+            quantum: watched.send_quantum(),
+            state: watched.state(),
+            epoch: None,
+        },
+    }));
+    Box::new(watched)
+}
+
+#[derive(Debug)]
+struct Watched {
+    inner: Box<dyn Controller>,
+}
+
+impl Watched {
+    /// Notes what the controller shows after something happened; `clean` where that was no congestion signal.
+    fn note(&self, in_flight: u64, clean: bool) {
+        let Snapshot { cwnd, epoch, .. } = self.inner.snapshot();
+        SEEN.with_borrow_mut(|seen| {
+            let Some(Seen { inside, view }) = seen else {
+                return;
+            };
+            inside.max_in_flight = inside.max_in_flight.max(in_flight);
+            inside.max_cwnd = inside.max_cwnd.max(cwnd);
+            inside.min_cwnd = inside.min_cwnd.min(cwnd);
+            let state = self.inner.state();
+            let entered = view.state != state && state == State::Recovery;
+            inside.unexplained_recoveries += u64::from(clean && entered);
+            *view = View {
+                in_flight,
+                pacing_rate: self.inner.pacing_rate(),
+                quantum: view.quantum.max(self.inner.send_quantum()),
+                state,
+                epoch: epoch.map(|at| at.saturating_since(Time::ZERO)),
+            };
+        });
+    }
+}
+
+impl Controller for Watched {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.inner.on_sent(now, sent);
+        self.note(sent.in_flight_before + sent.bytes, true);
+    }
+
+    fn on_event(&mut self, event: &Event<'_>) {
+        self.inner.on_event(event);
+        self.note(event.in_flight, event.lost.is_empty() && event.ecn_ce == 0);
+    }
+
+    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
+        self.inner.on_app_limited(now, in_flight);
+        self.note(in_flight, true);
+    }
+
+    fn on_persistent_congestion(&mut self, now: Time) {
+        self.inner.on_persistent_congestion(now);
+        SEEN.with_borrow_mut(|seen| {
+            if let Some(Seen { inside, .. }) = seen {
+                inside.persistent_congestions += 1;
+                inside.min_cwnd = inside.min_cwnd.min(self.inner.cwnd());
+            }
+        });
+    }
+
+    fn on_discarded(&mut self, now: Time, packet_number: u64) {
+        self.inner.on_discarded(now, packet_number);
+    }
+
+    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
+        self.inner.on_spurious_loss(now, packets);
+    }
+
+    fn on_mtu(&mut self, mtu: u64) {
+        self.inner.on_mtu(mtu);
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.inner.cwnd()
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        self.inner.pacing_rate()
+    }
+
+    fn send_quantum(&self) -> u64 {
+        self.inner.send_quantum()
+    }
+
+    fn state(&self) -> State {
+        self.inner.state()
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.inner.ssthresh()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+}
