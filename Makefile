@@ -18,6 +18,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What the tests run: optimised, with debug assertions. Its settings are in Cargo.toml.
 PROFILE ?= ci
 CARGO ?= cargo
+# How long each fuzz target runs.
+FUZZ_SECONDS ?= 60
 # Where a command takes arguments: make run ARGS="-c sluicegate.toml".
 ARGS ?=
 PREFIX ?= /usr/local
@@ -136,6 +138,13 @@ test: setup fmt-check deny venv $(BORINGSSL) clippy ## All checks that a change 
 
 test-long: setup venv $(BORINGSSL) ## All tests, the long ones too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored
+	echo "== fuzz"
+	if rustup run nightly $(CARGO) fuzz --version >/dev/null 2>&1; then
+	    cd cc
+	    rustup run nightly $(CARGO) fuzz run any_bytes --sanitizer none -- -max_total_time=$(FUZZ_SECONDS) -seed=1
+	else
+	    echo "skipped: no nightly Rust with cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz)"
+	fi
 
 clean: ## Deletes everything that was built
 	@$(CARGO) clean

@@ -20,6 +20,7 @@ mod registry;
 mod reno;
 pub mod sim;
 mod time;
+pub mod trial;
 mod usage;
 
 pub use controller::{Controller, Snapshot, State};

@@ -35,7 +35,7 @@ pub(crate) fn quantum(rate: Option<u64>, mtu: u64) -> u64 {
         return (UNPACED_BURST * mtu).min(MAX_QUANTUM).max(mtu);
     };
     let floor = if rate < LOW_RATE { mtu } else { 2 * mtu };
-    (rate / 1_000).min(MAX_QUANTUM).max(floor)
+    (rate / 1_000).max(floor).min(MAX_QUANTUM).max(mtu)
 }
 
 #[cfg(test)]
@@ -61,5 +61,6 @@ mod tests {
         assert_eq!(quantum(Some(1_000_000), 1_200), 2_400);
         assert_eq!(quantum(Some(100_000), 1_200), 1_200);
         assert_eq!(quantum(None, 1_200), 12_000);
+        assert_eq!(quantum(Some(1_250_000_000), 65_527), 65_536);
     }
 }

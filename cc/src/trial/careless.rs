@@ -1,0 +1,133 @@
+//! Byte strings as reports that need not make sense.
+
+use std::time::Duration;
+
+use super::bytes::Bytes;
+use super::rules::{Call, Rules};
+use super::{Broken, Outcome, mtu};
+use crate::{Acked, Controller, Event, Lost, Rtt, Sent, Time};
+
+/// Largest number that a field can carry: packet numbers as in QUIC, flights up to a terabyte.
+const NUMBER_BITS: u32 = 62;
+const FLIGHT_BITS: u32 = 40;
+
+pub(super) fn run(
+    mut controller: Box<dyn Controller>,
+    mut rules: Rules,
+    bytes: &mut Bytes<'_>,
+) -> Result<Outcome, Broken> {
+    let mut latest = Time::ZERO;
+    while !bytes.is_empty() {
+        let now = time(bytes, latest);
+        latest = latest.max(now);
+        let name = call(controller.as_mut(), &mut rules, now, bytes);
+        let call = Call {
+            name,
+            now: latest,
+            acked: 0,
+            signal: false,
+        };
+        rules.check(controller.as_ref(), call)?;
+    }
+    Ok(Outcome {
+        calls: rules.calls(),
+        honest: false,
+        last: controller.snapshot(),
+    })
+}
+
+/// Mostly somewhat later; sometimes anywhere.
+fn time(bytes: &mut Bytes<'_>, latest: Time) -> Time {
+    if bytes.byte().is_multiple_of(16) {
+        Time::from_nanos(bytes.magnitude(64))
+    } else {
+        latest + bytes.time()
+    }
+}
+
+fn call(
+    controller: &mut dyn Controller,
+    rules: &mut Rules,
+    now: Time,
+    bytes: &mut Bytes<'_>,
+) -> &'static str {
+    match bytes.byte() % 16 {
+        0..=4 => {
+            let sent = Sent {
+                packet_number: bytes.magnitude(NUMBER_BITS),
+                bytes: u64::from(bytes.two()),
+                in_flight_before: bytes.magnitude(FLIGHT_BITS),
+                has_data: !bytes.byte().is_multiple_of(4),
+            };
+            controller.on_sent(now, &sent);
+            "on_sent"
+        }
+        5..=10 => {
+            event(controller, now, bytes);
+            "on_event"
+        }
+        11 => {
+            controller.on_app_limited(now, bytes.magnitude(FLIGHT_BITS));
+            "on_app_limited"
+        }
+        12 => {
+            controller.on_persistent_congestion(now);
+            "on_persistent_congestion"
+        }
+        13 => {
+            controller.on_discarded(now, bytes.magnitude(NUMBER_BITS));
+            "on_discarded"
+        }
+        14 => {
+            controller.on_spurious_loss(now, bytes.magnitude(NUMBER_BITS));
+            "on_spurious_loss"
+        }
+        _ => {
+            let mtu = mtu(bytes);
+            rules.note_mtu(mtu);
+            controller.on_mtu(mtu);
+            "on_mtu"
+        }
+    }
+}
+
+fn event(controller: &mut dyn Controller, now: Time, bytes: &mut Bytes<'_>) {
+    let counts = bytes.byte();
+    let acked: Vec<_> = (0..counts % 8)
+        .map(|_| Acked {
+            packet_number: bytes.magnitude(NUMBER_BITS),
+            time_sent: Time::from_nanos(bytes.magnitude(64)),
+            bytes: u64::from(bytes.two()),
+        })
+        .collect();
+    let lost: Vec<_> = (0..counts >> 3 & 3)
+        .map(|_| Lost {
+            packet_number: bytes.magnitude(NUMBER_BITS),
+            time_sent: Time::from_nanos(bytes.magnitude(64)),
+            bytes: u64::from(bytes.two()),
+        })
+        .collect();
+    let mut duration = || Duration::from_nanos(bytes.magnitude(64));
+    let rtt = Rtt {
+        latest: duration(),
+        smoothed: duration(),
+        var: duration(),
+        min: (counts & 0x20 != 0).then(&mut duration),
+        max_ack_delay: duration(),
+    };
+    controller.on_event(&Event {
+        now,
+        acked: &acked,
+        lost: &lost,
+        in_flight_before: bytes.magnitude(FLIGHT_BITS),
+        in_flight: bytes.magnitude(FLIGHT_BITS),
+        rtt,
+        rtt_updated: counts & 0x40 != 0,
+        ecn_ce: if counts & 0x80 == 0 {
+            0
+        } else {
+            bytes.magnitude(NUMBER_BITS)
+        },
+        least_unacked: bytes.magnitude(NUMBER_BITS),
+    });
+}

@@ -1,0 +1,153 @@
+//! What must hold after every call.
+
+use super::Broken;
+use crate::{Controller, Snapshot, State, Time};
+
+/// Largest burst (one GSO send), where a datagram is not larger.
+const MAX_QUANTUM: u64 = 65_536;
+
+/// The call that has just been made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) name: &'static str,
+    /// The latest time told.
+    pub(super) now: Time,
+    /// Bytes newly acknowledged.
+    pub(super) acked: u64,
+    /// Whether it reported loss, marks or persistent congestion.
+    pub(super) signal: bool,
+}
+
+/// One controller's record.
+#[derive(Debug)]
+pub(super) struct Rules {
+    algorithm: &'static str,
+    honest: bool,
+    mtu: u64,
+    calls: u64,
+    last: Snapshot,
+    /// Largest window so far.
+    peak: u64,
+    /// The window that needs no flight to be had.
+    free: u64,
+    largest_flight: u64,
+}
+
+impl Rules {
+    pub(super) fn new(
+        algorithm: &'static str,
+        controller: &dyn Controller,
+        mtu: u64,
+        honest: bool,
+    ) -> Self {
+        let last = controller.snapshot();
+        Self {
+            algorithm,
+            honest,
+            mtu,
+            calls: 0,
+            last,
+            peak: last.cwnd,
+            free: last.cwnd,
+            largest_flight: 0,
+        }
+    }
+
+    pub(super) const fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// A flight there was.
+    pub(super) fn note_flight(&mut self, in_flight: u64) {
+        self.largest_flight = self.largest_flight.max(in_flight);
+    }
+
+    /// The size of datagrams changes: windows that count in datagrams may follow it.
+    pub(super) fn note_mtu(&mut self, mtu: u64) {
+        let scaled = self.free.div_ceil(self.mtu).saturating_mul(mtu);
+        self.free = self.free.max(scaled);
+        self.peak = self.peak.max(scaled);
+        self.mtu = mtu;
+    }
+
+    pub(super) fn check(&mut self, controller: &dyn Controller, call: Call) -> Result<(), Broken> {
+        self.calls += 1;
+        let now = controller.snapshot();
+        let broken = always(controller, &now, self.mtu, call.now).or_else(|| {
+            self.honest
+                .then(|| self.with_an_honest_transport(&now, call))?
+        });
+        self.peak = self.peak.max(now.cwnd);
+        self.last = now;
+        match broken {
+            None => Ok(()),
+            Some(rule) => Err(Broken {
+                algorithm: self.algorithm,
+                call: self.calls,
+                name: call.name,
+                rule,
+            }),
+        }
+    }
+
+    fn with_an_honest_transport(&self, now: &Snapshot, call: Call) -> Option<String> {
+        let last = &self.last;
+        let earned = self.peak.saturating_add(call.acked);
+        if now.cwnd > earned {
+            return Some(format!(
+                "window grew to {}, of which only {earned} was earned",
+                now.cwnd
+            ));
+        }
+        let flight = self.largest_flight.saturating_add(self.mtu);
+        let used = self.free.max(flight.saturating_mul(2));
+        if now.cwnd > used {
+            return Some(format!(
+                "window {} where no more than {flight} was in flight",
+                now.cwnd
+            ));
+        }
+        if now.congestion_events < last.congestion_events {
+            return Some("congestion events uncounted".to_owned());
+        }
+        if now.congestion_events > last.congestion_events && !call.signal {
+            return Some("congestion counted where none was reported".to_owned());
+        }
+        if now.state == State::Recovery && last.state != State::Recovery && !call.signal {
+            return Some("recovery began without loss or mark".to_owned());
+        }
+        if now.idle_excluded < last.idle_excluded {
+            return Some(format!("idle time shrank to {:?}", now.idle_excluded));
+        }
+        let life = call.now.saturating_since(Time::ZERO);
+        (now.idle_excluded > life).then(|| format!("idle for {:?} in {life:?}", now.idle_excluded))
+    }
+}
+
+/// The rules that no transport can suspend.
+fn always(controller: &dyn Controller, now: &Snapshot, mtu: u64, time: Time) -> Option<String> {
+    if now.cwnd < 2 * mtu {
+        return Some(format!("window {} below two datagrams of {mtu}", now.cwnd));
+    }
+    if now.epoch.is_some_and(|epoch| epoch > time) {
+        return Some(format!("curve begins at {:?}, after {time:?}", now.epoch));
+    }
+    if now
+        .pacing_rate
+        .is_some_and(|rate| rate == 0 || rate == u64::MAX)
+    {
+        return Some(format!("pacing rate {:?}", now.pacing_rate));
+    }
+    let quantum = controller.send_quantum();
+    if quantum < mtu || quantum > MAX_QUANTUM.max(mtu) {
+        return Some(format!("burst of {quantum} bytes, datagrams of {mtu}"));
+    }
+    let told = (now.cwnd, now.ssthresh, now.pacing_rate, now.state);
+    let asked = (
+        controller.cwnd(),
+        controller.ssthresh(),
+        controller.pacing_rate(),
+        controller.state(),
+    );
+    (told != asked).then(|| format!("snapshot {told:?}, accessors {asked:?}"))
+}

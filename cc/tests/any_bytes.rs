@@ -1,0 +1,242 @@
+//! No string of bytes makes any algorithm break the rules of the contract, and a controller that breaks one is caught.
+//!
+//! The fuzz target in `cc/fuzz/` runs the same trial with strings of its own making.
+
+use std::time::Duration;
+
+use sluicegate_cc::sim::Rng;
+use sluicegate_cc::{
+    Algorithm, Controller, Event, Init, Options, Registry, Sent, Snapshot, State, Time, trial,
+};
+
+/// Strings for each algorithm.
+const STRINGS: u64 = 3_000;
+
+/// The same string for the same seed: up to 600 bytes, most much shorter.
+fn string(seed: u64) -> Vec<u8> {
+    let mut rng = Rng::new(seed);
+    let scale = 1 << (rng.bits() % 10);
+    let length = rng.bits() % scale + rng.bits() % 90;
+    (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect()
+}
+
+fn outcome(algorithm: &Algorithm, seed: u64) -> trial::Outcome {
+    trial::any_bytes(algorithm, &string(seed))
+        .unwrap_or_else(|broken| panic!("seed {seed}: {broken}"))
+}
+
+#[test]
+fn no_string_breaks_a_rule() {
+    for algorithm in &Registry::builtin() {
+        let name = algorithm.name;
+        let (mut calls, mut careless, mut signals) = (0, 0, 0);
+        for seed in 0..STRINGS {
+            let outcome = outcome(algorithm, seed);
+            calls += outcome.calls;
+            careless += u64::from(!outcome.honest);
+            signals += outcome.last.congestion_events;
+        }
+        println!("{name}: {calls} calls, {signals} signals, {careless} careless transports");
+        // Strings that reach nothing prove nothing.
+        assert!(calls > 100 * STRINGS, "{name}: {calls} calls");
+        assert!(signals > STRINGS, "{name}: {signals} signals");
+        assert!((STRINGS / 8..STRINGS / 2).contains(&careless), "{name}");
+    }
+}
+
+#[test]
+fn same_string_gives_the_same_controller() {
+    for algorithm in &Registry::builtin() {
+        for seed in 0..100 {
+            let (first, again) = (outcome(algorithm, seed), outcome(algorithm, seed));
+            let same = format!("{first:?}") == format!("{again:?}");
+            assert!(same, "{}, seed {seed}", algorithm.name);
+        }
+    }
+}
+
+/// What a [`Faulty`] controller does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Nothing,
+    WindowBelowTwoDatagrams,
+    CurveInTheFuture,
+    NoRate,
+    NoBurst,
+    GrowthWithoutAck,
+    GrowthWithoutFlight,
+    RecoveryWithoutLoss,
+    CongestionWithoutLoss,
+    IdleBeforeItWasBorn,
+    IdleForgotten,
+    TwoTruths,
+}
+
+/// Each fault, and a word of the rule that finds it.
+const FAULTS: [(Fault, &str); 11] = [
+    (Fault::WindowBelowTwoDatagrams, "below two datagrams"),
+    (Fault::CurveInTheFuture, "curve begins"),
+    (Fault::NoRate, "pacing rate"),
+    (Fault::NoBurst, "burst"),
+    (Fault::GrowthWithoutAck, "earned"),
+    (Fault::GrowthWithoutFlight, "was in flight"),
+    (Fault::RecoveryWithoutLoss, "recovery began"),
+    (Fault::CongestionWithoutLoss, "congestion counted"),
+    (Fault::IdleBeforeItWasBorn, "idle for"),
+    (Fault::IdleForgotten, "idle time shrank"),
+    (Fault::TwoTruths, "snapshot"),
+];
+
+/// A sound controller with one fault.
+#[derive(Debug)]
+struct Faulty {
+    sound: Box<dyn Controller>,
+    fault: Fault,
+    /// Bytes that the fault adds to the window.
+    extra: u64,
+    sent: u64,
+    /// Whether the latest packet left an empty flight.
+    from_empty: bool,
+}
+
+impl Faulty {
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == fault
+    }
+}
+
+impl Controller for Faulty {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.sent += 1;
+        self.from_empty = sent.in_flight_before == 0;
+        self.sound.on_sent(now, sent);
+    }
+    fn on_event(&mut self, event: &Event<'_>) {
+        if self.has(Fault::GrowthWithoutFlight) {
+            self.extra += event.acked.iter().map(|a| a.bytes).sum::<u64>();
+        }
+        self.sound.on_event(event);
+    }
+    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
+        if self.has(Fault::GrowthWithoutAck) {
+            self.extra += 1_200;
+        }
+        self.sound.on_app_limited(now, in_flight);
+    }
+    fn on_persistent_congestion(&mut self, now: Time) {
+        self.sound.on_persistent_congestion(now);
+    }
+    fn on_discarded(&mut self, now: Time, packet_number: u64) {
+        self.sound.on_discarded(now, packet_number);
+    }
+    fn on_mtu(&mut self, mtu: u64) {
+        self.sound.on_mtu(mtu);
+    }
+    fn cwnd(&self) -> u64 {
+        let cwnd = self.sound.cwnd() + self.extra;
+        if self.has(Fault::WindowBelowTwoDatagrams) {
+            cwnd / 8
+        } else {
+            cwnd
+        }
+    }
+    fn pacing_rate(&self) -> Option<u64> {
+        let rate = self.sound.pacing_rate();
+        if self.has(Fault::NoRate) {
+            rate.map(|_| 0)
+        } else {
+            rate
+        }
+    }
+    fn send_quantum(&self) -> u64 {
+        if self.has(Fault::NoBurst) {
+            1
+        } else {
+            self.sound.send_quantum()
+        }
+    }
+    fn state(&self) -> State {
+        let recovers = self.has(Fault::RecoveryWithoutLoss) && self.from_empty;
+        if recovers {
+            State::Recovery
+        } else {
+            self.sound.state()
+        }
+    }
+    fn ssthresh(&self) -> Option<u64> {
+        self.sound.ssthresh()
+    }
+    fn snapshot(&self) -> Snapshot {
+        let sound = self.sound.snapshot();
+        let late = if self.has(Fault::CurveInTheFuture) {
+            1
+        } else {
+            0
+        };
+        let counted = if self.has(Fault::CongestionWithoutLoss) {
+            self.sent
+        } else {
+            0
+        };
+        Snapshot {
+            cwnd: self.cwnd() + u64::from(self.has(Fault::TwoTruths)),
+            pacing_rate: self.pacing_rate(),
+            state: self.state(),
+            epoch: sound.epoch.map(|epoch| epoch + Duration::from_secs(late)),
+            idle_excluded: match self.fault {
+                Fault::IdleBeforeItWasBorn => sound.idle_excluded + Duration::from_nanos(1),
+                Fault::IdleForgotten if self.from_empty => Duration::ZERO,
+                _ => sound.idle_excluded,
+            },
+            congestion_events: sound.congestion_events + counted,
+            ..sound
+        }
+    }
+}
+
+/// CUBIC with the fault of that place in [`FAULTS`], or none past its end.
+fn faulty<const PLACE: usize>(init: &Init, options: &Options) -> Box<dyn Controller> {
+    let registry = Registry::builtin();
+    let cubic = registry.find("cubic").expect("built in");
+    Box::new(Faulty {
+        sound: cubic.controller(init, options),
+        fault: FAULTS
+            .get(PLACE)
+            .map_or(Fault::Nothing, |&(fault, _)| fault),
+        extra: 0,
+        sent: 0,
+        from_empty: false,
+    })
+}
+
+/// The first rule that a controller breaks, in a tenth of the strings.
+fn broken(build: fn(&Init, &Options) -> Box<dyn Controller>) -> Option<trial::Broken> {
+    let cubic = *Registry::builtin().find("cubic").expect("built in");
+    let algorithm = Algorithm { build, ..cubic };
+    (0..STRINGS / 10).find_map(|seed| trial::any_bytes(&algorithm, &string(seed)).err())
+}
+
+#[test]
+fn every_fault_is_caught_by_its_rule() {
+    let builds = [
+        faulty::<0>,
+        faulty::<1>,
+        faulty::<2>,
+        faulty::<3>,
+        faulty::<4>,
+        faulty::<5>,
+        faulty::<6>,
+        faulty::<7>,
+        faulty::<8>,
+        faulty::<9>,
+        faulty::<10>,
+    ];
+    for (build, (fault, rule)) in builds.into_iter().zip(FAULTS) {
+        let broken = broken(build).unwrap_or_else(|| panic!("{fault:?} is not seen"));
+        assert!(
+            broken.rule.contains(rule),
+            "{fault:?} is taken for: {broken}"
+        );
+    }
+    assert_eq!(broken(faulty::<11>), None);
+}
