@@ -1,0 +1,253 @@
+//! A controller allocates nothing per packet.
+
+#![expect(
+    unsafe_code,
+    reason = "a global allocator that counts is an unsafe trait's implementation"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sluicegate_cc::sim::{Flow, Link, LossWindow, Reorder, Simulation, Source};
+use sluicegate_cc::{
+    Algorithm, Controller, Event, Init, PersistentCongestion, Registry, Sent, Snapshot, State, Time,
+};
+
+/// Calls of a path before the count begins: buffers take the size that the path needs.
+const WARM_UP: u64 = 20_000;
+
+/// Calls that each path must see after that.
+const CALLS: u64 = 100_000;
+
+thread_local!(static COUNTED: Cell<Option<u64>> = const { Cell::new(None) });
+
+/// The system's allocator, which counts while [`COUNTED`] says so.
+struct Counting;
+
+// SAFETY: every call goes to `System` unchanged, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `realloc`, and `pointer` came from `System`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn count() {
+    // A thread that ends has no count any more.
+    let _ = COUNTED.try_with(|counted| counted.set(counted.get().map(|count| count + 1)));
+}
+
+/// Allocations of this thread while `call` runs.
+fn allocations<T>(call: impl FnOnce() -> T) -> (T, u64) {
+    COUNTED.set(Some(0));
+    let value = call();
+    let count = COUNTED.take().unwrap_or(0);
+    (value, count)
+}
+
+/// What a [`Watched`] controller saw.
+#[derive(Debug, Default)]
+struct Record {
+    calls: AtomicU64,
+    early: AtomicU64,
+    late: AtomicU64,
+}
+
+/// A controller, with the detector that a transport runs beside it, whose allocations are counted.
+#[derive(Debug)]
+struct Watched {
+    watched: Box<dyn Controller>,
+    persistent: PersistentCongestion,
+    record: Arc<Record>,
+}
+
+impl Watched {
+    fn call(&mut self, call: impl FnOnce(&mut dyn Controller, &mut PersistentCongestion)) {
+        let (watched, persistent) = (self.watched.as_mut(), &mut self.persistent);
+        let ((), count) = allocations(|| {
+            call(watched, persistent);
+            let _ = (
+                watched.pacing_rate(),
+                watched.send_quantum(),
+                watched.snapshot(),
+            );
+        });
+        let calls = self.record.calls.fetch_add(1, Ordering::Relaxed);
+        let counter = if calls < WARM_UP {
+            &self.record.early
+        } else {
+            &self.record.late
+        };
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Controller for Watched {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.call(|c, _| c.on_sent(now, sent));
+    }
+    fn on_event(&mut self, event: &Event<'_>) {
+        self.call(|c, persistent| {
+            c.on_event(event);
+            persistent.on_event(event);
+        });
+    }
+    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
+        self.call(|c, _| c.on_app_limited(now, in_flight));
+    }
+    fn on_persistent_congestion(&mut self, now: Time) {
+        self.call(|c, _| c.on_persistent_congestion(now));
+    }
+    fn on_discarded(&mut self, now: Time, packet_number: u64) {
+        self.call(|c, _| c.on_discarded(now, packet_number));
+    }
+    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
+        self.call(|c, _| c.on_spurious_loss(now, packets));
+    }
+    fn on_mtu(&mut self, mtu: u64) {
+        self.call(|c, _| c.on_mtu(mtu));
+    }
+    fn cwnd(&self) -> u64 {
+        self.watched.cwnd()
+    }
+    fn pacing_rate(&self) -> Option<u64> {
+        self.watched.pacing_rate()
+    }
+    fn send_quantum(&self) -> u64 {
+        self.watched.send_quantum()
+    }
+    fn state(&self) -> State {
+        self.watched.state()
+    }
+    fn ssthresh(&self) -> Option<u64> {
+        self.watched.ssthresh()
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.watched.snapshot()
+    }
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Paths that between them bring acknowledgements, losses, marks, timeouts, reordering, and pauses of the application;
+/// with the time that they are run for.
+fn paths() -> Vec<(&'static str, Link, Source, Duration)> {
+    let plain = Link::new(50_000_000, ms(40), 1.0);
+    let lossy = Link {
+        loss: vec![LossWindow::always(0.001)],
+        ack_loss: vec![LossWindow::always(0.02)],
+        ..plain.clone()
+    };
+    let dark = Link {
+        loss: (0..10)
+            .map(|i| LossWindow {
+                from: ms(6_000 * i + 3_000),
+                until: ms(6_000 * i + 5_000),
+                probability: 1.0,
+            })
+            .collect(),
+        ..plain.clone()
+    };
+    let marking = Link {
+        reorder: Some(Reorder {
+            probability: 0.02,
+            by: ms(1),
+        }),
+        ce_above: Some(60_000),
+        ..plain.clone()
+    };
+    let periods = Source::Periodic {
+        bytes: 100_000,
+        every: ms(100),
+        times: 3_000,
+    };
+    let bursts = (0..1_000).map(|i| (ms(i * 500 + i * i % 300), 400_000));
+    vec![
+        ("full queue", plain.clone(), Source::Endless, ms(30_000)),
+        ("random loss", lossy, Source::Endless, ms(150_000)),
+        ("blackouts", dark, Source::Endless, ms(70_000)),
+        (
+            "marks and late packets",
+            marking,
+            Source::Endless,
+            ms(150_000),
+        ),
+        ("small amounts", plain.clone(), periods, ms(150_000)),
+        (
+            "bursts",
+            plain,
+            Source::Bursts(bursts.collect()),
+            ms(300_000),
+        ),
+    ]
+}
+
+/// One algorithm on one path: its calls, and its allocations before and after the warm-up.
+fn run(algorithm: &Algorithm, link: Link, source: Source, limit: Duration) -> [u64; 3] {
+    let init = Init {
+        mtu: 1_200,
+        initial_window_packets: 10,
+        seed: 1,
+    };
+    let record = Arc::new(Record::default());
+    let watched = Watched {
+        watched: algorithm.controller(&init, &algorithm.defaults()),
+        persistent: PersistentCongestion::new(),
+        record: Arc::clone(&record),
+    };
+    Simulation::new(link, 1)
+        .with(Flow::new(source), Box::new(watched))
+        .run(limit);
+    [&record.calls, &record.early, &record.late].map(|counter| counter.load(Ordering::Relaxed))
+}
+
+#[test]
+fn no_algorithm_allocates_after_its_first_packets() {
+    for algorithm in &Registry::builtin() {
+        for (path, link, source, limit) in paths() {
+            let name = algorithm.name;
+            let [calls, early, late] = run(algorithm, link, source, limit);
+            println!(
+                "{name}, {path}: {calls} calls, {early} allocations in the first {WARM_UP}, {late} after"
+            );
+            assert!(
+                calls >= WARM_UP + CALLS,
+                "{name}, {path}: only {calls} calls"
+            );
+            assert_eq!(late, 0, "{name}, {path}");
+        }
+    }
+}
+
+#[test]
+fn allocations_are_counted() {
+    let (boxed, one) = allocations(|| Box::new(17));
+    assert_eq!((*boxed, one), (17, 1));
+    let (_, grown) = allocations(|| {
+        let mut values = vec![1u8];
+        values.reserve_exact(100);
+        values
+    });
+    assert_eq!(grown, 2);
+    assert_eq!(allocations(|| 1 + 1), (2, 0));
+}
