@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build fmt fmt-check clippy deny venv test test-long install clean
+.PHONY: help setup run build fmt fmt-check clippy deny venv example test test-long install clean
 MAKEFLAGS += --no-print-directory
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -25,6 +25,8 @@ ARGS ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+# Packages that are no members of the workspace.
+OUTSIDE := cc/examples/own-controller cc/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
@@ -99,6 +101,7 @@ install: build ## Installs the binary below PREFIX (/usr/local) and the systemd 
 
 fmt: setup ## Formats the code
 	@$(CARGO) fmt --all
+	for folder in $(OUTSIDE); do $(CARGO) fmt --manifest-path $$folder/Cargo.toml; done
 
 fmt-check: setup
 	@for component in fmt clippy; do
@@ -106,6 +109,7 @@ fmt-check: setup
 	done
 	echo "== format"
 	$(CARGO) fmt --all --check
+	for folder in $(OUTSIDE); do $(CARGO) fmt --manifest-path $$folder/Cargo.toml --check; done
 
 clippy: setup $(BORINGSSL) ## Lints everything; warnings are errors
 	@echo "== clippy"
@@ -129,8 +133,16 @@ $(VENV)/$(AIOQUIC):
 	"$(VENV)/bin/pip" install --quiet --disable-pip-version-check --retries 5 $(AIOQUIC)
 	touch "$@"
 
+# With the workspace's versions and profile, so that what is built already is not built again.
+example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, cc/examples/own-controller
+	@echo "== example"
+	cp Cargo.lock cc/examples/own-controller/Cargo.lock
+	cd cc/examples/own-controller
+	$(CARGO) test --quiet --profile $(PROFILE)
+	$(CARGO) run --quiet --profile $(PROFILE) -- cc | grep -A1 '^constant$$'
+
 # The last lines are cargo test's own.
-test: setup fmt-check deny venv $(BORINGSSL) clippy ## All checks that a change must pass, in under half an hour on two cores
+test: setup fmt-check deny venv $(BORINGSSL) clippy example ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace --profile $(PROFILE)
 	echo "== test"
