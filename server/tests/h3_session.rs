@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate::h3::{Counters, Session};
+use sluicegate::quic::transport::Identity;
 use sluicegate::route::Site;
 use sluicegate_config::{Body, Config, Handler, Limits, Route};
 
@@ -57,11 +58,11 @@ fn transport() -> quiche::Config {
 }
 
 fn identified(mut config: quiche::Config) -> quiche::Config {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let made = Identity::self_signed().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (cert, key) = (directory.path().join("c"), directory.path().join("k"));
-    std::fs::write(&cert, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(&cert, made.chain).unwrap();
+    std::fs::write(&key, made.key).unwrap();
     config
         .load_cert_chain_from_pem_file(cert.to_str().unwrap())
         .unwrap();

@@ -92,10 +92,7 @@ pub enum SimulationError {
     /// No algorithm has that name.
     #[error("no algorithm is named `{0}`")]
     UnknownAlgorithm(String),
-    /// The certificate could not be made.
-    #[error("certificate: {0}")]
-    Certificate(#[from] rcgen::Error),
-    /// The TLS library refused the certificate.
+    /// The TLS library made no certificate, or refused it.
     #[error("TLS: {0}")]
     Tls(#[from] boring::error::ErrorStack),
     /// The engine failed below HTTP/3.

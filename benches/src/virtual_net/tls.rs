@@ -4,9 +4,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use boring::pkey::PKey;
+use boring::rsa::Rsa;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use quiche::h3;
+use sluicegate::quic::self_signed;
 
 use super::{Control, DATAGRAM, SimulationError};
 
@@ -21,6 +23,9 @@ const WINDOW: u64 = 1 << 30;
 
 const STREAMS: u64 = 100;
 
+/// When certificates say they were made, since 1970; nobody checks.
+const MADE: Duration = Duration::from_secs(1_700_000_000);
+
 /// A certificate and its key, DER.
 #[derive(Clone, Debug)]
 struct Identity {
@@ -31,13 +36,11 @@ struct Identity {
 impl Identity {
     /// RSA, because its signatures have one length: a handshake then has the same size every time.
     fn generate() -> Result<Self, SimulationError> {
-        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256)?;
-        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
-        params.serial_number = Some(rcgen::SerialNumber::from(1));
-        let certificate = params.self_signed(&key)?;
+        let key = PKey::from_rsa(Rsa::generate(2048)?)?;
+        let certificate = self_signed::certificate(&key, &["localhost"], &[1], MADE)?;
         Ok(Self {
-            certificate: certificate.der().to_vec(),
-            key: key.serialize_der(),
+            certificate: certificate.to_der()?,
+            key: key.private_key_to_der()?,
         })
     }
 

@@ -11,6 +11,7 @@ pub mod rate_limit;
 pub mod reset;
 pub mod secrets;
 pub mod selection;
+pub mod self_signed;
 pub mod timers;
 pub mod token;
 pub mod transport;

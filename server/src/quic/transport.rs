@@ -2,13 +2,20 @@
 
 use std::path::Path;
 
+use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use sluicegate_config::{Limits, Quic};
 use thiserror::Error;
 
+use super::entropy::draw;
 use super::secrets::Secrets;
+use super::self_signed;
+use crate::clock;
+
+/// Stands in messages where the names of files would.
+const SELF_SIGNED: &str = "self-signed certificate";
 
 /// A certificate chain and its key, both PEM.
 #[derive(Clone, Debug)]
@@ -71,16 +78,16 @@ impl Identity {
     /// # Errors
     /// The library could not make one.
     pub fn self_signed() -> Result<Self, TransportError> {
-        let names = ["localhost", "127.0.0.1", "::1"].map(String::from).to_vec();
-        let made = rcgen::generate_simple_self_signed(names).map_err(|e| TransportError::Tls {
-            origin: "self-signed certificate".into(),
+        let made = self_signed_pem().map_err(|e| TransportError::Tls {
+            origin: SELF_SIGNED.into(),
             cause: e.to_string(),
             remedy: "configure a certificate and a key",
         })?;
+        let (chain, key) = made;
         Ok(Self {
-            chain: made.cert.pem().into_bytes(),
-            key: made.signing_key.serialize_pem().into_bytes(),
-            origin: "self-signed certificate".into(),
+            chain,
+            key,
+            origin: SELF_SIGNED.into(),
         })
     }
 
@@ -90,8 +97,7 @@ impl Identity {
             cause,
             remedy,
         };
-        let lost =
-            |e: boring::error::ErrorStack| fail(e.to_string(), "see the TLS library's words");
+        let lost = |e: ErrorStack| fail(e.to_string(), "see the TLS library's words");
         let mut context = SslContextBuilder::new(SslMethod::tls()).map_err(lost)?;
         let chain = X509::stack_from_pem(&self.chain)
             .map_err(|e| fail(format!("not a PEM certificate: {e}"), "give a PEM file"))?;
@@ -115,6 +121,18 @@ impl Identity {
         context.check_private_key().map_err(mismatch)?;
         Ok(context)
     }
+}
+
+/// Certificate and key.
+fn self_signed_pem() -> Result<(Vec<u8>, Vec<u8>), ErrorStack> {
+    let mut serial = [0; 16];
+    draw(&mut serial);
+    // A negative number would need one byte more.
+    serial[0] &= 0x7f;
+    let key = self_signed::key()?;
+    let names = ["localhost", "127.0.0.1", "::1"];
+    let certificate = self_signed::certificate(&key, &names, &serial, clock::unix())?;
+    Ok((certificate.to_pem()?, key.private_key_to_pem_pkcs8()?))
 }
 
 /// The engine's configuration for connections of one listener, without a congestion controller.

@@ -42,7 +42,7 @@ impl Client {
     pub(crate) fn bound(folder: &Folder, address: Ipv4Addr) -> Client {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(folder.certificate.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider);
         let tls = tls
             .with_protocol_versions(&[&rustls::version::TLS13])

@@ -9,6 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use boring::x509::X509;
+use sluicegate::quic::transport::Identity;
 use tempfile::TempDir;
 
 /// Longest wait for anything that a process should do.
@@ -26,16 +28,16 @@ pub(crate) struct Folder {
 impl Folder {
     pub(crate) fn new() -> Folder {
         let folder = tempfile::tempdir().unwrap();
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let made = rcgen::generate_simple_self_signed(names).unwrap();
-        std::fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
+        let made = Identity::self_signed().unwrap();
+        std::fs::write(folder.path().join("cert.pem"), &made.chain).unwrap();
         let mut private = std::fs::OpenOptions::new();
         let private = private.write(true).create(true).mode(0o600);
         let mut key = private.open(folder.path().join("key.pem")).unwrap();
-        std::io::Write::write_all(&mut key, made.signing_key.serialize_pem().as_bytes()).unwrap();
+        std::io::Write::write_all(&mut key, &made.key).unwrap();
+        let certificate = X509::from_pem(&made.chain).unwrap().to_der().unwrap();
         Folder {
             folder,
-            certificate: made.cert.der().clone(),
+            certificate: certificate.into(),
         }
     }
 
