@@ -12,6 +12,7 @@ pub mod reset;
 pub mod secrets;
 pub mod selection;
 pub mod self_signed;
+mod tickets;
 pub mod timers;
 pub mod token;
 pub mod transport;

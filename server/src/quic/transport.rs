@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::entropy::draw;
 use super::secrets::Secrets;
-use super::self_signed;
+use super::{self_signed, tickets};
 use crate::clock;
 
 /// Stands in messages where the names of files would.
@@ -145,7 +145,12 @@ pub fn server_config(
     limits: &Limits,
     secrets: &Secrets,
 ) -> Result<quiche::Config, TransportError> {
-    let context = identity.context()?;
+    let mut context = identity.context()?;
+    if quic.session_tickets {
+        tickets::limit(&mut context, quic.session_lifetime);
+    } else {
+        tickets::refuse(&mut context);
+    }
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?;
     config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
@@ -173,3 +178,6 @@ pub fn server_config(
     }
     Ok(config)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use boring::ssl::SslSession;
+use sluicegate_config::Config;
+
+use super::*;
+
+/// What servers with one identity and one set of secrets have in common.
+struct Site {
+    identity: Identity,
+    secrets: Secrets,
+    quic: Quic,
+    limits: Limits,
+}
+
+impl Site {
+    fn new(quic: Quic) -> Site {
+        Site {
+            identity: Identity::self_signed().unwrap(),
+            secrets: Secrets::in_memory(),
+            quic,
+            limits: Config::embedded().limits,
+        }
+    }
+
+    /// Connects a client, with a session of an earlier connection if given, to a server of its own.
+    fn connect(&self, session: Option<&[u8]>) -> quiche::Connection {
+        let server = server_config(&self.identity, &self.quic, &self.limits, &self.secrets);
+        let mut server = server.unwrap();
+        let mut client = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+        client
+            .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
+            .unwrap();
+        client.verify_peer(false);
+        let [near, far]: [SocketAddr; 2] =
+            ["127.0.0.1:1111", "127.0.0.1:2222"].map(|a| a.parse().unwrap());
+        let ids = [[1; 16], [2; 16]];
+        let [own, peer] = ids.each_ref().map(|id| quiche::ConnectionId::from_ref(id));
+        let name = Some("localhost");
+        let mut client = quiche::connect(name, &own, near, far, &mut client).unwrap();
+        if let Some(session) = session {
+            client.set_session(session).unwrap();
+        }
+        let mut server = quiche::accept(&peer, None, far, near, &mut server).unwrap();
+        for _ in 0..10 {
+            carry(&mut client, &mut server);
+            carry(&mut server, &mut client);
+        }
+        assert!(client.is_established() && server.is_established());
+        client
+    }
+}
+
+fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) {
+    let mut buffer = [0; 1500];
+    while let Ok((count, info)) = from.send(&mut buffer) {
+        let info = quiche::RecvInfo {
+            from: info.from,
+            to: info.to,
+        };
+        to.recv(&mut buffer[..count], info).unwrap();
+    }
+}
+
+/// In seconds, of a session as quiche keeps it: the library's own form comes first, behind its length.
+fn lifetime(session: &[u8]) -> u32 {
+    let (length, rest) = session.split_first_chunk().unwrap();
+    let length = usize::try_from(u64::from_be_bytes(*length)).unwrap();
+    SslSession::from_der(&rest[..length]).unwrap().timeout()
+}
+
+#[test]
+fn clients_are_told_what_is_configured() {
+    for (migration, ack_delay, idle) in [(true, 7, 11_000), (false, 1000, 1000)] {
+        let site = Site::new(Quic {
+            migration,
+            ack_delay: Duration::from_millis(ack_delay),
+            idle_timeout: Duration::from_millis(idle),
+            ..Config::embedded().quic
+        });
+        let client = site.connect(None);
+        let told = client.peer_transport_params().unwrap();
+        assert_eq!(told.disable_active_migration, !migration);
+        assert_eq!(told.max_ack_delay, ack_delay);
+        assert_eq!(told.max_idle_timeout, idle);
+    }
+}
+
+#[test]
+fn clients_are_told_their_limits() {
+    let mut site = Site::new(Config::embedded().quic);
+    site.limits = Limits {
+        max_concurrent_streams: 3,
+        connection_window: 50_000,
+        stream_window: 20_000,
+        cids_per_connection: 6,
+        ..site.limits
+    };
+    let client = site.connect(None);
+    let told = client.peer_transport_params().unwrap();
+    assert_eq!(told.initial_max_streams_bidi, 3);
+    assert_eq!(told.initial_max_data, 50_000);
+    assert_eq!(told.initial_max_stream_data_bidi_remote, 20_000);
+    assert_eq!(told.active_conn_id_limit, 6);
+}
+
+#[test]
+fn tickets_hold_as_long_as_configured() {
+    for seconds in [60, 3_600, 86_400] {
+        let site = Site::new(Quic {
+            session_lifetime: Duration::from_secs(seconds),
+            ..Config::embedded().quic
+        });
+        let client = site.connect(None);
+        let left = u64::from(lifetime(client.session().unwrap()));
+        // Some of it passes during the handshake.
+        assert!(left <= seconds && left > seconds / 2, "{left} {seconds}");
+    }
+}
+
+#[test]
+fn a_ticket_resumes_a_session_at_another_server_with_the_same_secrets() {
+    let site = Site::new(Config::embedded().quic);
+    let first = site.connect(None);
+    assert!(!first.is_resumed());
+    assert!(site.connect(first.session()).is_resumed());
+}
+
+#[test]
+fn without_tickets_none_is_given_or_taken() {
+    let mut site = Site::new(Config::embedded().quic);
+    let first = site.connect(None);
+    site.quic.session_tickets = false;
+    let second = site.connect(first.session());
+    assert!(!second.is_resumed());
+    assert_eq!(site.connect(None).session(), None);
+}
