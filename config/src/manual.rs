@@ -16,10 +16,11 @@ const EXAMPLE: &str = "# e.g. ";
 const PREFACE: &str = "\
 Configuration of Sluicegate, with every key there is.
 
-A line that starts with # and no space is a key at its default: remove the # to change it. A line \
-that starts with \"# e.g.\" shows another value. Everything else that stands here without a # has to \
-be given by you. `sluicegate check` reads a file, says what is wrong with it and where, and prints \
-what is in effect.
+A line that starts with # and no space is a key at its default: remove the # and change the value. \
+A line that starts with \"# e.g.\" shows another value. Lines without # are the headers of tables and \
+the keys that a table cannot do without, with examples. One [[listener]] is all that a file needs; a \
+[[route]] says what is answered. `sluicegate check FILE` says what is wrong and where, or prints what \
+is in effect; `sluicegate run -c FILE` serves.
 
 Durations are numbers with units in a string: ns, us, ms, s, m, h, d, as in \"250ms\" or \"1m30s\". \
 Sizes are a number of bytes or a string with a unit: B, KiB, MiB, GiB, TiB (powers of 1024) or KB, \

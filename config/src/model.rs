@@ -35,7 +35,7 @@ pub struct Config {
 pub struct Server {
     /// Where secrets and the process generation outlive a restart.
     pub state_dir: Option<PathBuf>,
-    /// Secrets shared by instances: hex or base64 lines, the first is current.
+    /// Secrets shared by instances: lines of 64 hexadecimal digits, the first is current.
     pub secrets_file: Option<PathBuf>,
     /// How long running requests may take to finish when the process ends.
     pub drain_timeout: Duration,
@@ -184,9 +184,9 @@ pub struct Quic {
     pub max_udp_payload: u64,
     /// Round-trip time before the first sample.
     pub initial_rtt: Duration,
-    /// `max_ack_delay`.
+    /// `max_ack_delay`, as clients are told it.
     pub ack_delay: Duration,
-    /// Whether clients may change their address.
+    /// Whether clients are told that they may change their address.
     pub migration: bool,
     /// Whether clients get tickets for resumption.
     pub session_tickets: bool,

@@ -34,8 +34,8 @@ pub(crate) static GROUP: Table = Table {
             },
             given: Given::Default("\"auto\""),
             examples: &["[0, 1]", "\"0-3,6\""],
-            summary: "The cores to run on, one worker each. auto takes every core that the process may use; list \
-                      them to keep cores for other work, or near the network card's memory.",
+            summary: "The cores to run on, one worker each, up to 256. auto takes every core that the process may \
+                      use; list them to keep cores for other work, or near the network card's memory.",
         },
     ],
     specs: &[SocketOptions::SPECS, DriverOptions::SPECS],

@@ -12,18 +12,21 @@ pub(crate) static SERVER: Table = Table {
             kind: Kind::Path,
             given: Given::Unset("fresh secrets at each start"),
             examples: &["\"/var/lib/sluicegate\""],
-            summary: "Folder for the secrets and the process generation. With it, clients resume sessions after a \
-                      restart and lost connections end at once by stateless reset; without it they run into their \
-                      timeouts. Must be writable by the server and by nobody else.",
+            summary: "Folder for what must outlive a restart: secrets, and a number that tells one run's connections \
+                      from the next one's. With it, clients resume sessions after a restart and lost connections end \
+                      at once by stateless reset; without it they run into their timeouts. Made if missing; must be \
+                      writable by the server and by nobody else.",
         },
         Key {
             name: "secrets_file",
             kind: Kind::Path,
             given: Given::Unset("the secrets are this instance's own"),
             examples: &["\"secrets.txt\""],
-            summary: "File of secrets that several instances share, one a line in hex or base64; the first is used \
-                      for new tokens and tickets, the others are still accepted. Set it where clients may reach \
-                      another instance behind the same address; rotate by adding a first line.",
+            summary: "File of secrets that several instances share, in place of those in state_dir: 1 to 16 lines of \
+                      64 hexadecimal digits, as `openssl rand -hex 32` prints them; # opens a comment. The first \
+                      makes what is new; Retry tokens of the others are still accepted. Set it where clients may \
+                      reach another instance behind the same address. Rotate by adding a first line and restarting. \
+                      Readable by the server and by nobody else.",
         },
         Key {
             name: "drain_timeout",
@@ -43,7 +46,8 @@ pub(crate) static SERVER: Table = Table {
 pub(crate) static QLOG: Table = Table {
     name: "qlog",
     many: false,
-    summary: "Traces of sampled connections, for `sluicegate qlog`. Every bound drops and counts rather than blocks.",
+    summary: "Traces of sampled connections: a qlog file (.sqlog) each, for viewers such as qvis. What exceeds a bound \
+              is dropped; no connection waits for the disk.",
     keys: &[
         Key {
             name: "sample_rate",
@@ -58,7 +62,7 @@ pub(crate) static QLOG: Table = Table {
             kind: Kind::Path,
             given: Given::Unset("nothing is written, and sample_rate must be 0"),
             examples: &["\"/var/log/sluicegate/qlog\""],
-            summary: "Folder that the traces are written to.",
+            summary: "Folder that the traces are written to; made if missing.",
         },
         Key {
             name: "level",
@@ -110,8 +114,8 @@ pub(crate) static QLOG: Table = Table {
             },
             given: Given::Default("\"16MiB\""),
             examples: &[],
-            summary: "Memory for what waits to be written. Raise it where the counter of dropped records grows and \
-                      the disk is fast enough on average.",
+            summary: "Memory for what waits to be written. Raise it where traces have gaps though the disk is fast \
+                      enough on average.",
         },
     ],
     specs: &[],

@@ -44,7 +44,8 @@ pub(crate) static LIMITS: Table = Table {
             given: Given::Default("\"16KiB\""),
             examples: &[],
             summary: "Largest header section of a request, uncompressed (RFC 9114 §4.2.2); a larger one is answered \
-                      with 431. Raise it for clients with very large cookies.",
+                      with 431, and one of more than twice the size closes the connection. Raise it for clients with \
+                      very large cookies.",
         },
         Key {
             name: "connection_window",
@@ -165,15 +166,19 @@ pub(crate) static QUIC: Table = Table {
             },
             given: Given::Default("\"25ms\""),
             examples: &[],
-            summary: "Longest time that an acknowledgement is held back (max_ack_delay, RFC 9000 §18.2).",
+            summary: "How late clients are told to expect acknowledgements, in whole milliseconds (max_ack_delay, \
+                      RFC 9000 §18.2): they wait that much longer before they send again. The server holds none \
+                      back, so lower it for quicker repair of uploads, raise it where workers are busy for longer \
+                      than that.",
         },
         Key {
             name: "migration",
             kind: Kind::Switch,
             given: Given::Default("true"),
             examples: &[],
-            summary: "Whether clients may move to another address (RFC 9000 §9). Turn it off behind a load balancer \
-                      that cannot route by connection ID.",
+            summary: "Whether clients may move to another address when they change networks (RFC 9000 §9). Off, they \
+                      are told not to (disable_active_migration); one whose address is changed by a NAT is followed \
+                      all the same. Turn it off behind a load balancer that cannot route by connection ID.",
         },
         Key {
             name: "session_tickets",
@@ -190,7 +195,8 @@ pub(crate) static QUIC: Table = Table {
             },
             given: Given::Default("\"1d\""),
             examples: &[],
-            summary: "How long a ticket can be used; seven days are the protocol's limit (RFC 8446 §4.6.1).",
+            summary: "How long a ticket can be used, in whole seconds; seven days are the protocol's limit (RFC 8446 \
+                      §4.6.1). Shorter limits what a stolen secret opens.",
         },
         Key {
             name: "stateless_reset_per_second",
