@@ -15,6 +15,18 @@ pub enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// In words, for help; empty where there is none.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Packets => "packets",
+            Self::Milliseconds => "milliseconds",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
 /// Type, default and bounds of an option; bounds are inclusive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
@@ -53,7 +65,16 @@ impl OptionKind {
         }
     }
 
-    /// The type in words, for messages and help.
+    /// What may be given, for help.
+    pub fn range(self) -> String {
+        match self {
+            Self::Integer { min, max, .. } => format!("{min} to {max}"),
+            Self::Number { min, max, .. } => format!("{min} to {max}"),
+            Self::Boolean { .. } => "true or false".to_owned(),
+        }
+    }
+
+    /// The type in words, for messages.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Integer { .. } => "a whole number",
@@ -85,6 +106,17 @@ pub enum Value {
     Number(f64),
     /// For [`OptionKind::Boolean`].
     Boolean(bool),
+}
+
+impl std::fmt::Display for Value {
+    /// As it is written in a configuration.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::Number(value) => value.fmt(f),
+            Self::Boolean(value) => value.fmt(f),
+        }
+    }
 }
 
 /// Why an option was refused.

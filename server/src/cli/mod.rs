@@ -1,5 +1,6 @@
 //! The command line.
 
+mod cc;
 pub mod get;
 
 use std::io::Write;
@@ -51,7 +52,9 @@ pub fn main(registry: &Registry) -> ExitCode {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             get::run(&args, clock::now, &mut out, &mut err)
         }
-        Command::Cc => list(registry),
+        Command::Cc => cc::list(registry, &mut std::io::stdout().lock())
+            .map(|()| 0)
+            .map_err(Into::into),
     };
     match result {
         Ok(code) => ExitCode::from(code),
@@ -87,18 +90,6 @@ fn check(file: &std::path::Path, registry: &Registry) -> anyhow::Result<u8> {
 fn wrong(error: &sluicegate_config::Error) -> u8 {
     eprintln!("{error}");
     EXIT_CONFIG
-}
-
-fn list(registry: &Registry) -> anyhow::Result<u8> {
-    let mut out = std::io::stdout().lock();
-    for algorithm in registry.iter() {
-        writeln!(out, "{}\n    {}", algorithm.name, algorithm.summary)?;
-        for option in algorithm.options {
-            writeln!(out, "    {:<18} {}", option.name, option.kind.describe())?;
-            writeln!(out, "    {:<18} {}", "", option.summary)?;
-        }
-    }
-    Ok(0)
 }
 
 fn start_log(log: &Log) {
