@@ -73,9 +73,10 @@ pub fn serve(config: Config, registry: &Registry) -> Result<()> {
     if posts.is_empty() {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
+    // Before anything is announced: who reads that it serves may tell it to stop at once.
+    crate::signal::watch(notes, || Note::Signal).context("cannot watch signals")?;
     await_ready(&inbox, posts.len(), &lines)?;
     advise(&shared.config);
-    crate::signal::watch(notes, || Note::Signal).context("cannot watch signals")?;
     run_down(&inbox, &posts, shared.config.server.drain_timeout);
     if let Some(tracing) = &shared.tracing {
         tracing.writer.shutdown(STOP_LIMIT);
@@ -356,6 +357,7 @@ fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result
                 entry.0.push(core);
             }
             Ok(Note::Worker(Report::Failed(cause))) => bail!("{cause}"),
+            Ok(Note::Signal) => bail!("told to stop while starting"),
             Ok(_) => bail!("a worker stopped while starting"),
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
