@@ -61,8 +61,10 @@ pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
 pub(crate) enum Start {
     /// After a cut.
     Recovery,
-    /// Without a cut since slow start began.
-    SlowStart,
+    /// Slow start reached the threshold that an earlier cut had left (RFC 9438 §4.8).
+    Timeout,
+    /// The first slow start ended without a cut (RFC 9438 §4.10).
+    Uncut,
 }
 
 /// Acknowledged bytes that count for growth in avoidance.
@@ -235,7 +237,7 @@ impl<L: Law> LossBased<L> {
         let growth = earned.min(room).min(to_threshold);
         self.cwnd += growth;
         if growth == to_threshold {
-            self.begin_avoidance(Start::SlowStart);
+            self.begin_avoidance(Start::Timeout);
             return earned - growth;
         }
         let sample = event.rtt_updated.then_some(event.rtt.latest);

@@ -40,8 +40,14 @@ impl Decrease {
         left
     }
 
-    /// Slow start ended without a signal at window `cwnd`, which becomes the plateau (RFC 9438 §4.8, §4.10).
-    pub(super) fn forget(&mut self, cwnd: u64) {
+    /// Slow start came up to window `cwnd` after a timeout: it becomes the plateau, and the window at the signal stays
+    /// remembered (RFC 9438 §4.8).
+    pub(super) fn level(&mut self, cwnd: u64) {
+        self.w_max = cwnd as f64;
+    }
+
+    /// The first slow start ended without a signal at window `cwnd` (RFC 9438 §4.10).
+    pub(super) fn begin(&mut self, cwnd: u64) {
         self.w_max = cwnd as f64;
         self.prior = cwnd as f64;
     }

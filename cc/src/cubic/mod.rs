@@ -88,8 +88,10 @@ impl Law for Cubic {
 
     fn begin(&mut self, start: Start, cwnd: u64, mtu: u64) {
         self.carried = 0.0;
-        if start == Start::SlowStart {
-            self.decrease.forget(cwnd);
+        match start {
+            Start::Recovery => {}
+            Start::Timeout => self.decrease.level(cwnd),
+            Start::Uncut => self.decrease.begin(cwnd),
         }
         self.curve.begin(self.decrease.w_max(), cwnd, mtu);
         self.reno.begin(cwnd, self.decrease.prior());

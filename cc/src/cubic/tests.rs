@@ -59,7 +59,7 @@ fn fast_convergence_lowers_the_plateau_and_not_the_cut() {
 fn after_slow_start_without_a_cut_the_curve_rises_at_once() {
     let mut cubic = cubic();
     cubic.cut(100 * MTU);
-    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
+    cubic.begin(Start::Uncut, 70 * MTU, MTU);
     assert!(near(packets(cubic.curve.window(Duration::ZERO)), 70.0));
     assert!(near(
         packets(cubic.curve.window(Duration::from_secs(10))),
@@ -70,7 +70,7 @@ fn after_slow_start_without_a_cut_the_curve_rises_at_once() {
 #[test]
 fn target_is_at_most_half_a_window_more() {
     let mut cubic = cubic();
-    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
+    cubic.begin(Start::Uncut, 70 * MTU, MTU);
     let late = credit(MTU, 70 * MTU, Duration::from_secs(1_000_000));
     assert!(near(packets(cubic.curve.target(&late)), 105.0));
     let early = credit(MTU, 80 * MTU, Duration::ZERO);
@@ -80,7 +80,7 @@ fn target_is_at_most_half_a_window_more() {
 #[test]
 fn target_looks_one_round_trip_ahead() {
     let mut cubic = cubic();
-    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
+    cubic.begin(Start::Uncut, 70 * MTU, MTU);
     let at = credit(MTU, 70 * MTU, Duration::from_millis(2_900));
     assert!(near(packets(cubic.curve.target(&at)), 70.0 + 0.4 * 27.0));
 }
@@ -104,6 +104,32 @@ fn reno_line_rises_by_nine_seventeenths_until_the_old_window() {
         .reno
         .on_acked(&credit(7 * MTU, 7 * MTU, Duration::ZERO));
     assert!(near(packets(cubic.reno.window()), 8.0 + 6.0 * 9.0 / 17.0));
+}
+
+#[test]
+fn after_a_timeout_the_curve_is_level_and_the_reno_line_keeps_to_the_old_window() {
+    let mut cubic = cubic();
+    cubic.cut(100 * MTU);
+    cubic.begin(Start::Timeout, 70 * MTU, MTU);
+    assert!(near(packets(cubic.curve.window(Duration::ZERO)), 70.0));
+    assert!(near(
+        packets(cubic.curve.window(Duration::from_secs(10))),
+        470.0
+    ));
+    cubic
+        .reno
+        .on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
+    assert!(near(packets(cubic.reno.window()), 70.0 + 9.0 / 17.0));
+}
+
+#[test]
+fn after_slow_start_without_a_cut_the_reno_line_is_reno_s_own() {
+    let mut cubic = cubic();
+    cubic.begin(Start::Uncut, 70 * MTU, MTU);
+    cubic
+        .reno
+        .on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
+    assert!(near(packets(cubic.reno.window()), 71.0));
 }
 
 #[test]
