@@ -14,7 +14,8 @@ use crate::Time;
 ///
 /// It stops where the transport has reported that it ran out of data *and* the window is not in use, and goes on at
 /// the next packet with data. A flight that empties because the window is small is no reason to stop: the transport
-/// reports no lack of data then.
+/// reports no lack of data then. It stops too for as long as growth is withheld: time in which the window could not
+/// follow its curve would otherwise be made up for in a leap.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveClock {
     /// Latest time seen.
@@ -23,6 +24,10 @@ pub(crate) struct ActiveClock {
     excluded: Duration,
     /// Whether data ran out since the last packet with data.
     out_of_data: bool,
+    /// Whether the window was not in use at some moment since data ran out.
+    starved: bool,
+    /// Whether the window may not grow because it was not used.
+    withheld: bool,
     /// When the present pause began.
     paused_at: Option<Time>,
 }
@@ -39,32 +44,38 @@ impl ActiveClock {
 
     /// A packet left. Bare probes do not end a pause.
     pub(crate) fn on_sent(&mut self, has_data: bool) {
-        if !has_data {
-            return;
-        }
-        self.out_of_data = false;
-        if self.paused_at.is_some() {
-            self.excluded = self.excluded();
-            self.paused_at = None;
+        if has_data {
+            self.out_of_data = false;
+            self.starved = false;
+            self.settle();
         }
     }
 
     /// The application had nothing to send though there was room.
     pub(crate) fn on_out_of_data(&mut self, window_in_use: bool) {
         self.out_of_data = true;
-        self.pause_unless(window_in_use);
+        self.on_flight(window_in_use);
     }
 
     /// The flight changed.
     pub(crate) fn on_flight(&mut self, window_in_use: bool) {
-        if self.out_of_data {
-            self.pause_unless(window_in_use);
-        }
+        self.starved |= self.out_of_data && !window_in_use;
+        self.settle();
     }
 
-    fn pause_unless(&mut self, window_in_use: bool) {
-        if !window_in_use && self.paused_at.is_none() {
-            self.paused_at = Some(self.now);
+    /// Growth is withheld from now on, or no longer.
+    pub(crate) fn on_growth(&mut self, withheld: bool) {
+        self.withheld = withheld;
+        self.settle();
+    }
+
+    /// Stops or goes on.
+    fn settle(&mut self) {
+        if self.starved || self.withheld {
+            self.paused_at.get_or_insert(self.now);
+        } else if self.paused_at.is_some() {
+            self.excluded = self.excluded();
+            self.paused_at = None;
         }
     }
 
@@ -160,6 +171,37 @@ mod tests {
         clock.on_flight(false);
         clock.advance(at(50));
         assert_eq!(clock.since(start), Duration::from_millis(20));
+    }
+
+    #[test]
+    fn withheld_growth_stops_the_clock_whatever_is_sent() {
+        let mut clock = ActiveClock::default();
+        let start = clock.read();
+        clock.advance(at(10));
+        clock.on_growth(true);
+        for step in 2..100 {
+            clock.advance(at(step * 10));
+            clock.on_sent(true);
+            clock.on_out_of_data(true);
+            clock.on_growth(true);
+        }
+        clock.on_growth(false);
+        clock.advance(at(1_000));
+        assert_eq!(clock.since(start), Duration::from_millis(20));
+    }
+
+    #[test]
+    fn growth_allowed_again_does_not_end_a_pause_for_lack_of_data() {
+        let mut clock = ActiveClock::default();
+        let start = clock.read();
+        clock.on_growth(true);
+        clock.on_out_of_data(false);
+        clock.on_growth(false);
+        clock.advance(at(100));
+        assert_eq!(clock.since(start), Duration::ZERO);
+        clock.on_sent(true);
+        clock.advance(at(105));
+        assert_eq!(clock.since(start), Duration::from_millis(5));
     }
 
     #[test]

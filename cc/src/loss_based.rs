@@ -248,16 +248,27 @@ impl<L: Law> LossBased<L> {
         {
             self.ssthresh = Some(self.cwnd);
             self.hystart = None;
-            self.begin_avoidance(Start::SlowStart);
+            self.begin_avoidance(Start::Uncut);
         }
         0
+    }
+
+    fn avoidance_limit(&self) -> u64 {
+        self.usage.avoidance_limit(self.mtu).min(MAX_WINDOW)
+    }
+
+    /// Stops the clock for as long as an unused window may not follow its curve.
+    fn note_use(&mut self) {
+        let avoidance = matches!(self.phase, Phase::Avoidance { .. });
+        let withheld = avoidance && self.cwnd >= self.avoidance_limit();
+        self.clock.on_growth(withheld);
     }
 
     fn avoidance(&mut self, bytes: u64) {
         let Phase::Avoidance { epoch } = self.phase else {
             return;
         };
-        let limit = self.usage.avoidance_limit(self.mtu).min(MAX_WINDOW);
+        let limit = self.avoidance_limit();
         if self.cwnd >= limit {
             return;
         }
@@ -279,6 +290,7 @@ impl<L: Law> Controller for LossBased<L> {
         self.boundary.on_packet(sent.packet_number);
         self.usage
             .on_sent(sent.in_flight_before.saturating_add(sent.bytes));
+        self.note_use();
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
@@ -297,6 +309,7 @@ impl<L: Law> Controller for LossBased<L> {
         }
         self.on_acked(event);
         self.clock.on_flight(self.in_use(event.in_flight));
+        self.note_use();
     }
 
     fn on_app_limited(&mut self, now: Time, in_flight: u64) {
@@ -316,6 +329,7 @@ impl<L: Law> Controller for LossBased<L> {
         self.hystart = None;
         self.usage.restart(0);
         self.phase = Phase::SlowStart;
+        self.note_use();
     }
 
     fn on_discarded(&mut self, now: Time, packet_number: u64) {
