@@ -32,14 +32,14 @@ pub struct SecretsConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// A file or directory could not be read, written or locked.
-    #[error("cannot {action} {}: {source}; check that it exists and that this user may do so", path.display())]
+    #[error("cannot {action} {}: {cause}; check that it exists and that this user may do so", path.display())]
     Io {
         /// What was tried.
         action: &'static str,
         /// On what.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A line is no root secret.
     #[error("{}:{line}: {found} where 64 hexadecimal digits should stand; make a line with `openssl rand -hex 32`", path.display())]

@@ -32,12 +32,12 @@ pub struct Identity {
 #[derive(Debug, Error)]
 pub enum TransportError {
     /// A file cannot be read.
-    #[error("{path}: cannot read: {source}; check the path and its permissions")]
+    #[error("{path}: cannot read: {cause}; check the path and its permissions")]
     File {
         /// Which.
         path: String,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// Certificate or key cannot be used.
     #[error("{origin}: {cause}; {remedy}")]
@@ -61,9 +61,9 @@ impl Identity {
     /// A file that cannot be read.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TransportError> {
         let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| TransportError::File {
+            std::fs::read(path).map_err(|cause| TransportError::File {
                 path: path.display().to_string(),
-                source,
+                cause,
             })
         };
         Ok(Self {
@@ -102,15 +102,22 @@ impl Identity {
         let chain = X509::stack_from_pem(&self.chain)
             .map_err(|e| fail(format!("not a PEM certificate: {e}"), "give a PEM file"))?;
         let mut chain = chain.into_iter();
-        let leaf = chain
-            .next()
-            .ok_or_else(|| fail("no certificate in the file".into(), "give a PEM file"))?;
+        let leaf = chain.next().ok_or_else(|| {
+            fail(
+                "no certificate in the file".into(),
+                "give a PEM file with BEGIN CERTIFICATE",
+            )
+        })?;
         context.set_certificate(&leaf).map_err(lost)?;
         for link in chain {
             context.add_extra_chain_cert(link).map_err(lost)?;
         }
-        let key = PKey::private_key_from_pem(&self.key)
-            .map_err(|e| fail(format!("not a PEM private key: {e}"), "give a PEM key"))?;
+        let key = PKey::private_key_from_pem(&self.key).map_err(|e| {
+            fail(
+                format!("not a PEM private key: {e}"),
+                "give a PEM file with BEGIN PRIVATE KEY and no passphrase",
+            )
+        })?;
         let mismatch = |_| {
             fail(
                 "the key does not belong to the certificate".into(),

@@ -84,6 +84,49 @@ fn a_missing_or_broken_key_is_named() {
 }
 
 #[test]
+fn a_cause_is_said_once() {
+    let folder = Folder::new();
+    let text = listener("127.0.0.1:0", "nowhere.pem");
+    for first in ["", "[server]\nsecrets_file = \"nowhere.txt\"\n"] {
+        let (_, said) = refused(&format!("{first}{text}"), &folder);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert_eq!(said[0].matches("os error 2").count(), 1, "{said:?}");
+        assert!(said[0].contains("; check"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_key_of_another_certificate_is_told_from_a_broken_one() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    std::fs::copy(other.path("key.pem"), folder.path("other.pem")).unwrap();
+    let (code, said) = refused(&listener("127.0.0.1:0", "other.pem"), &folder);
+    assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+    assert!(said[0].contains("does not belong"), "{said:?}");
+}
+
+#[test]
+fn broken_secrets_and_missing_cores_are_the_only_thing_said() {
+    let folder = Folder::new();
+    // Anybody may read it, which would be worth a warning if it were any good.
+    std::fs::write(folder.path("secrets.txt"), "short\n").unwrap();
+    for (first, place) in [
+        (
+            "[server]\nsecrets_file = \"secrets.txt\"\n",
+            "secrets.txt:1: ",
+        ),
+        (
+            "[[group]]\nname = \"default\"\ncores = [4095]\n",
+            "core 4095 ",
+        ),
+    ] {
+        let text = format!("{first}{}", listener("127.0.0.1:0", "key.pem"));
+        let (code, said) = refused(&text, &folder);
+        assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+        assert!(said[0].contains(place), "{said:?}");
+    }
+}
+
+#[test]
 fn advice_waits_until_the_server_serves() {
     let folder = Folder::new();
     let unused = "[[group]]\nname = \"default\"\n[[group]]\nname = \"spare\"\n";

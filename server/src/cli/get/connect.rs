@@ -105,7 +105,11 @@ pub(super) fn connect(
                 return Ok(*link);
             }
             Ok(Handshake::Refused(error)) => return Err(error),
-            Ok(Handshake::Silence) => last = anyhow!("no HTTP/3 answer from {peer}"),
+            Ok(Handshake::Silence) => {
+                last = anyhow!(
+                    "no HTTP/3 answer from {peer}; see that a server listens there and that UDP may pass"
+                )
+            }
             Err(error) => last = error,
         }
         note(&format!("* {last:#}"));

@@ -56,7 +56,7 @@ impl StateDir {
     pub(super) fn roots(&self) -> Result<Vec<RootSecret>, SecretsError> {
         let path = self.path.join(SECRETS);
         match read_key_file(&path) {
-            Err(SecretsError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            Err(SecretsError::Io { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
                 let root = RootSecret::random();
                 let text = format!("{}\n", hex(&root.0));
                 self.replace(SECRETS, text.as_bytes())?;
@@ -110,6 +110,7 @@ impl StateDir {
 /// Reads root secrets, and warns where others than their owner may do so.
 pub(super) fn read_key_file(path: &Path) -> Result<Vec<RootSecret>, SecretsError> {
     let text = read_limited(path).map_err(|source| failed("read", path, source))?;
+    let roots = parse(&text, path)?;
     if let Ok(metadata) = path.metadata()
         && too_open(metadata.mode())
     {
@@ -118,7 +119,7 @@ pub(super) fn read_key_file(path: &Path) -> Result<Vec<RootSecret>, SecretsError
             "users other than the owner may read these secrets: chmod 600"
         );
     }
-    parse(&text, path)
+    Ok(roots)
 }
 
 /// Whether group or world may read or write.
@@ -191,10 +192,10 @@ fn read_limited(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn failed(action: &'static str, path: &Path, source: io::Error) -> SecretsError {
+fn failed(action: &'static str, path: &Path, cause: io::Error) -> SecretsError {
     SecretsError::Io {
         action,
         path: path.to_owned(),
-        source,
+        cause,
     }
 }
