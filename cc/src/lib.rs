@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bbr3;
 mod controller;
 mod cubic;
 mod event;
