@@ -1,4 +1,5 @@
 //! Whole connections in virtual time, and the scenarios that are run with them.
 
 pub mod collapse;
+pub mod matrix;
 pub mod virtual_net;

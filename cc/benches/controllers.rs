@@ -59,7 +59,6 @@ impl Controller for Nothing {
             epoch: None,
             idle_excluded: Duration::ZERO,
             congestion_events: 0,
-            model: None,
         }
     }
 }

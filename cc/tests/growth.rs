@@ -5,11 +5,14 @@ mod lab;
 use std::time::Duration;
 
 use lab::wire::Wire;
-use lab::{MTU, controller, loss_based, ms, named};
+use lab::{MTU, algorithms, controller, ms};
 use sluicegate_cc::{Algorithm, State};
 
 fn cubic() -> Algorithm {
-    named("cubic")
+    algorithms()
+        .into_iter()
+        .find(|a| a.name == "cubic")
+        .expect("built in")
 }
 
 /// Time on the curve's clock.
@@ -22,7 +25,7 @@ fn elapsed(wire: &Wire) -> Duration {
 
 #[test]
 fn hour_at_a_constant_rate_below_the_window_is_not_made_up_for_in_a_leap() {
-    for algorithm in loss_based() {
+    for algorithm in algorithms() {
         let name = algorithm.name;
         let mut wire = Wire::new(controller(&algorithm, 0), ms(100));
         wire.reach_avoidance();
@@ -54,7 +57,7 @@ fn hour_at_a_constant_rate_below_the_window_is_not_made_up_for_in_a_leap() {
 
 #[test]
 fn clock_goes_on_once_the_flight_uses_the_window_again() {
-    for algorithm in loss_based() {
+    for algorithm in algorithms() {
         let name = algorithm.name;
         let mut wire = Wire::new(controller(&algorithm, 0), ms(100));
         wire.reach_avoidance();

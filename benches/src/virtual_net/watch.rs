@@ -22,6 +22,8 @@ pub struct Inside {
     pub unexplained_recoveries: u64,
     /// Times that persistent congestion was established.
     pub persistent_congestions: u64,
+    /// Longest time with nothing in flight.
+    pub longest_idle: Duration,
 }
 
 /// What an algorithm shows at one moment.
@@ -43,6 +45,8 @@ pub struct View {
 struct Seen {
     inside: Inside,
     view: View,
+    /// When the flight fell to zero, while it is there.
+    empty_since: Option<Time>,
 }
 
 thread_local! {
@@ -95,6 +99,7 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
             state: watched.state(),
             epoch: None,
         },
+        empty_since: None,
     }));
     Box::new(watched)
 }
@@ -109,7 +114,7 @@ impl Watched {
     fn note(&self, in_flight: u64, clean: bool) {
         let Snapshot { cwnd, epoch, .. } = self.inner.snapshot();
         SEEN.with_borrow_mut(|seen| {
-            let Some(Seen { inside, view }) = seen else {
+            let Some(Seen { inside, view, .. }) = seen else {
                 return;
             };
             inside.max_in_flight = inside.max_in_flight.max(in_flight);
@@ -129,13 +134,35 @@ impl Watched {
     }
 }
 
+/// The flight is `bytes` from now on.
+fn note_flight(now: Time, bytes: u64) {
+    SEEN.with_borrow_mut(|seen| {
+        let Some(Seen {
+            inside,
+            empty_since,
+            ..
+        }) = seen
+        else {
+            return;
+        };
+        if bytes == 0 {
+            empty_since.get_or_insert(now);
+        } else if let Some(since) = empty_since.take() {
+            inside.longest_idle = inside.longest_idle.max(now.saturating_since(since));
+        }
+    });
+}
+
 impl Controller for Watched {
     fn on_sent(&mut self, now: Time, sent: &Sent) {
+        note_flight(now, sent.in_flight_before);
+        note_flight(now, sent.bytes);
         self.inner.on_sent(now, sent);
         self.note(sent.in_flight_before + sent.bytes, true);
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
+        note_flight(event.now, event.in_flight);
         self.inner.on_event(event);
         self.note(event.in_flight, event.lost.is_empty() && event.ecn_ce == 0);
     }

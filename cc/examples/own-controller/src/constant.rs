@@ -99,7 +99,6 @@ impl Controller for Constant {
             epoch: None,
             idle_excluded: Duration::ZERO,
             congestion_events: 0,
-            model: None,
         }
     }
 }

@@ -1,0 +1,283 @@
+//! What must hold: a figure, who it binds, and how large it may be.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A figure of a run, or of all runs of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measure {
+    /// Seconds until everything arrived, the longest of all runs; infinite where one did not end.
+    Done,
+    /// Mean time until everything arrived, as a multiple of Reno's.
+    DoneOverReno,
+    /// Share of the runs that did not end in time.
+    NotDone,
+    /// Times that recovery began without loss or mark.
+    UnexplainedRecoveries,
+    /// Share of the link that arrived between two times.
+    Share {
+        /// From here.
+        from: Duration,
+        /// To here, or to the end of the run.
+        until: Duration,
+    },
+    /// Share of the link in the worst of all stretches of this length, the first left out where `skip_first`.
+    WorstStretch {
+        /// Each.
+        length: Duration,
+        /// Whether start-up counts.
+        skip_first: bool,
+    },
+    /// Share of the packets sent after this time that was lost.
+    Loss {
+        /// From here on.
+        from: Duration,
+    },
+    /// Largest smoothed round-trip time after this time, in round trips of the empty path.
+    Delay {
+        /// From here on.
+        from: Duration,
+    },
+    /// Mean window after this time, datagrams.
+    MeanWindow {
+        /// From here on.
+        from: Duration,
+    },
+    /// Largest window over largest flight.
+    WindowOverFlight,
+    /// By how many round trips the growth curve moved more or less than the pause that ended at this time.
+    EpochError {
+        /// When data came again.
+        restart: Duration,
+    },
+    /// Largest burst over what was allowed, from this time on.
+    Burst {
+        /// From here on.
+        from: Duration,
+    },
+    /// Seconds from this time until the queue was first this small, bytes.
+    Drained {
+        /// From here on.
+        at: Duration,
+        /// Bytes.
+        below: u64,
+    },
+    /// Jain's index of the flows' rates after this time.
+    Jain {
+        /// From here on.
+        from: Duration,
+    },
+    /// The smallest flow's rate after this time, as a multiple of its fair share.
+    SmallestShare {
+        /// From here on.
+        from: Duration,
+    },
+}
+
+/// How a figure is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Seconds,
+    Percent,
+    Times,
+    Count,
+    Datagrams,
+    RoundTrips,
+    Index,
+}
+
+impl Measure {
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::DoneOverReno => "mean time against Reno's",
+            Self::NotDone => "not done",
+            Self::UnexplainedRecoveries => "recoveries without loss",
+            Self::Share { .. } => "of the link",
+            Self::WorstStretch { .. } => "of the link in the worst stretch",
+            Self::Loss { .. } => "lost",
+            Self::Delay { .. } => "srtt against the empty path",
+            Self::MeanWindow { .. } => "mean window",
+            Self::WindowOverFlight => "window against flight",
+            Self::EpochError { .. } => "error of the epoch",
+            Self::Burst { .. } => "burst against the quantum",
+            Self::Drained { .. } => "queue drained",
+            Self::Jain { .. } => "Jain's index",
+            Self::SmallestShare { .. } => "smallest of fair share",
+        }
+    }
+
+    const fn form(self) -> Form {
+        match self {
+            Self::Done | Self::Drained { .. } => Form::Seconds,
+            Self::NotDone | Self::Share { .. } | Self::WorstStretch { .. } | Self::Loss { .. } => {
+                Form::Percent
+            }
+            Self::DoneOverReno
+            | Self::Delay { .. }
+            | Self::WindowOverFlight
+            | Self::Burst { .. }
+            | Self::SmallestShare { .. } => Form::Times,
+            Self::UnexplainedRecoveries => Form::Count,
+            Self::MeanWindow { .. } => Form::Datagrams,
+            Self::EpochError { .. } => Form::RoundTrips,
+            Self::Jain { .. } => Form::Index,
+        }
+    }
+
+    /// A figure of this measure, with its unit.
+    pub fn show(self, value: f64) -> String {
+        if value.is_infinite() {
+            return "never".to_owned();
+        }
+        match self.form() {
+            Form::Seconds => format!("{value:.2} s"),
+            Form::Percent => format!("{:.1} %", 100.0 * value),
+            Form::Times => format!("{value:.2} ×"),
+            Form::Count => format!("{value:.0}"),
+            Form::Datagrams => format!("{value:.1}"),
+            Form::RoundTrips => format!("{value:.2} RTT"),
+            Form::Index => format!("{value:.3}"),
+        }
+    }
+}
+
+/// How large a figure may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Limit {
+    /// The worst run has at least this.
+    AtLeast(f64),
+    /// The worst run has at most this.
+    AtMost(f64),
+    /// The mean over all runs is within 25 % of this.
+    Near(f64),
+    /// Any: the mean is shown alone.
+    Any,
+}
+
+/// Room around [`Limit::Near`].
+const NEAR: f64 = 0.25;
+
+impl Limit {
+    /// Whether a figure keeps it. What is no number does not.
+    pub fn admits(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::AtMost(most) => value <= most,
+            Self::Near(target) => (value - target).abs() <= NEAR * target,
+            Self::Any => true,
+        }
+    }
+
+    /// The figure of a cell from those of its runs.
+    pub fn fold(self, values: &[f64]) -> f64 {
+        match self {
+            Self::AtLeast(_) => values.iter().copied().fold(f64::INFINITY, f64::min),
+            Self::AtMost(_) => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            Self::Near(_) | Self::Any => values.iter().sum::<f64>() / values.len() as f64,
+        }
+    }
+}
+
+/// Which algorithms a bound binds; of the others the figure is shown alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Every one.
+    All,
+    /// These.
+    Only(&'static [&'static str]),
+    /// Every one but these.
+    Except(&'static [&'static str]),
+}
+
+impl Who {
+    /// Whether the algorithm of that name is bound.
+    pub fn binds(self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.contains(&name),
+            Self::Except(names) => !names.contains(&name),
+        }
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => Ok(()),
+            Self::Only(names) => write!(f, "{}: ", names.join(", ")),
+            Self::Except(names) => write!(f, "all but {}: ", names.join(", ")),
+        }
+    }
+}
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// For whom.
+    pub who: Who,
+    /// Of what.
+    pub measure: Measure,
+    /// How much.
+    pub limit: Limit,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            who,
+            measure,
+            limit,
+        } = self;
+        let (sign, value) = match *limit {
+            Limit::AtLeast(value) => (" ≥ ", measure.show(value)),
+            Limit::AtMost(value) => (" ≤ ", measure.show(value)),
+            Limit::Near(value) => (" ≈ ", measure.show(value)),
+            Limit::Any => ("", String::new()),
+        };
+        write!(f, "{who}{}{sign}{value}", measure.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_run_decides() {
+        assert_eq!(Limit::AtLeast(0.9).fold(&[0.95, 0.8, 1.0]), 0.8);
+        assert_eq!(
+            Limit::AtMost(10.0).fold(&[3.0, f64::INFINITY]),
+            f64::INFINITY
+        );
+        assert_eq!(Limit::Near(3.0).fold(&[2.0, 4.0]), 3.0);
+    }
+
+    #[test]
+    fn figures_outside_are_refused() {
+        for (limit, good, bad) in [
+            (Limit::AtLeast(0.9), 0.9, 0.899),
+            (Limit::AtMost(10.0), 10.0, f64::INFINITY),
+            (Limit::Near(100.0), 75.0, 74.9),
+            (Limit::Near(100.0), 125.0, 125.1),
+            (Limit::AtMost(1.0), 0.0, f64::NAN),
+        ] {
+            assert!(limit.admits(good), "{limit:?}, {good}");
+            assert!(!limit.admits(bad), "{limit:?}, {bad}");
+        }
+    }
+
+    #[test]
+    fn bounds_read_as_sentences() {
+        let bound = Bound {
+            who: Who::Only(&["bbr3"]),
+            measure: Measure::Loss {
+                from: Duration::ZERO,
+            },
+            limit: Limit::AtMost(0.1),
+        };
+        assert_eq!(bound.to_string(), "bbr3: lost ≤ 10.0 %");
+        assert!(bound.who.binds("bbr3") && !bound.who.binds("reno"));
+    }
+}

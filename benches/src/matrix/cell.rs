@@ -1,0 +1,184 @@
+//! A cell of the matrix: its figures and whether they keep their bounds.
+
+use std::time::Duration;
+
+use super::bound::{Bound, Limit, Measure};
+use super::scenario::{Place, Scenario};
+use crate::virtual_net::Control;
+
+/// The figures of one run, in the order of the scenario's bounds.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub(super) seed: u64,
+    pub(super) completed: Option<Duration>,
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// One control in one scenario in one place, over all its seeds.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The scenario's name.
+    pub scenario: &'static str,
+    /// Where.
+    pub place: Place,
+    /// With which control.
+    pub control: Control,
+    /// In the order of the scenario's bounds.
+    pub figures: Vec<Figure>,
+    /// How many runs.
+    pub runs: usize,
+    /// Mean time of the runs that ended, where they can end.
+    pub mean_done: Option<f64>,
+}
+
+/// One figure against its bound.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What must hold.
+    pub bound: Bound,
+    /// Over all seeds; `None` where it cannot be told.
+    pub value: Option<f64>,
+    /// Whether the bound is for this control.
+    pub judged: bool,
+    /// Seeds whose run alone fails the bound. Empty where the cell passes, or where only the mean fails.
+    pub failing_seeds: Vec<u64>,
+}
+
+impl Figure {
+    /// Whether it counts and does not hold.
+    pub fn fails(&self) -> bool {
+        self.judged
+            && self
+                .value
+                .is_none_or(|value| !self.bound.limit.admits(value))
+    }
+}
+
+impl Cell {
+    /// The cell of `own` runs; `reno` are Reno's in the same scenario and place.
+    pub(super) fn new(
+        scenario: &Scenario,
+        place: Place,
+        control: Control,
+        own: &[&Run],
+        reno: &[&Run],
+    ) -> Self {
+        let bounds = scenario.bounds.iter().enumerate();
+        let figures = bounds.map(|(index, bound)| {
+            let values: Vec<_> = own
+                .iter()
+                .filter_map(|run| Some((run.seed, run.values.get(index).copied().flatten()?)))
+                .collect();
+            let value = fold(bound, &values, reno);
+            let judged = is_judged(bound, control, value);
+            let fails = judged && value.is_none_or(|value| !bound.limit.admits(value));
+            let failing = values
+                .iter()
+                .filter(|(_, value)| !bound.limit.admits(*value));
+            Figure {
+                bound: *bound,
+                value,
+                judged,
+                failing_seeds: if fails && bound.measure != Measure::DoneOverReno {
+                    failing.map(|(seed, _)| *seed).collect()
+                } else {
+                    Vec::new()
+                },
+            }
+        });
+        Self {
+            scenario: scenario.name,
+            place,
+            control,
+            figures: figures.collect(),
+            runs: own.len(),
+            mean_done: mean_done(own),
+        }
+    }
+}
+
+/// A growth epoch is not every algorithm's, and the engine's own do not show what they do inside: what cannot be told
+/// there is not judged.
+fn is_judged(bound: &Bound, control: Control, value: Option<f64>) -> bool {
+    let inner = matches!(
+        bound.measure,
+        Measure::EpochError { .. }
+            | Measure::UnexplainedRecoveries
+            | Measure::WindowOverFlight
+            | Measure::Burst { .. }
+    );
+    let tellable = value.is_some() || !inner;
+    let bound_by = match control {
+        Control::Ours(name) => bound.who.binds(name),
+        Control::EngineCubic { .. } => bound.who.binds("cubic"),
+        Control::EngineReno => bound.who.binds("reno"),
+        Control::EngineBbr2 => bound.who.binds("bbr3"),
+    };
+    tellable && bound_by
+}
+
+fn fold(bound: &Bound, values: &[(u64, f64)], reno: &[&Run]) -> Option<f64> {
+    let values: Vec<_> = values.iter().map(|(_, value)| *value).collect();
+    if values.is_empty() {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    match (bound.measure, bound.limit) {
+        (Measure::DoneOverReno, _) => Some(mean / mean_done(reno)?),
+        (Measure::NotDone, _) => Some(mean),
+        (_, limit) => Some(Limit::fold(limit, &values)),
+    }
+}
+
+fn mean_done(runs: &[&Run]) -> Option<f64> {
+    let times = runs.iter().filter_map(|run| run.completed);
+    let times: Vec<_> = times.map(|time| time.as_secs_f64()).collect();
+    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::table::scenarios;
+
+    fn run(seed: u64, seconds: Option<f64>) -> Run {
+        let completed = seconds.map(Duration::from_secs_f64);
+        let done = seconds.unwrap_or(f64::INFINITY);
+        Run {
+            seed,
+            completed,
+            values: vec![Some(done), Some(done), Some(0.0)],
+        }
+    }
+
+    fn collapse(own: &[&Run], reno: &[&Run]) -> Cell {
+        let scenarios = scenarios();
+        let scenario = scenarios.iter().find(|s| s.name == "collapse");
+        let scenario = scenario.expect("in the table");
+        Cell::new(
+            scenario,
+            Place::Simulator,
+            Control::Ours("cubic"),
+            own,
+            reno,
+        )
+    }
+
+    #[test]
+    fn one_run_that_does_not_end_fails_the_cell_and_is_named() {
+        let (good, bad) = (run(4, Some(3.0)), run(7, None));
+        let cell = collapse(&[&good, &bad], &[&good]);
+        assert!(cell.figures[0].fails());
+        assert_eq!(cell.figures[0].failing_seeds, [7]);
+        assert!(cell.figures[1].fails());
+        assert!(!cell.figures[2].fails());
+    }
+
+    #[test]
+    fn time_is_compared_with_that_of_reno() {
+        let (cubic, reno) = (run(1, Some(4.0)), run(1, Some(3.0)));
+        assert!(collapse(&[&cubic], &[&reno]).figures[1].fails());
+        assert!(!collapse(&[&reno], &[&cubic]).figures[1].fails());
+        assert_eq!(collapse(&[&cubic], &[&reno]).mean_done, Some(4.0));
+    }
+}

@@ -1,0 +1,167 @@
+//! Bounds that are known not to hold, and why.
+
+use super::cell::{Cell, Figure};
+use super::report::{describe, replay};
+use super::scenario::Place;
+use crate::virtual_net::Control;
+
+/// A bound that does not hold for a reason that is understood.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// The scenario's name.
+    pub scenario: &'static str,
+    /// Where; `None` is both.
+    pub place: Option<Place>,
+    /// As the control is written.
+    pub control: &'static str,
+    /// The measure's name.
+    pub measure: &'static str,
+    /// Least and most of the figure; a figure outside is news.
+    pub range: (f64, f64),
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// The known failures. The same list stands in cc/README.md.
+pub const EXPECTED: &[Expected] = &[
+    entry(
+        "rate-fall",
+        None,
+        "cubic",
+        "queue drained",
+        (3.0, NEVER),
+        FILLS,
+    ),
+    entry(
+        "rate-fall",
+        None,
+        "reno",
+        "queue drained",
+        (3.0, NEVER),
+        FILLS,
+    ),
+    entry(
+        "reordering-deep",
+        SIMULATOR,
+        "cubic",
+        "of the link",
+        (0.2, 0.4),
+        LATE,
+    ),
+    entry(
+        "reordering-deep",
+        SIMULATOR,
+        "reno",
+        "of the link",
+        (0.2, 0.4),
+        LATE,
+    ),
+    entry(
+        "reordering-deep",
+        END_TO_END,
+        "cubic",
+        "of the link",
+        (0.6, 0.85),
+        LATE,
+    ),
+    entry(
+        "reordering-deep",
+        END_TO_END,
+        "reno",
+        "of the link",
+        (0.55, 0.8),
+        LATE,
+    ),
+    entry(
+        "idle-restart",
+        END_TO_END,
+        "cubic",
+        "burst against the quantum",
+        (5.0, 6.0),
+        RESTART,
+    ),
+    entry(
+        "idle-restart",
+        END_TO_END,
+        "reno",
+        "burst against the quantum",
+        (5.0, 6.0),
+        RESTART,
+    ),
+];
+
+const SIMULATOR: Option<Place> = Some(Place::Simulator);
+const END_TO_END: Option<Place> = Some(Place::EndToEnd);
+const NEVER: f64 = f64::INFINITY;
+
+const FILLS: &str = "A loss-based window fills whatever queue there is, at 1 Mbit/s 400 ms of it, and a cut leaves half \
+                     of the window or more.";
+const LATE: &str = "A packet later than the transport's threshold counts as lost, and no cut is undone. The engine \
+                    raises its threshold after such losses, the simulator does not.";
+const RESTART: &str = "The engine's pacer lets ten packets go at once when nothing is in flight, as RFC 9002 §7.7 \
+                       allows.";
+
+const fn entry(
+    scenario: &'static str,
+    place: Option<Place>,
+    control: &'static str,
+    measure: &'static str,
+    range: (f64, f64),
+    reason: &'static str,
+) -> Expected {
+    Expected {
+        scenario,
+        place,
+        control,
+        measure,
+        range,
+        reason,
+    }
+}
+
+impl Expected {
+    fn is_of(&self, cell: &Cell, figure: &Figure) -> bool {
+        self.scenario == cell.scenario
+            && self.place.is_none_or(|place| place == cell.place)
+            && self.control == cell.control.to_string()
+            && self.measure == figure.bound.measure.name()
+    }
+}
+
+/// What `expected` does not say: failures that it does not know, and entries that hold by now or whose figure moved
+/// out of its range. The engine's own controls are there to be compared with, and surprise nobody.
+pub fn surprises(cells: &[Cell], expected: &[Expected]) -> Vec<String> {
+    let mut found = Vec::new();
+    for cell in cells {
+        let reference = !matches!(cell.control, Control::Ours(_));
+        for figure in &cell.figures {
+            let listed = expected.iter().find(|entry| entry.is_of(cell, figure));
+            let value = figure.value.unwrap_or(f64::NAN);
+            match listed {
+                None if figure.fails() && !(reference && cell.scenario != "the-bug") => {
+                    found.push(format!(
+                        "{} fails; replay: {}",
+                        describe(cell, figure),
+                        replay(cell, figure)
+                    ));
+                }
+                Some(entry) if !figure.fails() => found.push(format!(
+                    "{} holds by now, but is listed as failing: {}",
+                    describe(cell, figure),
+                    entry.reason
+                )),
+                Some(Expected { range, .. }) if !(range.0..=range.1).contains(&value) => {
+                    found.push(format!(
+                        "{} fails otherwise than expected, {} to {}; replay: {}",
+                        describe(cell, figure),
+                        figure.bound.measure.show(range.0),
+                        figure.bound.measure.show(range.1),
+                        replay(cell, figure)
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,134 @@
+//! The figures, from what runs showed.
+
+use std::time::Duration;
+
+use super::bound::Measure;
+use super::record::{Point, Record};
+use super::scenario::Scenario;
+
+const DATAGRAM: f64 = 1_200.0;
+
+/// The figure of one run, whose flows are `flows`, the one that is judged first. `None` where the run cannot tell.
+pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) -> Option<f64> {
+    let flow = flows.first()?;
+    let end = flow.points.last()?.at;
+    match measure {
+        Measure::Done | Measure::DoneOverReno => Some(seconds(flow.completed)),
+        Measure::NotDone => Some(f64::from(u8::from(flow.completed.is_none()))),
+        Measure::UnexplainedRecoveries => flow.unexplained_recoveries.map(|n| n as f64),
+        Measure::Share { from, until } => {
+            Some(flow.throughput(from, until) / scenario.capacity(from))
+        }
+        Measure::WorstStretch { length, skip_first } => {
+            let windows = windows(length, end).skip(usize::from(skip_first));
+            let shares = windows.map(|(from, until)| {
+                let capacity = scenario.least_capacity(from, until);
+                flow.throughput(from, until) / capacity
+            });
+            Some(shares.fold(f64::INFINITY, f64::min))
+        }
+        Measure::Loss { from } => {
+            let (first, last) = (flow.at(from)?, flow.points.last()?);
+            let sent = last.sent.saturating_sub(first.sent).max(1);
+            Some(last.lost.saturating_sub(first.lost) as f64 / sent as f64)
+        }
+        Measure::Delay { from } => {
+            let largest = flow
+                .between(from, end)
+                .iter()
+                .filter_map(|p| p.srtt)
+                .max()?;
+            Some(largest.as_secs_f64() / scenario.round_trip().as_secs_f64())
+        }
+        Measure::MeanWindow { from } => Some(mean_window(flow.between(from, end)) / DATAGRAM),
+        Measure::WindowOverFlight => Some(flow.max_cwnd as f64 / flow.max_in_flight?.max(1) as f64),
+        Measure::EpochError { restart } => epoch_error(scenario, flow, restart),
+        Measure::Burst { from } => largest_burst(flow.between(from, end)),
+        Measure::Drained { at, below } => Some(seconds(drained(scenario, flow, at, below))),
+        Measure::Jain { from } => Some(jain(&rates(flows, from, end))),
+        Measure::SmallestShare { from } => {
+            let rates = rates(flows, from, end);
+            let smallest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+            Some(smallest * rates.len() as f64 / scenario.capacity(from))
+        }
+    }
+}
+
+fn seconds(time: Option<Duration>) -> f64 {
+    time.map_or(f64::INFINITY, |time| time.as_secs_f64())
+}
+
+/// Whole stretches of `length` one after the other, from 0 to `end`.
+fn windows(length: Duration, end: Duration) -> impl Iterator<Item = (Duration, Duration)> {
+    let starts = std::iter::successors(Some(Duration::ZERO), move |from| Some(*from + length));
+    let pairs = starts.map(move |from| (from, from + length));
+    pairs.take_while(move |(_, until)| *until <= end)
+}
+
+fn mean_window(points: &[Point]) -> f64 {
+    let sum: f64 = points.iter().map(|point| point.cwnd as f64).sum();
+    sum / points.len().max(1) as f64
+}
+
+/// How far the curve moved over the pause, against the pause.
+fn epoch_error(scenario: &Scenario, flow: &Record, restart: Duration) -> Option<f64> {
+    let before = flow.points.iter().rev().find(|point| point.at < restart)?;
+    let after = flow.points.iter().find(|point| point.at > restart)?;
+    let shift = after.epoch?.saturating_sub(before.epoch?);
+    let error = shift.abs_diff(flow.longest_idle?);
+    Some(error.as_secs_f64() / scenario.round_trip().as_secs_f64())
+}
+
+fn largest_burst(points: &[Point]) -> Option<f64> {
+    let ratios = points.iter().filter(|point| point.burst > 0).map(|point| {
+        let quantum = point.quantum?;
+        Some(point.burst as f64 / quantum.max(1) as f64)
+    });
+    ratios
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .reduce(f64::max)
+}
+
+/// How long after `at` the flight first was no larger than what the empty path and `below` bytes of queue hold.
+fn drained(scenario: &Scenario, flow: &Record, at: Duration, below: u64) -> Option<Duration> {
+    let path = scenario.capacity(at) / 8.0 * scenario.round_trip().as_secs_f64();
+    let limit = path + below as f64;
+    let small = |point: &&Point| point.at > at && point.in_flight as f64 <= limit;
+    flow.points.iter().find(small).map(|point| point.at - at)
+}
+
+fn rates(flows: &[Record], from: Duration, until: Duration) -> Vec<f64> {
+    flows
+        .iter()
+        .map(|flow| flow.throughput(from, until))
+        .collect()
+}
+
+fn jain(rates: &[f64]) -> f64 {
+    let sum: f64 = rates.iter().sum();
+    let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
+    if squares == 0.0 {
+        return 0.0;
+    }
+    sum * sum / (rates.len() as f64 * squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_is_one_for_equals_and_one_nth_where_one_has_all() {
+        assert!((jain(&[3.0, 3.0, 3.0]) - 1.0).abs() < 1e-9);
+        assert!((jain(&[1.0, 0.0, 0.0, 0.0]) - 0.25).abs() < 1e-9);
+        assert!(jain(&[0.0, 0.0]) < 0.5);
+    }
+
+    #[test]
+    fn windows_cover_the_run_without_a_broken_last_one() {
+        let second = Duration::from_secs(1);
+        let all: Vec<_> = windows(second, Duration::from_millis(2_500)).collect();
+        assert_eq!(all, [(Duration::ZERO, second), (second, 2 * second)]);
+    }
+}

@@ -1,0 +1,311 @@
+//! Runs cells: every seed of every chosen scenario with every control, on several threads.
+
+use std::collections::BTreeMap;
+use std::panic;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use sluicegate_cc::sim::{Flow, Simulation, Source};
+use sluicegate_cc::{Controller, Init, Registry};
+use thiserror::Error;
+
+use super::bound::Measure;
+use super::cell::{Cell, Run};
+use super::measure::figure;
+use super::plot;
+use super::record::Record;
+use super::scenario::{Cast, For, Place, Scenario};
+use crate::virtual_net::{self, Control, Link, SimulationError};
+
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
+
+/// The engine's own that stand beside ours for comparison.
+const REFERENCES: [Control; 2] = [Control::EngineCubic { idle_fix: true }, Control::EngineBbr2];
+
+/// What [`Measure::DoneOverReno`] compares with.
+const RENO: Control = Control::Ours("reno");
+
+/// Which part of the matrix to run, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice<'a> {
+    /// One control alone.
+    pub control: Option<Control>,
+    /// One scenario alone.
+    pub scenario: Option<&'a str>,
+    /// One place alone.
+    pub place: Option<Place>,
+    /// One seed instead of each scenario's own.
+    pub seed: Option<u64>,
+    /// The core alone.
+    pub core: bool,
+    /// A picture of each cell's first run goes there.
+    pub plots: Option<&'a Path>,
+    /// Runs at the same time. Figures do not depend on it.
+    pub threads: usize,
+}
+
+/// Why cells could not be run.
+#[derive(Debug, Error)]
+pub enum MatrixError {
+    /// A connection could not be set up.
+    #[error("{0}")]
+    Simulation(#[from] SimulationError),
+    /// A picture could not be drawn.
+    #[error("{0}")]
+    Plot(#[from] plot::PlotError),
+}
+
+/// One run to make.
+#[derive(Clone, Copy, Debug)]
+struct Job<'a> {
+    scenario: &'a Scenario,
+    place: Place,
+    control: Control,
+    seed: u64,
+    limit: Duration,
+    picture: Option<&'a Path>,
+}
+
+/// Runs the chosen cells; the answer is in the order of `scenarios`.
+///
+/// # Errors
+///
+/// The first error that a thread met. A bound that does not hold is no error.
+pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, MatrixError> {
+    let jobs = jobs(scenarios, choice);
+    let mut runs = BTreeMap::new();
+    for (index, run) in run_all(&jobs, choice.threads)? {
+        if let Some(job) = jobs.get(index) {
+            let key = (job.scenario.name, job.place, job.control.to_string());
+            runs.entry(key).or_insert_with(Vec::new).push((index, run));
+        }
+    }
+    let mut made = Vec::new();
+    for place in Place::ALL {
+        for scenario in scenarios {
+            let reno = runs.get(&(scenario.name, place, RENO.to_string()));
+            let reno: Vec<_> = reno.into_iter().flatten().map(|(_, run)| run).collect();
+            for control in controls(scenario, place, choice.core) {
+                let key = (scenario.name, place, control.to_string());
+                let wanted = choice.control.is_none_or(|one| one == control);
+                let Some(own) = runs.get(&key).filter(|_| wanted) else {
+                    continue;
+                };
+                let own: Vec<_> = own.iter().map(|(_, run)| run).collect();
+                made.push(Cell::new(scenario, place, control, &own, &reno));
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// The columns of a scenario in a place. The core is without those that nobody judges.
+fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
+    match scenario.tried {
+        For::Only(control) => vec![control],
+        For::EveryoneBut(name) => {
+            let others = Control::ours().filter(|control| *control != Control::Ours(name));
+            others.collect()
+        }
+        For::Everyone if place == Place::EndToEnd && !core => {
+            Control::ours().chain(REFERENCES).collect()
+        }
+        For::Everyone => Control::ours().collect(),
+    }
+}
+
+fn jobs<'a>(scenarios: &'a [Scenario], choice: &Choice<'a>) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for place in Place::ALL {
+        if choice.place.is_some_and(|one| one != place) {
+            continue;
+        }
+        for scenario in scenarios {
+            if choice.scenario.is_some_and(|one| one != scenario.name) {
+                continue;
+            }
+            let Some(effort) = scenario.effort(place, choice.core) else {
+                continue;
+            };
+            let compared = scenario
+                .bounds
+                .iter()
+                .any(|b| b.measure == Measure::DoneOverReno);
+            for control in controls(scenario, place, choice.core) {
+                let chosen = choice.control.is_none_or(|one| one == control);
+                if !(chosen || compared && control == RENO) {
+                    continue;
+                }
+                let seeds = choice.seed.map_or(0..effort.seeds, |seed| seed..seed + 1);
+                jobs.extend(seeds.clone().map(|seed| Job {
+                    scenario,
+                    place,
+                    control,
+                    seed,
+                    limit: effort.limit,
+                    picture: choice.plots.filter(|_| chosen && seed == seeds.start),
+                }));
+            }
+        }
+    }
+    jobs
+}
+
+/// Every job's run with the job's place in the list, in the list's order.
+fn run_all(jobs: &[Job<'_>], threads: usize) -> Result<BTreeMap<usize, Run>, MatrixError> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut runs = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else {
+                return Ok(runs);
+            };
+            runs.push((index, job.run()?));
+        }
+    };
+    let parts: Vec<Result<_, MatrixError>> = thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
+        let join = |handle: thread::ScopedJoinHandle<'_, _>| {
+            handle.join().unwrap_or_else(|p| panic::resume_unwind(p))
+        };
+        handles.into_iter().map(join).collect()
+    });
+    let mut all = BTreeMap::new();
+    for part in parts {
+        all.extend(part?);
+    }
+    Ok(all)
+}
+
+impl Job<'_> {
+    fn run(&self) -> Result<Run, MatrixError> {
+        let flows = record(
+            self.scenario,
+            self.place,
+            self.control,
+            self.seed,
+            self.limit,
+        )?;
+        if let Some(folder) = self.picture {
+            let name = format!(
+                "{}-{}-{}.svg",
+                self.scenario.name,
+                self.control,
+                self.place.name()
+            );
+            let title = format!(
+                "{}: {} ({}), seed {}",
+                self.control,
+                self.scenario.name,
+                self.place.name(),
+                self.seed
+            );
+            plot::write(&folder.join(name), &title, &flows, self.limit)?;
+        }
+        let bounds = self.scenario.bounds.iter();
+        let values = bounds.map(|bound| figure(bound.measure, self.scenario, &flows));
+        Ok(Run {
+            seed: self.seed,
+            completed: flows.first().and_then(|flow| flow.completed),
+            values: values.collect(),
+        })
+    }
+}
+
+/// Runs a scenario once; the flow that is judged comes first.
+///
+/// # Errors
+///
+/// A connection could not be set up, or the simulator does not have that control.
+pub fn record(
+    scenario: &Scenario,
+    place: Place,
+    control: Control,
+    seed: u64,
+    limit: Duration,
+) -> Result<Vec<Record>, SimulationError> {
+    match place {
+        Place::Simulator => simulate(scenario, control, seed, limit),
+        Place::EndToEnd => connect(scenario, control, seed, limit).map(|record| vec![record]),
+    }
+}
+
+fn connect(
+    scenario: &Scenario,
+    control: Control,
+    seed: u64,
+    limit: Duration,
+) -> Result<Record, SimulationError> {
+    let (down, up) = Link::pair(&scenario.link);
+    let body = match &scenario.cast {
+        Cast::Alone(source) => source.clone(),
+        _ => Source::Endless,
+    };
+    let outcome = virtual_net::run(&virtual_net::Scenario {
+        control,
+        body,
+        down,
+        up,
+        limit,
+        seed,
+    })?;
+    Ok(Record::from(outcome))
+}
+
+fn simulate(
+    scenario: &Scenario,
+    control: Control,
+    seed: u64,
+    limit: Duration,
+) -> Result<Vec<Record>, SimulationError> {
+    let Control::Ours(name) = control else {
+        return Err(SimulationError::UnknownAlgorithm(control.to_string()));
+    };
+    let endless = || Flow::new(Source::Endless);
+    let flows = match &scenario.cast {
+        Cast::Alone(source) => vec![(Flow::new(source.clone()), name)],
+        Cast::Alike { flows, apart } => {
+            let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
+            starts
+                .map(|start| (Flow { start, ..endless() }, name))
+                .collect()
+        }
+        Cast::BesideCubic => vec![(endless(), name), (endless(), "cubic")],
+        Cast::Visited => {
+            let often = visits(limit, 20, 60, 30_000_000);
+            let seldom = visits(limit, 35, 90, 5_000_000);
+            [Source::Endless, often, seldom]
+                .map(|source| (Flow::new(source), name))
+                .to_vec()
+        }
+    };
+    let mut simulation = Simulation::new(scenario.link.clone(), seed).sampled_every(SAMPLE_EVERY);
+    for (number, (flow, name)) in (0..).zip(flows) {
+        simulation = simulation.with(flow, controller(name, seed.wrapping_add(number))?);
+    }
+    let outcomes = simulation.run(limit);
+    Ok(outcomes.into_iter().map(Record::from).collect())
+}
+
+/// The same number of bytes again and again, from `first` on, seconds.
+fn visits(limit: Duration, first: u64, every: u64, bytes: u64) -> Source {
+    let times = std::iter::successors(Some(first), |at| Some(at + every));
+    let times = times.map(Duration::from_secs).take_while(|at| *at < limit);
+    Source::Bursts(times.map(|at| (at, bytes)).collect())
+}
+
+fn controller(name: &str, seed: u64) -> Result<Box<dyn Controller>, SimulationError> {
+    let registry = Registry::builtin();
+    let algorithm = registry
+        .find(name)
+        .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
+    let init = Init {
+        mtu: 1_200,
+        initial_window_packets: 10,
+        seed,
+    };
+    Ok(algorithm.controller(&init, &algorithm.defaults()))
+}

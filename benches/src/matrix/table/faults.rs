@@ -1,0 +1,196 @@
+//! Loss, changes and disorder on the link.
+
+use std::time::Duration;
+
+use sluicegate_cc::sim::{Link, LossWindow, Policer, Reorder, Source};
+
+use super::{
+    BBR, END, MBIT, OTHERS, ZERO, alone, always, bound, least, long, most, ms, secs, share, shorter,
+};
+use crate::matrix::bound::{Limit, Measure, Who};
+use crate::matrix::scenario::Scenario;
+
+/// The tables of RFC 9438 §5.1 for 100 ms, and 1.2/√p where they end; BBR's bounds are shares of the link.
+pub(super) fn random_loss() -> Vec<Scenario> {
+    let window = |who, datagrams| {
+        let from = secs(20);
+        bound(who, Measure::MeanWindow { from }, Limit::Near(datagrams))
+    };
+    let row = |name, parameters, p: f64, (cubic, reno), bbr: Limit| {
+        let bounds = vec![
+            window(Who::Only(&["cubic"]), cubic),
+            window(Who::Only(&["reno"]), reno),
+            bound(BBR, share(secs(5), END), bbr),
+        ];
+        let link = Link {
+            loss: vec![LossWindow::always(p)],
+            ..Link::new(100 * MBIT, ms(100), 1.0)
+        };
+        Scenario {
+            simulator: always(4, secs(300)),
+            end_to_end: long(3, secs(100)),
+            bounds,
+            ..alone(name, parameters, link, Source::Endless)
+        }
+    };
+    vec![
+        row(
+            "loss-0.01",
+            "100 Mbit/s, 100 ms, p = 0.01 %",
+            1e-4,
+            (187.0, 120.0),
+            Limit::AtLeast(0.95),
+        ),
+        row(
+            "loss-0.1",
+            "p = 0.1 %",
+            1e-3,
+            (38.0, 38.0),
+            Limit::AtLeast(0.95),
+        ),
+        row("loss-1", "p = 1 %", 1e-2, (12.0, 12.0), Limit::AtLeast(0.8)),
+        row("loss-2", "p = 2 %", 2e-2, (8.5, 8.5), Limit::Any),
+    ]
+}
+
+pub(super) fn changes() -> Vec<Scenario> {
+    let clean = Link::new(10 * MBIT, ms(40), 1.0);
+    let rise = Link {
+        rate: vec![(ZERO, MBIT / 10), (secs(5), 10 * MBIT)],
+        ..clean.clone()
+    };
+    let fall = Link {
+        rate: vec![(ZERO, 10 * MBIT), (secs(10), MBIT)],
+        ..clean
+    };
+    let drained = Measure::Drained {
+        at: secs(10),
+        below: 10_000,
+    };
+    let dark = Link {
+        loss: vec![LossWindow {
+            from: secs(5),
+            until: secs(7),
+            probability: 1.0,
+        }],
+        ..Link::new(20 * MBIT, ms(30), 1.0)
+    };
+    vec![
+        Scenario {
+            simulator: always(1, secs(60)),
+            end_to_end: always(1, secs(60)),
+            bounds: vec![most(Who::All, Measure::Done, 50.0)],
+            ..alone(
+                "rate-rise",
+                "10 MB, 100 kbit/s, after 5 s 10 Mbit/s, 40 ms, queue 50 KB",
+                rise,
+                Source::Bulk(10_000_000),
+            )
+        },
+        Scenario {
+            simulator: always(1, secs(25)),
+            end_to_end: always(1, secs(25)),
+            bounds: vec![
+                most(Who::All, drained, 3.0),
+                least(Who::All, share(secs(13), END), 0.9),
+            ],
+            ..alone(
+                "rate-fall",
+                "10 Mbit/s, after 10 s 1 Mbit/s, 40 ms, queue 50 KB; drained is to 10 KB",
+                fall,
+                Source::Endless,
+            )
+        },
+        Scenario {
+            simulator: always(1, secs(15)),
+            end_to_end: always(1, secs(15)),
+            bounds: vec![least(Who::All, share(secs(10), secs(11)), 0.9)],
+            ..alone(
+                "blackout",
+                "20 Mbit/s, 30 ms, nothing gets through for 2 s; the fourth second after",
+                dark,
+                Source::Endless,
+            )
+        },
+    ]
+}
+
+pub(super) fn policer() -> Vec<Scenario> {
+    let policed = Link {
+        policer: Some(Policer {
+            bits_per_second: 10 * MBIT,
+            burst_bytes: 50_000,
+        }),
+        ..Link::new(100 * MBIT, ms(40), 1.0)
+    };
+    vec![Scenario {
+        simulator: always(1, secs(60)),
+        bounds: vec![
+            least(OTHERS, share(secs(10), END), 0.8),
+            most(OTHERS, Measure::Loss { from: secs(10) }, 0.05),
+            most(BBR, Measure::Loss { from: secs(10) }, 0.1),
+        ],
+        ..alone(
+            "policer",
+            "bucket of 10 Mbit/s and 50 KB on 100 Mbit/s, 40 ms, 60 s",
+            policed,
+            Source::Endless,
+        )
+    }]
+}
+
+pub(super) fn disorder() -> Vec<Scenario> {
+    let clean = Link::new(50 * MBIT, ms(40), 1.0);
+    let reordered = |by| Link {
+        reorder: Some(Reorder {
+            probability: 0.02,
+            by,
+        }),
+        ..clean.clone()
+    };
+    let held = Link {
+        ack_hold: ms(10),
+        ..clean.clone()
+    };
+    let uneven = Link {
+        jitter: ms(5),
+        ..clean.clone()
+    };
+    let marking = Link {
+        ce_above: Some(60_000),
+        ..Link::new(20 * MBIT, ms(40), 10.0)
+    };
+    let row = |name, parameters, link| Scenario {
+        simulator: always(1, secs(60)),
+        end_to_end: shorter(1, 1, secs(20)),
+        bounds: vec![least(Who::All, share(secs(1), END), 0.9)],
+        ..alone(name, parameters, link, Source::Endless)
+    };
+    vec![
+        row("ack-aggregation", "50 Mbit/s, 40 ms, ACKs held 10 ms", held),
+        row("jitter", "50 Mbit/s, 40 ms ± 5 ms, order kept", uneven),
+        row(
+            "reordering",
+            "50 Mbit/s, 40 ms, 2 % late by 0.5 ms: two packets",
+            reordered(Duration::from_micros(500)),
+        ),
+        row(
+            "reordering-deep",
+            "the same, late by 1 ms: five packets",
+            reordered(ms(1)),
+        ),
+        Scenario {
+            simulator: always(1, secs(30)),
+            bounds: vec![
+                least(OTHERS, share(secs(2), END), 0.9),
+                most(OTHERS, Measure::Loss { from: ZERO }, 0.0),
+            ],
+            ..alone(
+                "marks",
+                "20 Mbit/s, 40 ms, marked above 60 KB of queue",
+                marking,
+                Source::Endless,
+            )
+        },
+    ]
+}

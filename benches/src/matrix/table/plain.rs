@@ -1,0 +1,212 @@
+//! The collapse, pauses of the application, and clean links of many sizes.
+
+use std::time::Duration;
+
+use sluicegate_cc::sim::{Link, LossWindow, Source};
+
+use super::{
+    BBR, END, MBIT, OTHERS, ZERO, alone, always, least, long, most, ms, secs, share, shorter,
+    stretch,
+};
+use crate::matrix::bound::{Measure, Who};
+use crate::matrix::scenario::{For, Scenario};
+use crate::virtual_net::Control;
+
+pub(super) fn collapse() -> Vec<Scenario> {
+    let loss = vec![LossWindow {
+        from: ZERO,
+        until: secs(2),
+        probability: 0.3,
+    }];
+    let one_way = Link {
+        loss: loss.clone(),
+        ..Link::new(100 * MBIT, ms(10), 1.0)
+    };
+    let both_ways = Link {
+        ack_loss: loss,
+        ..one_way.clone()
+    };
+    let open = Link {
+        rate: vec![(ZERO, u64::MAX)],
+        queue_bytes: u64::MAX,
+        ..one_way.clone()
+    };
+    let come_back = || {
+        vec![
+            most(Who::All, Measure::Done, 10.0),
+            most(Who::Only(&["cubic"]), Measure::DoneOverReno, 1.15),
+            most(Who::All, Measure::UnexplainedRecoveries, 0.0),
+        ]
+    };
+    let body = || Source::Bulk(10_000_000);
+    vec![
+        Scenario {
+            simulator: always(100, secs(10)),
+            end_to_end: shorter(100, 10, secs(10)),
+            bounds: come_back(),
+            ..alone(
+                "collapse",
+                "10 MB, 100 Mbit/s, 10 ms, 30 % loss of data for 2 s",
+                one_way,
+                body(),
+            )
+        },
+        Scenario {
+            simulator: always(100, secs(10)),
+            end_to_end: long(100, secs(10)),
+            bounds: come_back(),
+            ..alone("collapse-open", "the same, any rate", open.clone(), body())
+        },
+        Scenario {
+            simulator: always(100, secs(10)),
+            bounds: vec![
+                most(Who::All, Measure::Done, 10.0),
+                most(Who::All, Measure::UnexplainedRecoveries, 0.0),
+            ],
+            ..alone(
+                "collapse-both-ways",
+                "100 Mbit/s again, ACKs lost too",
+                both_ways,
+                body(),
+            )
+        },
+        Scenario {
+            tried: For::Only(Control::EngineCubic { idle_fix: false }),
+            end_to_end: shorter(100, 20, secs(10)),
+            bounds: vec![least(Who::All, Measure::NotDone, 0.25)],
+            ..alone(
+                "the-bug",
+                "the same, any rate, with the engine's CUBIC, its fix off",
+                open,
+                body(),
+            )
+        },
+    ]
+}
+
+pub(super) fn pauses() -> Vec<Scenario> {
+    let restart = secs(15);
+    let bursts = Source::Bursts(vec![(ZERO, 12_000_000), (restart, 12_000_000)]);
+    let periodic = Source::Periodic {
+        bytes: 100_000,
+        every: ms(100),
+        times: 600,
+    };
+    vec![
+        Scenario {
+            simulator: always(1, secs(20)),
+            end_to_end: always(1, secs(20)),
+            bounds: vec![
+                most(Who::All, Measure::EpochError { restart }, 1.0),
+                most(Who::All, Measure::Burst { from: restart }, 1.0),
+                least(Who::All, share(secs(16), secs(18)), 0.9),
+            ],
+            ..alone(
+                "idle-restart",
+                "10 Mbit/s, 40 ms, some 5 s without data",
+                Link::new(10 * MBIT, ms(40), 1.0),
+                bursts,
+            )
+        },
+        Scenario {
+            simulator: always(1, secs(70)),
+            end_to_end: always(1, secs(70)),
+            bounds: vec![
+                most(Who::All, Measure::WindowOverFlight, 2.0),
+                most(Who::All, Measure::Done, 61.0),
+            ],
+            ..alone(
+                "app-limited",
+                "100 Mbit/s, 62 ms, 100 KB every 100 ms for 60 s",
+                Link::new(100 * MBIT, ms(62), 1.0),
+                periodic,
+            )
+        },
+    ]
+}
+
+pub(super) fn buffers() -> Vec<Scenario> {
+    let ramp = |name, parameters, mbit, rtt, seconds| Scenario {
+        simulator: always(1, secs(20)),
+        end_to_end: always(1, secs(20)),
+        bounds: vec![most(Who::All, Measure::Done, seconds)],
+        ..alone(
+            name,
+            parameters,
+            Link::new(mbit * MBIT, rtt, 1.0),
+            Source::Bulk(10_000_000),
+        )
+    };
+    let shallow = |name, parameters, queue, loss_based, bbr| Scenario {
+        simulator: always(1, secs(60)),
+        bounds: vec![
+            least(OTHERS, share(ZERO, END), loss_based),
+            least(BBR, share(ZERO, END), bbr),
+            most(Who::All, Measure::Loss { from: ZERO }, 0.05),
+        ],
+        ..alone(
+            name,
+            parameters,
+            Link::new(100 * MBIT, ms(40), queue),
+            Source::Endless,
+        )
+    };
+    vec![
+        ramp(
+            "ramp-up-100m",
+            "10 MB, 100 Mbit/s, 10 ms",
+            100,
+            ms(10),
+            1.05,
+        ),
+        ramp("ramp-up-1g", "10 MB, 1 Gbit/s, 4 ms", 1_000, ms(4), 0.25),
+        Scenario {
+            simulator: always(1, secs(60)),
+            bounds: vec![
+                least(Who::All, share(ZERO, END), 0.95),
+                most(BBR, Measure::Delay { from: secs(5) }, 1.5),
+            ],
+            ..alone(
+                "deep-buffer",
+                "100 Mbit/s, 100 ms, 2 BDP, 60 s",
+                Link::new(100 * MBIT, ms(100), 2.0),
+                Source::Endless,
+            )
+        },
+        shallow(
+            "shallow-half",
+            "100 Mbit/s, 40 ms, 0.5 BDP, 60 s",
+            0.5,
+            0.9,
+            0.95,
+        ),
+        shallow("shallow-tenth", "the same, 0.1 BDP", 0.1, 0.75, 0.85),
+    ]
+}
+
+pub(super) fn low_rtt() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            simulator: always(1, secs(5)),
+            end_to_end: always(1, secs(2)),
+            bounds: vec![least(Who::All, stretch(secs(1), false), 0.1)],
+            ..alone(
+                "low-rtt",
+                "1 Gbit/s, 0.2 ms, 1 BDP",
+                Link::new(1_000 * MBIT, Duration::from_micros(200), 1.0),
+                Source::Endless,
+            )
+        },
+        Scenario {
+            simulator: always(1, secs(5)),
+            end_to_end: long(1, secs(3)),
+            bounds: vec![least(Who::All, stretch(secs(1), false), 0.1)],
+            ..alone(
+                "low-rtt-10-bdp",
+                "the same, 10 BDP",
+                Link::new(1_000 * MBIT, Duration::from_micros(200), 10.0),
+                Source::Endless,
+            )
+        },
+    ]
+}
