@@ -1,0 +1,93 @@
+//! What stops a growth curve's clock, and what does not.
+//!
+//! A sender that has data is not idle, however long it has nothing in flight: it waits for the pacer, for its turn on the
+//! core, for a probe timeout. A sender without data stays idle though its transport sends probes of its own.
+
+mod lab;
+
+use std::time::Duration;
+
+use lab::wire::Wire;
+use lab::{MTU, algorithms, controller, ms, secs};
+
+/// Rounds of a full window, all acknowledged at once, and then `gap` with nothing in flight before sending goes on.
+fn rounds(wire: &mut Wire, rounds: u32, gap: Duration) {
+    for _ in 0..rounds {
+        wire.fill();
+        wire.wait(wire.rtt);
+        wire.ack(usize::MAX);
+        assert_eq!(wire.in_flight, 0);
+        wire.wait(gap);
+    }
+}
+
+#[test]
+fn empty_flight_with_data_waiting_stops_no_clock() {
+    for algorithm in algorithms() {
+        for gap in [Duration::from_nanos(1), ms(3), ms(100)] {
+            let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
+            wire.reach_avoidance();
+            let start = wire.snapshot();
+            rounds(&mut wire, 40, gap);
+            wire.send(1);
+            let end = wire.snapshot();
+            let name = algorithm.name;
+            assert_eq!(end.idle_excluded, start.idle_excluded, "{name}, {gap:?}");
+            assert_eq!(end.epoch, start.epoch, "{name}, {gap:?}");
+        }
+    }
+}
+
+#[test]
+fn smallest_window_comes_back_whatever_the_sender_waits_for() {
+    for algorithm in algorithms() {
+        for gap in [ms(1), ms(20), ms(50)] {
+            let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
+            wire.reach_avoidance();
+            for _ in 0..40 {
+                wire.fill();
+                wire.wait(wire.rtt);
+                wire.event(1, usize::MAX, 0);
+                wire.wait(gap);
+            }
+            let (name, pinned) = (algorithm.name, wire.snapshot());
+            rounds(&mut wire, 40, gap);
+            let after = wire.snapshot();
+            assert!(
+                after.cwnd >= pinned.cwnd + 8 * MTU,
+                "{name}, {gap:?}: {} to {}",
+                pinned.cwnd,
+                after.cwnd
+            );
+            assert_eq!(
+                after.congestion_events, pinned.congestion_events,
+                "{name}, {gap:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn probes_of_the_transport_do_not_end_a_pause() {
+    let mut curves = 0;
+    for algorithm in algorithms() {
+        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
+        wire.reach_avoidance();
+        if wire.snapshot().epoch.is_none() {
+            continue;
+        }
+        curves += 1;
+        wire.app_limited();
+        let start = wire.snapshot();
+        for _ in 0..5 {
+            wire.wait(secs(1));
+            wire.send_bytes(40, false);
+            wire.wait(wire.rtt);
+            wire.ack(1);
+        }
+        wire.send(1);
+        let paused = wire.snapshot().idle_excluded - start.idle_excluded;
+        assert_eq!(paused, secs(5) + 5 * wire.rtt, "{}", algorithm.name);
+    }
+    assert!(curves >= 2, "cubic and reno have curves");
+}
