@@ -13,10 +13,7 @@ const LONGER: &[(&str, usize)] = &[
     ("cc/quiche/src/external.rs", 440),
     ("cc/tests/defects.rs", 536),
     ("cc/tests/scenarios.rs", 437),
-    ("server/src/boot.rs", 440),
-    ("server/src/h3/session.rs", 440),
     ("server/src/observe/qlog/tests.rs", 452),
-    ("server/src/quic/endpoint.rs", 480),
 ];
 
 /// Each package and the packages of this workspace that it may name, dependencies of tests and build scripts included.

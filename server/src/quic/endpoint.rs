@@ -1,98 +1,22 @@
 //! All connections of one worker: where a datagram goes, what leaves next, and when.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_config::{Limits, Quic};
-use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta};
+use sluicegate_dataplane::{RxMeta, TxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Connection, Fill};
+use super::counters::Counters;
 use super::entropy::Entropy;
 use super::header::{DropReason, Header, Kind};
 use super::rate_limit::RateLimit;
 use super::reset::ResetTokens;
-use super::secrets::Secrets;
-use super::selection::Selection;
+use super::settings::Settings;
+use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
-use crate::h3;
-use crate::observe::qlog::{QlogWriter, Sampler};
-use crate::route::Site;
-
-/// Answers made without a connection (Retry, version negotiation, reset) that wait to be sent. More are dropped.
-const MAX_STATELESS: usize = 64;
-
-/// One listener, as its worker sees it.
-pub struct Listener {
-    /// For logs and traces.
-    pub name: String,
-    /// Of congestion controllers.
-    pub selection: Selection,
-    /// For new connections.
-    pub config: quiche::Config,
-}
-
-/// Tracing of sampled connections.
-#[derive(Clone)]
-pub struct Tracing {
-    /// Decides.
-    pub sampler: Arc<Sampler>,
-    /// Writes.
-    pub writer: Arc<QlogWriter>,
-    /// What is recorded.
-    pub level: sluicegate_config::QlogLevel,
-}
-
-/// What an endpoint is made of.
-pub struct Settings {
-    /// By listener id.
-    pub listeners: HashMap<ListenerId, Listener>,
-    /// What is served.
-    pub site: Arc<Site>,
-    /// HTTP/3 settings.
-    pub h3: quiche::h3::Config,
-    /// Bounds.
-    pub limits: Limits,
-    /// Transport.
-    pub quic: Quic,
-    /// Keys.
-    pub secrets: Arc<Secrets>,
-    /// Sampling of traces, where it is on.
-    pub tracing: Option<Tracing>,
-    /// This worker's index in its group.
-    pub worker: u8,
-}
-
-/// Totals since the start.
-#[derive(Clone, Debug, Default)]
-pub struct Counters {
-    /// Connections accepted.
-    pub accepted: u64,
-    /// Handshakes completed.
-    pub established: u64,
-    /// Retry packets sent.
-    pub retries: u64,
-    /// Version negotiation packets sent.
-    pub negotiations: u64,
-    /// Stateless resets sent.
-    pub resets: u64,
-    /// Initials refused: too many connections, or draining.
-    pub refused: u64,
-    /// Retry tokens that did not hold.
-    pub bad_tokens: u64,
-    /// Connections accepted, by algorithm.
-    pub by_algorithm: BTreeMap<&'static str, u64>,
-    /// Connections that got another algorithm because of a low round-trip time.
-    pub guarded: u64,
-    /// Datagrams handed to another worker.
-    pub strays: u64,
-    /// Datagrams dropped, by [`DropReason::index`].
-    pub dropped: [u64; DropReason::ALL.len()],
-    /// Of the HTTP/3 sessions.
-    pub h3: h3::Counters,
-}
 
 /// Where a datagram belongs, if not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,12 +27,6 @@ pub enum Ingest {
     Stray(u8),
 }
 
-/// A datagram made without a connection.
-pub(super) struct Stateless {
-    pub(super) meta: TxMeta,
-    pub(super) bytes: Vec<u8>,
-}
-
 /// The endpoint of one worker.
 pub struct Endpoint {
     pub(super) settings: Settings,
@@ -117,14 +35,14 @@ pub struct Endpoint {
     pub(super) routes: HashMap<Vec<u8>, usize>,
     timers: Timers,
     ready: VecDeque<usize>,
-    stateless: VecDeque<Stateless>,
+    pub(super) stateless: VecDeque<Stateless>,
     pub(super) half_open: u64,
     pub(super) cids: CidGenerator,
     pub(super) entropy: Entropy,
     pub(super) tokens: Tokens,
     pub(super) reset_tokens: ResetTokens,
-    reset_limit: RateLimit,
-    origin: Instant,
+    pub(super) reset_limit: RateLimit,
+    pub(super) origin: Instant,
     draining: bool,
     /// What happened so far.
     pub counters: Counters,
@@ -199,18 +117,7 @@ impl Endpoint {
         }
         match header.kind {
             Kind::UnknownVersion => {
-                let mut out = vec![0; 600];
-                let len = super::version::write_negotiation(
-                    datagram.len(),
-                    &header,
-                    &mut out,
-                    &mut self.entropy,
-                );
-                if let Some(len) = len {
-                    out.truncate(len);
-                    self.counters.negotiations += 1;
-                    self.answer(meta, out);
-                }
+                self.negotiate(meta, datagram.len(), &header);
                 Ingest::Done
             }
             Kind::Initial => {
@@ -234,39 +141,6 @@ impl Endpoint {
     fn drop_datagram(&mut self, reason: DropReason) -> Ingest {
         self.counters.dropped[reason.index()] += 1;
         Ingest::Done
-    }
-
-    /// RFC 9000 §10.3: a peer that talks to a connection that this process does not know.
-    fn reset(&mut self, meta: &RxMeta, trigger: usize, dcid: &[u8], now: Instant) {
-        if !self
-            .reset_limit
-            .allow(now.saturating_duration_since(self.origin))
-        {
-            return;
-        }
-        let mut out = vec![0; 128];
-        let token = self.reset_tokens.token(dcid);
-        if let Some(len) = super::reset::write_reset(trigger, &token, &mut out, &mut self.entropy) {
-            out.truncate(len);
-            self.counters.resets += 1;
-            self.answer(meta, out);
-        }
-    }
-
-    /// Queues a datagram to where `meta` came from.
-    pub(super) fn answer(&mut self, meta: &RxMeta, bytes: Vec<u8>) {
-        if self.stateless.len() >= MAX_STATELESS {
-            return;
-        }
-        let meta = TxMeta {
-            listener: meta.listener,
-            peer: meta.peer,
-            local: Some(meta.local),
-            ecn: Ecn::NotCapable,
-            len: bytes.len(),
-            segment: bytes.len(),
-        };
-        self.stateless.push_back(Stateless { meta, bytes });
     }
 
     /// Takes a connection in and answers its key.

@@ -13,7 +13,9 @@ use sluicegate_dataplane::{Binding, Dataplane, Driver, open};
 pub use mailbox::{Command, Mail, Post, post};
 
 use crate::clock;
-use crate::quic::endpoint::{Counters, Endpoint, Settings};
+use crate::quic::counters::Counters;
+use crate::quic::endpoint::Endpoint;
+use crate::quic::settings::Settings;
 
 /// What a worker is started with.
 pub struct Plan {

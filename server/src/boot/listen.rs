@@ -1,0 +1,125 @@
+//! Listeners, bound for every worker of their group.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sluicegate_cc::Registry;
+use sluicegate_config::{Group, Listener};
+use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_group};
+
+use super::Shared;
+use crate::clock;
+use crate::quic::selection::Selection;
+use crate::quic::transport::{Identity, server_config};
+
+/// How long a port in use is tried again.
+const BIND_LIMIT: Duration = Duration::from_secs(1);
+/// Between two tries.
+const BIND_STEP: Duration = Duration::from_millis(20);
+
+/// A listener on one address, ready for every worker of its group.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) id: ListenerId,
+    pub(super) name: String,
+    pub(super) selection: Selection,
+    pub(super) identity: Arc<Identity>,
+}
+
+/// A group's entrances.
+pub(super) struct Entrances {
+    /// Of each worker, one per listener.
+    pub(super) bindings: Vec<Vec<Binding>>,
+    /// The same for every worker.
+    pub(super) doors: Vec<Door>,
+}
+
+/// The listeners of all groups, as far as they are bound.
+#[derive(Default)]
+pub(super) struct Announced {
+    next_id: u16,
+    pub(super) lines: Vec<Line>,
+}
+
+/// What is said of a listener once its workers serve.
+pub(super) struct Line {
+    pub(super) listener: String,
+    pub(super) address: SocketAddr,
+    pub(super) group: String,
+    pub(super) algorithm: &'static str,
+    pub(super) rules: usize,
+}
+
+/// Binds a listener's addresses for every worker of `group`.
+pub(super) fn open_listener(
+    listener: &Listener,
+    group: &Group,
+    registry: &Registry,
+    shared: &Shared,
+    announced: &mut Announced,
+    entrances: &mut Entrances,
+) -> Result<()> {
+    let selection = Selection::of(listener, registry)
+        .with_context(|| format!("listener `{}`", listener.name))?;
+    let identity = match &listener.tls {
+        Some(tls) => Identity::load(&tls.certificate, &tls.key),
+        None => Identity::self_signed(),
+    };
+    let identity = identity.with_context(|| format!("listener `{}`", listener.name))?;
+    server_config(
+        &identity,
+        &shared.config.quic,
+        &shared.config.limits,
+        &shared.secrets,
+    )
+    .with_context(|| format!("listener `{}`", listener.name))?;
+    let identity = Arc::new(identity);
+    for address in &listener.addresses {
+        let id = ListenerId(announced.next_id);
+        announced.next_id = announced
+            .next_id
+            .checked_add(1)
+            .context("more than 65536 listening addresses")?;
+        let bound = bind_patiently(id, *address, entrances.bindings.len(), &group.socket)
+            .with_context(|| format!("listener `{}`", listener.name))?;
+        let local = bound.first().map_or(*address, Binding::local_addr);
+        announced.lines.push(Line {
+            listener: listener.name.clone(),
+            address: local,
+            group: group.name.clone(),
+            algorithm: selection.own(),
+            rules: listener.congestion_rules.len(),
+        });
+        for (worker, binding) in entrances.bindings.iter_mut().zip(bound) {
+            worker.push(binding);
+        }
+        entrances.doors.push(Door {
+            id,
+            name: listener.name.clone(),
+            selection: selection.clone(),
+            identity: Arc::clone(&identity),
+        });
+    }
+    Ok(())
+}
+
+/// Binds; a port in use gets a second to become free. A process that used io_uring and was killed holds its sockets for
+/// a moment longer than it lives, and a supervisor starts the next one at once.
+fn bind_patiently(
+    id: ListenerId,
+    address: SocketAddr,
+    workers: usize,
+    options: &SocketOptions,
+) -> Result<Vec<Binding>, BindError> {
+    let give_up = clock::now() + BIND_LIMIT;
+    loop {
+        match bind_group(id, address, workers, options) {
+            Err(BindError::InUse { .. }) if clock::now() < give_up => {
+                std::thread::park_timeout(BIND_STEP);
+            }
+            result => return result,
+        }
+    }
+}

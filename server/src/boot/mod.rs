@@ -1,0 +1,126 @@
+//! From a configuration to running workers, and back down.
+
+mod listen;
+mod plan;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::{Context, Result, bail};
+use sluicegate_cc::Registry;
+use sluicegate_config::Config;
+
+use self::listen::Announced;
+use self::plan::plan_group;
+use self::watch::{Note, STOP_LIMIT, await_ready, run_down};
+use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
+use crate::quic::secrets::{Secrets, SecretsConfig};
+use crate::quic::settings::Tracing;
+use crate::route::Site;
+use crate::worker::{self, Report};
+
+/// What all workers share, never changed.
+struct Shared {
+    config: Config,
+    secrets: Arc<Secrets>,
+    site: Arc<Site>,
+    tracing: Option<Tracing>,
+}
+
+/// Serves until a signal says stop.
+///
+/// # Errors
+/// Whatever keeps the server from starting: one line with cause and remedy.
+pub fn serve(config: Config, registry: &Registry) -> Result<()> {
+    let shared = Arc::new(share(config)?);
+    let (notes, inbox) = channel();
+    let mut posts = Vec::new();
+    let mut announced = Announced::default();
+    for group in &shared.config.groups {
+        let plans = plan_group(group, &shared, registry, &mut announced)?;
+        for plan in plans {
+            posts.push(plan.1);
+            let (reports, forward) = channel();
+            worker::spawn(plan.0, reports).context("cannot start a thread")?;
+            relay(forward, notes.clone())?;
+        }
+    }
+    if posts.is_empty() {
+        bail!("no listener uses any group: nothing to serve; add a [[listener]]");
+    }
+    await_ready(&inbox, posts.len(), &announced.lines)?;
+    advise(&shared.config);
+    crate::signal::watch(notes, || Note::Signal).context("cannot watch signals")?;
+    run_down(&inbox, &posts, shared.config.server.drain_timeout);
+    if let Some(tracing) = &shared.tracing {
+        tracing.writer.shutdown(STOP_LIMIT);
+    }
+    Ok(())
+}
+
+fn relay(from: Receiver<Report>, to: Sender<Note>) -> Result<()> {
+    std::thread::Builder::new()
+        .name("reports".into())
+        .spawn(move || {
+            for report in from {
+                if to.send(Note::Worker(report)).is_err() {
+                    return;
+                }
+            }
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+fn share(config: Config) -> Result<Shared> {
+    let place = SecretsConfig {
+        key_file: config.server.secrets_file.clone(),
+        state_dir: config.server.state_dir.clone(),
+    };
+    let secrets = Arc::new(Secrets::load(&place)?);
+    let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
+    let tracing = start_tracing(&config, &secrets)?;
+    Ok(Shared {
+        config,
+        secrets,
+        site,
+        tracing,
+    })
+}
+
+fn start_tracing(config: &Config, secrets: &Secrets) -> Result<Option<Tracing>> {
+    let (rate, Some(directory)) = (config.qlog.sample_rate, config.qlog.directory.clone()) else {
+        return Ok(None);
+    };
+    if rate <= 0.0 {
+        return Ok(None);
+    }
+    let options = QlogOptions {
+        max_open: usize::try_from(config.qlog.max_open_traces).unwrap_or(usize::MAX),
+        max_trace_bytes: config.qlog.max_trace_bytes,
+        max_directory_bytes: config.qlog.max_total_bytes,
+        queue_bytes: config.qlog.queue,
+        ..QlogOptions::new(directory)
+    };
+    let writer = QlogWriter::start(&options).context("cannot start the qlog writer")?;
+    Ok(Some(Tracing {
+        sampler: Arc::new(Sampler::new(rate, secrets.qlog_sampling_key())),
+        writer: Arc::new(writer),
+        level: config.qlog.level,
+    }))
+}
+
+/// What an operator may want to change. Said once everything serves: a start that fails says why, and nothing else.
+fn advise(config: &Config) {
+    if config.server.state_dir.is_none() && config.server.secrets_file.is_none() {
+        tracing::info!(
+            "secrets live in memory: set `server.state_dir` to let connections and tokens survive a restart"
+        );
+    }
+    for group in &config.groups {
+        if !config.listeners.iter().any(|l| l.group == group.name) {
+            tracing::warn!(group = %group.name, "no listener uses this group");
+        }
+    }
+}

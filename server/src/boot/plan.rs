@@ -1,0 +1,122 @@
+//! What each worker of a group is started with.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use sluicegate_cc::Registry;
+use sluicegate_config::{Cores, Group, Listener};
+
+use super::Shared;
+use super::listen::{Announced, Door, Entrances, open_listener};
+use crate::quic::settings::{self, Settings};
+use crate::quic::transport::server_config;
+use crate::worker::{self, Plan, Post};
+
+/// Binds a group's listeners and plans its workers, each with its post. A group without listeners gets none.
+pub(super) fn plan_group(
+    group: &Group,
+    shared: &Arc<Shared>,
+    registry: &Registry,
+    announced: &mut Announced,
+) -> Result<Vec<(Plan, Post)>> {
+    let listeners: Vec<&Listener> = shared
+        .config
+        .listeners
+        .iter()
+        .filter(|l| l.group == group.name)
+        .collect();
+    if listeners.is_empty() {
+        return Ok(Vec::new());
+    }
+    let cores = cores(group)?;
+    let mut entrances = Entrances {
+        bindings: cores.iter().map(|_| Vec::new()).collect(),
+        doors: Vec::new(),
+    };
+    for listener in listeners {
+        open_listener(listener, group, registry, shared, announced, &mut entrances)?;
+    }
+    let Entrances { bindings, doors } = entrances;
+    let (posts, inboxes): (Vec<Post>, Vec<_>) = cores.iter().map(|_| worker::post()).unzip();
+    let peers = Arc::new(posts.clone());
+    let mut plans = Vec::new();
+    for (((core, bindings), inbox), (index, post)) in cores
+        .into_iter()
+        .zip(bindings)
+        .zip(inboxes)
+        .zip(posts.into_iter().enumerate())
+    {
+        let index = u8::try_from(index).map_err(|_| too_many(group))?;
+        let (shared, doors) = (Arc::clone(shared), doors.clone());
+        plans.push((
+            Plan {
+                group: group.name.clone(),
+                index,
+                core,
+                backend: group.backend,
+                driver: group.driver,
+                bindings,
+                settings: Box::new(move || settings(&shared, &doors, index)),
+                inbox,
+                peers: Arc::clone(&peers),
+            },
+            post,
+        ));
+    }
+    Ok(plans)
+}
+
+fn too_many(group: &Group) -> anyhow::Error {
+    anyhow!(
+        "group `{}`: more than 256 cores; split it into several groups",
+        group.name
+    )
+}
+
+/// The cores of a group, each known to exist.
+fn cores(group: &Group) -> Result<Vec<usize>> {
+    let known: Vec<usize> = core_affinity::get_core_ids()
+        .unwrap_or_default()
+        .iter()
+        .map(|c| c.id)
+        .collect();
+    match &group.cores {
+        Cores::Auto if known.is_empty() => Ok(vec![0]),
+        Cores::Auto => Ok(known),
+        Cores::List(list) => {
+            if let Some(missing) = list.iter().find(|c| !known.contains(c)) {
+                bail!(
+                    "group `{}`: core {missing} does not exist or is not allowed here; allowed: {known:?}",
+                    group.name
+                );
+            }
+            Ok(list.clone())
+        }
+    }
+}
+
+fn settings(shared: &Shared, doors: &[Door], worker: u8) -> Result<Settings, String> {
+    let mut listeners = HashMap::new();
+    for door in doors {
+        let (quic, limits) = (&shared.config.quic, &shared.config.limits);
+        let config = server_config(&door.identity, quic, limits, &shared.secrets)
+            .map_err(|e| e.to_string())?;
+        let listener = settings::Listener {
+            name: door.name.clone(),
+            selection: door.selection.clone(),
+            config,
+        };
+        listeners.insert(door.id, listener);
+    }
+    Ok(Settings {
+        listeners,
+        site: Arc::clone(&shared.site),
+        h3: crate::h3::config(&shared.config.limits).map_err(|e| e.to_string())?,
+        limits: shared.config.limits.clone(),
+        quic: shared.config.quic.clone(),
+        secrets: Arc::clone(&shared.secrets),
+        tracing: shared.tracing.clone(),
+        worker,
+    })
+}

@@ -1,0 +1,105 @@
+//! What the main thread hears of its workers and of the system, and does about it.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::listen::Line;
+use crate::clock;
+use crate::worker::{Command, Post, Report};
+
+/// How long a started worker may take until it serves.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long workers may take to say goodbye after they were told to stop.
+pub(super) const STOP_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the main thread hears.
+pub(super) enum Note {
+    Worker(Report),
+    Signal,
+}
+
+pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result<()> {
+    let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
+    let mut fallbacks = Vec::new();
+    for _ in 0..workers {
+        match inbox.recv_timeout(START_LIMIT) {
+            Ok(Note::Worker(Report::Ready {
+                group,
+                index,
+                core,
+                backend,
+                fallback,
+            })) => {
+                if let Some(cause) = fallback
+                    && index == 0
+                {
+                    fallbacks.push((group.clone(), backend, cause));
+                }
+                let entry = cores.entry(group).or_insert((Vec::new(), backend));
+                entry.0.push(core);
+            }
+            Ok(Note::Worker(Report::Failed(cause))) => bail!("{cause}"),
+            Ok(_) => bail!("a worker stopped while starting"),
+            Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
+        }
+    }
+    for (group, backend, cause) in fallbacks {
+        tracing::warn!(%group, %backend, %cause, "backend fell back");
+    }
+    for line in lines {
+        let (mut list, backend) = cores.get(&line.group).cloned().unwrap_or_default();
+        list.sort_unstable();
+        tracing::info!(
+            listener = %line.listener, address = %line.address, %backend, cores = ?list,
+            algorithm = %line.algorithm, rules = line.rules, "listening"
+        );
+    }
+    Ok(())
+}
+
+/// Waits for a signal, drains, and stops: at once on a second signal or when the limit has passed.
+pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) {
+    let mut running = posts.len();
+    let mut deadline: Option<Instant> = None;
+    let mut stopped = false;
+    while running > 0 {
+        let left = deadline.map(|d| d.saturating_duration_since(clock::now()));
+        let note = match left {
+            Some(left) => inbox.recv_timeout(left).ok(),
+            None => inbox.recv().ok(),
+        };
+        match note {
+            Some(Note::Worker(Report::Stopped(counters))) => {
+                running -= 1;
+                tracing::info!(
+                    accepted = counters.accepted,
+                    established = counters.established,
+                    requests = counters.h3.requests,
+                    "worker stopped"
+                );
+            }
+            Some(Note::Signal) if deadline.is_none() => {
+                tracing::info!(limit = ?limit, "draining; a second signal stops at once");
+                posts.iter().for_each(|p| {
+                    p.send(Command::Drain);
+                });
+                deadline = Some(clock::now() + limit);
+            }
+            Some(Note::Worker(_)) => {}
+            Some(Note::Signal) | None => {
+                if stopped {
+                    return;
+                }
+                stopped = true;
+                tracing::info!("stopping");
+                posts.iter().for_each(|p| {
+                    p.send(Command::Stop);
+                });
+                deadline = Some(clock::now() + STOP_LIMIT);
+            }
+        }
+    }
+}

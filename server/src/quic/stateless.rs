@@ -1,0 +1,63 @@
+//! Answers to datagrams of no connection.
+
+use std::time::Instant;
+
+use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
+
+use super::endpoint::Endpoint;
+use super::header::Header;
+
+/// Answers made without a connection (Retry, version negotiation, reset) that wait to be sent. More are dropped.
+const MAX_STATELESS: usize = 64;
+
+/// A datagram made without a connection.
+pub(super) struct Stateless {
+    pub(super) meta: TxMeta,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Endpoint {
+    /// Tells the sender of a datagram of `trigger` bytes which versions are spoken here (RFC 9000 §6).
+    pub(super) fn negotiate(&mut self, meta: &RxMeta, trigger: usize, header: &Header<'_>) {
+        let mut out = vec![0; 600];
+        let len = super::version::write_negotiation(trigger, header, &mut out, &mut self.entropy);
+        if let Some(len) = len {
+            out.truncate(len);
+            self.counters.negotiations += 1;
+            self.answer(meta, out);
+        }
+    }
+
+    /// RFC 9000 §10.3: a peer that talks to a connection that this process does not know.
+    pub(super) fn reset(&mut self, meta: &RxMeta, trigger: usize, dcid: &[u8], now: Instant) {
+        if !self
+            .reset_limit
+            .allow(now.saturating_duration_since(self.origin))
+        {
+            return;
+        }
+        let mut out = vec![0; 128];
+        let token = self.reset_tokens.token(dcid);
+        if let Some(len) = super::reset::write_reset(trigger, &token, &mut out, &mut self.entropy) {
+            out.truncate(len);
+            self.counters.resets += 1;
+            self.answer(meta, out);
+        }
+    }
+
+    /// Queues a datagram to where `meta` came from.
+    pub(super) fn answer(&mut self, meta: &RxMeta, bytes: Vec<u8>) {
+        if self.stateless.len() >= MAX_STATELESS {
+            return;
+        }
+        let meta = TxMeta {
+            listener: meta.listener,
+            peer: meta.peer,
+            local: Some(meta.local),
+            ecn: Ecn::NotCapable,
+            len: bytes.len(),
+            segment: bytes.len(),
+        };
+        self.stateless.push_back(Stateless { meta, bytes });
+    }
+}
