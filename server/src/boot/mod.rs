@@ -15,6 +15,7 @@ use self::listen::Announced;
 use self::plan::plan_group;
 use self::watch::{Note, STOP_LIMIT, await_ready, run_down};
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
+use crate::observe::totals::tell_qlog;
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::Tracing;
 use crate::route::Site;
@@ -49,12 +50,16 @@ pub fn serve(config: Config, registry: &Registry) -> Result<()> {
     if posts.is_empty() {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
-    await_ready(&inbox, posts.len(), &announced.lines)?;
-    advise(&shared.config);
+    // Before anybody hears that it serves: from then on the order to stop may come.
     crate::signal::watch(notes, || Note::Signal).context("cannot watch signals")?;
-    run_down(&inbox, &posts, shared.config.server.drain_timeout);
+    if !await_ready(&inbox, posts.len(), &announced.lines)? {
+        return Ok(());
+    }
+    advise(&shared.config);
+    run_down(&inbox, &posts, shared.config.server.drain_timeout).tell();
     if let Some(tracing) = &shared.tracing {
         tracing.writer.shutdown(STOP_LIMIT);
+        tell_qlog(tracing.writer.counters());
     }
     Ok(())
 }

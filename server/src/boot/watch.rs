@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use super::listen::Line;
 use crate::clock;
+use crate::observe::totals::Totals;
 use crate::worker::{Command, Post, Report};
 
 /// How long a started worker may take until it serves.
@@ -21,7 +22,8 @@ pub(super) enum Note {
     Signal,
 }
 
-pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result<()> {
+/// Waits until every worker serves, and says so; `false` if a signal came first.
+pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result<bool> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
     let mut fallbacks = Vec::new();
     for _ in 0..workers {
@@ -42,6 +44,7 @@ pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]
                 entry.0.push(core);
             }
             Ok(Note::Worker(Report::Failed(cause))) => bail!("{cause}"),
+            Ok(Note::Signal) => return Ok(false),
             Ok(_) => bail!("a worker stopped while starting"),
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
@@ -57,11 +60,12 @@ pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]
             algorithm = %line.algorithm, rules = line.rules, "listening"
         );
     }
-    Ok(())
+    Ok(true)
 }
 
-/// Waits for a signal, drains, and stops: at once on a second signal or when the limit has passed.
-pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) {
+/// Waits for a signal, drains, and stops, and answers what was counted: at once on a second signal or when the limit has passed.
+pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) -> Totals {
+    let mut totals = Totals::default();
     let mut running = posts.len();
     let mut deadline: Option<Instant> = None;
     let mut stopped = false;
@@ -72,14 +76,9 @@ pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) 
             None => inbox.recv().ok(),
         };
         match note {
-            Some(Note::Worker(Report::Stopped(counters))) => {
+            Some(Note::Worker(Report::Stopped(endpoint, datagrams))) => {
                 running -= 1;
-                tracing::info!(
-                    accepted = counters.accepted,
-                    established = counters.established,
-                    requests = counters.h3.requests,
-                    "worker stopped"
-                );
+                totals.add(&endpoint, &datagrams);
             }
             Some(Note::Signal) if deadline.is_none() => {
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
@@ -91,7 +90,7 @@ pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) 
             Some(Note::Worker(_)) => {}
             Some(Note::Signal) | None => {
                 if stopped {
-                    return;
+                    return totals;
                 }
                 stopped = true;
                 tracing::info!("stopping");
@@ -102,4 +101,5 @@ pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) 
             }
         }
     }
+    totals
 }

@@ -20,3 +20,19 @@ pub struct Counters {
     /// Connections closed for an error of the client, too many given-up requests included.
     pub errors: u64,
 }
+
+impl Counters {
+    /// Adds those of other sessions.
+    pub fn add(&mut self, other: &Counters) {
+        self.requests += other.requests;
+        self.bytes_out += other.bytes_out;
+        self.bytes_in += other.bytes_in;
+        self.malformed += other.malformed;
+        self.cancelled += other.cancelled;
+        self.rejected += other.rejected;
+        self.errors += other.errors;
+        for (sum, more) in self.responses.iter_mut().zip(other.responses) {
+            *sum += more;
+        }
+    }
+}

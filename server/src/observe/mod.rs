@@ -1,3 +1,4 @@
 //! What operators can see of the server.
 
 pub mod qlog;
+pub mod totals;

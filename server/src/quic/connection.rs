@@ -127,9 +127,10 @@ impl Connection {
         self.session.as_ref().is_none_or(h3::Session::is_idle)
     }
 
-    /// Whether a drain need not wait for it: nothing is open, and the client has everything.
+    /// Whether a drain need not wait for it: nothing is open, and the client has everything. A handshake carries no
+    /// request, and its client may never finish it.
     pub fn is_finished(&self) -> bool {
-        self.engine.is_established() && self.is_idle() && !self.engine.has_unacked()
+        !self.engine.is_established() || (self.is_idle() && !self.engine.has_unacked())
     }
 
     /// When it wants to be called again: a timer of the engine, or the time its next packet may leave.

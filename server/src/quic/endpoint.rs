@@ -302,6 +302,7 @@ impl Endpoint {
         if let Some(dcid) = &connection.original_dcid {
             unroute(&mut self.routes, dcid, key);
             self.half_open = self.half_open.saturating_sub(1);
+            self.counters.unfinished += 1;
         }
         self.free.push(key);
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
 use sluicegate_config::{Backend, DriverOptions};
-use sluicegate_dataplane::{Binding, Dataplane, Driver, open};
+use sluicegate_dataplane::{Binding, Counters as Datagrams, Dataplane, Driver, open};
 
 pub use mailbox::{Command, Mail, Post, post};
 
@@ -57,8 +57,8 @@ pub enum Report {
     },
     /// It could not start.
     Failed(String),
-    /// It stopped, and what it counted.
-    Stopped(Box<Counters>),
+    /// It stopped, and what its endpoint and its driver counted.
+    Stopped(Box<Counters>, Box<Datagrams>),
 }
 
 /// Starts the thread. It reports once when it is ready or has failed, and once when it stops.
@@ -71,7 +71,7 @@ pub fn spawn(plan: Plan, reports: Sender<Report>) -> std::io::Result<JoinHandle<
         .spawn(move || match start(plan, &reports) {
             Ok(mut worker) => {
                 worker.run();
-                let _ = reports.send(Report::Stopped(Box::new(worker.endpoint.counters)));
+                let _ = reports.send(worker.stopped());
             }
             Err(cause) => {
                 let _ = reports.send(Report::Failed(cause));

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Dataplane, Driver};
 
+use super::Report;
 use super::mailbox::{Command, Mail, Post};
 use crate::clock;
 use crate::quic::endpoint::{Endpoint, Ingest};
@@ -21,7 +22,7 @@ const DRAIN_STEP: Duration = Duration::from_millis(20);
 /// A running worker.
 pub(super) struct Worker {
     driver: Driver,
-    pub(super) endpoint: Endpoint,
+    endpoint: Endpoint,
     inbox: Mail,
     peers: Arc<Vec<Post>>,
     stopping: bool,
@@ -57,6 +58,12 @@ impl Worker {
         }
     }
 
+    /// The last report.
+    pub(super) fn stopped(self) -> Report {
+        let datagrams = Box::new(self.driver.counters());
+        Report::Stopped(Box::new(self.endpoint.counters), datagrams)
+    }
+
     fn turn(&mut self, now: Instant) -> std::io::Result<()> {
         self.receive(now)?;
         self.endpoint.on_deadline(now);
@@ -84,6 +91,10 @@ impl Worker {
         } = self;
         let unix = clock::unix();
         driver.receive(RECEIVE_BUDGET, |meta, buffer| {
+            if buffer.is_empty() {
+                // No chunk, but a datagram to be counted.
+                endpoint.ingest(meta, buffer, now, unix);
+            }
             for datagram in buffer.chunks_mut(meta.stride.max(1)) {
                 if let Ingest::Stray(worker) = endpoint.ingest(meta, datagram, now, unix)
                     && let Some(peer) = peers.get(usize::from(worker))

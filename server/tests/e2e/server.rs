@@ -145,6 +145,13 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Asks it to end, and answers all that it said once it has.
+    pub(crate) fn last_words(&mut self) -> Vec<String> {
+        self.terminate();
+        assert_eq!(self.wait().code(), Some(0), "{:#?}", self.said);
+        self.said.clone()
+    }
+
     /// How it ended, once it closed its outputs.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         loop {

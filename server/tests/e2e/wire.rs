@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::{Client, run};
 use crate::on_every_backend;
-use crate::server::{Folder, PAGE, Server};
+use crate::server::{Folder, PAGE, Server, field};
 
 on_every_backend!(
     garbage_does_no_harm,
@@ -22,9 +22,9 @@ const DCID: [u8; 8] = *b"to-serve";
 const SCID: [u8; 5] = *b"tests";
 
 /// Sends the datagrams and expects the server to serve afterwards.
-fn send_and_serve(backend: &str, datagrams: impl Iterator<Item = Vec<u8>>) {
+fn send_and_serve(backend: &str, datagrams: impl Iterator<Item = Vec<u8>>) -> Vec<String> {
     let folder = Folder::new();
-    let server = Server::simple(backend, &folder);
+    let mut server = Server::simple(backend, &folder);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for datagram in datagrams {
         socket.send_to(&datagram, server.address()).unwrap();
@@ -33,7 +33,10 @@ fn send_and_serve(backend: &str, datagrams: impl Iterator<Item = Vec<u8>>) {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
         assert_eq!(session.get("/").await.text().await, PAGE);
+        drop(session);
+        client.endpoint.wait_idle().await;
     });
+    server.process.last_words()
 }
 
 fn garbage_does_no_harm(backend: &str) {
@@ -56,7 +59,19 @@ fn garbage_does_no_harm(backend: &str) {
         }
         datagram
     });
-    send_and_serve(backend, datagrams);
+    let said = send_and_serve(backend, datagrams);
+    let known = [
+        "truncated",
+        "fixed_bit_zero",
+        "cid_too_long",
+        "cid_too_short",
+        "server_only",
+        "unknown_connection",
+    ];
+    for reason in known {
+        assert!(dropped(&said, reason) > 0, "{reason}: {said:#?}");
+    }
+    assert_eq!(total(&said, "connections", "established"), 1);
 }
 
 /// Cut at every length, and padded after the cut.
@@ -68,12 +83,26 @@ fn truncated_initials_do_no_harm(backend: &str) {
         padded.resize(MIN_DATAGRAM, 0);
         [cut, padded]
     });
-    send_and_serve(backend, datagrams);
+    let said = send_and_serve(backend, datagrams);
+    assert_eq!(dropped(&said, "empty"), 1);
+    // Cut before the token's length, which follows two connection IDs.
+    let header = 1 + 4 + 1 + DCID.len() + 1 + SCID.len() + 1;
+    // A lone first byte has the bits of a long header: too short even for a version.
+    assert_eq!(dropped(&said, "truncated"), header as u64 - 1);
+    assert_eq!(
+        dropped(&said, "short_initial"),
+        (whole.len() - header) as u64
+    );
+    assert_eq!(total(&said, "connections", "established"), 1);
+    assert_eq!(total(&said, "requests", "status_2xx"), 1);
 }
 
 fn an_unknown_version_is_answered_with_the_known_ones(backend: &str) {
     let folder = Folder::new();
-    let server = Server::simple(backend, &folder);
+    let mut server = Server::simple(backend, &folder);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let short = initial(UNKNOWN, MIN_DATAGRAM - 1);
+    socket.send_to(&short, server.address()).unwrap();
     let answer = ask(server.address(), &initial(UNKNOWN, MIN_DATAGRAM));
     // RFC 8999 §6: long header, version 0, the connection IDs crossed over.
     assert!(answer[0] & 0x80 != 0);
@@ -93,6 +122,26 @@ fn an_unknown_version_is_answered_with_the_known_ones(backend: &str) {
         !versions.contains(&UNKNOWN.to_be_bytes().as_slice()),
         "{versions:x?}"
     );
+    let said = server.process.last_words();
+    assert!(total(&said, "connections", "version_negotiations") >= 1);
+    assert_eq!(dropped(&said, "unknown_version"), 1);
+    assert_eq!(total(&said, "connections", "accepted"), 0);
+}
+
+/// Datagrams that were dropped for `reason`, as the server said when it stopped.
+fn dropped(said: &[String], reason: &str) -> u64 {
+    let reason = format!("reason=\"{reason}\"");
+    let mut lines = said.iter();
+    let line = lines.find(|line| line.contains("datagrams dropped") && line.contains(&reason));
+    line.map_or(0, |line| field(line, "count").parse().unwrap())
+}
+
+/// A counter of the server's last lines.
+fn total(said: &[String], subject: &str, counter: &str) -> u64 {
+    let subject = format!("total of {subject}");
+    let line = said.iter().find(|line| line.contains(&subject));
+    let line = line.unwrap_or_else(|| panic!("no {subject} in {said:#?}"));
+    field(line, counter).parse().unwrap()
 }
 
 /// The answer to `datagram`, which is sent again where it gets lost.

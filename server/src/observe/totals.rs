@@ -1,0 +1,108 @@
+//! What a server did, told when it stops.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate_dataplane::Counters as Datagrams;
+
+use super::qlog::QlogCounters;
+use crate::quic::counters::Counters;
+use crate::quic::header::DropReason;
+
+/// Sums over the workers that have stopped.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    endpoints: Counters,
+    datagrams: Datagrams,
+    workers: u64,
+}
+
+impl Totals {
+    /// Adds what one worker counted.
+    pub fn add(&mut self, endpoint: &Counters, datagrams: &Datagrams) {
+        self.workers += 1;
+        self.endpoints.add(endpoint);
+        let (sum, more) = (&mut self.datagrams, datagrams);
+        for (sum, more) in [
+            (&mut sum.rx_datagrams, more.rx_datagrams),
+            (&mut sum.rx_buffers, more.rx_buffers),
+            (&mut sum.rx_bytes, more.rx_bytes),
+            (&mut sum.rx_truncated, more.rx_truncated),
+            (&mut sum.rx_errors, more.rx_errors),
+            (&mut sum.tx_datagrams, more.tx_datagrams),
+            (&mut sum.tx_buffers, more.tx_buffers),
+            (&mut sum.tx_bytes, more.tx_bytes),
+            (&mut sum.tx_errors, more.tx_errors),
+            (&mut sum.tx_gso_fallbacks, more.tx_gso_fallbacks),
+            (&mut sum.rx_exhausted, more.rx_exhausted),
+        ] {
+            *sum += more;
+        }
+    }
+
+    /// Writes them to the log, a line for each subject and for each reason that dropped datagrams.
+    pub fn tell(&self) {
+        let (all, net) = (&self.endpoints, &self.datagrams);
+        tracing::info!(
+            accepted = all.accepted,
+            established = all.established,
+            handshakes_failed = all.unfinished,
+            refused = all.refused,
+            retries = all.retries,
+            bad_tokens = all.bad_tokens,
+            version_negotiations = all.negotiations,
+            resets = all.resets,
+            strays = all.strays,
+            "total of connections"
+        );
+        tracing::info!(
+            requests = all.h3.requests,
+            status_2xx = all.h3.responses[2],
+            status_3xx = all.h3.responses[3],
+            status_4xx = all.h3.responses[4],
+            status_5xx = all.h3.responses[5],
+            malformed = all.h3.malformed,
+            cancelled = all.h3.cancelled,
+            rejected = all.h3.rejected,
+            errors = all.h3.errors,
+            bytes_in = all.h3.bytes_in,
+            bytes_out = all.h3.bytes_out,
+            "total of requests"
+        );
+        tracing::info!(
+            workers = self.workers,
+            received = net.rx_datagrams,
+            received_bytes = net.rx_bytes,
+            cut_short = net.rx_truncated,
+            receive_errors = net.rx_errors,
+            buffers_ran_out = net.rx_exhausted,
+            sent = net.tx_datagrams,
+            sent_bytes = net.tx_bytes,
+            send_errors = net.tx_errors,
+            sent_without_gso = net.tx_gso_fallbacks,
+            "total of datagrams"
+        );
+        for reason in DropReason::ALL {
+            let count = all.dropped[reason.index()];
+            if count > 0 {
+                tracing::info!(reason = reason.name(), count, "datagrams dropped");
+            }
+        }
+    }
+}
+
+/// Writes what the traces came to.
+pub fn tell_qlog(counters: &QlogCounters) {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    tracing::info!(
+        traces = read(&counters.traces_started),
+        refused = read(&counters.traces_refused),
+        records = read(&counters.records_written),
+        bytes = read(&counters.bytes_written),
+        dropped_queue = read(&counters.records_dropped_queue),
+        dropped_cap = read(&counters.records_dropped_cap),
+        dropped_disk = read(&counters.records_dropped_disk),
+        disk_errors = read(&counters.disk_errors),
+        files_deleted = read(&counters.files_deleted),
+        "total of traces"
+    );
+}
