@@ -40,6 +40,7 @@ pub(super) fn plan_group(
     let Entrances { bindings, doors } = entrances;
     let (posts, inboxes): (Vec<Post>, Vec<_>) = cores.iter().map(|_| worker::post()).unzip();
     let peers = Arc::new(posts.clone());
+    let workers = peers.len();
     let mut plans = Vec::new();
     for (((core, bindings), inbox), (index, post)) in cores
         .into_iter()
@@ -57,7 +58,7 @@ pub(super) fn plan_group(
                 backend: group.backend,
                 driver: group.driver,
                 bindings,
-                settings: Box::new(move || settings(&shared, &doors, index)),
+                settings: Box::new(move || settings(&shared, &doors, index, workers)),
                 inbox,
                 peers: Arc::clone(&peers),
             },
@@ -96,7 +97,12 @@ fn cores(group: &Group) -> Result<Vec<usize>> {
     }
 }
 
-fn settings(shared: &Shared, doors: &[Door], worker: u8) -> Result<Settings, String> {
+fn settings(
+    shared: &Shared,
+    doors: &[Door],
+    worker: u8,
+    workers: usize,
+) -> Result<Settings, String> {
     let mut listeners = HashMap::new();
     for door in doors {
         let (quic, limits) = (&shared.config.quic, &shared.config.limits);
@@ -118,5 +124,6 @@ fn settings(shared: &Shared, doors: &[Door], worker: u8) -> Result<Settings, Str
         secrets: Arc::clone(&shared.secrets),
         tracing: shared.tracing.clone(),
         worker,
+        workers,
     })
 }

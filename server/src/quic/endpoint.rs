@@ -108,9 +108,11 @@ impl Endpoint {
             self.receive(key, meta, datagram);
             return Ingest::Done;
         }
+        // A client's own choice looks like one of ours now and then, and may name a worker that there is not.
         if let Ok(cid) = ConnectionId::try_from(header.dcid)
             && cid.is_of(self.settings.secrets.generation())
             && cid.worker() != self.settings.worker
+            && usize::from(cid.worker()) < self.settings.workers
         {
             self.counters.strays += 1;
             return Ingest::Stray(cid.worker());

@@ -50,4 +50,6 @@ pub struct Settings {
     pub tracing: Option<Tracing>,
     /// This worker's index in its group.
     pub worker: u8,
+    /// Workers of the group.
+    pub workers: usize,
 }

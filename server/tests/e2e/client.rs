@@ -31,6 +31,7 @@ pub(crate) fn run<F: Future>(exchange: F) -> F::Output {
 /// A UDP socket and whom to trust.
 pub(crate) struct Client {
     pub(crate) endpoint: quinn::Endpoint,
+    config: quinn::ClientConfig,
 }
 
 impl Client {
@@ -50,20 +51,30 @@ impl Client {
         let mut tls = tls.with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
-        let mut endpoint = quinn::Endpoint::client((address, 0).into()).unwrap();
+        let endpoint = quinn::Endpoint::client((address, 0).into()).unwrap();
         let mut config = quinn::ClientConfig::new(Arc::new(tls));
         let mut transport = quinn::TransportConfig::default();
         // A server learns of a NAT's new port only by something that comes from there.
         transport.keep_alive_interval(Some(KEEP_ALIVE));
         config.transport_config(Arc::new(transport));
-        endpoint.set_default_client_config(config);
-        Client { endpoint }
+        Client { endpoint, config }
     }
 
     pub(crate) async fn connect(&self, server: SocketAddr) -> Session {
+        self.connect_with(self.config.clone(), server).await
+    }
+
+    /// With that destination connection ID in the first packet.
+    pub(crate) async fn connect_as(&self, server: SocketAddr, dcid: [u8; 16]) -> Session {
+        let mut config = self.config.clone();
+        config.initial_dst_cid_provider(Arc::new(move || quinn::ConnectionId::new(&dcid)));
+        self.connect_with(config, server).await
+    }
+
+    async fn connect_with(&self, config: quinn::ClientConfig, server: SocketAddr) -> Session {
         let connection = self
             .endpoint
-            .connect(server, "localhost")
+            .connect_with(config, server, "localhost")
             .unwrap()
             .await
             .unwrap();

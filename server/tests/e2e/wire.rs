@@ -11,6 +11,7 @@ on_every_backend!(
     garbage_does_no_harm,
     truncated_initials_do_no_harm,
     an_unknown_version_is_answered_with_the_known_ones,
+    a_clients_choice_may_look_like_the_servers_own,
 );
 
 const V1: u32 = 1;
@@ -126,6 +127,24 @@ fn an_unknown_version_is_answered_with_the_known_ones(backend: &str) {
     assert!(total(&said, "connections", "version_negotiations") >= 1);
     assert_eq!(dropped(&said, "unknown_version"), 1);
     assert_eq!(total(&said, "connections", "accepted"), 0);
+}
+
+/// A client draws its first destination connection ID at random: in one of 64 it names a worker as the server's own do, and
+/// most often one that there is not.
+fn a_clients_choice_may_look_like_the_servers_own(backend: &str) {
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        for generation in 0..64 {
+            for worker in [0, 1, 2, 200] {
+                let mut dcid = [0x5a; 16];
+                dcid[..3].copy_from_slice(&[worker, 0x40 | generation, worker ^ generation]);
+                let mut session = client.connect_as(server.address(), dcid).await;
+                assert_eq!(session.get("/").await.text().await, PAGE);
+            }
+        }
+    });
 }
 
 /// Datagrams that were dropped for `reason`, as the server said when it stopped.
