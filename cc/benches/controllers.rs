@@ -59,6 +59,7 @@ impl Controller for Nothing {
             epoch: None,
             idle_excluded: Duration::ZERO,
             congestion_events: 0,
+            model: None,
         }
     }
 }

@@ -64,6 +64,20 @@ pub enum State {
     CongestionAvoidance,
     /// Until a packet sent after the congestion signal is acknowledged (RFC 9002 §7.3.2).
     Recovery,
+    /// BBR: the first search for the path's rate, doubling each round.
+    Startup,
+    /// BBR: empties the queue that Startup left.
+    Drain,
+    /// BBR: sends slower than the path delivers.
+    ProbeBwDown,
+    /// BBR: sends as fast as the path delivers.
+    ProbeBwCruise,
+    /// BBR: fills the pipe before a probe.
+    ProbeBwRefill,
+    /// BBR: sends faster than the path delivers, to see whether more fits.
+    ProbeBwUp,
+    /// BBR: a small flight for a moment, to see the path's own round trip.
+    ProbeRtt,
 }
 
 impl State {
@@ -74,6 +88,13 @@ impl State {
             Self::ConservativeSlowStart => "conservative_slow_start",
             Self::CongestionAvoidance => "congestion_avoidance",
             Self::Recovery => "recovery",
+            Self::Startup => "startup",
+            Self::Drain => "drain",
+            Self::ProbeBwDown => "probe_bw_down",
+            Self::ProbeBwCruise => "probe_bw_cruise",
+            Self::ProbeBwRefill => "probe_bw_refill",
+            Self::ProbeBwUp => "probe_bw_up",
+            Self::ProbeRtt => "probe_rtt",
         }
     }
 }
@@ -95,4 +116,35 @@ pub struct Snapshot {
     pub idle_excluded: Duration,
     /// Congestion signals acted upon.
     pub congestion_events: u64,
+    /// The path as a model-based algorithm sees it; `None` where the algorithm has no model.
+    pub model: Option<Model>,
+}
+
+/// A model of the path (draft-ietf-ccwg-bbr-06 §2.9). Rates are bytes per second, volumes bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    /// The highest rate of delivery in this cycle of probing and the one before; 0 before the first sample.
+    pub max_bw: u64,
+    /// The rate that losses of this cycle allow; `None` without such.
+    pub bw_shortterm: Option<u64>,
+    /// The path's own round trip; `None` before the first sample.
+    pub min_rtt: Option<Duration>,
+    /// The flight that was found to cost too many losses; `None` before.
+    pub inflight_longterm: Option<u64>,
+    /// The flight that losses of this cycle allow; `None` without such.
+    pub inflight_shortterm: Option<u64>,
+    /// How much more than the rate explains comes acknowledged at once.
+    pub extra_acked: u64,
+    /// Round trips counted by packets.
+    pub round_count: u64,
+    /// Whether the path was found full once since the connection began.
+    pub full_bw_reached: bool,
+    /// Factor on the rate.
+    pub pacing_gain: f64,
+    /// Factor on the window.
+    pub cwnd_gain: f64,
+    /// Whether what is on its way now is the application's choice.
+    pub app_limited: bool,
+    /// Whether the latest sending began after a pause of the application, and nothing of it is acknowledged yet.
+    pub idle_restart: bool,
 }

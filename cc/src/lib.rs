@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bbr3;
 mod controller;
 mod cubic;
 mod event;
@@ -23,7 +24,7 @@ mod time;
 pub mod trial;
 mod usage;
 
-pub use controller::{Controller, Snapshot, State};
+pub use controller::{Controller, Model, Snapshot, State};
 pub use event::{Acked, Event, Lost, Rtt, Sent};
 pub use options::{OptionError, OptionKind, OptionSpec, Options, Unit, Value};
 pub use persistent::PersistentCongestion;

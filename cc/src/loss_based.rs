@@ -391,6 +391,7 @@ impl<L: Law> Controller for LossBased<L> {
             epoch,
             idle_excluded: self.clock.excluded(),
             congestion_events: self.congestion_events,
+            model: None,
         }
     }
 }

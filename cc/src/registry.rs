@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{Controller, OptionSpec, Options, cubic, reno};
+use crate::{Controller, OptionSpec, Options, bbr3, cubic, reno};
 
 /// What is known when a path, and so its controller, is made.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub struct Registry {
 }
 
 /// The built-in algorithms: one line each.
-const BUILTIN: &[Algorithm] = &[cubic::ALGORITHM, reno::ALGORITHM];
+const BUILTIN: &[Algorithm] = &[cubic::ALGORITHM, reno::ALGORITHM, bbr3::ALGORITHM];
 
 impl Algorithm {
     /// The algorithm's options at their defaults.

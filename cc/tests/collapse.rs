@@ -191,6 +191,7 @@ impl Controller for TimeShifted {
             epoch: None,
             idle_excluded: Duration::ZERO,
             congestion_events: self.cuts,
+            model: None,
         }
     }
 }

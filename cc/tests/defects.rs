@@ -1,16 +1,16 @@
-//! Defects that other implementations shipped, each as the sequence of events that shows it.
+//! Defects that other implementations of loss-based algorithms shipped, each as the sequence of events that shows it.
 
 mod lab;
 
 use std::time::Duration;
 
 use lab::wire::Wire;
-use lab::{MTU, algorithms, controller, ms, secs};
+use lab::{MTU, controller, loss_based, ms, secs};
 use sluicegate_cc::{Controller, Init, State, Value};
 
-/// Every algorithm on a wire of this round trip.
+/// Every loss-based algorithm on a wire of this round trip.
 fn wires(rtt: Duration) -> Vec<(&'static str, Wire)> {
-    algorithms()
+    loss_based()
         .iter()
         .map(|a| (a.name, Wire::new(controller(a, 0), rtt)))
         .collect()
@@ -21,7 +21,7 @@ fn named(
     options: &[(&str, Value)],
     initial_window_packets: u64,
 ) -> Box<dyn Controller> {
-    let algorithm = algorithms()
+    let algorithm = loss_based()
         .into_iter()
         .find(|a| a.name == name)
         .expect("built in");
@@ -39,9 +39,9 @@ fn named(
     )
 }
 
-/// A beta for every algorithm, read off its first cut.
+/// A beta for every loss-based algorithm, read off its first cut.
 fn beta(name: &str) -> f64 {
-    let options = algorithms()
+    let options = loss_based()
         .into_iter()
         .find(|a| a.name == name)
         .expect("built in")
@@ -273,7 +273,7 @@ fn persistent_congestion_leaves_the_threshold_of_the_loss() {
 
 #[test]
 fn small_packets_earn_what_large_ones_do() {
-    for name in algorithms().iter().map(|a| a.name) {
+    for name in loss_based().iter().map(|a| a.name) {
         let growth = |bytes: u64| {
             let mut wire = Wire::new(named(name, &[], 1_000), ms(50));
             wire.reach_avoidance();
@@ -302,7 +302,7 @@ fn small_packets_earn_what_large_ones_do() {
 
 #[test]
 fn growth_depends_on_bytes_and_not_on_the_number_of_acks() {
-    for name in algorithms().iter().map(|a| a.name) {
+    for name in loss_based().iter().map(|a| a.name) {
         let growth = |packets_per_ack: usize| {
             let mut wire = Wire::new(named(name, &[], 100), ms(50));
             wire.reach_avoidance();
@@ -368,7 +368,7 @@ fn few_packets_do_not_grow_a_large_window_though_they_were_paced() {
 
 #[test]
 fn flight_that_pacing_keeps_a_fifth_below_the_window_still_grows_it() {
-    for name in algorithms().iter().map(|a| a.name) {
+    for name in loss_based().iter().map(|a| a.name) {
         let mut wire = Wire::new(named(name, &[], 100), ms(50));
         wire.reach_avoidance();
         let start = wire.cwnd();
@@ -389,7 +389,7 @@ fn flight_that_pacing_keeps_a_fifth_below_the_window_still_grows_it() {
 
 #[test]
 fn flight_from_before_a_cut_does_not_count_as_use_of_the_window_after_it() {
-    for name in algorithms().iter().map(|a| a.name) {
+    for name in loss_based().iter().map(|a| a.name) {
         let mut wire = Wire::new(named(name, &[], 100), ms(50));
         wire.round();
         wire.fill();
@@ -405,7 +405,7 @@ fn flight_from_before_a_cut_does_not_count_as_use_of_the_window_after_it() {
 
 #[test]
 fn window_stops_at_four_thirds_of_a_flight_that_does_not_grow() {
-    for name in algorithms().iter().map(|a| a.name) {
+    for name in loss_based().iter().map(|a| a.name) {
         let mut wire = Wire::new(named(name, &[], 100), ms(50));
         wire.reach_avoidance();
         let packets = usize::try_from(wire.cwnd() / MTU).expect("small");
@@ -422,7 +422,7 @@ fn window_stops_at_four_thirds_of_a_flight_that_does_not_grow() {
 
 #[test]
 fn one_large_ack_does_not_carry_slow_start_past_the_threshold() {
-    for name in algorithms().iter().map(|a| a.name) {
+    for name in loss_based().iter().map(|a| a.name) {
         let mut wire = Wire::new(named(name, &[], 40), ms(50));
         wire.fill();
         wire.wait(wire.rtt);
@@ -457,7 +457,7 @@ fn pacing_stays_finite_at_extreme_round_trips() {
         secs(3_600),
         Duration::MAX,
     ] {
-        for name in algorithms().iter().map(|a| a.name) {
+        for name in loss_based().iter().map(|a| a.name) {
             let mut wire = Wire::new(named(name, &[], 1 << 30), rtt);
             wire.send(1);
             wire.ack(1);
@@ -502,7 +502,7 @@ fn losses_and_marks_of_one_flight_cut_once() {
 
 #[test]
 fn rate_is_unknown_before_a_sample_and_absent_without_pacing() {
-    for name in algorithms().iter().map(|a| a.name) {
+    for name in loss_based().iter().map(|a| a.name) {
         let mut wire = Wire::new(
             named(name, &[("pacing", Value::Boolean(false))], 10),
             ms(50),

@@ -5,14 +5,11 @@ mod lab;
 use std::time::Duration;
 
 use lab::wire::Wire;
-use lab::{MTU, algorithms, controller, ms};
+use lab::{MTU, controller, loss_based, ms, named};
 use sluicegate_cc::{Algorithm, State};
 
 fn cubic() -> Algorithm {
-    algorithms()
-        .into_iter()
-        .find(|a| a.name == "cubic")
-        .expect("built in")
+    named("cubic")
 }
 
 /// Time on the curve's clock.
@@ -25,7 +22,7 @@ fn elapsed(wire: &Wire) -> Duration {
 
 #[test]
 fn hour_at_a_constant_rate_below_the_window_is_not_made_up_for_in_a_leap() {
-    for algorithm in algorithms() {
+    for algorithm in loss_based() {
         let name = algorithm.name;
         let mut wire = Wire::new(controller(&algorithm, 0), ms(100));
         wire.reach_avoidance();
@@ -57,7 +54,7 @@ fn hour_at_a_constant_rate_below_the_window_is_not_made_up_for_in_a_leap() {
 
 #[test]
 fn clock_goes_on_once_the_flight_uses_the_window_again() {
-    for algorithm in algorithms() {
+    for algorithm in loss_based() {
         let name = algorithm.name;
         let mut wire = Wire::new(controller(&algorithm, 0), ms(100));
         wire.reach_avoidance();

@@ -4,7 +4,7 @@ mod lab;
 
 use std::time::Duration;
 
-use lab::{MBIT, MTU, algorithms, alone, controller, ms, secs};
+use lab::{MBIT, MTU, algorithms, alone, controller, loss_based, ms, named, secs};
 use sluicegate_cc::sim::{
     Flow, FlowOutcome, Link, LossWindow, Policer, Reorder, Simulation, Source,
 };
@@ -82,9 +82,10 @@ fn reordering_past_the_threshold_slows_but_does_not_stop() {
         let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
         let rate = mbit(&outcome, ms(0), secs(60));
         println!("{}: {rate:.1} of 50 Mbit/s", algorithm.name);
-        assert_eq!(
-            outcome.lost_packets, outcome.spurious_losses,
-            "{}",
+        let real = outcome.lost_packets - outcome.spurious_losses;
+        assert!(
+            real * 10 <= outcome.lost_packets,
+            "{}: {real}",
             algorithm.name
         );
         assert!(rate >= 5.0, "{}", algorithm.name);
@@ -123,10 +124,7 @@ fn mean_window(algorithm: &Algorithm, p: f64, duration: Duration, seeds: u64) ->
 }
 
 fn assert_response(name: &str, table: &[(f64, f64)], duration: Duration, seeds: u64) {
-    let algorithm = algorithms()
-        .into_iter()
-        .find(|a| a.name == name)
-        .expect("built in");
+    let algorithm = named(name);
     for &(p, expected) in table {
         let window = mean_window(&algorithm, p, duration, seeds);
         println!("{name}: p = {p}: {window:.1} datagrams, expected {expected}");
@@ -278,7 +276,7 @@ fn periodic_sender_does_not_inflate_its_window() {
 #[test]
 fn idle_time_is_taken_out_and_the_restart_is_paced() {
     let (rtt, restart) = (ms(40), secs(15));
-    for algorithm in algorithms() {
+    for algorithm in loss_based() {
         let source = Source::Bursts(vec![(ms(0), 12_000_000), (restart, 12_000_000)]);
         let outcome = alone(
             &algorithm,

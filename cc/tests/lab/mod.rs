@@ -23,6 +23,18 @@ pub(crate) fn algorithms() -> Vec<Algorithm> {
     Registry::builtin().iter().copied().collect()
 }
 
+/// Those whose window follows losses and nothing else.
+pub(crate) fn loss_based() -> Vec<Algorithm> {
+    let mut algorithms = algorithms();
+    algorithms.retain(|a| a.name != "bbr3");
+    algorithms
+}
+
+pub(crate) fn named(name: &str) -> Algorithm {
+    let registry = Registry::builtin();
+    *registry.find(name).expect("built in")
+}
+
 pub(crate) fn init(seed: u64) -> Init {
     Init {
         mtu: MTU,

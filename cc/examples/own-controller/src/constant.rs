@@ -99,6 +99,7 @@ impl Controller for Constant {
             epoch: None,
             idle_excluded: Duration::ZERO,
             congestion_events: 0,
+            model: None,
         }
     }
 }

@@ -1,0 +1,158 @@
+//! When to probe for bandwidth, and what ACKs mean meanwhile (draft-ietf-ccwg-bbr-06 §2.14, §5.3.3.8).
+
+use std::time::Duration;
+
+use super::params::{MAX_PROBE_ROUNDS, UNBOUNDED};
+use crate::Time;
+
+/// What the ACKs that come now tell about probing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AckPhase {
+    /// Nothing.
+    Init,
+    /// They are of packets sent before the pipe was full again.
+    Refilling,
+    /// The flight rises; what is acknowledged was sent before.
+    ProbeStarting,
+    /// They are of the probe.
+    ProbeFeedback,
+    /// The probe is over; its last ACKs come in.
+    ProbeStopping,
+}
+
+/// The cycle of ProbeBW.
+#[derive(Debug)]
+pub(super) struct Cycle {
+    pub(super) ack_phase: AckPhase,
+    /// Whether losses that come now are of packets sent while probing, and none was acted upon.
+    pub(super) is_probe_sample: bool,
+    /// Whether the latest probe lost too much.
+    pub(super) prev_too_high: bool,
+    /// Whether the latest probe stopped at the flight that the one before found too high.
+    pub(super) prev_precautionary: bool,
+    pub(super) rounds_since_probe: u64,
+    stamp: Time,
+    wait: Duration,
+    up_rounds: u32,
+    up_acked: u64,
+    acked_per_step: u64,
+    random: u64,
+}
+
+impl Cycle {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            ack_phase: AckPhase::Init,
+            is_probe_sample: false,
+            prev_too_high: false,
+            prev_precautionary: false,
+            rounds_since_probe: 0,
+            stamp: Time::ZERO,
+            wait: Duration::ZERO,
+            up_rounds: 0,
+            up_acked: 0,
+            acked_per_step: UNBOUNDED,
+            random: seed,
+        }
+    }
+
+    /// A cycle begins: picks how long to wait for the next probe, 2 to 3 s or at most 62 or 63 rounds.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.acked_per_step = UNBOUNDED;
+        self.rounds_since_probe = self.draw() >> 63;
+        let fraction = Duration::from_nanos(self.draw() % 1_000_000_000);
+        self.wait = Duration::from_secs(2) + fraction;
+        self.stamp = now;
+        self.ack_phase = AckPhase::ProbeStopping;
+    }
+
+    /// Whether to probe now, with `target` bytes wanted in flight.
+    ///
+    /// Reno would need as many rounds as its window has datagrams to fill what a loss emptied; bytes are turned into
+    /// datagrams, rounded up, so that the shortest path waits for a round too.
+    pub(super) fn is_due(&self, now: Time, target: u64, mtu: u64) -> bool {
+        let rounds = target.div_ceil(mtu).clamp(1, MAX_PROBE_ROUNDS);
+        now > self.stamp + self.wait || self.rounds_since_probe >= rounds
+    }
+
+    /// The pipe is being filled before a probe.
+    pub(super) const fn refill(&mut self) {
+        self.up_rounds = 0;
+        self.up_acked = 0;
+        self.prev_precautionary = false;
+        self.ack_phase = AckPhase::Refilling;
+    }
+
+    /// Each round of a probe may grow the long-term flight by twice as much as the one before (§5.3.3.5).
+    pub(super) fn raise_slope(&mut self, cwnd: u64, mtu: u64) {
+        let growth = 1u64 << self.up_rounds;
+        self.up_rounds = (self.up_rounds + 1).min(30);
+        self.acked_per_step = (cwnd / growth).max(mtu);
+    }
+
+    /// Datagrams that `acked` bytes add to the long-term flight.
+    pub(super) const fn growth(&mut self, acked: u64) -> u64 {
+        self.up_acked = self.up_acked.saturating_add(acked);
+        let steps = self.up_acked / self.acked_per_step;
+        self.up_acked -= steps * self.acked_per_step;
+        steps
+    }
+
+    /// SplitMix64.
+    const fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wait_is_between_two_and_three_seconds() {
+        let mut cycle = Cycle::new(1);
+        let mut waits = Vec::new();
+        for _ in 0..100 {
+            cycle.begin(Time::ZERO);
+            assert!(cycle.rounds_since_probe <= 1);
+            waits.push(cycle.wait);
+        }
+        assert!(waits.iter().all(|w| (2..3).contains(&w.as_secs())));
+        assert!(waits.iter().any(|w| *w < Duration::from_millis(2_300)));
+        assert!(waits.iter().any(|w| *w > Duration::from_millis(2_700)));
+    }
+
+    #[test]
+    fn rounds_to_wait_are_the_datagrams_in_flight_between_1_and_63() {
+        let mut cycle = Cycle::new(1);
+        cycle.begin(Time::ZERO);
+        let mut due_after = |target| {
+            cycle.rounds_since_probe = 0;
+            while !cycle.is_due(Time::ZERO, target, 1_200) {
+                cycle.rounds_since_probe += 1;
+            }
+            cycle.rounds_since_probe
+        };
+        assert_eq!(
+            [0, 100, 24_000, 1 << 30].map(&mut due_after),
+            [1, 1, 20, 63]
+        );
+    }
+
+    #[test]
+    fn growth_doubles_each_round() {
+        let mut cycle = Cycle::new(1);
+        cycle.refill();
+        let per_round: Vec<_> = (0..5)
+            .map(|_| {
+                cycle.raise_slope(120_000, 1_200);
+                (0..100).map(|_| cycle.growth(1_200)).sum::<u64>()
+            })
+            .collect();
+        assert_eq!(per_round, [1, 2, 4, 8, 16]);
+    }
+}

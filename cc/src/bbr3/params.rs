@@ -1,0 +1,132 @@
+//! The draft's constants (draft-ietf-ccwg-bbr-06 §2) and the options that operators may turn.
+
+use std::time::Duration;
+
+use crate::{OptionKind, OptionSpec, Options, Unit};
+
+/// No bound: the draft's "Infinity" for rates and volumes.
+pub(super) const UNBOUNDED: u64 = u64::MAX;
+
+/// 4 ln 2: the smallest gain that lets the rate double each round (§2.5).
+pub(super) const STARTUP_PACING_GAIN: f64 = 2.77;
+/// §2.5.
+pub(super) const DRAIN_PACING_GAIN: f64 = 0.5;
+/// §5.3.3.1.
+pub(super) const DOWN_PACING_GAIN: f64 = 0.9;
+/// §5.3.3.5.
+pub(super) const UP_PACING_GAIN: f64 = 1.25;
+/// §2.6.
+pub(super) const DEFAULT_CWND_GAIN: f64 = 2.0;
+/// §5.3.3.5.
+pub(super) const UP_CWND_GAIN: f64 = 2.25;
+/// §2.16.2.
+pub(super) const PROBE_RTT_CWND_GAIN: f64 = 0.5;
+/// Pacing stays 1 % below the rate (§2.5).
+pub(super) const PACING_MARGIN: f64 = 0.99;
+/// What a round with loss leaves of a bound at least (§2.8).
+pub(super) const BETA: f64 = 0.7;
+/// Part of the long-term flight that is left to others (§2.8).
+pub(super) const HEADROOM: f64 = 0.15;
+/// Growth of the rate, per round, below which the pipe counts as full (§5.3.1.2).
+pub(super) const FULL_BW_GROWTH: f64 = 1.25;
+/// Rounds without such growth (§5.3.1.2).
+pub(super) const FULL_BW_ROUNDS: u32 = 3;
+/// Separate runs of lost packets in a round that end Startup (§5.3.1.3).
+pub(super) const STARTUP_LOSS_RANGES: u32 = 6;
+/// Rounds after which Drain ends whatever is in flight (§5.3.2).
+pub(super) const DRAIN_ROUNDS: u64 = 3;
+/// Rounds that the filter of extra acknowledged data remembers (§2.12).
+pub(super) const EXTRA_ACKED_ROUNDS: usize = 10;
+/// Most rounds between two probes for bandwidth (§5.3.3.8.3).
+pub(super) const MAX_PROBE_ROUNDS: u64 = 63;
+/// §2.16.1.
+pub(super) const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
+/// §2.16.2.
+pub(super) const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
+/// The round trip that stands in for the unknown one (§5.6.2).
+pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
+
+pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
+    name: "host_delay",
+    kind: OptionKind::Integer {
+        default: 4,
+        min: 0,
+        max: 100,
+    },
+    unit: Unit::Milliseconds,
+    summary: "Delay that the hosts themselves may add to the round trip without the window holding the rate back: \
+              scheduling, starved processors, batched ACKs; raise it inside clusters whose machines are overbooked, 0 \
+              follows the draft to the letter.",
+};
+pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
+    name: "min_window",
+    kind: OptionKind::Integer {
+        default: 4,
+        min: 2,
+        max: 64,
+    },
+    unit: Unit::Packets,
+    summary: "The window is never below this; the draft's 4 keep data moving while the receiver acknowledges every \
+              second packet, more keeps a flow alive on very short paths at the price of the queue.",
+};
+pub(super) const LOSS_THRESHOLD: OptionSpec = OptionSpec {
+    name: "loss_threshold",
+    kind: OptionKind::Number {
+        default: 0.02,
+        min: 0.005,
+        max: 0.2,
+    },
+    unit: Unit::None,
+    summary: "The share of a round trip's packets that may be lost while probing for bandwidth; raise it on links \
+              whose losses have nothing to do with load, lower it where queues are tiny.",
+};
+pub(super) const PROBE_RTT_INTERVAL: OptionSpec = OptionSpec {
+    name: "probe_rtt_interval",
+    kind: OptionKind::Integer {
+        default: 5_000,
+        min: 2_000,
+        max: 60_000,
+    },
+    unit: Unit::Milliseconds,
+    summary: "How long a busy flow goes on without a look at the unloaded round trip; keep the draft's 5 s wherever \
+              BBR flows of others share the path, as they pause together.",
+};
+
+/// The options' values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Params {
+    pub(super) min_window_packets: u64,
+    pub(super) loss_threshold: f64,
+    pub(super) probe_rtt_interval: Duration,
+    pub(super) host_delay: Duration,
+}
+
+impl Params {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            min_window_packets: options.integer(MIN_WINDOW.name),
+            loss_threshold: options.number(LOSS_THRESHOLD.name),
+            probe_rtt_interval: Duration::from_millis(options.integer(PROBE_RTT_INTERVAL.name)),
+            host_delay: Duration::from_millis(options.integer(HOST_DELAY.name)),
+        }
+    }
+}
+
+/// `factor` times a rate or a volume; what has no bound keeps none.
+pub(super) fn scaled(amount: u64, factor: f64) -> u64 {
+    if amount == UNBOUNDED {
+        return UNBOUNDED;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "never negative, saturates, and a fraction of a byte does not matter"
+    )]
+    let whole = (amount as f64 * factor) as u64;
+    whole
+}
+
+/// What has no bound is `None`.
+pub(super) fn bounded(amount: u64) -> Option<u64> {
+    (amount != UNBOUNDED).then_some(amount)
+}

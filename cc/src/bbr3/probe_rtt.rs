@@ -1,0 +1,91 @@
+//! ProbeRTT: a small flight for a moment, so that the path shows its own round trip (draft-ietf-ccwg-bbr-06 §5.3.4).
+
+use std::time::Duration;
+
+use super::Bbr3;
+use super::cycle::AckPhase;
+use super::params::{PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
+use crate::{State, Time};
+
+/// How far a visit to ProbeRTT has got.
+#[derive(Debug, Default)]
+pub(super) struct ProbeRtt {
+    /// When it may end; `None` until the flight is small.
+    done: Option<Time>,
+    round_done: bool,
+    /// The round trip that the model used before the visit. The one that expires as the visit begins is replaced by
+    /// the latest sample, queue and all, and half a path of that length may be a full queue.
+    rtt_before: Option<Duration>,
+}
+
+impl Bbr3 {
+    /// Once per ACK; `rtt_before` is the model's round trip before this ACK.
+    pub(super) fn check_probe_rtt(&mut self, rtt_before: Option<Duration>, delivered: u64) {
+        if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
+            self.recovery.save_cwnd(self.cwnd, false);
+            self.state = State::ProbeRtt;
+            self.probe_rtt = ProbeRtt {
+                done: None,
+                round_done: false,
+                rtt_before,
+            };
+            self.cycle.ack_phase = AckPhase::ProbeStopping;
+            self.rounds.restart(self.sampler.delivered());
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt();
+        }
+        if delivered > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    /// 200 ms and a round, counted from where the flight is small. Rates meanwhile say nothing.
+    fn handle_probe_rtt(&mut self) {
+        self.sampler.mark_probe_rtt();
+        if self.probe_rtt.done.is_none() {
+            if self.in_flight <= self.probe_rtt_cwnd() {
+                self.probe_rtt.done = Some(self.now + PROBE_RTT_DURATION);
+                self.probe_rtt.round_done = false;
+                self.rounds.restart(self.sampler.delivered());
+            }
+            return;
+        }
+        self.probe_rtt.round_done |= self.rounds.start;
+        if self.probe_rtt.round_done {
+            self.check_probe_rtt_done();
+        }
+    }
+
+    /// Also at a restart from idle, when the visit may have ended long ago (§5.4.1).
+    pub(super) fn check_probe_rtt_done(&mut self) {
+        if self.probe_rtt.done.is_some_and(|done| self.now > done) {
+            self.min_rtt.probe_stamp = self.now;
+            self.cwnd = self.recovery.restored(self.cwnd);
+            self.exit_probe_rtt();
+        }
+    }
+
+    /// Goes on where the path is empty: straight to CRUISE, with a new wait for the next probe (§5.3.4.4).
+    fn exit_probe_rtt(&mut self) {
+        self.short_term.reset_bounds();
+        if self.full_pipe.reached {
+            self.start_down();
+            self.start_cruise();
+        } else {
+            self.enter_startup();
+        }
+    }
+
+    /// Half the path, by the shorter one of the round trips from before the visit and now.
+    pub(super) fn probe_rtt_cwnd(&self) -> u64 {
+        let rtt = self
+            .probe_rtt
+            .rtt_before
+            .into_iter()
+            .chain(self.min_rtt.get())
+            .min();
+        self.volume(self.bw, rtt, PROBE_RTT_CWND_GAIN)
+            .max(self.min_window())
+    }
+}
