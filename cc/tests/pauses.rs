@@ -77,6 +77,8 @@ fn probes_of_the_transport_do_not_end_a_pause() {
             continue;
         }
         curves += 1;
+        // Full windows, so that growth is not withheld either.
+        (0..2).for_each(|_| wire.round());
         wire.app_limited();
         let start = wire.snapshot();
         for _ in 0..5 {
