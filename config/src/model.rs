@@ -165,7 +165,7 @@ pub struct Limits {
     pub connection_window: u64,
     /// Receive flow control of a stream, bytes.
     pub stream_window: u64,
-    /// Bytes of a response handed to its stream before they can be sent.
+    /// Bytes of a connection that may wait to be sent.
     pub send_buffer: u64,
     /// `active_connection_id_limit`.
     pub cids_per_connection: u64,

@@ -15,6 +15,8 @@ use sluicegate::quic::transport::Identity;
 use sluicegate::route::Site;
 use sluicegate_config::{Body, Config, Handler, Limits, Route};
 
+const SEND_BUFFER: usize = 16 << 10;
+
 const PAGE: &str = "<p>hello</p>";
 
 /// What a client saw of a stream.
@@ -76,6 +78,7 @@ fn limits() -> Limits {
     Limits {
         request_body: 1000,
         header_bytes: 2048,
+        send_buffer: SEND_BUFFER as u64,
         ..Config::embedded().limits
     }
 }
@@ -231,6 +234,8 @@ fn a_page_is_answered_whole_and_to_head_without_its_body() {
         assert_eq!(seen.headers["content-length"], length, "{method}");
         assert_eq!(seen.headers["content-type"], "text/html", "{method}");
         assert_eq!(seen.headers["server"], "sluicegate", "{method}");
+        let date = httpdate::parse_http_date(&seen.headers["date"]);
+        assert!(date.is_ok(), "{:?}", seen.headers);
     }
     assert_eq!(pair.counters.responses[2], 2);
     assert!(pair.session.is_idle());
@@ -288,6 +293,27 @@ fn generated_bytes_are_exact() {
         assert!(seen.finished && seen.body == counters(size), "size {size}");
     }
     assert!(pair.session.is_idle());
+}
+
+/// The window would take all of it, and whatever the client says lets the session work again.
+#[test]
+fn no_more_than_the_send_buffer_waits_while_nothing_can_be_sent() {
+    let mut pair = Pair::new();
+    let streams = [(); 8].map(|()| pair.request("GET", "/bytes/60000", &[], true));
+    let mut most = 0;
+    for _ in 0..200 {
+        pair.client.send_ack_eliciting().unwrap();
+        carry(&mut pair.client, &mut pair.server);
+        pair.session.turn(&mut pair.server, &mut pair.counters);
+        most = most.max(pair.server.unsent());
+    }
+    // Heads come on top.
+    let bound = SEND_BUFFER + streams.len() * 200;
+    assert!((SEND_BUFFER / 2..=bound).contains(&most), "{most}");
+    pair.settle();
+    for stream in streams {
+        assert!(pair.streams[&stream].body == counters(60_000));
+    }
 }
 
 #[test]

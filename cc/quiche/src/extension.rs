@@ -15,6 +15,12 @@ impl<F: BufFactory> Connection<F> {
             self.paths.iter().any(|(_, path)| path.recovery.bytes_in_flight() > 0)
     }
 
+    /// Bytes of all streams that wait to be sent, for the first time or again. What waits for an acknowledgement is bounded
+    /// by the congestion window and does not count.
+    pub fn unsent(&self) -> usize {
+        self.streams.tx_buffered()
+    }
+
     /// Forgets a path that the connection has left, where there would be no room for the peer's next address.
     ///
     /// The engine forgets a path only without a Destination Connection ID, and gives it every spare one, so that a

@@ -76,9 +76,9 @@ pub(crate) static LIMITS: Table = Table {
             },
             given: Given::Default("\"256KiB\""),
             examples: &[],
-            summary: "Bytes of a response that are handed to its stream before the network takes them. Lower it to \
-                      hold more slow clients in the same memory; raise it where single downloads over fast, long \
-                      paths do not fill them.",
+            summary: "Bytes of a connection's responses that may wait to be sent. What was sent and is not acknowledged \
+                      comes on top; the congestion window bounds it. Lower it to hold more slow clients in the same \
+                      memory.",
         },
         Key {
             name: "cids_per_connection",

@@ -1,6 +1,7 @@
 //! HTTP/3 (RFC 9114) for the server: sessions, checks of requests, replies.
 
 mod counters;
+mod date;
 mod request;
 mod response;
 mod session;

@@ -7,14 +7,8 @@ use crate::h3::Counters;
 use crate::h3::response::Progress;
 
 impl Session {
-    /// Lets pending replies write a block each in turn, until none can.
+    /// Lets pending replies write a block each in turn, until none can or `limits.send_buffer` bytes wait to be sent.
     pub(super) fn write(&mut self, conn: &mut quiche::Connection, counters: &mut Counters) {
-        let share = self.site.limits().send_buffer;
-        for stream in &self.pending {
-            if let Some(Exchange::Replying { response, .. }) = self.open.get_mut(stream) {
-                response.allow(share);
-            }
-        }
         let mut blocked = 0;
         while blocked < self.pending.len() {
             let Some(stream) = self.pending.pop_front() else {
@@ -43,9 +37,11 @@ impl Session {
         let Some(Exchange::Replying { response, ended }) = self.open.get_mut(&stream) else {
             return Progress::Complete;
         };
+        let limit = usize::try_from(self.site.limits().send_buffer).unwrap_or(usize::MAX);
+        let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
-        let written =
-            SCRATCH.with_borrow_mut(|scratch| response.write(h3, conn, stream, scratch, counters));
+        let written = SCRATCH
+            .with_borrow_mut(|scratch| response.write(h3, conn, stream, scratch, room, counters));
         match written {
             Ok(Progress::Complete) => {
                 if *ended {

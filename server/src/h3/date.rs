@@ -1,0 +1,39 @@
+//! The `date` field of replies.
+
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime};
+
+thread_local! {
+    /// The second that was formatted last, and its text.
+    static LAST: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
+}
+
+/// Lends the date at `unix` since 1970 in its preferred form (RFC 9110 §5.6.7); it is formatted once a second.
+pub(super) fn with<T>(unix: Duration, using: impl FnOnce(&str) -> T) -> T {
+    LAST.with_borrow_mut(|(second, text)| {
+        if *second != unix.as_secs() {
+            *second = unix.as_secs();
+            *text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(*second));
+        }
+        using(text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_follows_the_second() {
+        for (millis, expected) in [
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (784_111_777_999, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            (784_111_778_000, "Sun, 06 Nov 1994 08:49:38 GMT"),
+            (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ] {
+            with(Duration::from_millis(millis), |text| {
+                assert_eq!(text, expected);
+            });
+        }
+    }
+}
