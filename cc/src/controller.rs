@@ -33,7 +33,7 @@ pub trait Controller: Debug + Send + Sync {
     /// The path's datagram size changed, in bytes of UDP payload.
     fn on_mtu(&mut self, mtu: u64);
 
-    /// Congestion window, bytes. Never below two datagrams.
+    /// Congestion window, bytes: what may be in flight. Never below two datagrams. In recovery it may come down in steps.
     fn cwnd(&self) -> u64;
 
     /// Bytes per second; `None` is unpaced. Finite and above zero.

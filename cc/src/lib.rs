@@ -16,6 +16,7 @@ mod loss_based;
 mod options;
 mod pacing;
 mod persistent;
+mod prr;
 mod recovery;
 mod registry;
 mod reno;

@@ -1,11 +1,15 @@
 //! The frame of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
 //! it cuts and how it grows ([`Law`]).
 
-use std::fmt::Debug;
+mod law;
+
 use std::time::Duration;
+
+pub(crate) use law::{Credit, Law, Start};
 
 use crate::hystart::HyStart;
 use crate::idle::{ActiveClock, Reading};
+use crate::prr::{Progress, Reduction};
 use crate::recovery::Boundary;
 use crate::usage::{self, Usage};
 use crate::{
@@ -56,44 +60,6 @@ pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
               the window sooner.",
 };
 
-/// How avoidance was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// After a cut.
-    Recovery,
-    /// Slow start reached the threshold that an earlier cut had left (RFC 9438 §4.8).
-    Timeout,
-    /// The first slow start ended without a cut (RFC 9438 §4.10).
-    Uncut,
-}
-
-/// Acknowledged bytes that count for growth in avoidance.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Credit {
-    /// How many.
-    pub(crate) bytes: u64,
-    /// The window they were acknowledged in.
-    pub(crate) cwnd: u64,
-    /// Datagram size.
-    pub(crate) mtu: u64,
-    /// Time since avoidance began, without pauses of the application.
-    pub(crate) elapsed: Duration,
-    /// Smoothed round-trip time.
-    pub(crate) srtt: Duration,
-}
-
-/// What one loss-based algorithm does its own way.
-pub(crate) trait Law: Debug + Send + Sync {
-    /// A congestion signal at window `cwnd`: the window to go on with.
-    fn cut(&mut self, cwnd: u64) -> u64;
-
-    /// Avoidance begins.
-    fn begin(&mut self, start: Start, cwnd: u64, mtu: u64);
-
-    /// Bytes to add to the window. Called only where the window was in use.
-    fn grow(&mut self, credit: &Credit) -> u64;
-}
-
 /// Which part of the frame is at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -120,6 +86,8 @@ pub(crate) struct LossBased<L> {
     hystart: Option<HyStart>,
     boundary: Boundary,
     usage: Usage,
+    /// Of the present recovery period, where losses began it.
+    reduction: Option<Reduction>,
     clock: ActiveClock,
     srtt: Option<Duration>,
     congestion_events: u64,
@@ -142,6 +110,7 @@ impl<L: Law> LossBased<L> {
             hystart: options.boolean(HYSTART.name).then(|| HyStart::new(paced)),
             boundary: Boundary::default(),
             usage: Usage::default(),
+            reduction: None,
             clock: ActiveClock::default(),
             srtt: None,
             congestion_events: 0,
@@ -209,6 +178,7 @@ impl<L: Law> LossBased<L> {
             return;
         }
         if self.phase == Phase::Recovery {
+            self.reduction = None;
             self.begin_avoidance(Start::Recovery);
         }
         let beyond = match self.phase {
@@ -290,6 +260,9 @@ impl<L: Law> Controller for LossBased<L> {
         self.boundary.on_packet(sent.packet_number);
         self.usage
             .on_sent(sent.in_flight_before.saturating_add(sent.bytes));
+        if let Some(reduction) = &mut self.reduction {
+            reduction.on_sent(sent.bytes);
+        }
         self.note_use();
     }
 
@@ -305,9 +278,15 @@ impl<L: Law> Controller for LossBased<L> {
             self.srtt = Some(event.rtt.smoothed);
         }
         if self.is_signalled(event) {
+            let before = self.cwnd;
             self.cut(event.in_flight);
+            let lost = event.lost.iter().any(|l| l.bytes > 0);
+            self.reduction = lost.then(|| Reduction::new(event.in_flight_before, before));
         }
         self.on_acked(event);
+        if let Some(reduction) = &mut self.reduction {
+            reduction.on_event(&Progress::of(event), self.cwnd, self.mtu);
+        }
         self.clock.on_flight(self.in_use(event.in_flight));
         self.note_use();
     }
@@ -328,6 +307,7 @@ impl<L: Law> Controller for LossBased<L> {
         self.boundary.set();
         self.hystart = None;
         self.usage.restart(0);
+        self.reduction = None;
         self.phase = Phase::SlowStart;
         self.note_use();
     }
@@ -348,7 +328,8 @@ impl<L: Law> Controller for LossBased<L> {
     }
 
     fn cwnd(&self) -> u64 {
-        self.cwnd
+        let reduced = self.reduction.as_ref().map(Reduction::window);
+        reduced.map_or(self.cwnd, |window| window.max(self.floor()))
     }
 
     fn pacing_rate(&self) -> Option<u64> {
@@ -384,7 +365,7 @@ impl<L: Law> Controller for LossBased<L> {
             _ => None,
         };
         Snapshot {
-            cwnd: self.cwnd,
+            cwnd: Controller::cwnd(self),
             ssthresh: self.ssthresh,
             pacing_rate: self.pacing_rate(),
             state: self.state(),

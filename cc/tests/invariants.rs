@@ -135,14 +135,19 @@ proptest! {
         for algorithm in loss_based() {
             let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
             let mut bound = wire.cwnd();
+            // Within recovery the window comes down step by step and then rises to the threshold.
+            let mut before = wire.cwnd();
             let mut flight = 0;
             for step in &steps {
-                let before = wire.cwnd();
+                if wire.state() != State::Recovery {
+                    before = wire.cwnd();
+                }
                 let acked = wire.in_flight;
                 apply(&mut wire, step);
                 flight = flight.max(wire.in_flight);
                 if let Step::Mtu(mtu) = step {
                     bound = bound.max(10 * mtu);
+                    before = before.max(2 * mtu);
                     continue;
                 }
                 bound = bound.max(2 * (flight + MTU.max(wire.mtu)));
@@ -167,14 +172,15 @@ proptest! {
                 apply(&mut wire, step);
                 let after = wire.snapshot();
                 let signals = matches!(step, Step::Lose(_) | Step::Both(..) | Step::Persistent);
+                let reduces = before.state == State::Recovery;
                 let cuts = signals || matches!(step, Step::Mtu(_));
-                prop_assert!(after.cwnd >= before.cwnd || cuts, "{}: {step:?}", algorithm.name);
+                prop_assert!(after.cwnd >= before.cwnd || cuts || reduces, "{}: {step:?}", algorithm.name);
                 prop_assert!(
                     after.state != State::Recovery || before.state == State::Recovery || signals,
                     "{}: {step:?} began recovery", algorithm.name
                 );
                 let grows = matches!(step, Step::Ack(_) | Step::Both(..) | Step::Mtu(_));
-                prop_assert!(after.cwnd <= before.cwnd || grows, "{}: {step:?}", algorithm.name);
+                prop_assert!(after.cwnd <= before.cwnd || grows || reduces, "{}: {step:?}", algorithm.name);
             }
         }
     }

@@ -1,0 +1,111 @@
+//! The round trip after a cut, with data always waiting: nobody falls silent, and the flight ends at the threshold.
+
+mod lab;
+
+use std::time::Duration;
+
+use lab::wire::Wire;
+use lab::{MBIT, MTU, algorithms, controller, ms, secs};
+use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
+use sluicegate_cc::{Controller, State};
+
+fn sampled_finely(controller: Box<dyn Controller>, link: &Link) -> FlowOutcome {
+    let mut outcomes = Simulation::new(link.clone(), 1)
+        .sampled_every(ms(1))
+        .with(Flow::new(Source::Endless), controller)
+        .run(secs(30));
+    outcomes.remove(0)
+}
+
+/// The longest time without a packet in the `within` after each beginning of recovery.
+fn longest_silence(outcome: &FlowOutcome, within: Duration) -> Duration {
+    let begun = outcome
+        .transitions
+        .iter()
+        .filter(|t| t.to == State::Recovery);
+    let mut longest = Duration::ZERO;
+    for start in begun.map(|t| t.at) {
+        let mut since = start;
+        let mut sent = None;
+        let samples = outcome.samples.iter();
+        for sample in samples.filter(|s| s.at >= start && s.at < start + within) {
+            if sent != Some(sample.sent_packets) {
+                since = sample.at;
+            }
+            sent = Some(sample.sent_packets);
+            longest = longest.max(sample.at.saturating_sub(since));
+        }
+    }
+    longest
+}
+
+#[test]
+fn no_sender_falls_silent_after_a_loss() {
+    for algorithm in algorithms() {
+        for queue_bdp in [0.5, 1.0] {
+            let link = Link::new(50 * MBIT, ms(40), queue_bdp);
+            let outcome = sampled_finely(controller(&algorithm, 1), &link);
+            let silence = longest_silence(&outcome, ms(40));
+            println!(
+                "{}, queue {queue_bdp} BDP: silent for {silence:?} at most",
+                algorithm.name
+            );
+            assert!(outcome.lost_packets > 0, "{}", algorithm.name);
+            assert!(silence <= ms(8), "{}: {silence:?}", algorithm.name);
+        }
+    }
+}
+
+#[test]
+fn first_lost_packet_goes_again_at_once_whatever_is_in_flight() {
+    for algorithm in algorithms() {
+        let name = algorithm.name;
+        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
+        (0..4).for_each(|_| wire.round());
+        wire.fill();
+        wire.wait(wire.rtt);
+        wire.event(1, 3, 0);
+        assert!(wire.in_flight + MTU <= wire.cwnd(), "{name}");
+    }
+}
+
+#[test]
+fn flight_comes_down_to_the_threshold_over_the_round() {
+    for algorithm in algorithms() {
+        let name = algorithm.name;
+        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
+        (0..4).for_each(|_| wire.round());
+        wire.fill();
+        let flight = wire.packets();
+        wire.wait(wire.rtt);
+        wire.event(1, 3, 0);
+        let threshold = wire.controller.ssthresh().expect("cut");
+        let mut sent = 0;
+        for _ in 0..(flight - 4) / 2 {
+            assert_eq!(wire.state(), State::Recovery, "{name}");
+            let before = wire.packets();
+            wire.fill();
+            sent += wire.packets() - before;
+            assert!(wire.packets() - before <= 3, "{name}: a burst");
+            wire.ack(2);
+        }
+        wire.fill();
+        assert!(sent > flight / 3, "{name}");
+        let off = wire.in_flight.abs_diff(threshold);
+        assert!(off <= 2 * MTU, "{name}: {} for {threshold}", wire.in_flight);
+    }
+}
+
+#[test]
+fn marks_cut_at_once() {
+    for algorithm in algorithms() {
+        let name = algorithm.name;
+        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
+        (0..4).for_each(|_| wire.round());
+        wire.fill();
+        wire.wait(wire.rtt);
+        wire.event(0, 2, 1);
+        assert_eq!(wire.state(), State::Recovery, "{name}");
+        assert_eq!(Some(wire.cwnd()), wire.controller.ssthresh(), "{name}");
+    }
+}
