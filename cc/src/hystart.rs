@@ -195,6 +195,43 @@ mod tests {
     }
 
     #[test]
+    fn delay_that_rises_once_more_slows_growth_for_five_rounds_anew() {
+        let mut hystart = HyStart::new(true);
+        round(&mut hystart, ms(40), 8);
+        for _ in 0..4 {
+            assert!(!round(&mut hystart, ms(60), 8));
+        }
+        round(&mut hystart, ms(40), 8);
+        assert!(!hystart.is_conservative());
+        assert!(!round(&mut hystart, ms(60), 8));
+        assert!(hystart.is_conservative());
+        for _ in 0..4 {
+            assert!(!round(&mut hystart, ms(60), 8));
+        }
+        assert!(round(&mut hystart, ms(60), 8));
+    }
+
+    #[test]
+    fn rise_is_over_the_round_before_and_not_over_the_first() {
+        let mut hystart = HyStart::new(true);
+        round(&mut hystart, ms(80), 8);
+        round(&mut hystart, ms(40), 8);
+        round(&mut hystart, ms(46), 8);
+        assert!(hystart.is_conservative());
+    }
+
+    #[test]
+    fn one_quick_sample_speaks_against_a_rise() {
+        let mut hystart = HyStart::new(true);
+        round(&mut hystart, ms(40), 8);
+        hystart.on_ack(Some(ms(40)), true);
+        for _ in 0..20 {
+            hystart.on_ack(Some(ms(90)), false);
+        }
+        assert!(!hystart.is_conservative());
+    }
+
+    #[test]
     fn unpaced_growth_is_eight_datagrams_an_ack() {
         assert_eq!(HyStart::new(false).growth(100_000, 1_200), 9_600);
     }

@@ -205,6 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn time_that_seems_to_run_backwards_is_ignored() {
+        let mut clock = ActiveClock::default();
+        clock.advance(at(100));
+        let start = clock.read();
+        clock.advance(at(50));
+        clock.on_out_of_data(false);
+        clock.advance(at(120));
+        clock.on_sent(true);
+        assert_eq!(clock.excluded(), Duration::from_millis(20));
+        assert_eq!(clock.origin(start), at(120));
+    }
+
+    #[test]
     fn bare_probes_do_not_end_a_pause() {
         let mut clock = ActiveClock::default();
         let start = clock.read();

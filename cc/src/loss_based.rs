@@ -207,7 +207,7 @@ impl<L: Law> LossBased<L> {
         let growth = earned.min(room).min(to_threshold);
         self.cwnd += growth;
         if growth == to_threshold {
-            self.begin_avoidance(Start::Timeout);
+            self.begin_avoidance(Start::SlowStart);
             return earned - growth;
         }
         let sample = event.rtt_updated.then_some(event.rtt.latest);
@@ -218,7 +218,7 @@ impl<L: Law> LossBased<L> {
         {
             self.ssthresh = Some(self.cwnd);
             self.hystart = None;
-            self.begin_avoidance(Start::Uncut);
+            self.begin_avoidance(Start::SlowStart);
         }
         0
     }
@@ -273,7 +273,6 @@ impl<L: Law> Controller for LossBased<L> {
         acked
             .chain(lost)
             .for_each(|number| self.boundary.on_packet(number));
-        self.usage.on_sent(event.in_flight_before);
         if event.rtt.min.is_some() {
             self.srtt = Some(event.rtt.smoothed);
         }
@@ -305,7 +304,6 @@ impl<L: Law> Controller for LossBased<L> {
         }
         self.cwnd = self.floor();
         self.boundary.set();
-        self.hystart = None;
         self.usage.restart(0);
         self.reduction = None;
         self.phase = Phase::SlowStart;

@@ -216,6 +216,14 @@ mod tests {
     }
 
     #[test]
+    fn limit_counts_four_deviations_and_a_timer_s_granularity() {
+        let with_var = |var| Rtt { var, ..RTT };
+        let ms = Duration::from_millis;
+        assert_eq!(duration(&with_var(ms(10))), ms(3 * (100 + 40 + 24)));
+        assert_eq!(duration(&with_var(Duration::ZERO)), ms(3 * (100 + 1 + 24)));
+    }
+
+    #[test]
     fn packets_before_the_first_sample_do_not_count() {
         let mut detector = PersistentCongestion::new();
         assert!(!feed(&mut detector, &[3], &[(1, 100), (2, 900)], 4, true));

@@ -81,6 +81,17 @@ mod tests {
     }
 
     #[test]
+    fn flights_from_before_a_restart_are_forgotten() {
+        let mut usage = Usage::default();
+        usage.on_sent(30_000);
+        assert!(usage.on_acked(0, 25, 30_000));
+        usage.restart(1_200);
+        assert_eq!(usage.slow_start_limit(), 2_400);
+        assert!(usage.on_acked(25, 31, 0));
+        assert_eq!(usage.slow_start_limit(), 2_400);
+    }
+
+    #[test]
     fn two_packets_use_the_smallest_window_and_its_fractions() {
         for cwnd in 2_400..3_600 {
             assert!(in_use(2_400, cwnd, 1_200), "{cwnd}");

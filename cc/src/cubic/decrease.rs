@@ -7,7 +7,7 @@ pub(super) struct Decrease {
     fast_convergence: bool,
     /// Where the curve's plateau lies, bytes; 0 before the first signal.
     w_max: f64,
-    /// The window at the latest signal, bytes.
+    /// The window at the latest signal, bytes; 0 before the first, so that Reno's line is Reno's own until then.
     prior: f64,
 }
 
@@ -40,16 +40,10 @@ impl Decrease {
         left
     }
 
-    /// Slow start came up to window `cwnd` after a timeout: it becomes the plateau, and the window at the signal stays
-    /// remembered (RFC 9438 §4.8).
+    /// Slow start ended at window `cwnd` without a signal: it becomes the plateau (RFC 9438 §4.8, §4.10). The window at
+    /// the latest signal stays remembered.
     pub(super) fn level(&mut self, cwnd: u64) {
         self.w_max = cwnd as f64;
-    }
-
-    /// The first slow start ended without a signal at window `cwnd` (RFC 9438 §4.10).
-    pub(super) fn begin(&mut self, cwnd: u64) {
-        self.w_max = cwnd as f64;
-        self.prior = cwnd as f64;
     }
 
     pub(super) const fn w_max(&self) -> f64 {

@@ -88,10 +88,8 @@ impl Law for Cubic {
 
     fn begin(&mut self, start: Start, cwnd: u64, mtu: u64) {
         self.carried = 0.0;
-        match start {
-            Start::Recovery => {}
-            Start::Timeout => self.decrease.level(cwnd),
-            Start::Uncut => self.decrease.begin(cwnd),
+        if start == Start::SlowStart {
+            self.decrease.level(cwnd);
         }
         self.curve.begin(self.decrease.w_max(), cwnd, mtu);
         self.reno.begin(cwnd, self.decrease.prior());

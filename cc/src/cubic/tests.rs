@@ -59,7 +59,7 @@ fn fast_convergence_lowers_the_plateau_and_not_the_cut() {
 fn after_slow_start_without_a_cut_the_curve_rises_at_once() {
     let mut cubic = cubic();
     cubic.cut(100 * MTU);
-    cubic.begin(Start::Uncut, 70 * MTU, MTU);
+    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
     assert!(near(packets(cubic.curve.window(Duration::ZERO)), 70.0));
     assert!(near(
         packets(cubic.curve.window(Duration::from_secs(10))),
@@ -70,7 +70,7 @@ fn after_slow_start_without_a_cut_the_curve_rises_at_once() {
 #[test]
 fn target_is_at_most_half_a_window_more() {
     let mut cubic = cubic();
-    cubic.begin(Start::Uncut, 70 * MTU, MTU);
+    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
     let late = credit(MTU, 70 * MTU, Duration::from_secs(1_000_000));
     assert!(near(packets(cubic.curve.target(&late)), 105.0));
     let early = credit(MTU, 80 * MTU, Duration::ZERO);
@@ -80,7 +80,7 @@ fn target_is_at_most_half_a_window_more() {
 #[test]
 fn target_looks_one_round_trip_ahead() {
     let mut cubic = cubic();
-    cubic.begin(Start::Uncut, 70 * MTU, MTU);
+    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
     let at = credit(MTU, 70 * MTU, Duration::from_millis(2_900));
     assert!(near(packets(cubic.curve.target(&at)), 70.0 + 0.4 * 27.0));
 }
@@ -110,7 +110,7 @@ fn reno_line_rises_by_nine_seventeenths_until_the_old_window() {
 fn after_a_timeout_the_curve_is_level_and_the_reno_line_keeps_to_the_old_window() {
     let mut cubic = cubic();
     cubic.cut(100 * MTU);
-    cubic.begin(Start::Timeout, 70 * MTU, MTU);
+    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
     assert!(near(packets(cubic.curve.window(Duration::ZERO)), 70.0));
     assert!(near(
         packets(cubic.curve.window(Duration::from_secs(10))),
@@ -125,7 +125,7 @@ fn after_a_timeout_the_curve_is_level_and_the_reno_line_keeps_to_the_old_window(
 #[test]
 fn after_slow_start_without_a_cut_the_reno_line_is_reno_s_own() {
     let mut cubic = cubic();
-    cubic.begin(Start::Uncut, 70 * MTU, MTU);
+    cubic.begin(Start::SlowStart, 70 * MTU, MTU);
     cubic
         .reno
         .on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
@@ -146,4 +146,29 @@ fn reno_line_leads_on_short_paths() {
         cwnd += cubic.grow(&credit);
     }
     assert!((100 * MTU..110 * MTU).contains(&cwnd), "{cwnd}");
+}
+
+#[test]
+fn plateau_below_the_window_is_left_at_once() {
+    let mut cubic = cubic();
+    cubic.cut(10 * MTU);
+    cubic.begin(Start::Recovery, 20 * MTU, MTU);
+    assert!(near(packets(cubic.curve.window(Duration::ZERO)), 20.0));
+    assert!(near(
+        packets(cubic.curve.window(Duration::from_secs(1))),
+        20.4
+    ));
+}
+
+#[test]
+fn window_behind_both_curves_follows_the_higher_one_step_by_step() {
+    let mut cubic = cubic();
+    let left = cubic.cut(100 * MTU);
+    cubic.begin(Start::Recovery, left, MTU);
+    cubic
+        .reno
+        .on_acked(&credit(1_000 * MTU, 70 * MTU, Duration::ZERO));
+    let behind = credit(MTU, 70 * MTU, Duration::from_secs(8));
+    assert!(cubic.curve.window(behind.elapsed) > cubic.reno.window());
+    assert!(cubic.grow(&behind) < MTU);
 }

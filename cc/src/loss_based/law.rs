@@ -8,10 +8,8 @@ use std::time::Duration;
 pub(crate) enum Start {
     /// After a cut.
     Recovery,
-    /// Slow start reached the threshold that an earlier cut had left (RFC 9438 §4.8).
-    Timeout,
-    /// The first slow start ended without a cut (RFC 9438 §4.10).
-    Uncut,
+    /// Without a cut since slow start began: at the threshold that an earlier cut had left, or as the delay rose.
+    SlowStart,
 }
 
 /// Acknowledged bytes that count for growth in avoidance.

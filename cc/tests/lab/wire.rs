@@ -18,6 +18,8 @@ pub(crate) struct Wire {
     pub(crate) controller: Box<dyn Controller>,
     pub(crate) now: Time,
     pub(crate) rtt: Duration,
+    /// The smoothed estimate, where it is not the newest sample.
+    pub(crate) smoothed: Option<Duration>,
     pub(crate) in_flight: u64,
     pub(crate) next_number: u64,
     packets: VecDeque<Packet>,
@@ -31,6 +33,7 @@ impl Wire {
             controller,
             now: Time::ZERO + Duration::from_secs(1),
             rtt,
+            smoothed: None,
             in_flight: 0,
             next_number: 0,
             packets: VecDeque::new(),
@@ -125,7 +128,7 @@ impl Wire {
             in_flight: self.in_flight,
             rtt: Rtt {
                 latest: self.rtt,
-                smoothed: self.rtt,
+                smoothed: self.smoothed.unwrap_or(self.rtt),
                 var: Duration::ZERO,
                 min: Some(self.rtt),
                 max_ack_delay: Duration::from_millis(25),
