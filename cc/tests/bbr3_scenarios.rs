@@ -131,10 +131,10 @@ fn cluster() -> Vec<(String, Link)> {
 #[test]
 fn low_rtt_never_gets_stuck_however_late_hosts_are() {
     for (name, link) in cluster() {
-        let outcome = endless(&link, secs(30));
+        let outcome = endless(&link, secs(12));
         let (rate, worst) = (
-            mbit(&outcome, ms(0), secs(30)),
-            slowest(&outcome, secs(1), secs(30)),
+            mbit(&outcome, ms(0), secs(12)),
+            slowest(&outcome, secs(1), secs(12)),
         );
         println!("{name}: {rate:.0} of 1,000 Mbit/s, slowest second {worst:.0}");
         assert!(worst >= 100.0, "{name}: {worst}");
@@ -211,4 +211,21 @@ fn flows_beside_cubic_leave_each_other_a_share() {
         .collect();
     println!("BBRv3 {:.1}, CUBIC {:.1} of 50 Mbit/s", rates[0], rates[1]);
     assert!(rates.iter().all(|r| *r >= 5.0), "{rates:?}");
+}
+
+/// The model forgets the old rate after two cycles; a queue of 400 ms must not be taken for the path meanwhile.
+#[test]
+fn fall_of_the_rate_is_followed_and_the_queue_drained() {
+    let mut link = Link::new(10 * MBIT, ms(40), 1.0);
+    link.rate = vec![(ms(0), 10 * MBIT), (secs(10), MBIT)];
+    for seed in 0..10 {
+        let outcome = run(&link, Source::Endless, secs(60), seed);
+        let queued = |s: &&Sample| s.srtt.is_some_and(|srtt| srtt > ms(200));
+        let drained = outcome.samples.iter().rfind(queued).expect("a queue").at;
+        let rate = mbit(&outcome, secs(25), secs(60));
+        println!("seed {seed}: no queue after {drained:?}, {rate:.2} of 1 Mbit/s");
+        assert!(drained < secs(23), "seed {seed}: {drained:?}");
+        assert!(mean_srtt(&outcome, secs(25)) < ms(120), "seed {seed}");
+        assert!(rate >= 0.9, "seed {seed}");
+    }
 }

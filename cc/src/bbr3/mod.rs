@@ -82,6 +82,7 @@ pub(crate) struct Bbr3 {
     min_rtt: MinRtt,
     /// Zero before the first sample.
     srtt: Duration,
+    latest_rtt: Duration,
     probe_rtt: ProbeRtt,
     idle_restart: bool,
     cwnd_limit: CwndLimit,
@@ -121,6 +122,7 @@ impl Bbr3 {
             cycle: Cycle::new(init.seed),
             min_rtt: MinRtt::default(),
             srtt: Duration::ZERO,
+            latest_rtt: Duration::ZERO,
             probe_rtt: ProbeRtt::default(),
             idle_restart: false,
             cwnd_limit: CwndLimit::default(),
@@ -218,7 +220,7 @@ impl Bbr3 {
         let rtt = event.rtt_updated.then_some(event.rtt.latest);
         self.min_rtt
             .update(self.now, rtt, self.params.probe_rtt_interval);
-        self.check_probe_rtt(rtt_before, sample.delivered);
+        self.check_probe_rtt(rtt_before, sample);
         self.short_term.advance_latest(sample, self.pacing_gain());
         self.bw = self.max_bw.get().min(self.short_term.bw);
         self.set_pacing_rate(self.pacing_gain());
@@ -266,6 +268,7 @@ impl Controller for Bbr3 {
         self.in_flight = event.in_flight;
         if event.rtt_updated {
             self.srtt = event.rtt.smoothed;
+            self.latest_rtt = event.rtt.latest;
         }
         if event.rtt_updated && self.min_rtt.on_sample(event.rtt.latest) && self.bw == 0 {
             self.pacing_rate = self.nominal_pacing_rate(Some(event.rtt.latest));

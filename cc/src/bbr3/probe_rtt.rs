@@ -4,8 +4,15 @@ use std::time::Duration;
 
 use super::Bbr3;
 use super::cycle::AckPhase;
-use super::params::{PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION};
+use super::params::{PROBE_RTT_CWND_GAIN, PROBE_RTT_DURATION, UNBOUNDED};
+use super::sampler::RateSample;
 use crate::{State, Time};
+
+/// Round trips this many times the path's show a queue.
+const QUEUED: u32 = 2;
+
+/// A path this many times slower than the model is another path: half of its volume leaves no queue otherwise.
+const SLOWER: u64 = 4;
 
 /// How far a visit to ProbeRTT has got.
 #[derive(Debug, Default)]
@@ -16,11 +23,13 @@ pub(super) struct ProbeRtt {
     /// The round trip that the model used before the visit. The one that expires as the visit begins is replaced by
     /// the latest sample, queue and all, and half a path of that length may be a full queue.
     rtt_before: Option<Duration>,
+    /// The rate of the path where a queue stays though the flight is small; no bound before that is seen.
+    bw: u64,
 }
 
 impl Bbr3 {
     /// Once per ACK; `rtt_before` is the model's round trip before this ACK.
-    pub(super) fn check_probe_rtt(&mut self, rtt_before: Option<Duration>, delivered: u64) {
+    pub(super) fn check_probe_rtt(&mut self, rtt_before: Option<Duration>, sample: &RateSample) {
         if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
             self.recovery.save_cwnd(self.cwnd, false);
             self.state = State::ProbeRtt;
@@ -28,15 +37,33 @@ impl Bbr3 {
                 done: None,
                 round_done: false,
                 rtt_before,
+                bw: UNBOUNDED,
             };
             self.cycle.ack_phase = AckPhase::ProbeStopping;
             self.rounds.restart(self.sampler.delivered());
         }
         if self.state == State::ProbeRtt {
+            self.follow_a_slower_path(sample);
             self.handle_probe_rtt();
         }
-        if delivered > 0 {
+        if sample.delivered > 0 {
             self.idle_restart = false;
+        }
+    }
+
+    /// A path that became much slower is known by its old rate for two more cycles, and half of its old volume can be
+    /// a full queue now, which would be taken for the path's own round trip. As long as round trips show a queue, what
+    /// is delivered is the rate of the path, however small the flight. A smaller gap is what others on the path leave.
+    fn follow_a_slower_path(&mut self, sample: &RateSample) {
+        let path = self.probe_rtt.rtt_before;
+        let queued = path.is_some_and(|path| self.latest_rtt > path * QUEUED);
+        let slower = |rate: &u64| queued && rate.saturating_mul(SLOWER) < self.bw;
+        let Some(rate) = sample.rate.filter(slower) else {
+            return;
+        };
+        self.probe_rtt.bw = self.probe_rtt.bw.min(rate);
+        if self.in_flight > self.probe_rtt_cwnd() {
+            self.probe_rtt.done = None;
         }
     }
 
@@ -85,7 +112,7 @@ impl Bbr3 {
             .into_iter()
             .chain(self.min_rtt.get())
             .min();
-        self.volume(self.bw, rtt, PROBE_RTT_CWND_GAIN)
+        self.volume(self.bw.min(self.probe_rtt.bw), rtt, PROBE_RTT_CWND_GAIN)
             .max(self.min_window())
     }
 }
