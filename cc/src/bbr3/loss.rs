@@ -16,8 +16,8 @@ impl Bbr3 {
         let Some(packet) = self.sampler.on_lost(lost.packet_number) else {
             return;
         };
-        self.loss_ranges.on_lost(lost.packet_number);
-        self.note_loss(lost.packet_number);
+        self.note_loss(lost.packet_number, packet.bytes);
+        self.loss_round.on_lost(lost.packet_number);
         self.recovery.count_lost();
         self.judge_probe(&packet);
     }
@@ -29,15 +29,18 @@ impl Bbr3 {
         let Some(packet) = self.sampler.on_marked(bytes) else {
             return;
         };
-        self.loss_ranges
+        self.note_loss(newest, bytes);
+        self.loss_round
             .on_marked(u32::try_from(packets).unwrap_or(u32::MAX));
-        self.note_loss(newest);
         self.recovery.count_lost();
         self.judge_probe(&packet);
     }
 
-    fn note_loss(&mut self, number: u64) {
-        self.short_term.note_loss(self.sampler.delivered());
+    fn note_loss(&mut self, number: u64, bytes: u64) {
+        let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
+        if self.short_term.note_loss(delivered) {
+            self.loss_round.begin(lost.saturating_sub(bytes), delivered);
+        }
         if self.recovery.on_lost(number) {
             self.congestion_events += 1;
             self.save_before_recovery();

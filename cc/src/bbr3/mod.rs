@@ -38,7 +38,7 @@ use params::{
 use probe_rtt::ProbeRtt;
 use sampler::{RateSample, Sampler};
 use short_term::ShortTerm;
-use startup::{FullPipe, LossRanges};
+use startup::{FullPipe, LossRound};
 use undo::Recovery;
 
 use crate::usage::Usage;
@@ -76,7 +76,7 @@ pub(crate) struct Bbr3 {
     inflight_longterm: u64,
     aggregation: Aggregation,
     full_pipe: FullPipe,
-    loss_ranges: LossRanges,
+    loss_round: LossRound,
     drain_start_round: u64,
     cycle: Cycle,
     min_rtt: MinRtt,
@@ -117,7 +117,7 @@ impl Bbr3 {
             inflight_longterm: UNBOUNDED,
             aggregation: Aggregation::default(),
             full_pipe: FullPipe::default(),
-            loss_ranges: LossRanges::default(),
+            loss_round: LossRound::default(),
             drain_start_round: 0,
             cycle: Cycle::new(init.seed),
             min_rtt: MinRtt::default(),
@@ -213,7 +213,7 @@ impl Bbr3 {
             !self.full_pipe.reached,
         );
         self.check_full_pipe(sample);
-        self.check_startup_done(sample);
+        self.check_startup_done();
         self.check_drain_done();
         self.update_cycle(sample);
         let rtt_before = self.min_rtt.get();

@@ -98,6 +98,11 @@ impl Sampler {
         self.delivered
     }
 
+    /// Lost since the path began, bytes.
+    pub(super) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// Whether a gap that the application left is still on the path.
     pub(super) const fn is_app_limited(&self) -> bool {
         self.gap_end.is_some()

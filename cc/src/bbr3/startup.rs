@@ -43,24 +43,46 @@ impl FullPipe {
     }
 }
 
-/// Counts the separate runs of lost packets in a round (§5.3.1.3).
+/// What was lost in the round that began with the first loss (§5.3.1.3).
 #[derive(Debug, Default)]
-pub(super) struct LossRanges {
-    count: u32,
+pub(super) struct LossRound {
+    /// Separate runs of lost packets.
+    ranges: u32,
     last: Option<u64>,
+    /// All that was lost and delivered when the round began.
+    lost_before: u64,
+    delivered_before: u64,
 }
 
-impl LossRanges {
+impl LossRound {
+    /// The first loss of a round is about to be counted.
+    pub(super) fn begin(&mut self, lost: u64, delivered: u64) {
+        *self = Self {
+            lost_before: lost,
+            delivered_before: delivered,
+            ..Self::default()
+        };
+    }
+
     pub(super) fn on_lost(&mut self, number: u64) {
         if self.last.and_then(|last| last.checked_add(1)) != Some(number) {
-            self.count = self.count.saturating_add(1);
+            self.ranges = self.ranges.saturating_add(1);
         }
         self.last = Some(number);
     }
 
     /// Each marked packet stands alone.
     pub(super) const fn on_marked(&mut self, packets: u32) {
-        self.count = self.count.saturating_add(packets);
+        self.ranges = self.ranges.saturating_add(packets);
+    }
+
+    /// Whether more than the `tolerated` share was lost, and at too many places for a burst of bad luck. The newest
+    /// packet's own record does not tell where the application sends flight by flight: none is lost after the first
+    /// of a flight.
+    fn is_high(&self, lost: u64, delivered: u64, tolerated: f64) -> bool {
+        let lost = lost.saturating_sub(self.lost_before);
+        let all = lost.saturating_add(delivered.saturating_sub(self.delivered_before));
+        self.ranges >= STARTUP_LOSS_RANGES && lost as f64 > all as f64 * tolerated
     }
 }
 
@@ -73,22 +95,21 @@ impl Bbr3 {
         self.full_pipe.check(sample, self.rounds.start);
     }
 
-    pub(super) fn check_startup_done(&mut self, sample: &RateSample) {
-        self.check_startup_high_loss(sample);
+    pub(super) fn check_startup_done(&mut self) {
+        self.check_startup_high_loss();
         if self.state == State::Startup && self.full_pipe.reached {
             self.enter_drain();
         }
     }
 
-    /// At the end of a round that began with the first loss, and so of a full round in recovery: too much was lost,
-    /// and at too many places for a burst of bad luck.
-    fn check_startup_high_loss(&mut self, sample: &RateSample) {
+    /// At the end of a round that began with the first loss, and so of a full round in recovery.
+    fn check_startup_high_loss(&mut self) {
         if !self.short_term.loss_round_start {
             return;
         }
-        let ranges = std::mem::take(&mut self.loss_ranges).count;
-        let high =
-            ranges >= STARTUP_LOSS_RANGES && self.is_too_high(sample.lost, sample.tx_in_flight);
+        let round = std::mem::take(&mut self.loss_round);
+        let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
+        let high = round.is_high(lost, delivered, self.params.loss_threshold);
         if self.full_pipe.reached || !high {
             return;
         }
@@ -148,11 +169,16 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_losses_are_one_range() {
-        let mut ranges = LossRanges::default();
-        [4, 5, 6, 9, 11, 12].iter().for_each(|n| ranges.on_lost(*n));
-        assert_eq!(ranges.count, 3);
-        ranges.on_marked(2);
-        assert_eq!(ranges.count, 5);
+    fn losses_are_high_by_share_and_by_places() {
+        let mut round = LossRound::default();
+        round.begin(50_000, 100_000);
+        [4, 5, 6, 9, 11, 12, 14]
+            .iter()
+            .for_each(|n| round.on_lost(*n));
+        assert_eq!(round.ranges, 4, "consecutive losses are one range");
+        assert!(!round.is_high(60_000, 110_000, 0.02));
+        round.on_marked(2);
+        assert!(round.is_high(60_000, 110_000, 0.02));
+        assert!(!round.is_high(50_200, 110_000, 0.02));
     }
 }

@@ -7,6 +7,7 @@ use crate::recovery::Boundary;
 /// The model as an episode began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Saved {
+    pub(super) cwnd: u64,
     pub(super) bw_shortterm: u64,
     pub(super) inflight_shortterm: u64,
     pub(super) inflight_longterm: u64,
@@ -78,7 +79,7 @@ impl Recovery {
         ends
     }
 
-    /// Nothing is restored after persistent congestion: the old window may have been what caused it.
+    /// The window is not restored when recovery from persistent congestion ends: it may have been what caused it.
     pub(super) const fn abandon(&mut self) {
         self.boundary.set();
         self.active = false;
@@ -94,6 +95,7 @@ impl Bbr3 {
         self.recovery.undo_state = None;
         self.recovery.missing = 0;
         self.recovery.saved = Some(Saved {
+            cwnd: self.recovery.prior_cwnd,
             bw_shortterm: self.short_term.bw,
             inflight_shortterm: self.short_term.inflight,
             inflight_longterm: self.inflight_longterm,
@@ -112,7 +114,7 @@ impl Bbr3 {
         }
         self.recovery.saved = None;
         self.recovery.active = false;
-        self.cwnd = self.recovery.restored(self.cwnd);
+        self.cwnd = self.cwnd.max(saved.cwnd);
         self.short_term.loss_in_round = false;
         self.full_pipe.reset(0);
         self.short_term.bw = self.short_term.bw.max(saved.bw_shortterm);

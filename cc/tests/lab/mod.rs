@@ -1,6 +1,8 @@
 //! What the scenarios share: algorithms by the registry, links by their numbers.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub(crate) mod misjudged;
+pub(crate) mod record;
 pub(crate) mod wire;
 
 use std::time::Duration;

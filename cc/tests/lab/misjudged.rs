@@ -1,0 +1,125 @@
+//! A transport that takes delivered packets for lost ones, and finds out later.
+
+use std::sync::{Arc, Mutex};
+
+use sluicegate_cc::{Controller, Event, Lost, Sent, Snapshot, State, Time};
+
+/// The inside before the error, right after it, and after the correction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stages {
+    pub(crate) before: Option<Snapshot>,
+    pub(crate) after: Option<Snapshot>,
+    pub(crate) corrected: Option<Snapshot>,
+}
+
+/// From the first event in `when` on, every packet acknowledged is told as lost until the state changes, or, where
+/// `persistent`, until persistent congestion follows; the next event but one corrects it.
+#[derive(Debug)]
+pub(crate) struct Misjudged {
+    inner: Box<dyn Controller>,
+    when: State,
+    persistent: bool,
+    events: u64,
+    wrong: u64,
+    stages: Arc<Mutex<Stages>>,
+}
+
+impl Misjudged {
+    /// Errs in the second round of `when`, so that there is something to lose.
+    pub(crate) fn new(
+        inner: Box<dyn Controller>,
+        when: State,
+        persistent: bool,
+    ) -> (Box<Self>, Arc<Mutex<Stages>>) {
+        let stages = Arc::default();
+        let this = Self {
+            inner,
+            when,
+            persistent,
+            events: 0,
+            wrong: 0,
+            stages: Arc::clone(&stages),
+        };
+        (Box::new(this), stages)
+    }
+
+    fn err(&mut self, event: &Event<'_>) {
+        let lost: Vec<_> = event
+            .acked
+            .iter()
+            .map(|a| Lost {
+                packet_number: a.packet_number,
+                time_sent: a.time_sent,
+                bytes: a.bytes,
+            })
+            .collect();
+        self.wrong += lost.len() as u64;
+        self.inner.on_event(&Event {
+            acked: &[],
+            lost: &lost,
+            rtt_updated: false,
+            ..*event
+        });
+        if self.persistent {
+            self.inner.on_persistent_congestion(event.now);
+        }
+    }
+}
+
+impl Controller for Misjudged {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.inner.on_sent(now, sent);
+    }
+    fn on_event(&mut self, event: &Event<'_>) {
+        let stages = *self.stages.lock().expect("one thread");
+        self.events += u64::from(self.inner.state() == self.when);
+        if stages.after.is_none() && self.events > 20 {
+            let before = stages.before.unwrap_or_else(|| self.inner.snapshot());
+            self.err(event);
+            let after = self.inner.snapshot();
+            let done = self.persistent || after.state != self.when;
+            *self.stages.lock().expect("one thread") = Stages {
+                before: Some(before),
+                after: done.then_some(after),
+                corrected: None,
+            };
+            return;
+        }
+        if stages.after.is_some() && stages.corrected.is_none() {
+            self.inner.on_spurious_loss(event.now, self.wrong);
+            let corrected = Some(self.inner.snapshot());
+            self.stages.lock().expect("one thread").corrected = corrected;
+        }
+        self.inner.on_event(event);
+    }
+    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
+        self.inner.on_app_limited(now, in_flight);
+    }
+    fn on_persistent_congestion(&mut self, now: Time) {
+        self.inner.on_persistent_congestion(now);
+    }
+    fn on_discarded(&mut self, now: Time, packet_number: u64) {
+        self.inner.on_discarded(now, packet_number);
+    }
+    fn on_mtu(&mut self, mtu: u64) {
+        self.inner.on_mtu(mtu);
+    }
+    fn cwnd(&self) -> u64 {
+        self.inner.cwnd()
+    }
+    fn pacing_rate(&self) -> Option<u64> {
+        self.inner.pacing_rate()
+    }
+    fn send_quantum(&self) -> u64 {
+        self.inner.send_quantum()
+    }
+    fn state(&self) -> State {
+        self.inner.state()
+    }
+    fn ssthresh(&self) -> Option<u64> {
+        self.inner.ssthresh()
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+}

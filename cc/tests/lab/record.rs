@@ -1,0 +1,180 @@
+//! A controller whose inside is written down after every call that may change it.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
+use sluicegate_cc::{Controller, Event, Model, Sent, Snapshot, State, Time, Value};
+
+/// The inside after one event, or after a packet that left an empty flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) at: Duration,
+    pub(crate) state: State,
+    pub(crate) cwnd: u64,
+    pub(crate) rate: u64,
+    pub(crate) model: Model,
+    pub(crate) in_flight: u64,
+    pub(crate) lost: usize,
+    /// Whether a packet leaving an empty flight was the reason.
+    pub(crate) restart: bool,
+}
+
+impl Entry {
+    fn new(now: Time, snapshot: &Snapshot, in_flight: u64, lost: usize, restart: bool) -> Self {
+        Self {
+            at: now.saturating_since(Time::ZERO),
+            state: snapshot.state,
+            cwnd: snapshot.cwnd,
+            rate: snapshot.pacing_rate.expect("paced"),
+            model: snapshot.model.expect("a model"),
+            in_flight,
+            lost,
+            restart,
+        }
+    }
+
+    /// The volume of the path as the model has it.
+    pub(crate) fn bdp(&self) -> u64 {
+        let bw = self
+            .model
+            .max_bw
+            .min(self.model.bw_shortterm.unwrap_or(u64::MAX));
+        let rtt = self.model.min_rtt.expect("sampled");
+        #[expect(clippy::cast_possible_truncation, reason = "whole bytes")]
+        let bytes = (bw as f64 * rtt.as_secs_f64()) as u64;
+        bytes
+    }
+}
+
+/// The log of a run.
+pub(crate) type Log = Arc<Mutex<Vec<Entry>>>;
+
+/// Writes down what the controller inside shows.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    inner: Box<dyn Controller>,
+    log: Log,
+}
+
+impl Recorder {
+    pub(crate) fn new(inner: Box<dyn Controller>) -> (Box<Self>, Log) {
+        let log = Log::default();
+        let this = Self {
+            inner,
+            log: Arc::clone(&log),
+        };
+        (Box::new(this), log)
+    }
+
+    fn write(&self, now: Time, in_flight: u64, lost: usize, restart: bool) {
+        let entry = Entry::new(now, &self.inner.snapshot(), in_flight, lost, restart);
+        self.log.lock().expect("one thread").push(entry);
+    }
+}
+
+impl Controller for Recorder {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.inner.on_sent(now, sent);
+        if sent.in_flight_before == 0 {
+            self.write(now, sent.bytes, 0, true);
+        }
+    }
+    fn on_event(&mut self, event: &Event<'_>) {
+        self.inner.on_event(event);
+        self.write(event.now, event.in_flight, event.lost.len(), false);
+    }
+    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
+        self.inner.on_app_limited(now, in_flight);
+    }
+    fn on_persistent_congestion(&mut self, now: Time) {
+        self.inner.on_persistent_congestion(now);
+    }
+    fn on_discarded(&mut self, now: Time, packet_number: u64) {
+        self.inner.on_discarded(now, packet_number);
+    }
+    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
+        self.inner.on_spurious_loss(now, packets);
+    }
+    fn on_mtu(&mut self, mtu: u64) {
+        self.inner.on_mtu(mtu);
+    }
+    fn cwnd(&self) -> u64 {
+        self.inner.cwnd()
+    }
+    fn pacing_rate(&self) -> Option<u64> {
+        self.inner.pacing_rate()
+    }
+    fn send_quantum(&self) -> u64 {
+        self.inner.send_quantum()
+    }
+    fn state(&self) -> State {
+        self.inner.state()
+    }
+    fn ssthresh(&self) -> Option<u64> {
+        self.inner.ssthresh()
+    }
+    fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+}
+
+/// One flow of BBRv3 alone on a link, written down.
+pub(crate) fn record(link: &Link, source: Source, limit: Duration) -> (FlowOutcome, Vec<Entry>) {
+    record_with(&[], link, source, limit)
+}
+
+/// The same with options.
+pub(crate) fn record_with(
+    options: &[(&str, Value)],
+    link: &Link,
+    source: Source,
+    limit: Duration,
+) -> (FlowOutcome, Vec<Entry>) {
+    let algorithm = super::named("bbr3");
+    let mut set = algorithm.defaults();
+    for (name, value) in options {
+        set.set(name, *value).expect("valid");
+    }
+    let (recorder, log) = Recorder::new(algorithm.controller(&super::init(1), &set));
+    let mut outcomes = Simulation::new(link.clone(), 1)
+        .sampled_every(super::ms(10))
+        .with(Flow::new(source), recorder)
+        .run(limit);
+    let entries = log.lock().expect("one thread").clone();
+    (outcomes.remove(0), entries)
+}
+
+/// The place of the first entry in `state` at or after `from`.
+pub(crate) fn enters(entries: &[Entry], state: State, from: Duration) -> usize {
+    let found = entries
+        .windows(2)
+        .position(|pair| pair[1].at >= from && pair[1].state == state && pair[0].state != state);
+    found.unwrap_or_else(|| panic!("never enters {state:?}")) + 1
+}
+
+/// The place of the first entry after `from` that is in another state.
+pub(crate) fn leaves(entries: &[Entry], from: usize) -> usize {
+    let state = entries[from].state;
+    let found = entries[from..].iter().position(|e| e.state != state);
+    from + found.unwrap_or_else(|| panic!("never leaves {state:?}"))
+}
+
+/// A source that sends without limit until `from`, as in an endless run over the same link, and then `bytes` every
+/// `every` until the end.
+pub(crate) fn limited_from(link: &Link, from: Duration, bytes: u64, every: Duration) -> Source {
+    let sent = {
+        let (recorder, _) = Recorder::new(super::controller(&super::named("bbr3"), 1));
+        let outcomes = Simulation::new(link.clone(), 1)
+            .sampled_every(super::ms(10))
+            .with(Flow::new(Source::Endless), recorder)
+            .run(from);
+        outcomes[0].sent_packets * super::MTU
+    };
+    let trickle = (1..2_000).map(|i| (from + every * i, bytes));
+    Source::Bursts(
+        std::iter::once((Duration::ZERO, sent))
+            .chain(trickle)
+            .collect(),
+    )
+}
