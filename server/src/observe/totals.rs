@@ -52,8 +52,12 @@ impl Totals {
             version_negotiations = all.negotiations,
             resets = all.resets,
             strays = all.strays,
+            guarded = all.guarded,
             "total of connections"
         );
+        for (algorithm, count) in &all.by_algorithm {
+            tracing::info!(%algorithm, count, "connections by algorithm");
+        }
         tracing::info!(
             requests = all.h3.requests,
             status_2xx = all.h3.responses[2],

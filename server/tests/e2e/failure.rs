@@ -1,8 +1,12 @@
 //! Starts that fail: the exit code, and one line that says why.
 
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
-use crate::server::{Folder, Process, Server, Setup};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+use crate::client::{Client, run};
+use crate::server::{Folder, PAGE, Process, Server, Setup, field};
 
 /// Exit code and what was said, of a server that should not start.
 fn refused(text: &str, folder: &Folder) -> (Option<i32>, Vec<String>) {
@@ -137,4 +141,53 @@ fn advice_waits_until_the_server_serves() {
     let mut server = Server::start(&setup.listener("main", "127.0.0.1:0", "cubic"), &folder);
     server.process.line_with(&["server.state_dir"]);
     server.process.line_with(&["no listener uses", "spare"]);
+}
+
+/// Runs `test` in a thread to which `io_uring` is forbidden, and so to the processes that it starts, as container runtimes
+/// do it.
+fn without_io_uring(test: impl FnOnce() + Send + 'static) {
+    let rules = BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]);
+    let refuse = SeccompAction::Errno(u32::try_from(libc::EPERM).unwrap());
+    let architecture = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture).unwrap();
+    let program = BpfProgram::try_from(filter).unwrap();
+    let forbidden = std::thread::spawn(move || {
+        seccompiler::apply_filter(&program).unwrap();
+        test();
+    });
+    forbidden.join().unwrap();
+}
+
+#[test]
+fn where_io_uring_is_forbidden_auto_goes_on_without_and_says_so() {
+    without_io_uring(|| {
+        let folder = Folder::new();
+        let setup = Setup::new("auto").listener("main", "127.0.0.1:0", "cubic");
+        let server = Server::start(&setup, &folder);
+        let (address, line) = server.listener("main");
+        assert_eq!(field(line, "backend"), "mio");
+        let said = &server.process.said;
+        let warning = said.iter().find(|line| line.contains("backend fell back"));
+        let warning = warning.unwrap_or_else(|| panic!("no warning in {said:#?}"));
+        assert!(warning.contains("io_uring_setup") && warning.contains("not permitted"));
+        run(async {
+            let client = Client::new(&folder);
+            let mut session = client.connect(address).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+        });
+    });
+}
+
+#[test]
+fn where_io_uring_is_forbidden_an_explicit_choice_fails() {
+    without_io_uring(|| {
+        let folder = Folder::new();
+        let group = "[[group]]\nname = \"default\"\nbackend = \"io_uring\"\n";
+        let text = format!("{group}{}", listener("127.0.0.1:0", "key.pem"));
+        let (code, said) = refused(&text, &folder);
+        assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+        for part in ["io_uring_setup", "not permitted", "seccomp", "mio"] {
+            assert!(said[0].contains(part), "{part}: {said:?}");
+        }
+    });
 }

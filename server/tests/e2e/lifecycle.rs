@@ -13,6 +13,7 @@ on_every_backend!(
     listeners_have_their_own_algorithms,
     rules_choose_by_network_and_share,
     traces_hold_the_pacing_rate,
+    the_guard_gives_cubic_to_near_clients,
     lost_connections_are_reset_after_a_restart,
     a_download_outlives_the_order_to_stop,
     an_idle_server_stops_at_once,
@@ -107,6 +108,38 @@ fn records_of(file: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(file).unwrap();
     let records = text.split('\u{1e}').filter(|record| !record.is_empty());
     records.map(|r| serde_json::from_str(r).unwrap()).collect()
+}
+
+/// Loopback is nearer than any guard.
+fn the_guard_gives_cubic_to_near_clients(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::start(
+        &Setup::new(backend)
+            .listener("main", "127.0.0.1:0", "bbr3")
+            .replace("\"bbr3\"", "\"bbr3\"\nlow_rtt_guard = \"100ms\"")
+            .replace("[[group]]", "[[group]]\ncores = [0]"),
+        &folder,
+    );
+    run(async {
+        let client = Client::new(&folder);
+        for _ in 0..3 {
+            let mut session = client.connect(server.address()).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+        }
+        client.endpoint.wait_idle().await;
+    });
+    let said = server.process.last_words();
+    let learnt = said.iter().find(|l| l.contains("low round-trip time"));
+    let learnt = learnt.unwrap_or_else(|| panic!("nothing learnt in {said:#?}"));
+    assert_eq!(field(learnt, "network"), "127.0.0.0/24");
+    for (algorithm, count) in [("bbr3", "1"), ("cubic", "2")] {
+        let mut lines = said
+            .iter()
+            .filter(|l| l.contains("connections by algorithm"));
+        let line = lines.find(|l| field(l, "algorithm") == algorithm);
+        let line = line.unwrap_or_else(|| panic!("no {algorithm} in {said:#?}"));
+        assert_eq!(field(line, "count"), count);
+    }
 }
 
 /// In bits per second, near window / round-trip time, and none where nothing is paced.
