@@ -33,7 +33,7 @@ pub enum Measure {
         /// From here on.
         from: Duration,
     },
-    /// Largest smoothed round-trip time after this time, in round trips of the empty path.
+    /// Mean smoothed round-trip time after this time, in round trips of the empty path.
     Delay {
         /// From here on.
         from: Duration,
@@ -97,7 +97,7 @@ impl Measure {
             Self::Share { .. } => "of the link",
             Self::WorstStretch { .. } => "of the link in the worst stretch",
             Self::Loss { .. } => "lost",
-            Self::Delay { .. } => "srtt against the empty path",
+            Self::Delay { .. } => "mean srtt against the empty path",
             Self::MeanWindow { .. } => "mean window",
             Self::WindowOverFlight => "window against flight",
             Self::EpochError { .. } => "error of the epoch",

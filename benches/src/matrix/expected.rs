@@ -41,6 +41,14 @@ pub const EXPECTED: &[Expected] = &[
         FILLS,
     ),
     entry(
+        "rate-fall",
+        None,
+        "bbr3",
+        "queue drained",
+        (3.0, NEVER),
+        REMEMBERS,
+    ),
+    entry(
         "reordering-deep",
         SIMULATOR,
         "cubic",
@@ -54,6 +62,14 @@ pub const EXPECTED: &[Expected] = &[
         "reno",
         "of the link",
         (0.2, 0.4),
+        LATE,
+    ),
+    entry(
+        "reordering-deep",
+        SIMULATOR,
+        "bbr3",
+        "of the link",
+        (0.4, 0.85),
         LATE,
     ),
     entry(
@@ -88,6 +104,14 @@ pub const EXPECTED: &[Expected] = &[
         (5.0, 6.0),
         RESTART,
     ),
+    entry(
+        "idle-restart",
+        END_TO_END,
+        "bbr3",
+        "burst against the quantum",
+        (5.0, 6.0),
+        RESTART,
+    ),
 ];
 
 const SIMULATOR: Option<Place> = Some(Place::Simulator);
@@ -96,6 +120,8 @@ const NEVER: f64 = f64::INFINITY;
 
 const FILLS: &str = "A loss-based window fills whatever queue there is, at 1 Mbit/s 400 ms of it, and a cut leaves half \
                      of the window or more.";
+const REMEMBERS: &str = "The rate is the highest of two probing cycles (draft-ietf-ccwg-bbr-06 §5.5), some ten seconds \
+                         here; until then losses hold the short-term rate and the window down, but not the queue.";
 const LATE: &str = "A packet later than the transport's threshold counts as lost, and no cut is undone. The engine \
                     raises its threshold after such losses, the simulator does not.";
 const RESTART: &str = "The engine's pacer lets ten packets go at once when nothing is in flight, as RFC 9002 §7.7 \

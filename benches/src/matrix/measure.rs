@@ -33,12 +33,10 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
             Some(last.lost.saturating_sub(first.lost) as f64 / sent as f64)
         }
         Measure::Delay { from } => {
-            let largest = flow
-                .between(from, end)
-                .iter()
-                .filter_map(|p| p.srtt)
-                .max()?;
-            Some(largest.as_secs_f64() / scenario.round_trip().as_secs_f64())
+            let srtts = flow.between(from, end).iter().filter_map(|p| p.srtt);
+            let srtts: Vec<_> = srtts.map(|srtt| srtt.as_secs_f64()).collect();
+            let mean = srtts.iter().sum::<f64>() / srtts.len() as f64;
+            (!srtts.is_empty()).then(|| mean / scenario.round_trip().as_secs_f64())
         }
         Measure::MeanWindow { from } => Some(mean_window(flow.between(from, end)) / DATAGRAM),
         Measure::WindowOverFlight => Some(flow.max_cwnd as f64 / flow.max_in_flight?.max(1) as f64),

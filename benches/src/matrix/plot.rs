@@ -20,6 +20,9 @@ const RATE_WINDOW: Duration = Duration::from_millis(100);
 /// Most points of a line: more do not show.
 const MAX_POINTS: usize = 2_000;
 
+/// Of the axes above the highest value.
+const ROOM: f64 = 1.05;
+
 const BLUE: RGBColor = RGBColor(31, 119, 180);
 const ORANGE: RGBColor = RGBColor(255, 127, 14);
 const GREY: RGBColor = RGBColor(127, 127, 127);
@@ -233,7 +236,7 @@ impl Panel {
 }
 
 fn draw_panel(area: &Area<'_>, panel: &Panel, end: f64) -> Result<(), String> {
-    let top = panel.height.unwrap_or(1.05 * panel.highest()).max(1e-3);
+    let top = panel.height.unwrap_or(ROOM * panel.highest()).max(1e-3);
     let mut chart = ChartBuilder::on(area)
         .margin(8)
         .margin_right(20)
@@ -309,8 +312,8 @@ fn draw_states(area: &Area<'_>, flow: &Record, end: f64) -> Result<(), String> {
 
 /// The highest values of a run, to find axes that fit several.
 pub(super) fn reach(flow: &Record) -> Axes {
-    let highest = |panel: &Panel| panel.highest();
-    let delivered = rates(flow).iter().map(|point| point.1).fold(0.0, f64::max);
+    let highest = |panel: &Panel| ROOM * panel.highest();
+    let delivered = ROOM * rates(flow).iter().map(|point| point.1).fold(0.0, f64::max);
     Axes {
         time: flow.points.last().map_or(0.0, |p| p.at.as_secs_f64()),
         window: Some(highest(&window_panel(flow, None))),

@@ -107,7 +107,7 @@ impl From<Outcome> for Record {
                 lost: sample.lost_packets,
                 srtt: sample.srtt,
                 pacing_rate: view.and_then(|v| v.pacing_rate),
-                state: view.map(|v| v.state.name()),
+                state: sample.state,
                 epoch: view.and_then(|v| v.epoch),
                 burst: sample.burst,
                 quantum: view.map(|v| v.quantum),
@@ -147,6 +147,13 @@ impl Record {
         let start = self.points.partition_point(|point| point.at < from);
         let end = self.points.partition_point(|point| point.at < until);
         self.points.get(start..end).unwrap_or_default()
+    }
+
+    /// Time in a state, by the points that show it.
+    pub fn time_in(&self, state: &str) -> Duration {
+        let pairs = self.points.iter().zip(self.points.iter().skip(1));
+        let within = pairs.filter(|(point, _)| point.state == Some(state));
+        within.map(|(point, next)| next.at - point.at).sum()
     }
 
     /// Bits per second that arrived between two times, by the points nearest to them.

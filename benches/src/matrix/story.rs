@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use sluicegate_cc::State;
+
 use super::plot::{self, Axes};
 use super::run::{MatrixError, record};
 use super::scenario::{Place, Scenario};
@@ -49,7 +51,10 @@ pub fn tell(folder: &Path, seed: Option<u64>) -> Result<Vec<(PathBuf, String)>, 
             Some(time) => format!("done after {:.2} s", time.as_secs_f64()),
             None => "never done".to_owned(),
         };
-        let title = format!("{control}, 10 MB, 30 % loss for 2 s, seed {seed}: {outcome}");
+        let recovery = flow.time_in(State::Recovery.name()).as_secs_f64();
+        let title = format!(
+            "{control}, 10 MB, 10 ms, 30 % loss for 2 s, seed {seed}: {outcome}, {recovery:.1} s in recovery"
+        );
         let path = folder.join(format!("story-{control}.svg"));
         plot::write_on(&path, &title, &[flow], axes)?;
         drawn.push((path, title));

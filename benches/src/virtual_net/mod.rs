@@ -13,6 +13,7 @@ mod run;
 mod server;
 mod sweep;
 mod tls;
+mod trace;
 mod watch;
 
 use std::time::Duration;
@@ -82,6 +83,8 @@ pub struct Sample {
     pub srtt: Option<Duration>,
     /// Most bytes that left the server at one instant since the sample before.
     pub burst: u64,
+    /// What the server's control was doing; of the engine's own only its unfixed CUBIC is watched.
+    pub state: Option<&'static str>,
     /// What one of our algorithms shows of itself; `None` for those of the engine.
     pub view: Option<View>,
 }

@@ -7,7 +7,7 @@ use super::client::Client;
 use super::link::Wire;
 use super::random::Seeded;
 use super::server::Server;
-use super::{Outcome, Sample, Scenario, SimulationError, tls, watch};
+use super::{Control, Outcome, Sample, Scenario, SimulationError, tls, trace, watch};
 
 const CLIENT: SocketAddr = address(1, 40_000);
 const SERVER: SocketAddr = address(2, 443);
@@ -16,6 +16,9 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// A run that needs more has stopped making progress.
 const MAX_TURNS: u64 = 20_000_000;
+
+/// The control whose states are read from its trace. Writing one costs time, so the others go without.
+const SPECIMEN: Control = Control::EngineCubic { idle_fix: false };
 
 /// Sets apart the sequences of the two links.
 const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
@@ -81,7 +84,11 @@ impl Net {
         let clock = VirtualClock::start();
         let client = Client::connect(&mut tls::client()?, CLIENT, SERVER)?;
         let mut config = tls::server(scenario.control)?;
-        let server = Server::accept(&mut config, SERVER, CLIENT, scenario.body.clone())?;
+        let mut server = Server::accept(&mut config, SERVER, CLIENT, scenario.body.clone())?;
+        trace::forget();
+        if scenario.control == SPECIMEN {
+            trace::tap(&mut server.quic);
+        }
         Ok(Self {
             clock,
             client,
@@ -115,6 +122,8 @@ impl Net {
         }
         self.next_sample = at + SAMPLE_EVERY;
         let counts = self.server.counts();
+        let view = watch::view();
+        let traced = trace::state();
         self.trace.push(Sample {
             at,
             cwnd: counts.cwnd,
@@ -124,7 +133,8 @@ impl Net {
             lost_packets: counts.lost,
             srtt: counts.srtt,
             burst: self.down.take_burst(),
-            view: watch::view(),
+            state: view.map(|view| view.state.name()).or(traced),
+            view,
         });
     }
 

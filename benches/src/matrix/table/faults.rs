@@ -28,7 +28,7 @@ pub(super) fn random_loss() -> Vec<Scenario> {
         };
         Scenario {
             simulator: always(4, secs(300)),
-            end_to_end: long(3, secs(100)),
+            end_to_end: long(2, secs(60)),
             bounds,
             ..alone(name, parameters, link, Source::Endless)
         }

@@ -42,7 +42,7 @@ pub(super) fn collapse() -> Vec<Scenario> {
     vec![
         Scenario {
             simulator: always(100, secs(10)),
-            end_to_end: shorter(100, 10, secs(10)),
+            end_to_end: shorter(20, 10, secs(10)),
             bounds: come_back(),
             ..alone(
                 "collapse",
@@ -164,7 +164,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
             simulator: always(1, secs(60)),
             bounds: vec![
                 least(Who::All, share(ZERO, END), 0.95),
-                most(BBR, Measure::Delay { from: secs(5) }, 1.5),
+                most(BBR, Measure::Delay { from: secs(2) }, 1.5),
             ],
             ..alone(
                 "deep-buffer",
