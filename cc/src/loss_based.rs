@@ -20,6 +20,9 @@ use crate::{
 /// No window grows past this, so that no arithmetic on windows overflows.
 const MAX_WINDOW: u64 = 1 << 40;
 
+/// The initial window counts no datagram as larger than this: ten make the 14,720 bytes of RFC 9002 §7.2.
+const MAX_INITIAL_DATAGRAM: u64 = 1_472;
+
 /// Largest UDP payload.
 const MAX_MTU: u64 = 65_535;
 
@@ -121,7 +124,8 @@ impl<L: Law> LossBased<L> {
 
     fn initial_window(&self) -> u64 {
         self.initial_packets
-            .saturating_mul(self.mtu)
+            .saturating_mul(self.mtu.min(MAX_INITIAL_DATAGRAM))
+            .max(self.floor())
             .min(MAX_WINDOW)
     }
 

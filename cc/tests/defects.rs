@@ -523,8 +523,8 @@ fn rate_is_unknown_before_a_sample_and_absent_without_pacing() {
 #[test]
 fn initial_window_follows_the_datagram_size_until_it_is_touched() {
     for (name, mut wire) in wires(ms(50)) {
-        wire.controller.on_mtu(1_500);
-        assert_eq!(wire.cwnd(), 15_000, "{name}");
+        wire.controller.on_mtu(1_400);
+        assert_eq!(wire.cwnd(), 14_000, "{name}");
         wire.controller.on_mtu(MTU);
         wire.round();
         let grown = wire.cwnd();

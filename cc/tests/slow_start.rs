@@ -19,11 +19,29 @@ fn after_a_timeout(algorithm: &Algorithm) -> Wire {
     (0..4).for_each(|_| wire.round());
     wire.fill();
     wire.wait(wire.rtt);
-    wire.lose(usize::MAX);
+    wire.lose(10);
     wire.controller.on_persistent_congestion(wire.now);
+    wire.lose(usize::MAX);
     assert_eq!(wire.state(), State::SlowStart);
     assert_eq!(wire.cwnd(), 2 * MTU);
     wire
+}
+
+#[test]
+fn initial_window_is_ten_datagrams_within_14720_bytes_or_two_datagrams() {
+    for algorithm in loss_based() {
+        let name = algorithm.name;
+        let mut controller = controller(&algorithm, 0);
+        for (mtu, window) in [
+            (1_200, 12_000),
+            (1_472, 14_720),
+            (1_500, 14_720),
+            (9_000, 18_000),
+        ] {
+            controller.on_mtu(mtu);
+            assert_eq!(controller.cwnd(), window, "{name}: {mtu}");
+        }
+    }
 }
 
 #[test]
