@@ -116,3 +116,22 @@ fn marks_cut_at_once() {
         assert_eq!(Some(wire.cwnd()), wire.controller.ssthresh(), "{name}");
     }
 }
+
+#[test]
+fn flight_that_losses_took_below_the_threshold_regains_no_more_than_was_delivered() {
+    for algorithm in loss_based() {
+        let name = algorithm.name;
+        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
+        (0..4).for_each(|_| wire.round());
+        wire.fill();
+        let most = wire.packets() * 4 / 5;
+        wire.wait(wire.rtt);
+        wire.event(most, 3, 0);
+        let room = wire.cwnd() - wire.in_flight;
+        assert_eq!(room, 3 * MTU, "{name}: with losses");
+        wire.fill();
+        wire.ack(2);
+        let room = wire.cwnd() - wire.in_flight;
+        assert_eq!(room, 3 * MTU, "{name}: without, one more");
+    }
+}
