@@ -10,7 +10,7 @@ use super::cid::ConnectionId;
 use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::header::Header;
-use super::token::TokenKind;
+use super::token;
 use super::version::V1;
 use crate::observe::qlog::TraceName;
 
@@ -28,10 +28,10 @@ impl Endpoint {
             self.counters.refused += 1;
             return None;
         }
-        let token = header.token;
-        // Another kind of token, or one that is not ours, counts as none (RFC 9000 §8.1.3).
-        if TokenKind::of(token) == Some(TokenKind::Retry) {
-            return match self.tokens.open_retry(token, meta.peer, header.dcid, unix) {
+        // A token that is not ours counts as none (RFC 9000 §8.1.3).
+        if token::is_retry(header.token) {
+            let opened = self.tokens.open(header.token, meta.peer, header.dcid, unix);
+            return match opened {
                 Ok(original) => {
                     let cid = ConnectionId::try_from(header.dcid).ok()?;
                     self.accept(meta, cid, Some(original.as_ref()))
@@ -65,7 +65,7 @@ impl Endpoint {
 
     fn ask_to_retry(&mut self, meta: &RxMeta, header: &Header<'_>, unix: Duration) {
         let cid = self.cids.generate();
-        let Some(token) = self.tokens.seal_retry(meta.peer, header.dcid, cid, unix) else {
+        let Some(token) = self.tokens.seal(meta.peer, header.dcid, cid, unix) else {
             return;
         };
         let mut out = vec![0; 512];

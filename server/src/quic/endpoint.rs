@@ -52,14 +52,10 @@ impl Endpoint {
     /// An endpoint without connections.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let secrets = Arc::clone(&settings.secrets);
-        let lifetimes = super::token::TokenLifetimes {
-            retry: settings.quic.retry_token_lifetime,
-            ..super::token::TokenLifetimes::default()
-        };
         let resets = u32::try_from(settings.quic.stateless_reset_per_second).unwrap_or(u32::MAX);
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
-            tokens: Tokens::new(&secrets, lifetimes),
+            tokens: Tokens::new(&secrets, settings.quic.retry_token_lifetime),
             reset_tokens: ResetTokens::new(&secrets),
             reset_limit: RateLimit::new(resets, resets),
             settings,
