@@ -8,6 +8,7 @@
 mod client;
 mod failure;
 mod lifecycle;
+mod memory;
 mod server;
 mod transfer;
 mod wire;

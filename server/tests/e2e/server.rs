@@ -132,6 +132,15 @@ impl Process {
         }
     }
 
+    /// Memory that it holds, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let mut words = status.split_whitespace();
+        words.find(|word| *word == "VmRSS:").unwrap();
+        words.next().unwrap().parse().unwrap()
+    }
+
     /// Asks it to end, as a service manager does.
     pub(crate) fn terminate(&self) {
         let order = format!("kill -TERM {}", self.child.id());
