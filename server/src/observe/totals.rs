@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_dataplane::Counters as Datagrams;
 
 use super::qlog::QlogCounters;
-use crate::quic::counters::Counters;
-use crate::quic::header::DropReason;
+use crate::quic::counters::{Counters, DropReason};
 
 /// Sums over the workers that have stopped.
 #[derive(Clone, Debug, Default)]

@@ -79,8 +79,7 @@ impl Endpoint {
         );
         if let Ok(len) = made {
             out.truncate(len);
-            self.counters.retries += 1;
-            self.answer(meta, out);
+            self.counters.retries += u64::from(self.answer(meta, out));
         }
     }
 

@@ -2,8 +2,82 @@
 
 use std::collections::BTreeMap;
 
-use super::header::DropReason;
 use crate::h3;
+
+/// Why a datagram was dropped, on its way in or, the last two, out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DropReason {
+    /// No bytes at all.
+    Empty,
+    /// Ends within the header.
+    Truncated,
+    /// Version 1 with the fixed bit unset (RFC 9000 §17.2, §17.3).
+    FixedBitZero,
+    /// Version 1 with a connection ID over 20 bytes.
+    CidTooLong,
+    /// Initial or 0-RTT to a server with a destination under 8 bytes.
+    CidTooShort,
+    /// Initial to a server in under 1200 bytes.
+    ShortInitial,
+    /// Unknown version in under 1200 bytes, or from a server.
+    UnknownVersion,
+    /// Retry or Version Negotiation sent to a server.
+    ServerOnly,
+    /// 1-RTT or Handshake packet of no connection.
+    UnknownConnection,
+    /// Broke the protocol, which closes its connection.
+    RefusedByEngine,
+    /// Belongs to a worker whose mailbox is full.
+    MailboxFull,
+    /// A stateless reset beyond `quic.stateless_reset_per_second`.
+    ResetLimit,
+    /// An answer without a connection while too many others wait to be sent.
+    AnswersFull,
+}
+
+impl DropReason {
+    /// Every reason, in the order of [`DropReason::index`].
+    pub const ALL: [DropReason; 13] = [
+        DropReason::Empty,
+        DropReason::Truncated,
+        DropReason::FixedBitZero,
+        DropReason::CidTooLong,
+        DropReason::CidTooShort,
+        DropReason::ShortInitial,
+        DropReason::UnknownVersion,
+        DropReason::ServerOnly,
+        DropReason::UnknownConnection,
+        DropReason::RefusedByEngine,
+        DropReason::MailboxFull,
+        DropReason::ResetLimit,
+        DropReason::AnswersFull,
+    ];
+
+    /// Position in [`DropReason::ALL`], for an array of counters.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Name as a counter's label.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropReason::Empty => "empty",
+            DropReason::Truncated => "truncated",
+            DropReason::FixedBitZero => "fixed_bit_zero",
+            DropReason::CidTooLong => "cid_too_long",
+            DropReason::CidTooShort => "cid_too_short",
+            DropReason::ShortInitial => "short_initial",
+            DropReason::UnknownVersion => "unknown_version",
+            DropReason::ServerOnly => "server_only",
+            DropReason::UnknownConnection => "unknown_connection",
+            DropReason::RefusedByEngine => "refused_by_engine",
+            DropReason::MailboxFull => "mailbox_full",
+            DropReason::ResetLimit => "reset_limit",
+            DropReason::AnswersFull => "answers_full",
+        }
+    }
+}
 
 /// Totals since the start.
 #[derive(Clone, Debug, Default)]
@@ -14,11 +88,11 @@ pub struct Counters {
     pub established: u64,
     /// Connections that ended before their handshake did.
     pub unfinished: u64,
-    /// Retry packets sent.
+    /// Retry packets handed out to be sent.
     pub retries: u64,
-    /// Version negotiation packets sent.
+    /// Version negotiation packets handed out to be sent.
     pub negotiations: u64,
-    /// Stateless resets sent.
+    /// Stateless resets handed out to be sent.
     pub resets: u64,
     /// Initials refused: too many connections, or draining.
     pub refused: u64,
@@ -28,7 +102,7 @@ pub struct Counters {
     pub by_algorithm: BTreeMap<&'static str, u64>,
     /// Connections that got another algorithm because of a low round-trip time.
     pub guarded: u64,
-    /// Datagrams handed to another worker.
+    /// Datagrams of another worker, handed over where its mailbox had room.
     pub strays: u64,
     /// Datagrams dropped, by [`DropReason::index`].
     pub dropped: [u64; DropReason::ALL.len()],
@@ -37,6 +111,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// A datagram was dropped.
+    pub fn on_drop(&mut self, reason: DropReason) {
+        self.dropped[reason.index()] += 1;
+    }
+
     /// Adds another endpoint's.
     pub fn add(&mut self, other: &Counters) {
         self.accepted += other.accepted;

@@ -8,9 +8,9 @@ use sluicegate_dataplane::{RxMeta, TxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Connection, Fill};
-use super::counters::Counters;
+use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
-use super::header::{DropReason, Header, Kind};
+use super::header::{Header, Kind};
 use super::rate_limit::RateLimit;
 use super::reset::ResetTokens;
 use super::settings::Settings;
@@ -137,7 +137,7 @@ impl Endpoint {
     }
 
     fn drop_datagram(&mut self, reason: DropReason) -> Ingest {
-        self.counters.dropped[reason.index()] += 1;
+        self.counters.on_drop(reason);
         Ingest::Done
     }
 
@@ -166,6 +166,7 @@ impl Endpoint {
         };
         // Every error ends the connection or concerns this datagram alone; the engine knows which.
         if let Err(error) = connection.engine.recv(datagram, info) {
+            self.counters.on_drop(DropReason::RefusedByEngine);
             tracing::trace!(%error, "datagram refused by the connection");
         }
         self.queue(key);
@@ -344,3 +345,6 @@ fn unroute(routes: &mut HashMap<Vec<u8>, usize>, cid: &[u8], key: usize) {
         routes.remove(cid);
     }
 }
+
+#[cfg(test)]
+mod tests;

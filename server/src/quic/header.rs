@@ -1,6 +1,7 @@
 //! What can be read from a datagram before any key is known (RFC 8999, RFC 9000 §17).
 
 use super::cid;
+use super::counters::DropReason;
 use super::version::{self, V1};
 
 /// A client's datagrams that carry an Initial packet are at least this long (RFC 9000 §14.1).
@@ -42,65 +43,6 @@ pub struct Header<'a> {
     pub scid: &'a [u8],
     /// Address validation token of a version 1 Initial, else empty.
     pub token: &'a [u8],
-}
-
-/// Why a datagram was dropped before it reached a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum DropReason {
-    /// No bytes at all.
-    Empty,
-    /// Ends within the header.
-    Truncated,
-    /// Version 1 with the fixed bit unset (RFC 9000 §17.2, §17.3).
-    FixedBitZero,
-    /// Version 1 with a connection ID over 20 bytes.
-    CidTooLong,
-    /// Initial or 0-RTT to a server with a destination under 8 bytes.
-    CidTooShort,
-    /// Initial to a server in under 1200 bytes.
-    ShortInitial,
-    /// Unknown version in under 1200 bytes, or from a server.
-    UnknownVersion,
-    /// Retry or Version Negotiation sent to a server.
-    ServerOnly,
-    /// 1-RTT or Handshake packet of no connection.
-    UnknownConnection,
-}
-
-impl DropReason {
-    /// Every reason, in the order of [`DropReason::index`].
-    pub const ALL: [DropReason; 9] = [
-        DropReason::Empty,
-        DropReason::Truncated,
-        DropReason::FixedBitZero,
-        DropReason::CidTooLong,
-        DropReason::CidTooShort,
-        DropReason::ShortInitial,
-        DropReason::UnknownVersion,
-        DropReason::ServerOnly,
-        DropReason::UnknownConnection,
-    ];
-
-    /// Position in [`DropReason::ALL`], for an array of counters.
-    pub fn index(self) -> usize {
-        self as usize
-    }
-
-    /// Name as a counter's label.
-    pub fn name(self) -> &'static str {
-        match self {
-            DropReason::Empty => "empty",
-            DropReason::Truncated => "truncated",
-            DropReason::FixedBitZero => "fixed_bit_zero",
-            DropReason::CidTooLong => "cid_too_long",
-            DropReason::CidTooShort => "cid_too_short",
-            DropReason::ShortInitial => "short_initial",
-            DropReason::UnknownVersion => "unknown_version",
-            DropReason::ServerOnly => "server_only",
-            DropReason::UnknownConnection => "unknown_connection",
-        }
-    }
 }
 
 impl<'a> Header<'a> {

@@ -53,3 +53,32 @@ pub struct Settings {
     /// Workers of the group.
     pub workers: usize,
 }
+
+#[cfg(test)]
+impl Settings {
+    /// Of a worker without routes, whose only listener, 0, has a certificate of its own making.
+    pub(crate) fn plain(worker: u8, workers: usize) -> Settings {
+        let config = sluicegate_config::Config::embedded();
+        let secrets = Arc::new(Secrets::in_memory());
+        let identity = super::transport::Identity::self_signed().unwrap();
+        let (quic, limits) = (config.quic, config.limits);
+        let engine = super::transport::server_config(&identity, &quic, &limits, &secrets).unwrap();
+        let registry = sluicegate_cc::Registry::builtin();
+        let listener = Listener {
+            name: "main".to_owned(),
+            selection: Selection::of(&config.listeners[0], &registry).unwrap(),
+            config: engine,
+        };
+        Settings {
+            listeners: HashMap::from([(ListenerId(0), listener)]),
+            site: Arc::new(Site::compile(&[], &limits).unwrap()),
+            h3: crate::h3::config(&limits).unwrap(),
+            limits,
+            quic,
+            secrets,
+            tracing: None,
+            worker,
+            workers,
+        }
+    }
+}

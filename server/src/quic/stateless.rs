@@ -4,11 +4,13 @@ use std::time::Instant;
 
 use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
 
+use super::counters::DropReason;
 use super::endpoint::Endpoint;
 use super::header::Header;
+use super::reset::MIN_TRIGGER;
 
 /// Answers made without a connection (Retry, version negotiation, reset) that wait to be sent. More are dropped.
-const MAX_STATELESS: usize = 64;
+pub(super) const MAX_STATELESS: usize = 64;
 
 /// A datagram made without a connection.
 pub(super) struct Stateless {
@@ -23,32 +25,36 @@ impl Endpoint {
         let len = super::version::write_negotiation(trigger, header, &mut out, &mut self.entropy);
         if let Some(len) = len {
             out.truncate(len);
-            self.counters.negotiations += 1;
-            self.answer(meta, out);
+            self.counters.negotiations += u64::from(self.answer(meta, out));
         }
     }
 
     /// RFC 9000 §10.3: a peer that talks to a connection that this process does not know.
     pub(super) fn reset(&mut self, meta: &RxMeta, trigger: usize, dcid: &[u8], now: Instant) {
+        // Too short for an answer: it must not use up what the limit allows.
+        if trigger < MIN_TRIGGER {
+            return;
+        }
         if !self
             .reset_limit
             .allow(now.saturating_duration_since(self.origin))
         {
+            self.counters.on_drop(DropReason::ResetLimit);
             return;
         }
         let mut out = vec![0; 128];
         let token = self.reset_tokens.token(dcid);
         if let Some(len) = super::reset::write_reset(trigger, &token, &mut out, &mut self.entropy) {
             out.truncate(len);
-            self.counters.resets += 1;
-            self.answer(meta, out);
+            self.counters.resets += u64::from(self.answer(meta, out));
         }
     }
 
-    /// Queues a datagram to where `meta` came from.
-    pub(super) fn answer(&mut self, meta: &RxMeta, bytes: Vec<u8>) {
+    /// Queues a datagram to where `meta` came from; `false` where it is dropped for want of room.
+    pub(super) fn answer(&mut self, meta: &RxMeta, bytes: Vec<u8>) -> bool {
         if self.stateless.len() >= MAX_STATELESS {
-            return;
+            self.counters.on_drop(DropReason::AnswersFull);
+            return false;
         }
         let meta = TxMeta {
             listener: meta.listener,
@@ -59,5 +65,6 @@ impl Endpoint {
             segment: bytes.len(),
         };
         self.stateless.push_back(Stateless { meta, bytes });
+        true
     }
 }

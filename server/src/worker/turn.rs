@@ -8,6 +8,7 @@ use sluicegate_dataplane::{Dataplane, Driver};
 use super::Report;
 use super::mailbox::{Command, Mail, Post};
 use crate::clock;
+use crate::quic::counters::DropReason;
 use crate::quic::endpoint::{Endpoint, Ingest};
 
 /// Received buffers per turn.
@@ -98,8 +99,9 @@ impl Worker {
             for datagram in buffer.chunks_mut(meta.stride.max(1)) {
                 if let Ingest::Stray(worker) = endpoint.ingest(meta, datagram, now, unix)
                     && let Some(peer) = peers.get(usize::from(worker))
+                    && !peer.send(Command::Stray(*meta, datagram.to_vec()))
                 {
-                    peer.send(Command::Stray(*meta, datagram.to_vec()));
+                    endpoint.counters.on_drop(DropReason::MailboxFull);
                 }
             }
         })?;
@@ -145,3 +147,6 @@ impl Worker {
         timeout
     }
 }
+
+#[cfg(test)]
+mod tests;

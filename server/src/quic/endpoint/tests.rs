@@ -1,0 +1,92 @@
+use std::net::SocketAddr;
+
+use sluicegate_dataplane::{Ecn, ListenerId};
+
+use super::super::reset::MIN_TRIGGER;
+use super::super::stateless::MAX_STATELESS;
+use super::*;
+
+const UNIX: Duration = Duration::from_secs(1_800_000_000);
+
+fn meta() -> RxMeta {
+    let [peer, local]: [SocketAddr; 2] =
+        ["192.0.2.1:5000", "192.0.2.2:443"].map(|a| a.parse().unwrap());
+    RxMeta {
+        listener: ListenerId(0),
+        peer,
+        local,
+        ecn: Ecn::NotCapable,
+        stride: 1500,
+    }
+}
+
+fn dropped(endpoint: &Endpoint, reason: DropReason) -> u64 {
+    endpoint.counters.dropped[reason.index()]
+}
+
+/// A short header of no connection, that many bytes.
+fn short(length: usize) -> Vec<u8> {
+    let mut packet = vec![0x40; length];
+    // Not of the layout that names a worker.
+    packet[2] = 0;
+    packet
+}
+
+#[test]
+fn answers_without_room_are_counted_as_dropped_and_not_as_sent() {
+    let now = crate::clock::now();
+    let mut endpoint = Endpoint::new(Settings::plain(0, 1), now);
+    // A long header of a version in the reserved form, with connection IDs of 8 and 0 bytes.
+    let mut packet = vec![0; 1200];
+    packet[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+    for _ in 0..MAX_STATELESS + 7 {
+        assert_eq!(
+            endpoint.ingest(&meta(), &mut packet, now, UNIX),
+            Ingest::Done
+        );
+    }
+    assert_eq!(endpoint.counters.negotiations, MAX_STATELESS as u64);
+    assert_eq!(dropped(&endpoint, DropReason::AnswersFull), 7);
+    let mut buffer = vec![0; 65_536];
+    let sent = std::iter::from_fn(|| endpoint.fill(&mut buffer, now)).count();
+    assert_eq!(sent, MAX_STATELESS);
+}
+
+#[test]
+fn resets_beyond_the_limit_are_counted_and_short_triggers_cost_none() {
+    let now = crate::clock::now();
+    let mut settings = Settings::plain(0, 1);
+    settings.quic.stateless_reset_per_second = 2;
+    let mut endpoint = Endpoint::new(settings, now);
+    for _ in 0..5 {
+        endpoint.ingest(&meta(), &mut short(MIN_TRIGGER - 1), now, UNIX);
+    }
+    assert_eq!(dropped(&endpoint, DropReason::ResetLimit), 0);
+    for _ in 0..5 {
+        endpoint.ingest(&meta(), &mut short(MIN_TRIGGER), now, UNIX);
+    }
+    assert_eq!(endpoint.counters.resets, 2);
+    assert_eq!(dropped(&endpoint, DropReason::ResetLimit), 3);
+    assert_eq!(dropped(&endpoint, DropReason::UnknownConnection), 10);
+}
+
+#[test]
+fn a_datagram_that_ends_its_connection_is_counted() {
+    let now = crate::clock::now();
+    quiche::clock::set(Some(now));
+    let mut endpoint = Endpoint::new(Settings::plain(0, 1), now);
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    // No protocol in common.
+    config.set_application_protos(&[b"none"]).unwrap();
+    config.verify_peer(false);
+    let meta = meta();
+    let id = quiche::ConnectionId::from_ref(&[7; 16]);
+    let mut client = quiche::connect(None, &id, meta.peer, meta.local, &mut config).unwrap();
+    let mut buffer = vec![0; 1500];
+    while let Ok((length, _)) = client.send(&mut buffer) {
+        endpoint.ingest(&meta, &mut buffer[..length], now, UNIX);
+    }
+    quiche::clock::set(None);
+    assert_eq!(endpoint.counters.accepted, 1);
+    assert_eq!(dropped(&endpoint, DropReason::RefusedByEngine), 1);
+}
