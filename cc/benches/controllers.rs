@@ -1,7 +1,7 @@
 //! What a controller costs per packet, each registered algorithm beside one that does nothing.
 //!
-//! Path: round trip 40 ms, one packet in 10,000 lost, an ACK for every second packet, the window always in use. `sent`
-//! is one packet leaving, with the questions that pacing asks; `acked` is one ACK of two packets; `packet` is one packet
+//! Path: 50 Mbit/s, round trip 40 ms and what the queue adds, one packet in 10,000 lost, an ACK for every second packet,
+//! the window always in use. `sent` is one packet leaving, with the questions that pacing asks; `acked` is one ACK of two packets; `packet` is one packet
 //! from leaving to being acknowledged, all included. The transport's own records are in each of them, and the
 //! controller that does nothing shows how much they are.
 
@@ -16,10 +16,12 @@ use sluicegate_cc::{
 
 const MTU: u64 = 1_200;
 const RTT: Duration = Duration::from_millis(40);
+/// What the bottleneck takes for the packets of one ACK, at 50 Mbit/s.
+const SERVICE: Duration = Duration::from_nanos(PACKETS_PER_ACK as u64 * MTU * 8 * 20);
 const LOSS_EVERY: u64 = 10_000;
 const PACKETS_PER_ACK: usize = 2;
 
-/// Packets on the path before anything is measured: some hundred sawteeth.
+/// Packets on the path before anything is measured: a hundred losses.
 const WARM_UP: u64 = 1_000_000;
 
 /// A fixed window, the size of those that the others have on this path.
@@ -68,6 +70,7 @@ impl Controller for Nothing {
 struct Path {
     controller: Box<dyn Controller>,
     now: Time,
+    srtt: Duration,
     next_number: u64,
     in_flight: u64,
     packets: VecDeque<Acked>,
@@ -80,6 +83,7 @@ impl Path {
         let mut path = Self {
             controller,
             now: Time::ZERO,
+            srtt: RTT,
             next_number: 0,
             in_flight: 0,
             packets: VecDeque::new(),
@@ -117,24 +121,22 @@ impl Path {
         self.next_number - first
     }
 
-    /// Half a round trip: the older half of the flight is acknowledged; answers how many ACKs that took.
+    /// The older half of the flight is acknowledged; answers how many ACKs that took.
     fn acknowledge_half(&mut self) -> u64 {
         let acks = (self.packets.len() / 2).div_ceil(PACKETS_PER_ACK);
-        let step = RTT / 2 / u32::try_from(acks.max(1)).unwrap_or(u32::MAX);
-        for _ in 0..acks {
-            self.now = self.now + step;
-            self.acknowledge();
-        }
+        (0..acks).for_each(|_| self.acknowledge());
         acks as u64
     }
 
     fn acknowledge(&mut self) {
         self.acked.clear();
         self.lost.clear();
-        for packet in self
-            .packets
-            .drain(..PACKETS_PER_ACK.min(self.packets.len()))
-        {
+        let newest = PACKETS_PER_ACK.min(self.packets.len()) - 1;
+        let time_sent = self.packets[newest].time_sent;
+        self.now = (self.now + SERVICE).max(time_sent + RTT);
+        let latest = self.now.saturating_since(time_sent);
+        self.srtt = (self.srtt * 7 + latest) / 8;
+        for packet in self.packets.drain(..=newest) {
             if packet.packet_number % LOSS_EVERY == LOSS_EVERY - 1 {
                 self.lost.push(Lost {
                     packet_number: packet.packet_number,
@@ -154,8 +156,8 @@ impl Path {
             in_flight_before,
             in_flight: self.in_flight,
             rtt: Rtt {
-                latest: RTT,
-                smoothed: RTT,
+                latest,
+                smoothed: self.srtt,
                 var: Duration::ZERO,
                 min: Some(RTT),
                 max_ack_delay: Duration::from_millis(25),
