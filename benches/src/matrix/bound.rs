@@ -55,7 +55,7 @@ pub enum Measure {
         /// From here on.
         from: Duration,
     },
-    /// Seconds from this time until the queue was first this small, bytes.
+    /// Seconds from this time until the queue was this small, bytes, and stayed so for a second.
     Drained {
         /// From here on.
         at: Duration,

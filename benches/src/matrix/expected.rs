@@ -45,7 +45,7 @@ pub const EXPECTED: &[Expected] = &[
         None,
         "bbr3",
         "queue drained",
-        (3.0, NEVER),
+        (8.0, 14.0),
         REMEMBERS,
     ),
     entry(

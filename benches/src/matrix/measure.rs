@@ -88,12 +88,26 @@ fn largest_burst(points: &[Point]) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// How long after `at` the flight first was no larger than what the empty path and `below` bytes of queue hold.
+/// A queue that is small for a moment only, as while the round trip is probed, is not drained.
+const STAYS: Duration = Duration::from_secs(1);
+
+/// How long after `at` the flight began to stay no larger than what the empty path and `below` bytes of queue hold.
 fn drained(scenario: &Scenario, flow: &Record, at: Duration, below: u64) -> Option<Duration> {
     let path = scenario.capacity(at) / 8.0 * scenario.round_trip().as_secs_f64();
     let limit = path + below as f64;
-    let small = |point: &&Point| point.at > at && point.in_flight as f64 <= limit;
-    flow.points.iter().find(small).map(|point| point.at - at)
+    let after = flow.points.iter().filter(|point| point.at > at);
+    let mut since = None;
+    for point in after {
+        if point.in_flight as f64 > limit {
+            since = None;
+            continue;
+        }
+        let start = *since.get_or_insert(point.at);
+        if point.at - start >= STAYS {
+            return Some(start - at);
+        }
+    }
+    None
 }
 
 fn rates(flows: &[Record], from: Duration, until: Duration) -> Vec<f64> {
@@ -115,6 +129,31 @@ fn jain(rates: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::matrix::table::scenarios;
+
+    const POINT: Point = Point {
+        at: Duration::ZERO,
+        cwnd: 0,
+        in_flight: 0,
+        delivered: 0,
+        sent: 0,
+        lost: 0,
+        srtt: None,
+        pacing_rate: None,
+        state: None,
+        epoch: None,
+        burst: 0,
+        quantum: None,
+    };
+
+    const EMPTY: Record = Record {
+        completed: None,
+        max_in_flight: None,
+        max_cwnd: 0,
+        unexplained_recoveries: None,
+        longest_idle: None,
+        points: Vec::new(),
+    };
 
     #[test]
     fn jain_is_one_for_equals_and_one_nth_where_one_has_all() {
@@ -128,5 +167,26 @@ mod tests {
         let second = Duration::from_secs(1);
         let all: Vec<_> = windows(second, Duration::from_millis(2_500)).collect();
         assert_eq!(all, [(Duration::ZERO, second), (second, 2 * second)]);
+    }
+
+    #[test]
+    fn queue_that_is_small_for_a_moment_is_not_drained() {
+        let scenarios = scenarios();
+        let scenario = scenarios.iter().find(|s| s.name == "rate-fall");
+        let scenario = scenario.expect("in the table");
+        let small = |tenth: u64| tenth == 12 || tenth >= 30;
+        let points = (0..60).map(|tenth| Point {
+            at: Duration::from_secs(10) + Duration::from_millis(100 * tenth),
+            in_flight: if small(tenth) { 15_000 } else { 15_001 },
+            ..POINT
+        });
+        let flow = Record {
+            points: points.collect(),
+            ..EMPTY
+        };
+        let at = Duration::from_secs(10);
+        let first = drained(scenario, &flow, at, 10_000);
+        assert_eq!(first, Some(Duration::from_secs(3)));
+        assert_eq!(drained(scenario, &flow, at, 9_999), None);
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn collapse() -> Vec<Scenario> {
         },
         Scenario {
             simulator: always(100, secs(10)),
-            end_to_end: long(100, secs(10)),
+            end_to_end: long(40, secs(10)),
             bounds: come_back(),
             ..alone("collapse-open", "the same, any rate", open.clone(), body())
         },
