@@ -21,7 +21,7 @@ use crate::{
 const MAX_WINDOW: u64 = 1 << 40;
 
 /// The initial window counts no datagram as larger than this: ten make the 14,720 bytes of RFC 9002 §7.2.
-const MAX_INITIAL_DATAGRAM: u64 = 1_472;
+pub(crate) const MAX_INITIAL_DATAGRAM: u64 = 1_472;
 
 /// Largest UDP payload.
 const MAX_MTU: u64 = 65_535;

@@ -41,6 +41,7 @@ use short_term::ShortTerm;
 use startup::{FullPipe, LossRound};
 use undo::Recovery;
 
+use crate::loss_based::MAX_INITIAL_DATAGRAM;
 use crate::usage::Usage;
 use crate::{Algorithm, Controller, Event, Init, Model, Options, Sent, Snapshot, State, Time};
 
@@ -142,7 +143,8 @@ impl Bbr3 {
     fn begin(&mut self) {
         self.initial_window = self
             .initial_packets
-            .saturating_mul(self.mtu)
+            .saturating_mul(self.mtu.min(MAX_INITIAL_DATAGRAM))
+            .max(self.min_window())
             .min(MAX_WINDOW);
         self.cwnd = self.initial_window;
         self.pacing_rate = self.nominal_pacing_rate(None);
