@@ -85,7 +85,7 @@ pub const EXPECTED: &[Expected] = &[
         END_TO_END,
         "reno",
         "of the link",
-        (0.55, 0.8),
+        (0.45, 0.8),
         LATE,
     ),
     entry(

@@ -11,6 +11,10 @@ use super::SimulationError;
 /// What one call hands to the engine, bytes.
 const BLOCK: usize = 64 * 1024;
 
+/// No more is handed over while this much waits to be sent, bytes; as in the product, where the engine would take a
+/// window at every turn.
+const SEND_BUFFER: usize = 1 << 20;
+
 static BODY: [u8; BLOCK] = [b'.'; BLOCK];
 
 pub(super) struct Server {
@@ -70,7 +74,7 @@ impl Server {
             return Ok(());
         };
         let (offered, total) = (self.body.offered(elapsed, 1), self.body.total(1));
-        while self.taken < offered && !self.finished {
+        while self.taken < offered && !self.finished && self.quic.unsent() < SEND_BUFFER {
             let left = offered - self.taken;
             let size = usize::try_from(left).map_or(BLOCK, |left| left.min(BLOCK));
             let last = total == Some(self.taken + size as u64);
