@@ -1,11 +1,11 @@
 //! What other threads hand to a worker: commands, and datagrams that reached the wrong one.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use sluicegate_dataplane::{RxMeta, Waker};
 
-/// Letters that wait at most; further ones are refused, never kept.
+/// Datagrams that wait at most; further ones are refused, never kept.
 const CAPACITY: usize = 1024;
 
 /// Something for a worker.
@@ -20,30 +20,37 @@ pub enum Command {
 }
 
 /// The sending end; cheap to clone.
+///
+/// Orders have a way of their own: no flood of datagrams keeps a worker from hearing that it should stop.
 #[derive(Clone, Debug)]
 pub struct Post {
-    letters: SyncSender<Command>,
+    datagrams: SyncSender<Command>,
+    orders: Sender<Command>,
     waker: Arc<OnceLock<Waker>>,
 }
 
 /// The receiving end, owned by the worker.
 #[derive(Debug)]
 pub struct Mail {
-    letters: Receiver<Command>,
+    datagrams: Receiver<Command>,
+    orders: Receiver<Command>,
     waker: Arc<OnceLock<Waker>>,
 }
 
 /// A pair.
 pub fn post() -> (Post, Mail) {
-    let (sender, receiver) = sync_channel(CAPACITY);
+    let (datagrams, from_workers) = sync_channel(CAPACITY);
+    let (orders, from_above) = channel();
     let waker = Arc::new(OnceLock::new());
     (
         Post {
-            letters: sender,
+            datagrams,
+            orders,
             waker: Arc::clone(&waker),
         },
         Mail {
-            letters: receiver,
+            datagrams: from_workers,
+            orders: from_above,
             waker,
         },
     )
@@ -52,7 +59,10 @@ pub fn post() -> (Post, Mail) {
 impl Post {
     /// Hands a letter over and wakes the worker; `false` where there is no room.
     pub fn send(&self, command: Command) -> bool {
-        let taken = self.letters.try_send(command).is_ok();
+        let taken = match command {
+            Command::Stray(..) => self.datagrams.try_send(command).is_ok(),
+            Command::Drain | Command::Stop => self.orders.send(command).is_ok(),
+        };
         if taken && let Some(waker) = self.waker.get() {
             waker.wake();
         }
@@ -66,8 +76,38 @@ impl Mail {
         let _ = self.waker.set(waker);
     }
 
-    /// The next letter.
+    /// The next letter, orders first.
     pub fn take(&self) -> Option<Command> {
-        self.letters.try_recv().ok()
+        let order = self.orders.try_recv();
+        order.or_else(|_| self.datagrams.try_recv()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use sluicegate_dataplane::{Ecn, ListenerId};
+
+    use super::*;
+
+    #[test]
+    fn orders_pass_a_flood_of_datagrams() {
+        let (post, mail) = post();
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let meta = RxMeta {
+            listener: ListenerId(0),
+            peer: here,
+            local: here,
+            ecn: Ecn::NotCapable,
+            stride: 1,
+        };
+        let stray = || post.send(Command::Stray(meta, vec![1]));
+        assert!((0..CAPACITY).all(|_| stray()));
+        assert!(!stray());
+        assert!(post.send(Command::Drain) && post.send(Command::Stop));
+        assert!(matches!(mail.take(), Some(Command::Drain)));
+        assert!(matches!(mail.take(), Some(Command::Stop)));
+        assert!(matches!(mail.take(), Some(Command::Stray(..))));
     }
 }

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use sluicegate_dataplane::{Ecn, ListenerId, TxMeta, memory};
+use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta, memory};
 
 use super::super::mailbox::post;
 use super::*;
@@ -16,7 +16,14 @@ fn a_stray_that_a_full_mailbox_refuses_is_counted() {
     let generation = settings.secrets.generation();
     let now = clock::now();
     let ((own, inbox), (other, _others_inbox)) = (post(), post());
-    while other.send(Command::Drain) {}
+    let stray = RxMeta {
+        listener: ListenerId(0),
+        peer: far,
+        local: near,
+        ecn: Ecn::NotCapable,
+        stride: 1,
+    };
+    while other.send(Command::Stray(stray, vec![0])) {}
     let mut worker = Worker::new(
         Driver::Memory(server),
         Endpoint::new(settings, now),
