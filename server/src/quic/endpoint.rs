@@ -181,9 +181,12 @@ impl Endpoint {
         }
     }
 
-    /// Runs the timers that are due.
-    pub fn on_deadline(&mut self, now: Instant) {
-        while let Some((at, key)) = self.timers.take_due(now) {
+    /// Runs up to `budget` of the timers that are due.
+    pub fn on_deadline(&mut self, budget: usize, now: Instant) {
+        for _ in 0..budget {
+            let Some((at, key)) = self.timers.take_due(now) else {
+                return;
+            };
             let Some(connection) = self.connections.get_mut(key).and_then(Option::as_mut) else {
                 continue;
             };
@@ -248,6 +251,9 @@ impl Endpoint {
                 } else {
                     let deadline = connection.deadline();
                     self.timers.set(&mut connection.timer, key, deadline);
+                    let open = self.connections.iter().enumerate();
+                    let slots = open.filter_map(|(key, c)| Some((key, c.as_ref()?.timer)));
+                    self.timers.tidy(self.connections.len(), slots);
                 }
                 None
             }

@@ -4,8 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
+/// Stale entries that are not worth the work to drop them.
+const SPARE: usize = 1024;
+
 /// Wakes connections. An entry is only pushed when a deadline moves forward in time; one that moved back is found out
-/// when its old entry comes up, so that a connection has few entries however often its timer is set.
+/// when its old entry comes up. [`Timers::tidy`] bounds how many entries go stale.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Instant, usize)>>,
@@ -24,6 +27,14 @@ impl Timers {
         if slot.queued.is_none_or(|queued| deadline < queued) {
             slot.queued = Some(deadline);
             self.heap.push(Reverse((deadline, key)));
+        }
+    }
+
+    /// Drops stale entries once they outnumber the others. `slots` are those of all connections, by key, at most `count`.
+    pub fn tidy(&mut self, count: usize, slots: impl Iterator<Item = (usize, Slot)>) {
+        if self.heap.len() > SPARE + 2 * count {
+            let entry = |(key, slot): (usize, Slot)| Some(Reverse((slot.queued?, key)));
+            self.heap = slots.filter_map(entry).collect();
         }
     }
 
@@ -86,5 +97,29 @@ mod tests {
         assert!(slot.fired(first));
         let (second, _) = timers.take_due(at(30)).unwrap();
         assert!(!slot.fired(second));
+    }
+
+    #[test]
+    fn stale_entries_are_dropped_and_no_other() {
+        let start = crate::clock::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let (mut timers, mut busy, mut quiet) =
+            (Timers::default(), Slot::default(), Slot::default());
+        timers.set(&mut quiet, 1, Some(at(20_000)));
+        for ms in 0..10_000 {
+            timers.set(&mut busy, 0, Some(at(30_000 + ms)));
+            timers.set(&mut busy, 0, Some(at(ms)));
+            assert_eq!(timers.take_due(at(ms)), Some((at(ms), 0)));
+            assert!(busy.fired(at(ms)));
+            timers.tidy(2, [(0, busy), (1, quiet)].into_iter());
+            assert!(
+                timers.heap.len() <= SPARE + 4,
+                "{} entries",
+                timers.heap.len()
+            );
+        }
+        timers.set(&mut busy, 0, Some(at(19_000)));
+        assert_eq!(timers.take_due(at(20_000)), Some((at(19_000), 0)));
+        assert_eq!(timers.take_due(at(20_000)), Some((at(20_000), 1)));
     }
 }

@@ -13,6 +13,8 @@ use crate::quic::endpoint::{Endpoint, Ingest};
 
 /// Received buffers per turn.
 const RECEIVE_BUDGET: usize = 64;
+/// Timers per turn.
+const TIMER_BUDGET: usize = 1024;
 /// Transmitted buffers per turn.
 const TRANSMIT_BUDGET: usize = 64;
 /// Letters per turn.
@@ -67,7 +69,7 @@ impl Worker {
 
     fn turn(&mut self, now: Instant) -> std::io::Result<()> {
         self.receive(now)?;
-        self.endpoint.on_deadline(now);
+        self.endpoint.on_deadline(TIMER_BUDGET, now);
         self.read_mail(now);
         if self.endpoint.is_draining() {
             self.endpoint.close_idle(self.stopping);
