@@ -199,6 +199,10 @@ impl Connection {
 
     /// Whether pacing forbids a packet now; if so the release time is kept.
     fn held_back(&mut self, now: Instant) -> bool {
+        // The last word waits for nothing: a process that ends would never say it.
+        if self.engine.local_error().is_some() {
+            return false;
+        }
         let Some(at) = self
             .engine
             .get_next_release_time()

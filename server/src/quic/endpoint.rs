@@ -336,12 +336,13 @@ impl Endpoint {
         }
     }
 
-    /// While draining: whether every connection has said its last word.
+    /// While draining: whether every connection has said its last word or heard the client's.
     pub fn is_drained(&self) -> bool {
-        self.connections
-            .iter()
-            .flatten()
-            .all(|c| c.engine.is_closed() || (c.engine.local_error().is_some() && !c.queued))
+        self.connections.iter().flatten().all(|c| {
+            c.engine.is_closed()
+                || c.engine.is_draining()
+                || (c.engine.local_error().is_some() && !c.queued)
+        })
     }
 }
 

@@ -19,6 +19,10 @@ const TIMER_BUDGET: usize = 1024;
 const TRANSMIT_BUDGET: usize = 64;
 /// Letters per turn.
 const MAIL_BUDGET: usize = 256;
+/// Rounds of transmission in which a worker that stops says its last words.
+const LAST_ROUNDS: usize = 1000;
+/// How long such a round waits for a socket that is full.
+const LAST_WAIT: Duration = Duration::from_millis(1);
 /// How often a draining worker looks for connections that have finished.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
@@ -79,7 +83,7 @@ impl Worker {
             self.stopping = true;
         }
         if self.stopping {
-            return Ok(());
+            return self.say_last_words(now);
         }
         let timeout = self.timeout(blocked);
         self.driver.wait(timeout)
@@ -134,6 +138,19 @@ impl Worker {
         } = self;
         let done = driver.transmit(TRANSMIT_BUDGET, |buffer| endpoint.fill(buffer, now))?;
         Ok(done.blocked)
+    }
+
+    /// Sends what is left to say to clients that were told nothing yet.
+    fn say_last_words(&mut self, now: Instant) -> std::io::Result<()> {
+        for _ in 0..LAST_ROUNDS {
+            if !self.endpoint.has_ready() {
+                break;
+            }
+            if self.transmit(now)? {
+                self.driver.wait(Some(LAST_WAIT))?;
+            }
+        }
+        Ok(())
     }
 
     /// How long there is nothing to do.

@@ -7,7 +7,7 @@ use quinn::ConnectionError;
 
 use crate::client::{Client, Counted, run};
 use crate::on_every_backend;
-use crate::server::{Folder, PAGE, Server, Setup, field};
+use crate::server::{Folder, PAGE, Process, Server, Setup, field};
 
 on_every_backend!(
     listeners_have_their_own_algorithms,
@@ -17,6 +17,8 @@ on_every_backend!(
     lost_connections_are_reset_after_a_restart,
     a_download_outlives_the_order_to_stop,
     an_idle_server_stops_at_once,
+    clients_that_have_left_are_not_waited_for,
+    every_client_hears_that_the_server_stops,
 );
 
 /// In the log and in the traces.
@@ -258,5 +260,51 @@ fn an_idle_server_stops_at_once(backend: &str) {
     let folder = Folder::new();
     let mut server = Server::simple(backend, &folder);
     server.process.terminate();
+    assert_eq!(server.process.wait().code(), Some(0));
+}
+
+fn clients_that_have_left_are_not_waited_for(backend: &str) {
+    let folder = Folder::new();
+    // What a client that left may still send is awaited for three times as long as an answer that is late.
+    let times = "[server]\ndrain_timeout = \"10s\"\n[quic]\ninitial_rtt = \"2s\"";
+    let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "cubic");
+    let mut server = Server::start(&setup.with(times), &folder);
+    // It trusts nobody, and goes.
+    let url = format!("https://{}/", server.address());
+    let mut client = Process::start(&["get", &url], &folder.path(""));
+    assert_eq!(client.wait().code(), Some(1), "{:#?}", client.said);
+    let said = server.process.last_words();
+    let stopping = said.iter().find(|line| line.contains(" stopping"));
+    assert_eq!(stopping, None, "{said:#?}");
+}
+
+/// However many they are, and whatever they are in the middle of.
+fn every_client_hears_that_the_server_stops(backend: &str) {
+    const CLIENTS: usize = 150;
+    const NO_ERROR: u32 = 0x100;
+    let folder = Folder::new();
+    let setup = Setup::new(backend)
+        .listener("main", "127.0.0.1:0", "cubic")
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .with("[server]\ndrain_timeout = \"1s\"");
+    let mut server = Server::start(&setup, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut downloads = Vec::new();
+        for _ in 0..CLIENTS {
+            let mut session = client.connect(server.address()).await;
+            // Flow control holds the end back: nobody reads.
+            let response = session.get("/bytes/50MiB").await;
+            downloads.push((session, response));
+        }
+        server.process.terminate();
+        for (session, _) in &downloads {
+            let reason = session.connection.closed().await;
+            let ConnectionError::ApplicationClosed(close) = &reason else {
+                panic!("{reason}");
+            };
+            assert_eq!(close.error_code, NO_ERROR.into());
+        }
+    });
     assert_eq!(server.process.wait().code(), Some(0));
 }
