@@ -15,13 +15,14 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 6] = [
+const PATCHES: [&str; 7] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
     "04-path-change",
     "05-path-room",
     "06-qlog-pacing",
+    "07-emptied-stream",
 ];
 
 /// Our files, and their places in quiche's source.
