@@ -21,6 +21,22 @@ impl<F: BufFactory> Connection<F> {
         self.streams.tx_buffered()
     }
 
+    /// Whether something waits that pacing must not hold back: an acknowledgement (RFC 9002 §7.7), a challenge or response
+    /// of a path, a probe after a timeout.
+    pub fn is_urgent(&self) -> bool {
+        // A space whose keys are gone still says that an acknowledgement was asked for.
+        Epoch::epochs(Epoch::Initial..=Epoch::Application)
+            .iter()
+            .filter(|&&epoch| self.crypto_ctx[epoch].crypto_seal.is_some())
+            .any(|&epoch| {
+                self.pkt_num_spaces[epoch].ack_elicited ||
+                    self.paths.iter().any(|(_, path)| path.recovery.loss_probes(epoch) > 0)
+            }) ||
+            self.paths
+                .iter()
+                .any(|(_, path)| path.probing_required() && path.active_dcid_seq.is_some())
+    }
+
     /// Forgets a path that the connection has left, where there would be no room for the peer's next address.
     ///
     /// The engine forgets a path only without a Destination Connection ID, and gives it every spare one, so that a

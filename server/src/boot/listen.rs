@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sluicegate_cc::Registry;
-use sluicegate_config::{Group, Listener};
+use sluicegate_config::{Config, Group, Listener};
 use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_group};
 
 use super::Shared;
 use crate::clock;
+use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
 use crate::quic::transport::{Identity, server_config};
 
@@ -52,6 +53,22 @@ pub(super) struct Line {
     pub(super) rules: usize,
 }
 
+/// Everything of a listener that needs no port, tried out.
+pub(super) fn prepare(
+    listener: &Listener,
+    registry: &Registry,
+    config: &Config,
+    secrets: &Secrets,
+) -> Result<(Selection, Identity)> {
+    let selection = Selection::of(listener, registry)?;
+    let identity = match &listener.tls {
+        Some(tls) => Identity::load(&tls.certificate, &tls.key),
+        None => Identity::self_signed(),
+    }?;
+    server_config(&identity, &config.quic, &config.limits, secrets)?;
+    Ok((selection, identity))
+}
+
 /// Binds a listener's addresses for every worker of `group`.
 pub(super) fn open_listener(
     listener: &Listener,
@@ -61,20 +78,8 @@ pub(super) fn open_listener(
     announced: &mut Announced,
     entrances: &mut Entrances,
 ) -> Result<()> {
-    let selection = Selection::of(listener, registry)
+    let (selection, identity) = prepare(listener, registry, &shared.config, &shared.secrets)
         .with_context(|| format!("listener `{}`", listener.name))?;
-    let identity = match &listener.tls {
-        Some(tls) => Identity::load(&tls.certificate, &tls.key),
-        None => Identity::self_signed(),
-    };
-    let identity = identity.with_context(|| format!("listener `{}`", listener.name))?;
-    server_config(
-        &identity,
-        &shared.config.quic,
-        &shared.config.limits,
-        &shared.secrets,
-    )
-    .with_context(|| format!("listener `{}`", listener.name))?;
     let identity = Arc::new(identity);
     for address in &listener.addresses {
         let id = ListenerId(announced.next_id);

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-use self::listen::Announced;
-use self::plan::plan_group;
+use self::listen::{Announced, prepare};
+use self::plan::{cores, plan_group};
 use self::watch::{Note, STOP_LIMIT, await_ready, run_down};
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::observe::totals::tell_qlog;
@@ -60,6 +60,25 @@ pub fn serve(config: Config, registry: &Registry) -> Result<()> {
     if let Some(tracing) = &shared.tracing {
         tracing.writer.shutdown(STOP_LIMIT);
         tell_qlog(tracing.writer.counters());
+    }
+    Ok(())
+}
+
+/// Tries what can be tried without a port and without a trace: secrets, certificates and keys, replies in files, cores.
+///
+/// # Errors
+/// Whatever would keep the server from starting, as [`serve`] says it.
+pub fn examine(config: &Config, registry: &Registry) -> Result<()> {
+    let secrets = Secrets::load(&SecretsConfig {
+        key_file: config.server.secrets_file.clone(),
+        // Opening it begins a generation, which is the running server's to do.
+        state_dir: None,
+    })?;
+    Site::compile(&config.routes, &config.limits)?;
+    config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
+    for listener in &config.listeners {
+        prepare(listener, registry, config, &secrets)
+            .with_context(|| format!("listener `{}`", listener.name))?;
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ fn too_many(group: &Group) -> anyhow::Error {
 }
 
 /// The cores of a group, each known to exist.
-fn cores(group: &Group) -> Result<Vec<usize>> {
+pub(super) fn cores(group: &Group) -> Result<Vec<usize>> {
     let known: Vec<usize> = core_affinity::get_core_ids()
         .unwrap_or_default()
         .iter()

@@ -32,7 +32,7 @@ enum Command {
         #[arg(short, long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
-    /// Check a configuration and print what would be in effect.
+    /// Check a configuration and the files that it names, and print what would be in effect.
     Check {
         /// The configuration.
         file: PathBuf,
@@ -80,6 +80,7 @@ fn run(file: Option<PathBuf>, registry: &Registry) -> anyhow::Result<u8> {
 fn check(file: &std::path::Path, registry: &Registry) -> anyhow::Result<u8> {
     match Config::load(file, registry) {
         Ok(config) => {
+            boot::examine(&config, registry)?;
             std::io::stdout().write_all(config.to_toml().as_bytes())?;
             Ok(0)
         }

@@ -31,17 +31,19 @@ impl Endpoint {
         // A token that is not ours counts as none (RFC 9000 §8.1.3).
         if token::is_retry(header.token) {
             let opened = self.tokens.open(header.token, meta.peer, header.dcid, unix);
-            return match opened {
+            match opened {
                 Ok(original) => {
                     let cid = ConnectionId::try_from(header.dcid).ok()?;
-                    self.accept(meta, cid, Some(original.as_ref()))
+                    return self.accept(meta, cid, Some(original.as_ref()));
                 }
                 Err(error) => {
                     self.counters.bad_tokens += 1;
                     tracing::debug!(reason = error.name(), "Retry token refused");
-                    None
+                    if error.is_ours() {
+                        return None;
+                    }
                 }
-            };
+            }
         }
         if self
             .settings

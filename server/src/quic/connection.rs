@@ -38,8 +38,10 @@ pub struct Connection {
     pub algorithm: &'static str,
     /// Connection IDs under which the endpoint finds it.
     pub cids: Vec<ConnectionId>,
-    /// The client's first choice, until the handshake is done.
+    /// The client's first choice. It leads here for good, or a late copy of the first packet would open another connection.
     pub original_dcid: Option<Vec<u8>>,
+    /// The handshake is not done.
+    pub half_open: bool,
     /// Waiting in the endpoint's queue.
     pub queued: bool,
     /// The endpoint's timer.
@@ -57,6 +59,7 @@ impl Connection {
             algorithm,
             cids: Vec::new(),
             original_dcid: None,
+            half_open: true,
             queued: false,
             timer: Slot::default(),
             session: None,
@@ -144,17 +147,19 @@ impl Connection {
     /// Writes a batch for one path: as much as the window, the pacing rate and the controller's quantum allow.
     pub fn fill(&mut self, buffer: &mut [u8], now: Instant) -> Fill {
         self.release = None;
-        if self.held_back(now) {
+        if self.held_back(now) && !self.engine.is_urgent() {
             return Fill::Nothing;
         }
-        let (first, info) = match self.engine.send(buffer) {
-            Ok(sent) => sent,
-            Err(quiche::Error::Done) => return Fill::Nothing,
-            Err(error) => {
+        let sent = self.engine.send(buffer).or_else(|error| match error {
+            quiche::Error::Done => Err(error),
+            _ => {
                 tracing::debug!(%error, "connection failed while sending");
                 let _ = self.engine.close(false, 0x1, b"");
-                return Fill::Nothing;
+                self.engine.send(buffer)
             }
+        });
+        let Ok((first, info)) = sent else {
+            return Fill::Nothing;
         };
         let quantum = self
             .engine
@@ -171,7 +176,7 @@ impl Connection {
         })
     }
 
-    /// Adds packets of the first one's size; a shorter one ends the batch.
+    /// Adds packets of the first one's size, where pacing allows more than what was urgent; a shorter one ends the batch.
     fn fill_path(
         &mut self,
         buffer: &mut [u8],

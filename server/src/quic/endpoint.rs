@@ -265,14 +265,12 @@ impl Endpoint {
         let Some(connection) = self.connections[key].as_mut() else {
             return;
         };
-        if connection.original_dcid.is_some() && connection.engine.is_established() {
+        if connection.half_open && connection.engine.is_established() {
+            connection.half_open = false;
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
             if self.draining {
                 connection.drain();
-            }
-            if let Some(dcid) = connection.original_dcid.take() {
-                unroute(&mut self.routes, &dcid, key);
             }
             if let Some((peer, min_rtt)) = connection.min_rtt()
                 && let Some(listener) = self.settings.listeners.get_mut(&connection.listener)
@@ -306,6 +304,8 @@ impl Endpoint {
         }
         if let Some(dcid) = &connection.original_dcid {
             unroute(&mut self.routes, dcid, key);
+        }
+        if connection.half_open {
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.unfinished += 1;
         }

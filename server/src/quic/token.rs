@@ -65,6 +65,15 @@ pub enum TokenError {
 }
 
 impl TokenError {
+    /// Whether the token is one of ours. Another server's, for a later connection, may look like one, and its client is to be
+    /// served all the same.
+    pub fn is_ours(self) -> bool {
+        matches!(
+            self,
+            TokenError::Expired | TokenError::WrongAddress | TokenError::WrongConnection
+        )
+    }
+
     /// Name as a counter's label.
     pub fn name(self) -> &'static str {
         match self {

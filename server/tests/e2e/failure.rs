@@ -191,3 +191,36 @@ fn where_io_uring_is_forbidden_an_explicit_choice_fails() {
         }
     });
 }
+
+/// What `run` would refuse.
+#[test]
+fn check_reads_what_the_configuration_names() {
+    let folder = Folder::new();
+    let check = |text: &str| {
+        std::fs::write(folder.path("checked.toml"), text).unwrap();
+        let mut process = Process::start(&["check", "checked.toml"], &folder.path(""));
+        let code = process.wait().code();
+        (code, std::mem::take(&mut process.said))
+    };
+    let (code, said) = check(&listener("127.0.0.1:0", "key.pem"));
+    assert_eq!(code, Some(0), "{said:?}");
+    assert!(said.iter().any(|line| line == "[quic]"), "{said:?}");
+    let page = "[[route]]\npath = \"/\"\nfixed = { body_file = \"nowhere.html\" }\n";
+    let cores = "[[group]]\nname = \"default\"\ncores = [4095]\n";
+    for (text, part) in [
+        (listener("127.0.0.1:0", "nowhere.pem"), "nowhere.pem"),
+        (listener("127.0.0.1:0", "cert.pem"), "key"),
+        (
+            format!("{page}{}", listener("127.0.0.1:0", "key.pem")),
+            "nowhere.html",
+        ),
+        (
+            format!("{cores}{}", listener("127.0.0.1:0", "key.pem")),
+            "4095",
+        ),
+    ] {
+        let (code, said) = check(&text);
+        assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+        assert!(said[0].contains(part), "{said:?}");
+    }
+}

@@ -1,7 +1,10 @@
 //! Datagrams that no client sends.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::client::{Client, run};
 use crate::on_every_backend;
@@ -12,6 +15,8 @@ on_every_backend!(
     truncated_initials_do_no_harm,
     an_unknown_version_is_answered_with_the_known_ones,
     a_clients_choice_may_look_like_the_servers_own,
+    a_late_copy_of_the_first_packet_opens_nothing,
+    a_token_of_another_server_counts_as_none,
 );
 
 const V1: u32 = 1;
@@ -145,6 +150,71 @@ fn a_clients_choice_may_look_like_the_servers_own(backend: &str) {
             }
         }
     });
+}
+
+fn a_late_copy_of_the_first_packet_opens_nothing(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::simple(backend, &folder);
+    let address = server.address();
+    run(async {
+        let inside = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let relay = inside.local_addr().unwrap();
+        let repeat = Arc::new(Notify::new());
+        let repeated = Arc::clone(&repeat);
+        tokio::spawn(async move {
+            let outside = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let (mut first, mut client) = (Vec::new(), None);
+            let (mut up, mut down) = ([0; 2048], [0; 2048]);
+            loop {
+                tokio::select! {
+                    () = repeat.notified() => {
+                        outside.send_to(&first, address).await.unwrap();
+                    }
+                    received = inside.recv_from(&mut up) => {
+                        let (length, from) = received.unwrap();
+                        client = Some(from);
+                        if first.is_empty() {
+                            first = up[..length].to_vec();
+                        }
+                        outside.send_to(&up[..length], address).await.unwrap();
+                    }
+                    received = outside.recv_from(&mut down) => {
+                        let (length, _) = received.unwrap();
+                        inside.send_to(&down[..length], client.unwrap()).await.unwrap();
+                    }
+                }
+            }
+        });
+        let client = Client::new(&folder);
+        let mut session = client.connect(relay).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+        for _ in 0..5 {
+            repeated.notify_one();
+            assert_eq!(session.get("/").await.text().await, PAGE);
+        }
+        drop(session);
+        client.endpoint.wait_idle().await;
+    });
+    let said = server.process.last_words();
+    assert_eq!(total(&said, "connections", "accepted"), 1);
+    assert_eq!(total(&said, "connections", "handshakes_failed"), 0);
+}
+
+/// Whatever it begins with (RFC 9000 §8.1.3).
+fn a_token_of_another_server_counts_as_none(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::simple(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        for token in [vec![1; 84], vec![1; 20], vec![2; 84], b"other".to_vec()] {
+            let mut session = client.connect_with_token(server.address(), token).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+        }
+        client.endpoint.wait_idle().await;
+    });
+    let said = server.process.last_words();
+    assert!(total(&said, "connections", "bad_tokens") >= 1);
+    assert_eq!(total(&said, "connections", "established"), 4);
 }
 
 /// Datagrams that were dropped for `reason`, as the server said when it stopped.

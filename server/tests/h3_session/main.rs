@@ -5,6 +5,8 @@
     reason = "what helpers of a test unwrap is part of the test"
 )]
 
+mod sending;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -293,27 +295,6 @@ fn generated_bytes_are_exact() {
         assert!(seen.finished && seen.body == counters(size), "size {size}");
     }
     assert!(pair.session.is_idle());
-}
-
-/// The window would take all of it, and whatever the client says lets the session work again.
-#[test]
-fn no_more_than_the_send_buffer_waits_while_nothing_can_be_sent() {
-    let mut pair = Pair::new();
-    let streams = [(); 8].map(|()| pair.request("GET", "/bytes/60000", &[], true));
-    let mut most = 0;
-    for _ in 0..200 {
-        pair.client.send_ack_eliciting().unwrap();
-        carry(&mut pair.client, &mut pair.server);
-        pair.session.turn(&mut pair.server, &mut pair.counters);
-        most = most.max(pair.server.unsent());
-    }
-    // Heads come on top.
-    let bound = SEND_BUFFER + streams.len() * 200;
-    assert!((SEND_BUFFER / 2..=bound).contains(&most), "{most}");
-    pair.settle();
-    for stream in streams {
-        assert!(pair.streams[&stream].body == counters(60_000));
-    }
 }
 
 #[test]
