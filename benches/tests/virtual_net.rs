@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_benches::virtual_net::{Control, Link, Scenario, run};
-use sluicegate_cc::sim::Source;
+use sluicegate_cc::sim::{LossWindow, Source};
 
 const DELAY: Duration = Duration::from_millis(20);
 
@@ -62,4 +62,26 @@ fn a_run_ends_at_its_limit() {
     assert_eq!(outcome.completed, None);
     assert!((1..2_000_000).contains(&outcome.received));
     assert!(outcome.trace.iter().all(|sample| sample.at <= limit));
+}
+
+/// A window is rarely a whole number of datagrams. Small packets that fill the rest come back as small ones with their
+/// acknowledgements, and at a given rate of loss each costs as much as a full one.
+#[test]
+fn packets_stay_full_under_random_loss() {
+    let lossy = Link {
+        rate: Some(100_000_000),
+        queue_bytes: 500_000,
+        loss: vec![LossWindow::always(0.01)],
+        ..Link::new(DELAY)
+    };
+    for control in Control::ours() {
+        let outcome = run(&scenario(control, lossy.clone())).expect("both ends can be set up");
+        assert_eq!(outcome.received, 2_000_000, "{control}");
+        let last = outcome.trace.last().expect("something happened");
+        let mean = outcome.received / last.sent_packets;
+        assert!(
+            mean > 1_050,
+            "{control}: {mean} bytes of the body per packet"
+        );
+    }
 }

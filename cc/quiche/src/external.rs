@@ -204,6 +204,11 @@ fn bandwidth(rate: Option<u64>) -> Bandwidth {
 }
 
 impl Sender {
+    /// Whether the controller is from outside.
+    pub(super) fn is_external(&self) -> bool {
+        matches!(self, Sender::External { .. })
+    }
+
     pub(super) fn bbr2(
         initial_window_packets: usize, max_window_packets: usize, mss: usize,
         initial_rtt: Duration, params: Option<&BbrParams>,
