@@ -77,7 +77,7 @@ pub const EXPECTED: &[Expected] = &[
         END_TO_END,
         "cubic",
         "of the link",
-        (0.6, 0.85),
+        (0.5, 0.9),
         LATE,
     ),
     entry(
@@ -85,8 +85,16 @@ pub const EXPECTED: &[Expected] = &[
         END_TO_END,
         "reno",
         "of the link",
-        (0.45, 0.8),
+        (0.5, 0.9),
         LATE,
+    ),
+    entry(
+        "loss-0.01",
+        END_TO_END,
+        "reno",
+        "mean window",
+        (150.0, 170.0),
+        FEW,
     ),
     entry(
         "idle-restart",
@@ -124,6 +132,8 @@ const REMEMBERS: &str = "The rate is the highest of two probing cycles (draft-ie
                          here; until then losses hold the short-term rate and the window down, but not the queue.";
 const LATE: &str = "A packet later than the transport's threshold counts as lost, and no cut is undone. The engine \
                     raises its threshold after such losses, the simulator does not.";
+const FEW: &str = "A minute holds five losses, too few to come down from slow start's window; the simulator runs for five \
+                   minutes.";
 const RESTART: &str = "The engine's pacer lets ten packets go at once when nothing is in flight, as RFC 9002 §7.7 \
                        allows.";
 
