@@ -12,6 +12,7 @@ mod cubic;
 mod event;
 mod hystart;
 mod idle;
+mod layer;
 mod loss_based;
 mod options;
 mod pacing;
@@ -27,6 +28,7 @@ mod usage;
 
 pub use controller::{Controller, Model, Snapshot, State};
 pub use event::{Acked, Event, Lost, Rtt, Sent};
+pub use layer::Layer;
 pub use options::{OptionError, OptionKind, OptionSpec, Options, Unit, Value};
 pub use persistent::PersistentCongestion;
 pub use registry::{Algorithm, DuplicateName, Init, Registry};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sluicegate_cc::sim::{Flow, Link, LossWindow, Reorder, Simulation, Source};
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, PersistentCongestion, Registry, Sent, Snapshot, State, Time,
+    Algorithm, Controller, Event, Init, Layer, PersistentCongestion, Registry, Sent, Time,
 };
 
 /// Calls of a path before the count begins: buffers take the size that the path needs.
@@ -100,7 +100,15 @@ impl Watched {
     }
 }
 
-impl Controller for Watched {
+impl Layer for Watched {
+    fn inner(&self) -> &dyn Controller {
+        &*self.watched
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.watched
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.call(|c, _| c.on_sent(now, sent));
     }
@@ -124,24 +132,6 @@ impl Controller for Watched {
     }
     fn on_mtu(&mut self, mtu: u64) {
         self.call(|c, _| c.on_mtu(mtu));
-    }
-    fn cwnd(&self) -> u64 {
-        self.watched.cwnd()
-    }
-    fn pacing_rate(&self) -> Option<u64> {
-        self.watched.pacing_rate()
-    }
-    fn send_quantum(&self) -> u64 {
-        self.watched.send_quantum()
-    }
-    fn state(&self) -> State {
-        self.watched.state()
-    }
-    fn ssthresh(&self) -> Option<u64> {
-        self.watched.ssthresh()
-    }
-    fn snapshot(&self) -> Snapshot {
-        self.watched.snapshot()
     }
 }
 

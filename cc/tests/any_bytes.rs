@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sluicegate_cc::sim::Rng;
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Options, Registry, Sent, Snapshot, State, Time, trial,
+    Algorithm, Controller, Event, Init, Layer, Options, Registry, Sent, Snapshot, State, Time,
+    trial,
 };
 
 /// Strings for each algorithm.
@@ -105,7 +106,15 @@ impl Faulty {
     }
 }
 
-impl Controller for Faulty {
+impl Layer for Faulty {
+    fn inner(&self) -> &dyn Controller {
+        &*self.sound
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.sound
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.sent += 1;
         self.from_empty = sent.in_flight_before == 0;
@@ -122,15 +131,6 @@ impl Controller for Faulty {
             self.extra += 1_200;
         }
         self.sound.on_app_limited(now, in_flight);
-    }
-    fn on_persistent_congestion(&mut self, now: Time) {
-        self.sound.on_persistent_congestion(now);
-    }
-    fn on_discarded(&mut self, now: Time, packet_number: u64) {
-        self.sound.on_discarded(now, packet_number);
-    }
-    fn on_mtu(&mut self, mtu: u64) {
-        self.sound.on_mtu(mtu);
     }
     fn cwnd(&self) -> u64 {
         let cwnd = self.sound.cwnd() + self.extra;
@@ -163,9 +163,6 @@ impl Controller for Faulty {
             self.sound.state()
         }
     }
-    fn ssthresh(&self) -> Option<u64> {
-        self.sound.ssthresh()
-    }
     fn snapshot(&self) -> Snapshot {
         let sound = self.sound.snapshot();
         let late = if self.has(Fault::CurveInTheFuture) {
@@ -179,9 +176,9 @@ impl Controller for Faulty {
             0
         };
         Snapshot {
-            cwnd: self.cwnd() + u64::from(self.has(Fault::TwoTruths)),
-            pacing_rate: self.pacing_rate(),
-            state: self.state(),
+            cwnd: Layer::cwnd(self) + u64::from(self.has(Fault::TwoTruths)),
+            pacing_rate: Layer::pacing_rate(self),
+            state: Layer::state(self),
             epoch: sound.epoch.map(|epoch| epoch + Duration::from_secs(late)),
             idle_excluded: match self.fault {
                 Fault::IdleBeforeItWasBorn => sound.idle_excluded + Duration::from_nanos(1),

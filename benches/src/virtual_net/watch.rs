@@ -7,7 +7,9 @@
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-use sluicegate_cc::{Algorithm, Controller, Event, Init, Options, Sent, Snapshot, State, Time};
+use sluicegate_cc::{
+    Algorithm, Controller, Event, Init, Layer, Options, Sent, Snapshot, State, Time,
+};
 
 /// What an algorithm showed over a whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +87,6 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
     let algorithm = INNER.get().expect("set before the factory is handed out");
     let inner = (algorithm.build)(init, options);
     let cwnd = inner.cwnd();
-    let watched = Watched { inner };
     SEEN.set(Some(Seen {
         inside: Inside {
             max_cwnd: cwnd,
@@ -94,14 +95,14 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
         },
         view: View {
             in_flight: 0,
-            pacing_rate: watched.pacing_rate(),
-            quantum: watched.send_quantum(),
-            state: watched.state(),
+            pacing_rate: inner.pacing_rate(),
+            quantum: inner.send_quantum(),
+            state: inner.state(),
             epoch: None,
         },
         empty_since: None,
     }));
-    Box::new(watched)
+    Box::new(Watched { inner })
 }
 
 #[derive(Debug)]
@@ -153,7 +154,15 @@ fn note_flight(now: Time, bytes: u64) {
     });
 }
 
-impl Controller for Watched {
+impl Layer for Watched {
+    fn inner(&self) -> &dyn Controller {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.inner
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         note_flight(now, sent.in_flight_before);
         note_flight(now, sent.bytes);
@@ -180,41 +189,5 @@ impl Controller for Watched {
                 inside.min_cwnd = inside.min_cwnd.min(self.inner.cwnd());
             }
         });
-    }
-
-    fn on_discarded(&mut self, now: Time, packet_number: u64) {
-        self.inner.on_discarded(now, packet_number);
-    }
-
-    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
-        self.inner.on_spurious_loss(now, packets);
-    }
-
-    fn on_mtu(&mut self, mtu: u64) {
-        self.inner.on_mtu(mtu);
-    }
-
-    fn cwnd(&self) -> u64 {
-        self.inner.cwnd()
-    }
-
-    fn pacing_rate(&self) -> Option<u64> {
-        self.inner.pacing_rate()
-    }
-
-    fn send_quantum(&self) -> u64 {
-        self.inner.send_quantum()
-    }
-
-    fn state(&self) -> State {
-        self.inner.state()
-    }
-
-    fn ssthresh(&self) -> Option<u64> {
-        self.inner.ssthresh()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
     }
 }

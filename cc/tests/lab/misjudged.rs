@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sluicegate_cc::{Controller, Event, Lost, Sent, Snapshot, State, Time};
+use sluicegate_cc::{Controller, Event, Layer, Lost, Snapshot, State};
 
 /// The inside before the error, right after it, and after the correction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,10 +66,15 @@ impl Misjudged {
     }
 }
 
-impl Controller for Misjudged {
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        self.inner.on_sent(now, sent);
+impl Layer for Misjudged {
+    fn inner(&self) -> &dyn Controller {
+        &*self.inner
     }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.inner
+    }
+
     fn on_event(&mut self, event: &Event<'_>) {
         let stages = *self.stages.lock().expect("one thread");
         self.events += u64::from(self.inner.state() == self.when);
@@ -91,35 +96,5 @@ impl Controller for Misjudged {
             self.stages.lock().expect("one thread").corrected = corrected;
         }
         self.inner.on_event(event);
-    }
-    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
-        self.inner.on_app_limited(now, in_flight);
-    }
-    fn on_persistent_congestion(&mut self, now: Time) {
-        self.inner.on_persistent_congestion(now);
-    }
-    fn on_discarded(&mut self, now: Time, packet_number: u64) {
-        self.inner.on_discarded(now, packet_number);
-    }
-    fn on_mtu(&mut self, mtu: u64) {
-        self.inner.on_mtu(mtu);
-    }
-    fn cwnd(&self) -> u64 {
-        self.inner.cwnd()
-    }
-    fn pacing_rate(&self) -> Option<u64> {
-        self.inner.pacing_rate()
-    }
-    fn send_quantum(&self) -> u64 {
-        self.inner.send_quantum()
-    }
-    fn state(&self) -> State {
-        self.inner.state()
-    }
-    fn ssthresh(&self) -> Option<u64> {
-        self.inner.ssthresh()
-    }
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
-use sluicegate_cc::{Controller, Event, Model, Sent, Snapshot, State, Time, Value};
+use sluicegate_cc::{Controller, Event, Layer, Model, Sent, Snapshot, State, Time, Value};
 
 /// The inside after one event, or after a packet that left an empty flight.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +73,15 @@ impl Recorder {
     }
 }
 
-impl Controller for Recorder {
+impl Layer for Recorder {
+    fn inner(&self) -> &dyn Controller {
+        &*self.inner
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.inner
+    }
+
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         self.inner.on_sent(now, sent);
         if sent.in_flight_before == 0 {
@@ -83,39 +91,6 @@ impl Controller for Recorder {
     fn on_event(&mut self, event: &Event<'_>) {
         self.inner.on_event(event);
         self.write(event.now, event.in_flight, event.lost.len(), false);
-    }
-    fn on_app_limited(&mut self, now: Time, in_flight: u64) {
-        self.inner.on_app_limited(now, in_flight);
-    }
-    fn on_persistent_congestion(&mut self, now: Time) {
-        self.inner.on_persistent_congestion(now);
-    }
-    fn on_discarded(&mut self, now: Time, packet_number: u64) {
-        self.inner.on_discarded(now, packet_number);
-    }
-    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
-        self.inner.on_spurious_loss(now, packets);
-    }
-    fn on_mtu(&mut self, mtu: u64) {
-        self.inner.on_mtu(mtu);
-    }
-    fn cwnd(&self) -> u64 {
-        self.inner.cwnd()
-    }
-    fn pacing_rate(&self) -> Option<u64> {
-        self.inner.pacing_rate()
-    }
-    fn send_quantum(&self) -> u64 {
-        self.inner.send_quantum()
-    }
-    fn state(&self) -> State {
-        self.inner.state()
-    }
-    fn ssthresh(&self) -> Option<u64> {
-        self.inner.ssthresh()
-    }
-    fn snapshot(&self) -> Snapshot {
-        self.inner.snapshot()
     }
 }
 
