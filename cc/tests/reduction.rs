@@ -5,16 +5,9 @@ mod lab;
 use std::time::Duration;
 
 use lab::wire::Wire;
-use lab::{MBIT, MTU, controller, ms, secs};
+use lab::{MBIT, MTU, controller, loss_based, ms, secs};
 use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
-use sluicegate_cc::{Algorithm, Controller, State};
-
-/// Those of the loss-based frame.
-fn loss_based() -> Vec<Algorithm> {
-    let mut algorithms = lab::algorithms();
-    algorithms.retain(|a| a.options.iter().any(|o| o.name == "hystart"));
-    algorithms
-}
+use sluicegate_cc::{Controller, State};
 
 fn sampled_finely(controller: Box<dyn Controller>, link: &Link) -> FlowOutcome {
     let mut outcomes = Simulation::new(link.clone(), 1)
@@ -63,14 +56,20 @@ fn no_sender_falls_silent_after_a_loss() {
     }
 }
 
-#[test]
-fn first_lost_packet_goes_again_at_once_whatever_is_in_flight() {
-    for algorithm in loss_based() {
-        let name = algorithm.name;
+/// Every loss-based algorithm in its fifth round, with a full window on its way whose ACKs are due.
+fn full_wires() -> impl Iterator<Item = (&'static str, Wire)> {
+    loss_based().into_iter().map(|algorithm| {
         let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
         (0..4).for_each(|_| wire.round());
         wire.fill();
         wire.wait(wire.rtt);
+        (algorithm.name, wire)
+    })
+}
+
+#[test]
+fn first_lost_packet_goes_again_at_once_whatever_is_in_flight() {
+    for (name, mut wire) in full_wires() {
         wire.event(1, 3, 0);
         assert!(wire.in_flight + MTU <= wire.cwnd(), "{name}");
     }
@@ -78,13 +77,8 @@ fn first_lost_packet_goes_again_at_once_whatever_is_in_flight() {
 
 #[test]
 fn flight_comes_down_to_the_threshold_over_the_round() {
-    for algorithm in loss_based() {
-        let name = algorithm.name;
-        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
-        (0..4).for_each(|_| wire.round());
-        wire.fill();
+    for (name, mut wire) in full_wires() {
         let flight = wire.packets();
-        wire.wait(wire.rtt);
         wire.event(1, 3, 0);
         let threshold = wire.controller.ssthresh().expect("cut");
         let mut sent = 0;
@@ -105,12 +99,7 @@ fn flight_comes_down_to_the_threshold_over_the_round() {
 
 #[test]
 fn marks_cut_at_once() {
-    for algorithm in loss_based() {
-        let name = algorithm.name;
-        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
-        (0..4).for_each(|_| wire.round());
-        wire.fill();
-        wire.wait(wire.rtt);
+    for (name, mut wire) in full_wires() {
         wire.event(0, 2, 1);
         assert_eq!(wire.state(), State::Recovery, "{name}");
         assert_eq!(Some(wire.cwnd()), wire.controller.ssthresh(), "{name}");
@@ -119,13 +108,8 @@ fn marks_cut_at_once() {
 
 #[test]
 fn flight_that_losses_took_below_the_threshold_regains_no_more_than_was_delivered() {
-    for algorithm in loss_based() {
-        let name = algorithm.name;
-        let mut wire = Wire::new(controller(&algorithm, 0), ms(50));
-        (0..4).for_each(|_| wire.round());
-        wire.fill();
+    for (name, mut wire) in full_wires() {
         let most = wire.packets() * 4 / 5;
-        wire.wait(wire.rtt);
         wire.event(most, 3, 0);
         let room = wire.cwnd() - wire.in_flight;
         assert_eq!(room, 3 * MTU, "{name}: with losses");

@@ -3,15 +3,8 @@
 mod lab;
 
 use lab::wire::Wire;
-use lab::{MTU, controller, ms};
+use lab::{MTU, controller, loss_based, ms};
 use sluicegate_cc::{Algorithm, State};
-
-/// Those of the loss-based frame.
-fn loss_based() -> Vec<Algorithm> {
-    let mut algorithms = lab::algorithms();
-    algorithms.retain(|a| a.options.iter().any(|o| o.name == "hystart"));
-    algorithms
-}
 
 /// A wire in the slow start after persistent congestion, its threshold far above.
 fn after_a_timeout(algorithm: &Algorithm) -> Wire {

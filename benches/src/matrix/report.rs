@@ -136,7 +136,11 @@ pub fn known_failures(expected: &[Expected]) -> String {
         (a.scenario, a.place, a.measure, a.reason) == (b.scenario, b.place, b.measure, b.reason)
     });
     for group in alike {
-        let controls: Vec<_> = group.iter().map(|entry| entry.control).collect();
+        let controls: Vec<_> = group
+            .iter()
+            .flat_map(|entry| entry.controls)
+            .copied()
+            .collect();
         let Some(first) = group.first() else { continue };
         rows.push(vec![
             first.scenario.to_owned(),

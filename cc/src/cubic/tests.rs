@@ -23,6 +23,11 @@ fn credit(bytes: u64, cwnd: u64, elapsed: Duration) -> Credit {
     }
 }
 
+/// The curve's window that long after its start, in packets.
+fn window(cubic: &Cubic, elapsed: Duration) -> f64 {
+    packets(cubic.curve.window(elapsed))
+}
+
 fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 0.001
 }
@@ -34,13 +39,10 @@ fn curve_returns_to_the_old_window_after_k_seconds() {
     assert_eq!(left, 70 * MTU);
     cubic.begin(Start::Recovery, left, MTU);
     let k = (30.0f64 / 0.4).cbrt();
-    assert!(near(packets(cubic.curve.window(Duration::ZERO)), 70.0));
+    assert!(near(window(&cubic, Duration::ZERO), 70.0));
+    assert!(near(window(&cubic, Duration::from_secs_f64(k)), 100.0));
     assert!(near(
-        packets(cubic.curve.window(Duration::from_secs_f64(k))),
-        100.0
-    ));
-    assert!(near(
-        packets(cubic.curve.window(Duration::from_secs_f64(k + 2.0))),
+        window(&cubic, Duration::from_secs_f64(k + 2.0)),
         103.2
     ));
 }
@@ -60,11 +62,8 @@ fn after_slow_start_without_a_cut_the_curve_rises_at_once() {
     let mut cubic = cubic();
     cubic.cut(100 * MTU);
     cubic.begin(Start::SlowStart, 70 * MTU, MTU);
-    assert!(near(packets(cubic.curve.window(Duration::ZERO)), 70.0));
-    assert!(near(
-        packets(cubic.curve.window(Duration::from_secs(10))),
-        470.0
-    ));
+    assert!(near(window(&cubic, Duration::ZERO), 70.0));
+    assert!(near(window(&cubic, Duration::from_secs(10)), 470.0));
 }
 
 #[test]
@@ -111,11 +110,8 @@ fn after_a_timeout_the_curve_is_level_and_the_reno_line_keeps_to_the_old_window(
     let mut cubic = cubic();
     cubic.cut(100 * MTU);
     cubic.begin(Start::SlowStart, 70 * MTU, MTU);
-    assert!(near(packets(cubic.curve.window(Duration::ZERO)), 70.0));
-    assert!(near(
-        packets(cubic.curve.window(Duration::from_secs(10))),
-        470.0
-    ));
+    assert!(near(window(&cubic, Duration::ZERO), 70.0));
+    assert!(near(window(&cubic, Duration::from_secs(10)), 470.0));
     cubic
         .reno
         .on_acked(&credit(70 * MTU, 70 * MTU, Duration::ZERO));
@@ -153,11 +149,8 @@ fn plateau_below_the_window_is_left_at_once() {
     let mut cubic = cubic();
     cubic.cut(10 * MTU);
     cubic.begin(Start::Recovery, 20 * MTU, MTU);
-    assert!(near(packets(cubic.curve.window(Duration::ZERO)), 20.0));
-    assert!(near(
-        packets(cubic.curve.window(Duration::from_secs(1))),
-        20.4
-    ));
+    assert!(near(window(&cubic, Duration::ZERO), 20.0));
+    assert!(near(window(&cubic, Duration::from_secs(1)), 20.4));
 }
 
 #[test]

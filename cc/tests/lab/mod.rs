@@ -25,10 +25,10 @@ pub(crate) fn algorithms() -> Vec<Algorithm> {
     Registry::builtin().iter().copied().collect()
 }
 
-/// Those whose window follows losses and nothing else.
+/// Those of the loss-based frame, whose window follows losses and nothing else.
 pub(crate) fn loss_based() -> Vec<Algorithm> {
     let mut algorithms = algorithms();
-    algorithms.retain(|a| a.name != "bbr3");
+    algorithms.retain(|a| a.options.iter().any(|o| o.name == "hystart"));
     algorithms
 }
 
@@ -45,6 +45,15 @@ pub(crate) fn init(seed: u64) -> Init {
     }
 }
 
+/// The algorithm's options with some of them given.
+pub(crate) fn options(algorithm: &Algorithm, given: &[(&str, Value)]) -> Options {
+    let mut options = algorithm.defaults();
+    for (name, value) in given {
+        options.set(name, *value).expect("valid");
+    }
+    options
+}
+
 pub(crate) fn controller(algorithm: &Algorithm, seed: u64) -> Box<dyn Controller> {
     algorithm.controller(&init(seed), &algorithm.defaults())
 }
@@ -59,10 +68,7 @@ pub(crate) fn variants(algorithm: &Algorithm) -> Vec<(String, Options)> {
             OptionKind::Boolean { .. } => [Value::Boolean(false), Value::Boolean(true)],
         };
         for value in ends {
-            let mut options = algorithm.defaults();
-            options
-                .set(spec.name, value)
-                .expect("within its own bounds");
+            let options = options(algorithm, &[(spec.name, value)]);
             variants.push((format!("{} = {value:?}", spec.name), options));
         }
     }

@@ -101,17 +101,14 @@ pub(crate) fn record(link: &Link, source: Source, limit: Duration) -> (FlowOutco
 
 /// The same with options.
 pub(crate) fn record_with(
-    options: &[(&str, Value)],
+    given: &[(&str, Value)],
     link: &Link,
     source: Source,
     limit: Duration,
 ) -> (FlowOutcome, Vec<Entry>) {
     let algorithm = super::named("bbr3");
-    let mut set = algorithm.defaults();
-    for (name, value) in options {
-        set.set(name, *value).expect("valid");
-    }
-    let (recorder, log) = Recorder::new(algorithm.controller(&super::init(1), &set));
+    let options = super::options(&algorithm, given);
+    let (recorder, log) = Recorder::new(algorithm.controller(&super::init(1), &options));
     let mut outcomes = Simulation::new(link.clone(), 1)
         .sampled_every(super::ms(10))
         .with(Flow::new(source), recorder)
