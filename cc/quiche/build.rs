@@ -27,8 +27,9 @@ const PATCHES: [&str; 8] = [
 ];
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 2] = [
+const ADDED: [(&str, &str); 3] = [
     ("src/external.rs", "recovery/gcongestion/external.rs"),
+    ("src/sender.rs", "recovery/gcongestion/external/sender.rs"),
     ("src/extension.rs", "extension.rs"),
 ];
 
@@ -108,6 +109,9 @@ fn read(path: &Path) -> String {
 }
 
 fn write(path: &Path, text: &str) {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    }
     fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
