@@ -9,6 +9,7 @@ mod client;
 mod failure;
 mod lifecycle;
 mod memory;
+mod relay;
 mod server;
 mod transfer;
 mod wire;

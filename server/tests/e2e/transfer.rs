@@ -1,16 +1,15 @@
 //! Downloads, by several clients, over paths that change.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use tokio::net::UdpSocket;
-use tokio::sync::{Barrier, Notify};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Counted, generated_sha256, run};
 use crate::on_every_backend;
+use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Process, Server};
 
 on_every_backend!(
@@ -114,43 +113,17 @@ fn a_nat_may_change_its_port(backend: &str) {
     let folder = Folder::new();
     let server = Server::simple(backend, &folder);
     run(async {
-        let change = Arc::new(Notify::new());
-        let inside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let address = inside.local_addr().unwrap();
-        tokio::spawn(nat(inside, server.address(), Arc::clone(&change)));
+        let relay = Relay::start(server.address()).await;
         let client = Client::new(&folder);
-        let mut session = client.connect(address).await;
+        let mut session = client.connect(relay.address).await;
         let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
         let mut counted = Counted::default();
         for part in 1..10 {
             response.count(&mut counted, part * LENGTH / 10).await;
-            change.notify_one();
+            relay.change_port();
         }
         response.count_to_the_end(&mut counted, LENGTH).await;
     });
-}
-
-/// Passes datagrams between one client and `server`, from another port after each notice.
-async fn nat(inside: UdpSocket, server: SocketAddr, change: Arc<Notify>) {
-    let mut outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let mut client = None;
-    let (mut up, mut down) = ([0; 2048], [0; 2048]);
-    loop {
-        tokio::select! {
-            () = change.notified() => outside = UdpSocket::bind("127.0.0.1:0").await.unwrap(),
-            received = inside.recv_from(&mut up) => {
-                let (length, from) = received.unwrap();
-                client = Some(from);
-                outside.send_to(&up[..length], server).await.unwrap();
-            }
-            received = outside.recv_from(&mut down) => {
-                let (length, _) = received.unwrap();
-                if let Some(client) = client {
-                    inside.send_to(&down[..length], client).await.unwrap();
-                }
-            }
-        }
-    }
 }
 
 fn many_clients_at_once(backend: &str) {

@@ -1,13 +1,11 @@
 //! Datagrams that no client sends.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::Notify;
 
 use crate::client::{Client, run};
 use crate::on_every_backend;
+use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Server, field};
 
 on_every_backend!(
@@ -155,41 +153,13 @@ fn a_clients_choice_may_look_like_the_servers_own(backend: &str) {
 fn a_late_copy_of_the_first_packet_opens_nothing(backend: &str) {
     let folder = Folder::new();
     let mut server = Server::simple(backend, &folder);
-    let address = server.address();
     run(async {
-        let inside = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let relay = inside.local_addr().unwrap();
-        let repeat = Arc::new(Notify::new());
-        let repeated = Arc::clone(&repeat);
-        tokio::spawn(async move {
-            let outside = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
-            let (mut first, mut client) = (Vec::new(), None);
-            let (mut up, mut down) = ([0; 2048], [0; 2048]);
-            loop {
-                tokio::select! {
-                    () = repeat.notified() => {
-                        outside.send_to(&first, address).await.unwrap();
-                    }
-                    received = inside.recv_from(&mut up) => {
-                        let (length, from) = received.unwrap();
-                        client = Some(from);
-                        if first.is_empty() {
-                            first = up[..length].to_vec();
-                        }
-                        outside.send_to(&up[..length], address).await.unwrap();
-                    }
-                    received = outside.recv_from(&mut down) => {
-                        let (length, _) = received.unwrap();
-                        inside.send_to(&down[..length], client.unwrap()).await.unwrap();
-                    }
-                }
-            }
-        });
+        let relay = Relay::start(server.address()).await;
         let client = Client::new(&folder);
-        let mut session = client.connect(relay).await;
+        let mut session = client.connect(relay.address).await;
         assert_eq!(session.get("/").await.text().await, PAGE);
         for _ in 0..5 {
-            repeated.notify_one();
+            relay.repeat_first();
             assert_eq!(session.get("/").await.text().await, PAGE);
         }
         drop(session);

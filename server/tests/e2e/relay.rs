@@ -1,0 +1,71 @@
+//! A relay between one client and a server, which can do what networks do.
+
+use std::net::SocketAddr;
+
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+enum Order {
+    ChangePort,
+    RepeatFirst,
+}
+
+/// Passes datagrams on as long as the runtime lives.
+pub(crate) struct Relay {
+    /// What the client takes for the server.
+    pub(crate) address: SocketAddr,
+    orders: UnboundedSender<Order>,
+}
+
+impl Relay {
+    pub(crate) async fn start(server: SocketAddr) -> Relay {
+        let inside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = inside.local_addr().unwrap();
+        let (orders, inbox) = unbounded_channel();
+        tokio::spawn(pass(inside, server, inbox));
+        Relay { address, orders }
+    }
+
+    /// From now on the server sees another port, and nothing sent to the one before arrives, as behind a NAT.
+    pub(crate) fn change_port(&self) {
+        self.orders.send(Order::ChangePort).ok().unwrap();
+    }
+
+    /// Sends a copy of the client's first datagram.
+    pub(crate) fn repeat_first(&self) {
+        self.orders.send(Order::RepeatFirst).ok().unwrap();
+    }
+}
+
+async fn pass(inside: UdpSocket, server: SocketAddr, mut orders: UnboundedReceiver<Order>) {
+    let mut outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let (mut first, mut client) = (Vec::new(), None);
+    let (mut up, mut down) = ([0; 2048], [0; 2048]);
+    loop {
+        tokio::select! {
+            order = orders.recv() => match order {
+                Some(Order::ChangePort) => {
+                    outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+                }
+                Some(Order::RepeatFirst) => {
+                    outside.send_to(&first, server).await.unwrap();
+                }
+                None => return,
+            },
+            received = inside.recv_from(&mut up) => {
+                let (length, from) = received.unwrap();
+                client = Some(from);
+                if first.is_empty() {
+                    first = up[..length].to_vec();
+                }
+                outside.send_to(&up[..length], server).await.unwrap();
+            }
+            received = outside.recv_from(&mut down) => {
+                let (length, _) = received.unwrap();
+                if let Some(client) = client {
+                    inside.send_to(&down[..length], client).await.unwrap();
+                }
+            }
+        }
+    }
+}
