@@ -8,9 +8,6 @@ use std::process::Command;
 /// Most lines of a Rust file.
 const MAX_LINES: usize = 400;
 
-/// Files that were longer when the rule came. A file may get shorter, and leaves the list below [`MAX_LINES`]; none comes in.
-const LONGER: &[(&str, usize)] = &[("server/src/observe/qlog/tests.rs", 452)];
-
 /// Each package and the packages of this workspace that it may name, dependencies of tests and build scripts included.
 const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-cc", &[]),
@@ -85,45 +82,18 @@ fn none(defects: &[String]) {
 
 /// What is wrong with a Rust file of so many lines.
 fn size_defect(name: &str, lines: usize) -> Option<String> {
-    let listed = LONGER.iter().find(|(listed, _)| *listed == name);
-    match listed {
-        Some((_, bound)) if lines > *bound => {
-            Some(format!("{name} grew to {lines} lines; it has to shrink"))
-        }
-        Some(_) if lines <= MAX_LINES => Some(format!("{name} is short: take it off the list")),
-        None if lines > MAX_LINES => {
-            Some(format!("{name} has {lines} lines: split it by its jobs"))
-        }
-        _ => None,
-    }
+    (lines > MAX_LINES).then(|| format!("{name} has {lines} lines: split it by its jobs"))
 }
 
 #[test]
 fn rust_files_have_one_job_each() {
-    let files = files();
-    let mut defects = Vec::new();
-    for name in files.iter().filter(|name| has_extension(name, "rs")) {
-        defects.extend(size_defect(
-            &name.display().to_string(),
-            read(name).lines().count(),
-        ));
-    }
-    for (listed, _) in LONGER {
-        if !files.contains(Path::new(listed)) {
-            defects.push(format!("{listed} is gone: take it off the list"));
-        }
-    }
-    none(&defects);
-}
-
-#[test]
-fn the_list_of_long_files_only_shrinks() {
-    let (name, bound) = LONGER[0];
-    assert_eq!(size_defect(name, bound), None);
-    assert!(size_defect(name, bound + 1).is_some());
-    assert!(size_defect(name, MAX_LINES).is_some());
     assert_eq!(size_defect("new.rs", MAX_LINES), None);
     assert!(size_defect("new.rs", MAX_LINES + 1).is_some());
+    let files = files();
+    let rust = files.iter().filter(|name| has_extension(name, "rs"));
+    let defects = rust
+        .filter_map(|name| size_defect(&name.display().to_string(), read(name).lines().count()));
+    none(&defects.collect::<Vec<_>>());
 }
 
 /// Packages that a manifest depends on in any way.

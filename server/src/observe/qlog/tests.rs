@@ -1,13 +1,14 @@
-use std::collections::BTreeMap;
+mod storage;
+
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
 
 use super::*;
+use storage::{Full, Memory, Mode};
 
 /// Far more than any of this takes; a test that gets there fails.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -41,108 +42,6 @@ fn eventually(what: &str, reached: impl Fn() -> bool) {
         let _ = never.recv_timeout(Duration::from_millis(2));
     }
     panic!("{what} never happened");
-}
-
-/// How a test's storage treats writes.
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Work,
-    /// Half of the bytes arrive, then an error.
-    FailHalfway,
-}
-
-/// Tells of a write, and waits for leave.
-type Gate = Arc<Mutex<(Sender<()>, Receiver<()>)>>;
-
-/// Files in memory.
-#[derive(Clone)]
-struct Memory {
-    files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
-    mode: Arc<Mutex<Mode>>,
-    /// Told of each write, which then waits for leave until the other end is gone.
-    gate: Option<Gate>,
-}
-
-impl Memory {
-    fn new() -> Memory {
-        Memory {
-            files: Arc::default(),
-            mode: Arc::new(Mutex::new(Mode::Work)),
-            gate: None,
-        }
-    }
-
-    /// With a gate: what tells of writes, and what gives leave.
-    fn gated() -> (Memory, Receiver<()>, Sender<()>) {
-        let ((entered, told), (leave, wait)) = (channel(), channel());
-        let gate = Some(Arc::new(Mutex::new((entered, wait))));
-        let memory = Memory {
-            gate,
-            ..Memory::new()
-        };
-        (memory, told, leave)
-    }
-
-    fn start(&self, options: &QlogOptions) -> QlogWriter {
-        QlogWriter::start_with(options, Box::new(self.clone())).unwrap()
-    }
-
-    fn only_file(&self) -> Vec<u8> {
-        let files = self.files.lock().unwrap();
-        assert_eq!(files.len(), 1);
-        files.values().next().unwrap().clone()
-    }
-}
-
-impl Storage for Memory {
-    fn list(&mut self) -> io::Result<Vec<StoredFile>> {
-        Ok(Vec::new())
-    }
-
-    fn create(&mut self, name: &str) -> io::Result<Box<dyn TraceFile>> {
-        let mut files = self.files.lock().unwrap();
-        assert!(files.insert(name.to_owned(), Vec::new()).is_none());
-        Ok(Box::new(MemoryFile(name.to_owned(), self.clone())))
-    }
-
-    fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.files.lock().unwrap().remove(name);
-        Ok(())
-    }
-}
-
-struct MemoryFile(String, Memory);
-
-impl Write for MemoryFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(gate) = &self.1.gate {
-            let (entered, wait) = &*gate.lock().unwrap();
-            let _ = entered.send(());
-            let _ = wait.recv();
-        }
-        let mode = *self.1.mode.lock().unwrap();
-        let mut files = self.1.files.lock().unwrap();
-        let file = files.get_mut(&self.0).unwrap();
-        if mode == Mode::FailHalfway {
-            file.extend(&bytes[..bytes.len() / 2]);
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        file.extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl TraceFile for MemoryFile {
-    fn truncate(&mut self, length: u64) -> io::Result<()> {
-        let mut files = self.1.files.lock().unwrap();
-        let file = files.get_mut(&self.0).unwrap();
-        file.truncate(usize::try_from(length).unwrap());
-        Ok(())
-    }
 }
 
 #[test]
@@ -392,23 +291,6 @@ fn a_failed_write_leaves_no_half_record_and_the_trace_goes_on() {
     assert!(writer.shutdown(LIMIT));
     assert!(memory.only_file() == [record(0, 9000), record(2, 9000)].concat());
     assert_eq!(counters.disk_errors.load(Relaxed), 1);
-}
-
-/// A file system without a byte left.
-struct Full;
-
-impl Storage for Full {
-    fn list(&mut self) -> io::Result<Vec<StoredFile>> {
-        Ok(Vec::new())
-    }
-
-    fn create(&mut self, _: &str) -> io::Result<Box<dyn TraceFile>> {
-        Ok(Box::new(OpenOptions::new().write(true).open("/dev/full")?))
-    }
-
-    fn remove(&mut self, _: &str) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[test]
