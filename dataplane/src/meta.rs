@@ -1,6 +1,7 @@
 //! What is known of a datagram beside its bytes.
 
 use std::net::SocketAddr;
+use std::ops::AddAssign;
 
 /// Which listener a datagram came in by or leaves from: an index that the caller chose when binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -158,5 +159,35 @@ impl Counters {
         self.rx_buffers += 1;
         self.rx_datagrams += meta.datagrams(len);
         self.rx_bytes += len as u64;
+    }
+}
+
+impl AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        // Named one by one, so that none is forgotten.
+        let Counters {
+            rx_datagrams,
+            rx_buffers,
+            rx_bytes,
+            rx_truncated,
+            rx_errors,
+            tx_datagrams,
+            tx_buffers,
+            tx_bytes,
+            tx_errors,
+            tx_gso_fallbacks,
+            rx_exhausted,
+        } = other;
+        self.rx_datagrams += rx_datagrams;
+        self.rx_buffers += rx_buffers;
+        self.rx_bytes += rx_bytes;
+        self.rx_truncated += rx_truncated;
+        self.rx_errors += rx_errors;
+        self.tx_datagrams += tx_datagrams;
+        self.tx_buffers += tx_buffers;
+        self.tx_bytes += tx_bytes;
+        self.tx_errors += tx_errors;
+        self.tx_gso_fallbacks += tx_gso_fallbacks;
+        self.rx_exhausted += rx_exhausted;
     }
 }

@@ -1,5 +1,7 @@
 //! What sessions count.
 
+use std::ops::AddAssign;
+
 /// Totals over the sessions that were given it; only ever rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -21,17 +23,27 @@ pub struct Counters {
     pub errors: u64,
 }
 
-impl Counters {
-    /// Adds those of other sessions.
-    pub fn add(&mut self, other: &Counters) {
-        self.requests += other.requests;
-        self.bytes_out += other.bytes_out;
-        self.bytes_in += other.bytes_in;
-        self.malformed += other.malformed;
-        self.cancelled += other.cancelled;
-        self.rejected += other.rejected;
-        self.errors += other.errors;
-        for (sum, more) in self.responses.iter_mut().zip(other.responses) {
+impl AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        // Named one by one, so that none is forgotten.
+        let Counters {
+            responses,
+            requests,
+            bytes_out,
+            bytes_in,
+            malformed,
+            cancelled,
+            rejected,
+            errors,
+        } = other;
+        self.requests += requests;
+        self.bytes_out += bytes_out;
+        self.bytes_in += bytes_in;
+        self.malformed += malformed;
+        self.cancelled += cancelled;
+        self.rejected += rejected;
+        self.errors += errors;
+        for (sum, more) in self.responses.iter_mut().zip(responses) {
             *sum += more;
         }
     }

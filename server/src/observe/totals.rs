@@ -19,23 +19,8 @@ impl Totals {
     /// Adds what one worker counted.
     pub fn add(&mut self, endpoint: &Counters, datagrams: &Datagrams) {
         self.workers += 1;
-        self.endpoints.add(endpoint);
-        let (sum, more) = (&mut self.datagrams, datagrams);
-        for (sum, more) in [
-            (&mut sum.rx_datagrams, more.rx_datagrams),
-            (&mut sum.rx_buffers, more.rx_buffers),
-            (&mut sum.rx_bytes, more.rx_bytes),
-            (&mut sum.rx_truncated, more.rx_truncated),
-            (&mut sum.rx_errors, more.rx_errors),
-            (&mut sum.tx_datagrams, more.tx_datagrams),
-            (&mut sum.tx_buffers, more.tx_buffers),
-            (&mut sum.tx_bytes, more.tx_bytes),
-            (&mut sum.tx_errors, more.tx_errors),
-            (&mut sum.tx_gso_fallbacks, more.tx_gso_fallbacks),
-            (&mut sum.rx_exhausted, more.rx_exhausted),
-        ] {
-            *sum += more;
-        }
+        self.endpoints += endpoint;
+        self.datagrams += datagrams;
     }
 
     /// Writes them to the log, a line for each subject and for each reason that dropped datagrams.

@@ -1,6 +1,7 @@
 //! What an endpoint counts.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use crate::h3;
 
@@ -115,25 +116,42 @@ impl Counters {
     pub fn on_drop(&mut self, reason: DropReason) {
         self.dropped[reason.index()] += 1;
     }
+}
 
-    /// Adds another endpoint's.
-    pub fn add(&mut self, other: &Counters) {
-        self.accepted += other.accepted;
-        self.established += other.established;
-        self.unfinished += other.unfinished;
-        self.retries += other.retries;
-        self.negotiations += other.negotiations;
-        self.resets += other.resets;
-        self.refused += other.refused;
-        self.bad_tokens += other.bad_tokens;
-        self.guarded += other.guarded;
-        self.strays += other.strays;
-        for (algorithm, count) in &other.by_algorithm {
+impl AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        // Named one by one, so that none is forgotten.
+        let Counters {
+            accepted,
+            established,
+            unfinished,
+            retries,
+            negotiations,
+            resets,
+            refused,
+            bad_tokens,
+            guarded,
+            strays,
+            by_algorithm,
+            dropped,
+            h3,
+        } = other;
+        self.accepted += accepted;
+        self.established += established;
+        self.unfinished += unfinished;
+        self.retries += retries;
+        self.negotiations += negotiations;
+        self.resets += resets;
+        self.refused += refused;
+        self.bad_tokens += bad_tokens;
+        self.guarded += guarded;
+        self.strays += strays;
+        for (algorithm, count) in by_algorithm {
             *self.by_algorithm.entry(algorithm).or_default() += count;
         }
-        for (sum, more) in self.dropped.iter_mut().zip(other.dropped) {
+        for (sum, more) in self.dropped.iter_mut().zip(dropped) {
             *sum += more;
         }
-        self.h3.add(&other.h3);
+        self.h3 += h3;
     }
 }
