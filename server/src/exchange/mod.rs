@@ -1,13 +1,36 @@
 //! What a front and a handler say to each other: a request's head one way, a reply the other.
 //!
 //! Neither side sees the other's transport: a front checks the syntax before a handler sees a request, and frames what a
-//! handler answers.
+//! handler answers. What is known at once is a [`Reply`]; what takes a file or another server is an exchange of messages
+//! ([`message`]) with a handler on another thread ([`handler`]), under a credit each way, so that neither a slow client
+//! nor a slow handler makes the other side's memory grow.
 
 mod generate;
+pub mod handler;
+pub mod message;
+#[cfg(test)]
+pub(crate) mod pair;
+
+use std::net::SocketAddr;
 
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
 
 pub use generate::Generator;
+
+/// Field lines in the order sent.
+pub type Fields = Vec<(HeaderName, HeaderValue)>;
+
+/// Who sent a request, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The client's address, as its path is now.
+    pub address: SocketAddr,
+    /// The server's address on that path.
+    pub local: Option<SocketAddr>,
+    /// It came in early data, so somebody may be replaying it (RFC 8470).
+    pub early_data: bool,
+}
 
 /// A request as a handler sees it; the front has checked its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +45,8 @@ pub struct RequestHead {
     pub path: String,
     /// What follows the first `?`.
     pub query: Option<String>,
-    /// Fields in the order sent, names in lower case; without pseudo-header fields.
-    pub headers: Vec<(String, Vec<u8>)>,
+    /// In the order sent, without pseudo-header fields.
+    pub headers: Fields,
 }
 
 /// What a handler answers.
@@ -31,8 +54,8 @@ pub struct RequestHead {
 pub struct Reply {
     /// A final status, 200 to 599.
     pub status: u16,
-    /// Fields beyond `server` and `content-length`, which the front writes; names in lower case.
-    pub headers: Vec<(&'static str, Bytes)>,
+    /// Fields beyond `content-length`, which the front writes, as it does `server` and `date` where they are missing.
+    pub headers: Fields,
     /// The content, given for HEAD too: the front leaves it out and tells its length.
     pub body: Body,
 }
@@ -43,8 +66,8 @@ impl Reply {
         Reply {
             status,
             headers: vec![(
-                "content-type",
-                Bytes::from_static(b"text/plain; charset=utf-8"),
+                http::header::CONTENT_TYPE,
+                HeaderValue::from_static("text/plain; charset=utf-8"),
             )],
             body: Body::Bytes(Bytes::from_static(text.as_bytes())),
         }

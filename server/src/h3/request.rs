@@ -1,8 +1,9 @@
 //! Whether a request's head is well-formed (RFC 9114 §4.1 to §4.4), and what it says.
 
+use http::{HeaderName, HeaderValue};
 use quiche::h3::NameValue;
 
-use crate::exchange::RequestHead;
+use crate::exchange::{Fields, RequestHead};
 
 /// Field lines of a head or trailer section.
 const MAX_FIELDS: usize = 128;
@@ -62,7 +63,7 @@ pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Reques
         } else {
             let name = field(name, value)?;
             framing.note(name, value)?;
-            headers.push((name.to_owned(), value.to_vec()));
+            headers.push(owned(name, value)?);
         }
     }
     let head = pseudo.head(framing.host, headers)?;
@@ -74,15 +75,21 @@ pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Reques
 }
 
 /// Checks a trailer section: fields only, none that frames the message.
-pub(super) fn check_trailers<H: NameValue>(list: &[H], max_section: u64) -> Result<(), Refusal> {
+pub(super) fn trailers<H: NameValue>(list: &[H], max_section: u64) -> Result<Fields, Refusal> {
     check_size(list, max_section).map_err(|_| Malformed)?;
-    for line in list {
-        let name = field(line.name(), line.value())?;
-        if matches!(name, "content-length" | "host") {
-            return Err(Malformed);
-        }
-    }
-    Ok(())
+    let lines = list
+        .iter()
+        .map(|line| match field(line.name(), line.value())? {
+            "content-length" | "host" => Err(Malformed),
+            name => owned(name, line.value()),
+        });
+    lines.collect()
+}
+
+fn owned(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), Refusal> {
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Malformed)?;
+    let value = HeaderValue::from_bytes(value).map_err(|_| Malformed)?;
+    Ok((name, value))
 }
 
 fn check_size<H: NameValue>(list: &[H], max_section: u64) -> Result<(), Refusal> {
@@ -112,11 +119,7 @@ impl<'a> Pseudo<'a> {
         }
     }
 
-    fn head(
-        self,
-        host: Option<String>,
-        headers: Vec<(String, Vec<u8>)>,
-    ) -> Result<RequestHead, Refusal> {
+    fn head(self, host: Option<String>, headers: Fields) -> Result<RequestHead, Refusal> {
         let method = self
             .method
             .filter(|m| is_token(m.as_bytes()))

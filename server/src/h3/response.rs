@@ -49,7 +49,7 @@ impl Response {
             ));
         }
         for (name, value) in &reply.headers {
-            head.push(Header::new(name.as_bytes(), value));
+            head.push(Header::new(name.as_str().as_bytes(), value.as_bytes()));
         }
         Response {
             status,

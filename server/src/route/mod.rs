@@ -5,13 +5,16 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use sluicegate_config::{Handler, Limits, Route};
+use http::HeaderValue;
+use http::header::{ALLOW, CONTENT_TYPE};
+use sluicegate_config::{Handler, Limits};
 
 use crate::exchange::{Body, Generator, Reply, RequestHead};
 
-const ALLOWED: &[u8] = b"GET, HEAD";
+const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD");
 
 /// Why routes cannot be served: one line, with the cause and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -30,18 +33,29 @@ pub enum SiteError {
         /// What the system said.
         cause: std::io::Error,
     },
+    /// A field's value that cannot be sent.
+    #[error(
+        "route {route}: `{value}` cannot stand in a header field; use visible ASCII characters"
+    )]
+    FieldValue {
+        /// The route's path.
+        route: String,
+        /// As configured.
+        value: String,
+    },
 }
 
 /// Every route with its handler, and the limits for requests; immutable.
 #[derive(Debug)]
 pub struct Site {
     /// Longest prefix first.
-    routes: Vec<Compiled>,
+    routes: Vec<Arc<Route>>,
     limits: Limits,
 }
 
+/// A route, ready to answer.
 #[derive(Debug)]
-struct Compiled {
+pub struct Route {
     prefix: String,
     action: Action,
 }
@@ -57,11 +71,15 @@ impl Site {
     ///
     /// # Errors
     /// Where a `body_file` cannot be read.
-    pub fn compile(routes: &[Route], limits: &Limits) -> Result<Site, SiteError> {
-        let mut compiled = routes.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
-        compiled.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
+    pub fn compile(
+        routes: &[sluicegate_config::Route],
+        limits: &Limits,
+    ) -> Result<Site, SiteError> {
+        let compiled = routes.iter().map(|route| compile(route).map(Arc::new));
+        let mut routes = compiled.collect::<Result<Vec<_>, _>>()?;
+        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
         Ok(Site {
-            routes: compiled,
+            routes,
             limits: limits.clone(),
         })
     }
@@ -69,6 +87,12 @@ impl Site {
     /// What clients may send and hold.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Some route, for tests that need one and do not care.
+    #[cfg(test)]
+    pub(crate) fn any_route(&self) -> Option<&Arc<Route>> {
+        self.routes.first()
     }
 
     /// Answers a request whose body is of no interest: the longest prefix of its path decides, 404 where there is none.
@@ -100,7 +124,7 @@ impl Site {
     }
 }
 
-fn compile(route: &Route) -> Result<Compiled, SiteError> {
+fn compile(route: &sluicegate_config::Route) -> Result<Route, SiteError> {
     let action = match &route.handler {
         Handler::Generate { max_size } => Action::Generate {
             max_size: *max_size,
@@ -120,22 +144,30 @@ fn compile(route: &Route) -> Result<Compiled, SiteError> {
                     })?)
                 }
             };
+            let content_type = field_value(route, content_type)?;
             Action::Fixed(fixed(*status, content_type, bytes))
         }
     };
-    Ok(Compiled {
+    Ok(Route {
         prefix: route.path.clone(),
         action,
     })
 }
 
-fn fixed(status: u16, content_type: &str, bytes: Bytes) -> Reply {
+/// The configuration has checked it by the same rules.
+fn field_value(route: &sluicegate_config::Route, text: &str) -> Result<HeaderValue, SiteError> {
+    HeaderValue::from_str(text).map_err(|_| SiteError::FieldValue {
+        route: route.path.clone(),
+        value: text.escape_debug().to_string(),
+    })
+}
+
+fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Reply {
     let described = !matches!(status, 204 | 205 | 304);
-    let content_type = Bytes::from(content_type.to_owned());
     Reply {
         status,
         headers: if described {
-            vec![("content-type", content_type)]
+            vec![(CONTENT_TYPE, content_type)]
         } else {
             Vec::new()
         },
@@ -154,7 +186,7 @@ fn not_found() -> Reply {
 fn allowing(status: u16, body: Body) -> Reply {
     Reply {
         status,
-        headers: vec![("allow", Bytes::from_static(ALLOWED))],
+        headers: vec![(ALLOW, ALLOWED)],
         body,
     }
 }
@@ -164,8 +196,8 @@ fn generate(size: &str, max_size: u64) -> Reply {
         Some(size) if size <= max_size => Reply {
             status: 200,
             headers: vec![(
-                "content-type",
-                Bytes::from_static(b"application/octet-stream"),
+                CONTENT_TYPE,
+                HeaderValue::from_static("application/octet-stream"),
             )],
             body: Body::Generated(Generator::new(size)),
         },

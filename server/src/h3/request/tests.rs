@@ -56,7 +56,8 @@ fn a_head_is_taken_apart() {
         (request.head.path.as_str(), request.head.query.as_deref()),
         ("/a", Some("b=c"))
     );
-    assert_eq!(request.head.headers[0], ("x-a".to_owned(), b"1 2".to_vec()));
+    let (name, value) = &request.head.headers[0];
+    assert_eq!((name.as_str(), value.as_bytes()), ("x-a", &b"1 2"[..]));
     assert!(with(&[("expect", "100-continue")]).unwrap().expects_status);
 }
 
@@ -198,7 +199,7 @@ fn size_and_number_of_fields_are_bounded() {
 
 #[test]
 fn trailers_frame_nothing() {
-    let check = |name, value| check_trailers(&lines(&[(name, value)]), 1024);
+    let check = |name, value| trailers(&lines(&[(name, value)]), 1024).map(drop);
     assert_eq!(check("x-checksum", "1"), Ok(()));
     for name in [":path", "content-length", "transfer-encoding", "X"] {
         assert_eq!(check(name, "1"), Err(Malformed), "{name}");

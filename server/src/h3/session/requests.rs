@@ -89,7 +89,7 @@ impl Session {
         counters: &mut Counters,
     ) {
         let limit = self.site.limits().header_bytes;
-        if request::check_trailers(list, limit).is_err() {
+        if request::trailers(list, limit).is_err() {
             self.malformed(conn, stream, counters);
         }
     }
