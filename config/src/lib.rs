@@ -22,8 +22,9 @@ mod value;
 pub use error::{Error, Position};
 pub use manual::manual;
 pub use model::{
-    Body, Config, CongestionControl, CongestionRule, Cores, Group, Handler, Limits, Listener, Log,
-    LogFormat, LogLevel, Qlog, QlogLevel, Quic, Route, Server, Tls,
+    AccessFormat, AccessLog, Admin, Body, Config, CongestionControl, CongestionRule, Cores, Files,
+    Group, Handler, HeaderEdits, HostHeader, HostPattern, Limits, Listener, Log, LogFormat,
+    LogLevel, LogTarget, Proxy, Qlog, QlogLevel, Quic, Redirect, Route, Server, Symlinks, Tls,
 };
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
 pub use units::parse_size;

@@ -121,7 +121,7 @@ mod tests {
         };
         assert_eq!(listener.name, "default");
         assert_eq!(listener.congestion_control.algorithm, "cubic");
-        assert_eq!(listener.tls, None);
+        assert_eq!(listener.tls, []);
         let addresses = listener
             .addresses
             .iter()
@@ -157,7 +157,7 @@ mod tests {
                         \"c.pem\", key = \"/k.pem\" }\n";
         std::fs::write(&file, listener).unwrap();
         let config = Config::load(&file, &Registry::builtin()).unwrap();
-        let tls = config.listeners[0].tls.as_ref().unwrap();
+        let tls = &config.listeners[0].tls[0];
         assert_eq!(tls.certificate, folder.path().join("c.pem"));
         assert_eq!(tls.key, Path::new("/k.pem"));
     }

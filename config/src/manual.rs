@@ -5,13 +5,21 @@ use sluicegate_cc::{Algorithm, Registry};
 use crate::model::CongestionControl;
 use crate::parse::expectation;
 use crate::print::{congestion_control, option};
-use crate::schema::{GENERATE, Given, Key, LISTENER, RULE, TABLES, Table};
+use crate::schema::{FILES, GENERATE, Given, Key, LISTENER, PROXY, REDIRECT, RULE, TABLES, Table};
 
 /// Columns of a line of prose.
 const WIDTH: usize = 100;
 
 /// Before what need not be in a file.
 const EXAMPLE: &str = "# e.g. ";
+
+/// Handlers that need a route of their own, as the one before has another, with its path.
+const ROUTES: [(&str, &str); 4] = [
+    (GENERATE.name, "/bytes/"),
+    (FILES.name, "/static/"),
+    (PROXY.name, "/app/"),
+    (REDIRECT.name, "/old/"),
+];
 
 const PREFACE: &str = "\
 Configuration of Sluicegate, with every key there is.
@@ -37,9 +45,8 @@ pub fn manual(registry: &Registry) -> String {
     }
     for table in TABLES {
         out += "\n\n";
-        if table.name == GENERATE.name {
-            // The second kind of handler needs a route of its own.
-            out += "[[route]]\npath = \"/bytes/\"\n\n";
+        if let Some((_, path)) = ROUTES.iter().find(|(name, _)| *name == table.name) {
+            out += &format!("[[route]]\npath = \"{path}\"\n\n");
         }
         prose(&mut out, "# ", table.summary);
         let optional = if table.name == RULE.name { EXAMPLE } else { "" };

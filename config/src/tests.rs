@@ -10,6 +10,9 @@ use crate::{Backend, manual};
 
 const EXAMPLE: &str = include_str!("../example.toml");
 
+/// Keys of a route of which exactly one is given.
+const HANDLERS: [&str; 5] = ["fixed", "generate", "files", "proxy", "redirect"];
+
 fn parse(text: &str) -> Result<Config, crate::Error> {
     Config::from_toml("edge.toml", text, &Registry::builtin())
 }
@@ -20,7 +23,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
     for other in table.keys().filter(|k| k.name != key) {
         match (table.name, other.name, other.given) {
             ("listener", "tls", _) => keys.push("tls = \"self-signed\"".to_owned()),
-            ("route", "generate", _) if key != "fixed" => keys.push("generate = {}".to_owned()),
+            ("route", "generate", _) if !HANDLERS.contains(&key) => {
+                keys.push("generate = {}".to_owned());
+            }
             (_, name, Given::Required(example)) => keys.push(format!("{name} = {example}")),
             _ => {}
         }
@@ -31,6 +36,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         ("qlog", "max_trace_bytes") => keys.push("max_total_bytes = \"64TiB\"".to_owned()),
         ("qlog", "max_total_bytes") => keys.push("max_trace_bytes = \"64KiB\"".to_owned()),
         ("limits", "connection_window") => keys.push("stream_window = \"16KiB\"".to_owned()),
+        ("limits", "worker_buffer") => keys.push("stream_buffer = \"32KiB\"".to_owned()),
         ("limits", "stream_window") => keys.push("connection_window = \"1GiB\"".to_owned()),
         _ => {}
     }
@@ -40,7 +46,10 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         "listener" => group.to_owned(),
         "listener.tls" => listener.to_owned(),
         "listener.congestion_rule" => format!("{listener}tls = \"self-signed\"\n"),
-        "route.fixed" | "route.generate" => {
+        "route.request_headers" | "route.response_headers" => {
+            format!("{listener}tls = \"self-signed\"\n[[route]]\npath = \"/\"\ngenerate = {{}}\n")
+        }
+        name if name.starts_with("route.") => {
             format!("{listener}tls = \"self-signed\"\n[[route]]\npath = \"/\"\n")
         }
         _ => format!("{listener}tls = \"self-signed\"\ngroup = \"g\"\n"),

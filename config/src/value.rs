@@ -137,6 +137,18 @@ impl Item<'_> {
             .ok_or_else(|| self.no_such(word, among))
     }
 
+    /// One of the numbers of the key's list.
+    pub(crate) fn number(&self) -> Result<u16, Error> {
+        let Kind::Number { among } = self.key.kind else {
+            return Err(self.refused());
+        };
+        let number = self.value.as_integer().and_then(whole);
+        let known = among
+            .iter()
+            .find(|known| Some(u64::from(**known)) == number);
+        known.copied().ok_or_else(|| self.refused())
+    }
+
     pub(crate) fn backend(&self) -> Result<Backend, Error> {
         let word = self.value.as_str().ok_or_else(|| self.refused())?;
         word.parse()

@@ -1,22 +1,24 @@
 //! Groups and listeners.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use sluicegate_dataplane::{DriverOptions, SocketOptions};
 use toml::de::DeValue;
 
+use super::words::{socket_address, words};
 use super::{Root, congestion};
 use crate::error::{Error, Position};
 use crate::model::{CongestionRule, Cores, Group, Listener, Tls};
-use crate::schema::{GROUP, LISTENER, RULE, TLS};
+use crate::schema::{GROUP, LISTENER, RULE, TLS, TLS_MANY};
 use crate::source::{Section, Source, shown};
 use crate::value::{Item, kind_of, whole};
 
 const MAX_CORE: u64 = 4095;
 const MAX_ADDRESSES: usize = 64;
 const MAX_NETWORKS: usize = 4096;
+const MAX_IDENTITIES: usize = 256;
 
 /// What must not occur twice, with the place where it first stood.
 pub(super) struct Seen<T>(HashMap<T, usize>);
@@ -213,19 +215,12 @@ fn rules(listener: &Section<'_>) -> Result<Vec<CongestionRule>, Error> {
 }
 
 fn networks(item: &Item<'_>) -> Result<Vec<IpNet>, Error> {
-    let words: Vec<(usize, &DeValue<'_>)> = match &*item.value {
-        DeValue::String(word) if word == "all" => {
-            return Ok(vec![
-                IpNet::from(Ipv4Net::default()),
-                IpNet::from(Ipv6Net::default()),
-            ]);
-        }
-        DeValue::Array(entries) if (1..=MAX_NETWORKS).contains(&entries.len()) => entries
-            .iter()
-            .map(|e| (e.span().start, e.get_ref()))
-            .collect(),
-        one => vec![(item.at, one)],
-    };
+    if item.value.as_str() == Some("all") {
+        return Ok(vec![
+            IpNet::from(Ipv4Net::default()),
+            IpNet::from(Ipv6Net::default()),
+        ]);
+    }
     let network = |(at, word): (usize, &DeValue<'_>)| {
         let text = word.as_str().unwrap_or_default();
         let address = || text.parse::<IpAddr>().map(IpNet::from);
@@ -241,6 +236,7 @@ fn networks(item: &Item<'_>) -> Result<Vec<IpNet>, Error> {
         let expected = format!("{}, or a longer prefix", network.trunc());
         Err(item.source.error(at, found, expected))
     };
+    let words = words(&item.value, item.at, 1..=MAX_NETWORKS);
     words.into_iter().map(network).collect()
 }
 
@@ -255,13 +251,7 @@ fn group_of(item: &Item<'_>, groups: &[Group]) -> Result<String, Error> {
 }
 
 fn addresses(item: &Item<'_>, served: &mut Seen<SocketAddr>) -> Result<Vec<SocketAddr>, Error> {
-    let words: Vec<(usize, &DeValue<'_>)> = match &*item.value {
-        DeValue::Array(entries) if (1..=MAX_ADDRESSES).contains(&entries.len()) => entries
-            .iter()
-            .map(|e| (e.span().start, e.get_ref()))
-            .collect(),
-        one => vec![(item.at, one)],
-    };
+    let words = words(&item.value, item.at, 1..=MAX_ADDRESSES);
     let mut addresses = Vec::with_capacity(words.len());
     for (at, word) in words {
         let address = word.as_str().and_then(socket_address).ok_or_else(|| {
@@ -284,29 +274,29 @@ fn addresses(item: &Item<'_>, served: &mut Seen<SocketAddr>) -> Result<Vec<Socke
     Ok(addresses)
 }
 
-fn socket_address(word: &str) -> Option<SocketAddr> {
-    match word.strip_prefix("localhost:") {
-        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => {
-            Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?)))
-        }
-        Some(_) => None,
-        None => word.parse().ok(),
-    }
-}
-
-fn tls(table: &Section<'_>, item: &Item<'_>) -> Result<Option<Tls>, Error> {
-    match (&*item.value, table.raw("tls")) {
-        (DeValue::String(word), _) if word == "self-signed" => Ok(None),
+/// One certificate, several, or none.
+fn tls(listener: &Section<'_>, item: &Item<'_>) -> Result<Vec<Tls>, Error> {
+    match (&*item.value, listener.raw("tls")) {
+        (DeValue::String(word), _) if word == "self-signed" => Ok(Vec::new()),
         (DeValue::Table(_), Some(value)) => {
-            let table = Section::open(item.source, &TLS, value)?;
-            let certificate = table.given("certificate")?.path()?;
-            let tls = Tls {
-                certificate,
-                key: table.given("key")?.path()?,
-            };
-            table.finish();
-            Ok(Some(tls))
+            Ok(vec![identity(Section::open(item.source, &TLS, value)?)?])
+        }
+        (DeValue::Array(tables), Some(value))
+            if (1..=MAX_IDENTITIES).contains(&tables.len())
+                && tables.iter().all(|t| t.get_ref().is_table()) =>
+        {
+            let tables = Section::open_many(item.source, &TLS_MANY, value)?;
+            tables.into_iter().map(identity).collect()
         }
         _ => Err(item.refused()),
     }
+}
+
+fn identity(table: Section<'_>) -> Result<Tls, Error> {
+    let tls = Tls {
+        certificate: table.given("certificate")?.path()?,
+        key: table.given("key")?.path()?,
+    };
+    table.finish();
+    Ok(tls)
 }

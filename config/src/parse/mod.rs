@@ -2,8 +2,13 @@
 
 mod congestion;
 mod edge;
+mod handler;
+mod headers;
 mod process;
+mod protocol;
+mod proxy;
 mod route;
+mod words;
 
 pub(crate) use congestion::expectation;
 
@@ -14,7 +19,9 @@ use toml::de::DeTable;
 
 use crate::error::{Error, Position};
 use crate::model::Config;
-use crate::schema::{GROUP, LIMITS, LISTENER, LOG, QLOG, QUIC, ROUTE, SERVER, TABLES, Table};
+use crate::schema::{
+    ACCESS_LOG, ADMIN, GROUP, LIMITS, LISTENER, LOG, QLOG, QUIC, ROUTE, SERVER, TABLES, Table,
+};
 use crate::source::{Section, Source};
 
 /// Reads `text`; relative paths start at `folder`.
@@ -48,10 +55,12 @@ pub(crate) fn parse(
         listeners: edge::listeners(&root, &groups)?,
         groups,
         routes: route::routes(&root)?,
-        limits: process::limits(root.single(&LIMITS)?)?,
-        quic: process::quic(root.single(&QUIC)?)?,
+        limits: protocol::limits(root.single(&LIMITS)?)?,
+        quic: protocol::quic(root.single(&QUIC)?)?,
         qlog: process::qlog(root.single(&QLOG)?)?,
         log: process::log(root.single(&LOG)?)?,
+        admin: process::admin(root.single(&ADMIN)?)?,
+        access_log: process::access_log(root.single(&ACCESS_LOG)?)?,
     })
 }
 

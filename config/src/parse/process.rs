@@ -1,7 +1,11 @@
-//! The tables of which there is one.
+//! The process: its secrets, its end, what it tells and where.
 
+use super::protocol::at_least;
+use super::words::socket_address;
 use crate::error::Error;
-use crate::model::{Limits, Log, LogFormat, LogLevel, Qlog, QlogLevel, Quic, Server};
+use crate::model::{
+    AccessFormat, AccessLog, Admin, Log, LogFormat, LogLevel, LogTarget, Qlog, QlogLevel, Server,
+};
 use crate::source::Section;
 use crate::value::Item;
 
@@ -21,47 +25,6 @@ pub(super) fn server(table: Section<'_>) -> Result<Server, Error> {
     };
     table.finish();
     Ok(server)
-}
-
-pub(super) fn limits(table: Section<'_>) -> Result<Limits, Error> {
-    let limits = Limits {
-        connections_per_worker: table.given("connections_per_worker")?.count()?,
-        max_concurrent_streams: table.given("max_concurrent_streams")?.count()?,
-        request_body: table.given("request_body")?.size()?,
-        header_bytes: table.given("header_bytes")?.size()?,
-        connection_window: table.given("connection_window")?.size()?,
-        stream_window: table.given("stream_window")?.size()?,
-        send_buffer: table.given("send_buffer")?.size()?,
-        cids_per_connection: table.given("cids_per_connection")?.count()?,
-    };
-    at_least(
-        &table,
-        "connection_window",
-        "stream_window",
-        |key| match key {
-            "connection_window" => limits.connection_window,
-            _ => limits.stream_window,
-        },
-    )?;
-    table.finish();
-    Ok(limits)
-}
-
-pub(super) fn quic(table: Section<'_>) -> Result<Quic, Error> {
-    let quic = Quic {
-        idle_timeout: table.given("idle_timeout")?.duration()?,
-        retry_above: table.given("retry_above")?.count_or_never()?,
-        retry_token_lifetime: table.given("retry_token_lifetime")?.duration()?,
-        max_udp_payload: table.given("max_udp_payload")?.size()?,
-        initial_rtt: table.given("initial_rtt")?.duration()?,
-        ack_delay: table.given("ack_delay")?.duration()?,
-        migration: table.given("migration")?.switch()?,
-        session_tickets: table.given("session_tickets")?.switch()?,
-        session_lifetime: table.given("session_lifetime")?.duration()?,
-        stateless_reset_per_second: table.given("stateless_reset_per_second")?.count()?,
-    };
-    table.finish();
-    Ok(quic)
 }
 
 pub(super) fn qlog(table: Section<'_>) -> Result<Qlog, Error> {
@@ -120,23 +83,30 @@ pub(super) fn log(table: Section<'_>) -> Result<Log, Error> {
     Ok(log)
 }
 
-/// Refuses a size below another one; the error points at whichever of the two is given.
-fn at_least(
-    table: &Section<'_>,
-    larger: &str,
-    smaller: &str,
-    size: impl Fn(&str) -> u64,
-) -> Result<(), Error> {
-    if size(larger) >= size(smaller) {
-        return Ok(());
-    }
-    let [large, small] = [larger, smaller].map(|key| crate::units::format_size(size(key)));
-    let found = format!("`{larger}` is {large}, below `{smaller}`, which is {small}");
-    let given = if table.raw(larger).is_some() {
-        larger
-    } else {
-        smaller
+pub(super) fn admin(table: Section<'_>) -> Result<Admin, Error> {
+    let address = match table.item("address")? {
+        Some(item) => {
+            let address = item.value.as_str().and_then(socket_address);
+            Some(address.ok_or_else(|| item.refused())?)
+        }
+        None => None,
     };
-    let expected = format!("`{larger}` of at least `{smaller}`");
-    Err(table.source.error(table.position(given), found, expected))
+    table.finish();
+    Ok(Admin { address })
+}
+
+pub(super) fn access_log(table: Section<'_>) -> Result<AccessLog, Error> {
+    let log = AccessLog {
+        file: match table.item("file")? {
+            Some(item) if item.value.as_str() == Some("stdout") => Some(LogTarget::Stdout),
+            Some(item) => Some(LogTarget::File(item.path()?)),
+            None => None,
+        },
+        format: table
+            .given("format")?
+            .choice(&[AccessFormat::Json, AccessFormat::Combined])?,
+        queue: table.given("queue")?.size()?,
+    };
+    table.finish();
+    Ok(log)
 }

@@ -1,8 +1,8 @@
-//! Keys of the edge: workers, the addresses they serve, and what is answered.
+//! Keys of the edge: workers, and the addresses they serve.
 
 use sluicegate_dataplane::{DriverOptions, SocketOptions};
 
-use super::{Given, Key, Kind, TIB, Table, micros, millis};
+use super::{Given, Key, Kind, Table, micros, millis};
 
 pub(crate) static GROUP: Table = Table {
     name: "group",
@@ -82,7 +82,7 @@ pub(crate) static LISTENER: Table = Table {
         },
         Key {
             name: "congestion_rule",
-            kind: Kind::Form {
+            kind: Kind::Table {
                 words: "tables [[listener.congestion_rule]]",
             },
             given: Given::Unset("the same algorithm for every client"),
@@ -105,7 +105,7 @@ pub(crate) static LISTENER: Table = Table {
         Key {
             name: "tls",
             kind: Kind::Form {
-                words: "a table with `certificate` and `key`, or \"self-signed\"",
+                words: "a table with `certificate` and `key`, 1 to 256 such tables, or \"self-signed\"",
             },
             given: Given::Required("\"self-signed\""),
             examples: &[],
@@ -155,114 +155,38 @@ pub(crate) static RULE: Table = Table {
     specs: &[],
 };
 
+/// One certificate of a listener.
 pub(crate) static TLS: Table = Table {
     name: "listener.tls",
     many: false,
-    summary: "Certificate of the listener above.",
-    keys: &[
-        Key {
-            name: "certificate",
-            kind: Kind::Path,
-            given: Given::Required("\"tls/certificate.pem\""),
-            examples: &[],
-            summary: "PEM file with the certificate and the chain to its issuer, the server's own first.",
-        },
-        Key {
-            name: "key",
-            kind: Kind::Path,
-            given: Given::Required("\"tls/key.pem\""),
-            examples: &[],
-            summary: "PEM file with the private key. Readable by the server and by nobody else.",
-        },
-    ],
+    summary: "Certificate of the listener above. For several, write [[listener.tls]] once for each: a client gets the \
+              one that holds the name it asks for (SNI), and the first where none does.",
+    keys: TLS_KEYS,
     specs: &[],
 };
 
-pub(crate) static ROUTE: Table = Table {
-    name: "route",
+/// The same, where a listener has several.
+pub(crate) static TLS_MANY: Table = Table {
+    name: TLS.name,
     many: true,
-    summary: "What is answered under a path; the longest prefix that fits wins, and a path that none fits gets 404. \
-              Each route has either a [route.fixed] or a [route.generate].",
-    keys: &[
-        Key {
-            name: "path",
-            kind: Kind::Form {
-                words: "a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #",
-            },
-            given: Given::Required("\"/\""),
-            examples: &[],
-            summary: "Prefix of the request paths it answers. Must differ from the other routes' paths.",
-        },
-        Key {
-            name: "fixed",
-            kind: Kind::Form { words: "a table" },
-            given: Given::Unset("the route is of another kind"),
-            examples: &["{ status = 204 }"],
-            summary: "Answer with the same reply each time: the table [route.fixed] below.",
-        },
-        Key {
-            name: "generate",
-            kind: Kind::Form { words: "a table" },
-            given: Given::Unset("the route is of another kind"),
-            examples: &["{}"],
-            summary: "Answer with as many bytes as the path asks for: the table [route.generate] below.",
-        },
-    ],
+    summary: TLS.summary,
+    keys: TLS_KEYS,
     specs: &[],
 };
 
-pub(crate) static FIXED: Table = Table {
-    name: "route.fixed",
-    many: false,
-    summary: "The route above answers with the same reply each time.",
-    keys: &[
-        Key {
-            name: "status",
-            kind: Kind::Count {
-                min: 200,
-                max: 599,
-                unit: "",
-            },
-            given: Given::Default("200"),
-            examples: &["404"],
-            summary: "Status of the reply. 204, 205 and 304 have no body.",
-        },
-        Key {
-            name: "content_type",
-            kind: Kind::FieldValue { max: 256 },
-            given: Given::Default("\"text/plain; charset=utf-8\""),
-            examples: &["\"text/html; charset=utf-8\""],
-            summary: "Media type of the body.",
-        },
-        Key {
-            name: "body",
-            kind: Kind::Text { max: 1 << 20 },
-            given: Given::Default("\"\""),
-            examples: &["\"It works.\\n\""],
-            summary: "The body itself.",
-        },
-        Key {
-            name: "body_file",
-            kind: Kind::Path,
-            given: Given::Unset("the body is the one above"),
-            examples: &["\"pages/index.html\""],
-            summary: "A file with the body, read at start, in place of `body`.",
-        },
-    ],
-    specs: &[],
-};
-
-pub(crate) static GENERATE: Table = Table {
-    name: "route.generate",
-    many: false,
-    summary: "The route above answers path/<size> with that many bytes, for measurements: /bytes/10MiB, /bytes/5000.",
-    keys: &[Key {
-        name: "max_size",
-        kind: Kind::Size { min: 1, max: TIB },
-        given: Given::Default("\"1GiB\""),
+const TLS_KEYS: &[Key] = &[
+    Key {
+        name: "certificate",
+        kind: Kind::Path,
+        given: Given::Required("\"tls/certificate.pem\""),
         examples: &[],
-        summary: "Largest size that is answered; a larger one gets 404. Each open response holds no more memory \
-                  than limits.send_buffer, whatever its size.",
-    }],
-    specs: &[],
-};
+        summary: "PEM file with the certificate and the chain to its issuer, the server's own first.",
+    },
+    Key {
+        name: "key",
+        kind: Kind::Path,
+        given: Given::Required("\"tls/key.pem\""),
+        examples: &[],
+        summary: "PEM file with the private key. Readable by the server and by nobody else.",
+    },
+];

@@ -3,8 +3,12 @@
 //! The parser takes types, bounds and defaults from here, the printer its order, and the manual everything.
 
 mod edge;
+mod handler;
+mod limits;
 mod process;
-mod protocol;
+mod proxy;
+mod quic;
+mod route;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -40,6 +44,8 @@ pub(crate) enum Kind {
     Backend,
     /// One of a few words.
     Choice { among: &'static [&'static str] },
+    /// One of a few whole numbers.
+    Number { among: &'static [u16] },
     /// Any text of up to `max` bytes.
     Text { max: usize },
     /// Text that may stand in an HTTP field value.
@@ -48,6 +54,8 @@ pub(crate) enum Kind {
     Name { max: usize },
     /// A file or folder; relative to the folder of the configuration file.
     Path,
+    /// A table with a header of its own, or several, in words.
+    Table { words: &'static str },
     /// Something with a reader of its own, in words.
     Form { words: &'static str },
 }
@@ -78,6 +86,10 @@ impl Kind {
             Self::Ratio { min, max } => format!("a number from {min:?} to {max:?}"),
             Self::Switch => "true or false".to_owned(),
             Self::Choice { among } => format!("one of: {}", among.join(", ")),
+            Self::Number { among } => {
+                let among: Vec<String> = among.iter().map(u16::to_string).collect();
+                format!("one of: {}", among.join(", "))
+            }
             Self::Backend => format!("one of: {}", Backend::ALL.map(Backend::name).join(", ")),
             Self::Text { max } => format!("a string of up to {max} bytes"),
             Self::FieldValue { max } => {
@@ -87,7 +99,7 @@ impl Kind {
                 format!("a string of 1 to {max} letters, digits, `-`, `_` or `.`")
             }
             Self::Path => "a path, relative to the folder of this file".to_owned(),
-            Self::Form { words } => (*words).to_owned(),
+            Self::Table { words } | Self::Form { words } => (*words).to_owned(),
         }
     }
 }
@@ -204,13 +216,35 @@ impl Key {
     }
 }
 
-pub(crate) use edge::{FIXED, GENERATE, GROUP, LISTENER, ROUTE, RULE, TLS};
-pub(crate) use process::{LOG, QLOG, SERVER};
-pub(crate) use protocol::{LIMITS, QUIC};
+pub(crate) use edge::{GROUP, LISTENER, RULE, TLS, TLS_MANY};
+pub(crate) use handler::{FILES, FIXED, GENERATE, REDIRECT};
+pub(crate) use limits::LIMITS;
+pub(crate) use process::{ACCESS_LOG, ADMIN, LOG, QLOG, SERVER};
+pub(crate) use proxy::PROXY;
+pub(crate) use quic::QUIC;
+pub(crate) use route::{REQUEST_HEADERS, RESPONSE_HEADERS, ROUTE};
 
 /// Every table, in the order of the manual.
-pub(crate) const TABLES: [&Table; 12] = [
-    &SERVER, &GROUP, &LISTENER, &TLS, &RULE, &ROUTE, &FIXED, &GENERATE, &LIMITS, &QUIC, &QLOG, &LOG,
+pub(crate) const TABLES: [&Table; 19] = [
+    &SERVER,
+    &GROUP,
+    &LISTENER,
+    &TLS,
+    &RULE,
+    &ROUTE,
+    &FIXED,
+    &REQUEST_HEADERS,
+    &RESPONSE_HEADERS,
+    &GENERATE,
+    &FILES,
+    &PROXY,
+    &REDIRECT,
+    &LIMITS,
+    &QUIC,
+    &QLOG,
+    &LOG,
+    &ADMIN,
+    &ACCESS_LOG,
 ];
 
 const fn seconds(count: u64) -> Duration {

@@ -147,3 +147,59 @@ pub(crate) static LOG: Table = Table {
     ],
     specs: &[],
 };
+
+pub(crate) static ADMIN: Table = Table {
+    name: "admin",
+    many: false,
+    summary: "Health and metrics, over plain HTTP: /healthz, /readyz and /metrics (Prometheus).",
+    keys: &[Key {
+        name: "address",
+        kind: Kind::Form {
+            words: "an address with a port, such as \"127.0.0.1:9180\", \"[::1]:9180\" or \"localhost:9180\"",
+        },
+        given: Given::Unset("no such server"),
+        examples: &["\"127.0.0.1:9180\""],
+        summary: "TCP address of it; port 0 takes a free port. Whoever reaches it reads names and figures of this \
+                  server: keep it on this host or on a network of your own.",
+    }],
+    specs: &[],
+};
+
+pub(crate) static ACCESS_LOG: Table = Table {
+    name: "access_log",
+    many: false,
+    summary: "A line for each request. What exceeds the queue is dropped and counted; no request waits for the disk.",
+    keys: &[
+        Key {
+            name: "file",
+            kind: Kind::Form {
+                words: "\"stdout\", or a path, relative to the folder of this file",
+            },
+            given: Given::Unset("no such log"),
+            examples: &["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
+            summary: "Where the lines go: to the end of a file, which is made if missing, or to standard output, for \
+                      containers.",
+        },
+        Key {
+            name: "format",
+            kind: Kind::Choice {
+                among: &["json", "combined"],
+            },
+            given: Given::Default("\"json\""),
+            examples: &[],
+            summary: "One JSON object a line, or the form that Apache calls combined, for tools that know only that.",
+        },
+        Key {
+            name: "queue",
+            kind: Kind::Size {
+                min: 64 * KIB,
+                max: 4 * GIB,
+            },
+            given: Given::Default("\"4MiB\""),
+            examples: &[],
+            summary: "Memory for lines that wait to be written. Raise it where lines are dropped though the disk is \
+                      fast enough on average.",
+        },
+    ],
+    specs: &[],
+};

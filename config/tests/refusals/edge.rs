@@ -128,11 +128,11 @@ fn addresses_are_literal() {
 fn routes_have_one_handler_and_a_path() {
     assert_eq!(
         refusal_after("[[route]]\npath = \"/\"\nfixed = {}\ngenerate = {}"),
-        "8:12: both `fixed` and `generate` in [[route]]; expected exactly one of: fixed, generate"
+        "8:12: both `fixed` and `generate` in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
     );
     assert_eq!(
         refusal_after("[[route]]\npath = \"/\""),
-        "5:1: neither `fixed` nor `generate` in [[route]]; expected exactly one of: fixed, generate"
+        "5:1: no handler in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
     );
     let path_words = "expected a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #";
     for path in ["", "bytes/", "/a b", "/a?b", "/ä"] {
@@ -145,7 +145,7 @@ fn routes_have_one_handler_and_a_path() {
         refusal_after(
             "[[route]]\npath = \"/\"\ngenerate = {}\n[[route]]\npath = \"/\"\nfixed = {}"
         ),
-        "9:8: path \"/\" again, first on line 6; expected a path of its own"
+        "9:8: path \"/\" again, first on line 6; expected another host, path or method than those of the other routes"
     );
     let fixed =
         |keys: &str| refusal_after(&format!("[[route]]\npath = \"/\"\n[route.fixed]\n{keys}"));

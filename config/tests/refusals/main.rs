@@ -56,7 +56,7 @@ fn what_is_missing_is_reported_at_the_header() {
     );
     assert_eq!(
         refusal("\n[[listener]]\nname = \"a\"\naddress = \"[::]:443\"\n"),
-        "2:1: [[listener]] has no `tls`; expected a table with `certificate` and `key`, or \"self-signed\""
+        "2:1: [[listener]] has no `tls`; expected a table with `certificate` and `key`, 1 to 256 such tables, or \"self-signed\""
     );
     assert_eq!(
         refusal_after("\n[[listener]]\naddress = \"[::]:443\"\n"),

@@ -61,7 +61,7 @@ pub(super) fn prepare(
     secrets: &Secrets,
 ) -> Result<(Selection, Identity)> {
     let selection = Selection::of(listener, registry)?;
-    let identity = match &listener.tls {
+    let identity = match listener.tls.first() {
         Some(tls) => Identity::load(&tls.certificate, &tls.key),
         None => Identity::self_signed(),
     }?;

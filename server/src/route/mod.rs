@@ -63,7 +63,11 @@ pub struct Route {
 #[derive(Debug)]
 enum Action {
     Fixed(Reply),
-    Generate { max_size: u64 },
+    Generate {
+        max_size: u64,
+    },
+    /// No handler of that kind is built in.
+    Missing,
 }
 
 impl Site {
@@ -120,6 +124,7 @@ impl Site {
                 let size = rest.strip_prefix('/').filter(|_| slash).unwrap_or(rest);
                 generate(size, *max_size)
             }
+            Action::Missing => Reply::plain(501, "501 not implemented\n"),
         }
     }
 }
@@ -129,6 +134,7 @@ fn compile(route: &sluicegate_config::Route) -> Result<Route, SiteError> {
         Handler::Generate { max_size } => Action::Generate {
             max_size: *max_size,
         },
+        Handler::Files(_) | Handler::Proxy(_) | Handler::Redirect(_) => Action::Missing,
         Handler::Fixed {
             status,
             content_type,

@@ -7,21 +7,16 @@ fn limits() -> Limits {
 }
 
 fn page(path: &str, text: &str) -> Route {
-    Route {
-        path: path.to_owned(),
-        handler: Handler::Fixed {
-            status: 200,
-            content_type: "text/html".to_owned(),
-            body: sluicegate_config::Body::Text(text.to_owned()),
-        },
-    }
+    let handler = Handler::Fixed {
+        status: 200,
+        content_type: "text/html".to_owned(),
+        body: sluicegate_config::Body::Text(text.to_owned()),
+    };
+    Route::new(path, handler)
 }
 
 fn generator(path: &str) -> Route {
-    Route {
-        path: path.to_owned(),
-        handler: Handler::Generate { max_size: 1024 },
-    }
+    Route::new(path, Handler::Generate { max_size: 1024 })
 }
 
 fn ask(site: &Site, method: &str, path: &str) -> Reply {
@@ -102,10 +97,7 @@ fn a_file_is_read_when_compiled() {
         content_type: "text/html".to_owned(),
         body: sluicegate_config::Body::File(file.clone()),
     };
-    let route = Route {
-        path: "/".to_owned(),
-        handler,
-    };
+    let route = Route::new("/", handler);
     let refusal = Site::compile(std::slice::from_ref(&route), &limits())
         .unwrap_err()
         .to_string();

@@ -95,10 +95,7 @@ fn site() -> Arc<Site> {
         ("/page", page),
         ("/bytes/", Handler::Generate { max_size: 1 << 20 }),
     ]
-    .map(|(path, handler)| Route {
-        path: path.to_owned(),
-        handler,
-    });
+    .map(|(path, handler)| Route::new(path, handler));
     Arc::new(Site::compile(&routes, &limits()).unwrap())
 }
 

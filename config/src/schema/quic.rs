@@ -1,100 +1,6 @@
-//! Keys of the protocols: what a peer may hold, and how QUIC behaves.
+//! Keys of QUIC: how connections behave.
 
-use super::{GIB, Given, KIB, Key, Kind, MIB, Table, millis, seconds};
-
-pub(crate) static LIMITS: Table = Table {
-    name: "limits",
-    many: false,
-    summary: "What clients may hold of this machine. Together these bound the memory that an attacker can take.",
-    keys: &[
-        Key {
-            name: "connections_per_worker",
-            kind: Kind::Count {
-                min: 1,
-                max: 10_000_000,
-                unit: "connections",
-            },
-            given: Given::Default("20000"),
-            examples: &[],
-            summary: "Open connections of one worker; a client beyond them is refused. Size it by memory: an idle \
-                      connection holds some tens of KiB.",
-        },
-        Key {
-            name: "max_concurrent_streams",
-            kind: Kind::Count {
-                min: 1,
-                max: 65_536,
-                unit: "requests",
-            },
-            given: Given::Default("128"),
-            examples: &[],
-            summary: "Requests that a client may have open on one connection (RFC 9000 §4.6). Below 100, browsers \
-                      start to queue.",
-        },
-        Key {
-            name: "request_body",
-            kind: Kind::Size { min: 0, max: GIB },
-            given: Given::Default("\"1MiB\""),
-            examples: &[],
-            summary: "Largest request body that the server's own handlers take; a larger one is answered with 413.",
-        },
-        Key {
-            name: "header_bytes",
-            kind: Kind::Size { min: KIB, max: MIB },
-            given: Given::Default("\"16KiB\""),
-            examples: &[],
-            summary: "Largest header section of a request, uncompressed (RFC 9114 §4.2.2); a larger one is answered \
-                      with 431, and one of more than twice the size closes the connection. Raise it for clients with \
-                      very large cookies.",
-        },
-        Key {
-            name: "connection_window",
-            kind: Kind::Size {
-                min: 16 * KIB,
-                max: GIB,
-            },
-            given: Given::Default("\"1MiB\""),
-            examples: &[],
-            summary: "Bytes that a client may send ahead of the reader on all streams of a connection (RFC 9000 \
-                      §4.1). Uploads run at most at one window per round trip. Not below stream_window.",
-        },
-        Key {
-            name: "stream_window",
-            kind: Kind::Size {
-                min: 16 * KIB,
-                max: GIB,
-            },
-            given: Given::Default("\"256KiB\""),
-            examples: &[],
-            summary: "The same for a single stream. Raise both for fast uploads over long paths.",
-        },
-        Key {
-            name: "send_buffer",
-            kind: Kind::Size {
-                min: 16 * KIB,
-                max: 64 * MIB,
-            },
-            given: Given::Default("\"256KiB\""),
-            examples: &[],
-            summary: "Bytes of a connection's responses that may wait to be sent. What was sent and is not acknowledged \
-                      comes on top; the congestion window bounds it. Lower it to hold more slow clients in the same \
-                      memory.",
-        },
-        Key {
-            name: "cids_per_connection",
-            kind: Kind::Count {
-                min: 2,
-                max: 16,
-                unit: "connection IDs",
-            },
-            given: Given::Default("4"),
-            examples: &[],
-            summary: "Connection IDs that each side may have in use (active_connection_id_limit, RFC 9000 §18.2). \
-                      Clients need a spare one for each change of network.",
-        },
-    ],
-    specs: &[],
-};
+use super::{Given, Key, Kind, Table, millis, seconds};
 
 pub(crate) static QUIC: Table = Table {
     name: "quic",
@@ -186,6 +92,17 @@ pub(crate) static QUIC: Table = Table {
             given: Given::Default("true"),
             examples: &[],
             summary: "Whether clients get tickets to resume TLS sessions with a shorter handshake (RFC 8446 §2.2).",
+        },
+        Key {
+            name: "early_data",
+            kind: Kind::Switch,
+            given: Given::Default("false"),
+            examples: &[],
+            summary: "Whether a client that resumes a session may send requests with its first packet (0-RTT), which \
+                      saves it a round trip. Whoever records such a packet can send it again (RFC 8470 §3): only \
+                      GET, HEAD and OPTIONS are answered so early, upstreams are told by Early-Data: 1, and other \
+                      methods wait for the handshake. Turn it on only where such requests change nothing. Needs \
+                      session_tickets.",
         },
         Key {
             name: "session_lifetime",
