@@ -14,9 +14,6 @@ use super::request::Request;
 use super::response::{BLOCK, Response};
 use crate::route::Site;
 
-/// Given-up requests that a connection may have beyond half of its requests.
-const GIVEN_UP_ALLOWANCE: u64 = 100;
-
 thread_local! {
     /// Where a body's next block lies while it is handed to a stream; nothing in it outlives a call.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; BLOCK].into_boxed_slice());
@@ -103,7 +100,8 @@ impl Session {
         let strays = self
             .strays
             .saturating_sub(conn.stats().stopped_stream_count_local);
-        if self.wasted + strays > GIVEN_UP_ALLOWANCE + self.requests / 2 {
+        let allowed = self.site.limits().given_up_requests + self.requests / 2;
+        if self.wasted + strays > allowed {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, counters);
         }
         self.send_goaway(conn);
