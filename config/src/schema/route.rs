@@ -44,7 +44,8 @@ pub(crate) static ROUTE: Table = Table {
             given: Given::Unset("any method"),
             examples: &["[\"GET\", \"HEAD\"]"],
             summary: "The methods it is for. Name them to keep an application's writing part to one route, or to \
-                      answer others with 405 before they reach it.",
+                      answer others with 405 before they reach it. Where two routes have the same host and path, \
+                      the one that names the method comes before the one for any.",
         },
         Key {
             name: "fixed",
@@ -122,9 +123,13 @@ pub(crate) static ROUTE: Table = Table {
 pub(crate) static REQUEST_HEADERS: Table = Table {
     name: "route.request_headers",
     many: false,
-    summary: "Changes to the header of a request, before the handler of the route above sees it: first remove, then \
-              set, then add.",
-    keys: EDITS,
+    summary: "Changes to the header of a request, before the handler of the route above sees it: first remove, \
+              then set, then add. Tell an application what it must know, or keep from it what it must not.",
+    keys: &edits(
+        &["[\"cookie\"]"],
+        &["{ \"x-edge\" = \"frankfurt\" }"],
+        &["{ \"via\" = \"3 edge\" }"],
+    ),
     specs: &[],
 };
 
@@ -132,38 +137,49 @@ pub(crate) static RESPONSE_HEADERS: Table = Table {
     name: "route.response_headers",
     many: false,
     summary: "Changes to the header of what the route above answers, interim responses and trailers excepted: first \
-              remove, then set, then add.",
-    keys: EDITS,
+              remove, then set, then add. Take out what tells too much, add what browsers must know.",
+    keys: &edits(
+        &["[\"server\", \"x-powered-by\"]"],
+        &["{ \"strict-transport-security\" = \"max-age=31536000\" }"],
+        &["{ \"link\" = [\"</a.css>; rel=preload\", \"</b.js>; rel=preload\"] }"],
+    ),
     specs: &[],
 };
 
-const EDITS: &[Key] = &[
-    Key {
-        name: "remove",
-        kind: Kind::Form {
-            words: "a field name, or a list of up to 64 of them",
+/// The keys of a table of changes, with examples for each.
+const fn edits(
+    remove: &'static [&'static str],
+    set: &'static [&'static str],
+    add: &'static [&'static str],
+) -> [Key; 3] {
+    [
+        Key {
+            name: "remove",
+            kind: Kind::Form {
+                words: "a field name, or a list of up to 64 of them",
+            },
+            given: Given::Default("[]"),
+            examples: remove,
+            summary: "Fields that are taken out.",
         },
-        given: Given::Default("[]"),
-        examples: &["[\"x-powered-by\"]"],
-        summary: "Fields that are taken out, such as those that tell too much.",
-    },
-    Key {
-        name: "set",
-        kind: Kind::Form {
-            words: "a table of up to 64 field names with a string each",
+        Key {
+            name: "set",
+            kind: Kind::Form {
+                words: "a table of up to 64 field names with a string each",
+            },
+            given: Given::Default("{}"),
+            examples: set,
+            summary: "Fields with their values; they take the place of fields with the same name. Fields about the \
+                      connection, the framing and the host are the server's own.",
         },
-        given: Given::Default("{}"),
-        examples: &["{ \"strict-transport-security\" = \"max-age=31536000\" }"],
-        summary: "Fields with their values; they take the place of fields with the same name. Fields about the \
-                  connection, the framing and the host are the server's own.",
-    },
-    Key {
-        name: "add",
-        kind: Kind::Form {
-            words: "a table of up to 64 field names with a string or a list of strings each",
+        Key {
+            name: "add",
+            kind: Kind::Form {
+                words: "a table of up to 64 field names with a string or a list of strings each",
+            },
+            given: Given::Default("{}"),
+            examples: add,
+            summary: "Fields with their values that come on top of those that are there.",
         },
-        given: Given::Default("{}"),
-        examples: &["{ \"link\" = [\"</a.css>; rel=preload\", \"</b.js>; rel=preload\"] }"],
-        summary: "Fields with their values that come on top of those that are there.",
-    },
-];
+    ]
+}

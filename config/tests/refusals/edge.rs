@@ -1,6 +1,7 @@
-//! Groups, listeners and routes.
+//! Groups and listeners.
 
 use sluicegate_cc::Registry;
+use sluicegate_config::Config;
 
 use crate::{LISTENER, refusal, refusal_after, refusal_before};
 
@@ -125,45 +126,6 @@ fn addresses_are_literal() {
 }
 
 #[test]
-fn routes_have_one_handler_and_a_path() {
-    assert_eq!(
-        refusal_after("[[route]]\npath = \"/\"\nfixed = {}\ngenerate = {}"),
-        "8:12: both `fixed` and `generate` in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
-    );
-    assert_eq!(
-        refusal_after("[[route]]\npath = \"/\""),
-        "5:1: no handler in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
-    );
-    let path_words = "expected a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #";
-    for path in ["", "bytes/", "/a b", "/a?b", "/ä"] {
-        assert_eq!(
-            refusal_after(&format!("[[route]]\npath = \"{path}\"\ngenerate = {{}}")),
-            format!("6:8: string \"{path}\" for `path`; {path_words}")
-        );
-    }
-    assert_eq!(
-        refusal_after(
-            "[[route]]\npath = \"/\"\ngenerate = {}\n[[route]]\npath = \"/\"\nfixed = {}"
-        ),
-        "9:8: path \"/\" again, first on line 6; expected another host, path or method than those of the other routes"
-    );
-    let fixed =
-        |keys: &str| refusal_after(&format!("[[route]]\npath = \"/\"\n[route.fixed]\n{keys}"));
-    assert_eq!(
-        fixed("body = \"a\"\nbody_file = \"b\""),
-        "9:13: both `body` and `body_file` in [route.fixed]; expected at most one of: body, body_file"
-    );
-    assert_eq!(
-        fixed("status = 204\nbody = \"a\""),
-        "9:8: `body` with status 204; expected no body for 204, 205 and 304"
-    );
-    assert_eq!(
-        fixed("content_type = \"a\\r\\nb: c\""),
-        "8:16: string \"a\\r\\nb: c\" for `content_type`; expected a string of 1 to 256 visible ASCII characters and inner spaces"
-    );
-}
-
-#[test]
 fn rules_of_a_listener() {
     let rule = |lines: &str| refusal_after(&format!("[[listener.congestion_rule]]\n{lines}\n"));
     let start = "5:1: [[listener.congestion_rule]] has no `congestion_control`";
@@ -182,4 +144,39 @@ fn rules_of_a_listener() {
             .starts_with("7:12: an array for `networks`")
     );
     assert!(rule("congestion_control = \"ren\"").ends_with("(nearest: reno)"));
+}
+
+#[test]
+fn certificates_are_tables_or_none() {
+    let tls = |value: &str| refusal(&LISTENER.replace("\"self-signed\"", value));
+    let words =
+        "expected a table with `certificate` and `key`, 1 to 256 such tables, or \"self-signed\"";
+    assert_eq!(
+        tls("\"selfsigned\""),
+        format!("4:7: string \"selfsigned\" for `tls`; {words}")
+    );
+    assert_eq!(tls("[]"), format!("4:7: an array for `tls`; {words}"));
+    assert_eq!(tls("[\"a\"]"), format!("4:7: an array for `tls`; {words}"));
+    let pair = "{ certificate = \"c\", key = \"k\" }";
+    let many = |count: usize| format!("[{}]", vec![pair; count].join(", "));
+    assert_eq!(tls(&many(257)), format!("4:7: an array for `tls`; {words}"));
+    let full = LISTENER.replace("\"self-signed\"", &many(256));
+    let config = Config::from_toml("edge.toml", &full, &Registry::builtin()).unwrap();
+    assert_eq!(config.listeners[0].tls.len(), 256);
+    assert_eq!(
+        refusal(&LISTENER.replace(
+            "tls = \"self-signed\"",
+            "[[listener.tls]]\ncertificate = \"c\""
+        )),
+        "4:1: [[listener.tls]] has no `key`; expected a path, relative to the folder of this file"
+    );
+    assert_eq!(
+        refusal_before("[admin]\naddress = \"example.org:80\""),
+        "2:11: string \"example.org:80\" for `address`; expected an address with a port, such as \
+         \"127.0.0.1:9180\", \"[::1]:9180\" or \"localhost:9180\""
+    );
+    assert_eq!(
+        refusal_before("[access_log]\nfile = \"\""),
+        "2:8: string \"\" for `file`; expected \"stdout\", or a path, relative to the folder of this file"
+    );
 }

@@ -52,6 +52,16 @@ fn unknown_keys_in_each_table() {
             "2:1: unknown key `levle` in [log]",
             "level",
         ),
+        (
+            "[admin]\nadress = 1",
+            "2:1: unknown key `adress` in [admin]",
+            "address",
+        ),
+        (
+            "[access_log]\nfiles = 1",
+            "2:1: unknown key `files` in [access_log]",
+            "file",
+        ),
     ] {
         assert_unknown(&format!("{lines}\n{LISTENER}"), found, nearest);
     }
@@ -70,6 +80,21 @@ fn unknown_keys_in_each_table() {
             "path = \"/\"\ngenerate = { maxsize = 1 }",
             "7:14: unknown key `maxsize` in [route.generate]",
             "max_size",
+        ),
+        (
+            "path = \"/\"\nfiles = { rot = \"/srv\" }",
+            "7:11: unknown key `rot` in [route.files]",
+            "root",
+        ),
+        (
+            "path = \"/\"\nproxy = { upstream = \"a:1\" }",
+            "7:11: unknown key `upstream` in [route.proxy]",
+            "upstreams",
+        ),
+        (
+            "path = \"/\"\nredirect = { locaton = \"/\" }",
+            "7:14: unknown key `locaton` in [route.redirect]",
+            "location",
         ),
     ] {
         assert_unknown(&format!("{LISTENER}[[route]]\n{keys}"), found, nearest);

@@ -1,7 +1,9 @@
 //! What is wrong in a file is said in these words, at these places.
 
 mod edge;
+mod handlers;
 mod keys;
+mod routes;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
@@ -86,6 +88,14 @@ fn values_that_contradict_each_other() {
     assert_eq!(
         refusal_before("[qlog]\nsample_rate = 0.5"),
         "2:15: `sample_rate` is 0.5 without a `directory`; expected a `directory` for the traces, or 0"
+    );
+    assert_eq!(
+        refusal_before("[limits]\nworker_buffer = \"1MiB\"\nstream_buffer = \"2MiB\""),
+        "2:17: `worker_buffer` is 1MiB, below `stream_buffer`, which is 2MiB; expected `worker_buffer` of at least `stream_buffer`"
+    );
+    assert_eq!(
+        refusal_before("[quic]\nsession_tickets = false\nearly_data = true"),
+        "3:14: `early_data` is true without `session_tickets`; expected `session_tickets` of true, or `early_data` of false"
     );
 }
 

@@ -1,0 +1,365 @@
+//! Values arrive as they were given, and survive printing.
+
+use std::time::Duration;
+
+use sluicegate_cc::Registry;
+
+use super::{EXAMPLE, document, parse};
+use crate::Backend;
+use crate::model::{
+    AccessFormat, AccessLog, Body, Config, Cores, Files, Handler, HeaderEdits, HostHeader,
+    HostPattern, LogTarget, Redirect, Route, Symlinks,
+};
+use crate::schema::FILES;
+
+/// A file in which nothing is as in the default.
+const UNUSUAL: &str = r#"
+[server]
+state_dir = "state"
+secrets_file = "/etc/se\"cret"
+drain_timeout = "1m1ms"
+[[group]]
+name = "a"
+backend = "mio"
+cores = "0-2,7"
+receive_buffer = 1000000
+gso = false
+busy_poll = "50us"
+[[group]]
+name = "b"
+cores = [5]
+[[listener]]
+name = "one"
+address = ["0.0.0.0:443", "[fe80::1%3]:443"]
+group = "a"
+congestion_control = { algorithm = "cubic", beta = 0.5, hystart = false }
+low_rtt_guard = "500us"
+tls = { certificate = "c.pem", key = "../k.pem" }
+[[listener.congestion_rule]]
+networks = ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]
+congestion_control = "reno"
+[[listener.congestion_rule]]
+share = 0.25
+congestion_control = { algorithm = "reno", beta = 0.8 }
+[[listener]]
+name = "two"
+address = "localhost:0"
+group = "b"
+congestion_control = "reno"
+tls = "self-signed"
+[[listener]]
+name = "three"
+address = "[::]:444"
+group = "b"
+[[listener.tls]]
+certificate = "a.pem"
+key = "a-key.pem"
+[[listener.tls]]
+certificate = "b.pem"
+key = "b-key.pem"
+[[route]]
+path = "/"
+fixed = { status = 404, content_type = "text/html", body = "a\n\t\"'''\\ \u0000 \u007f ä\r\n" }
+[[route]]
+path = "/file"
+fixed = { body_file = "page.html" }
+[[route]]
+path = "/b/"
+generate = { max_size = "10MB" }
+[[route]]
+host = ["Example.ORG", "*.Example.org", "[2001:DB8:0::1]", "192.0.2.1"]
+path = "/"
+methods = ["GET", "M-SEARCH"]
+request_body = "2GiB"
+timeout = "90s"
+[route.files]
+root = "../srv"
+index = []
+precompressed = false
+symlinks = "never"
+[route.request_headers]
+remove = "X-Secret"
+set = { "X-B" = "b \"' b", "x-A" = "" }
+add = { via = "3 edge" }
+[route.response_headers]
+remove = ["Server", "x-powered-by"]
+add = { Link = ["<b>", "<a>"], "cache-control" = ["no-store"] }
+[[route]]
+host = "example.org"
+path = "/"
+methods = "POST"
+[route.proxy]
+upstreams = ["HTTP://App", "http://[::1]/", "[2001:db8::1]:8080"]
+host = "Origin.example:8443"
+strip_prefix = true
+connect_timeout = "1500ms"
+head_timeout = "1h"
+idle_timeout = "1ms"
+keepalive = 0
+keepalive_timeout = "5s"
+retries = 0
+max_fails = 1
+fail_timeout = "1m"
+forwarded = false
+header_bytes = 5000
+[[route]]
+path = "/up/"
+proxy = { upstreams = "127.0.0.1:1", host = "upstream" }
+[[route]]
+path = "/old/"
+redirect = { status = 303, location = "https://{host}/new/{rest}{query}#{path}" }
+[limits]
+connections_per_worker = 0x10
+connections_per_client = 7
+handshake_timeout = "1s"
+given_up_requests = 0
+stream_buffer = "1MiB"
+worker_buffer = "1MiB"
+origin_queue = 64
+file_cache = 0
+file_cache_entry = "1KiB"
+file_cache_valid = "0s"
+[quic]
+retry_above = "never"
+migration = false
+early_data = true
+[qlog]
+sample_rate = 1e-7
+directory = "traces"
+level = "extra"
+[log]
+level = "trace"
+format = "json"
+[admin]
+address = "localhost:0"
+[access_log]
+file = "stdout"
+format = "combined"
+queue = "64KiB"
+"#;
+
+#[test]
+fn unusual_values_arrive() {
+    let config = parse(UNUSUAL).unwrap();
+    assert_eq!(config.server.drain_timeout, Duration::from_millis(60_001));
+    let group = &config.groups[0];
+    assert_eq!(
+        (group.backend, &group.cores),
+        (Backend::Mio, &Cores::List(vec![0, 1, 2, 7]))
+    );
+    assert_eq!(
+        (group.socket.receive_buffer, group.socket.gso),
+        (1_000_000, false)
+    );
+    assert_eq!(group.socket.busy_poll, 50);
+    let options = &config.listeners[0].congestion_control.options;
+    assert_eq!(
+        (options.number("beta"), options.boolean("hystart")),
+        (0.5, false)
+    );
+    let rules = &config.listeners[0].congestion_rules;
+    let networks: Vec<String> = rules[0].networks.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["10.0.0.0/8", "fd00::/8", "192.0.2.1/32"]);
+    let networks: Vec<String> = rules[1].networks.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["0.0.0.0/0", "::/0"]);
+    assert_eq!((rules[0].share, rules[1].share), (1.0, 0.25));
+    assert_eq!(rules[1].congestion_control.options.number("beta"), 0.8);
+    let guard = config.listeners[0].low_rtt_guard;
+    assert_eq!(guard, Some(Duration::from_micros(500)));
+    assert_eq!(config.listeners[1].addresses[0].to_string(), "127.0.0.1:0");
+    let Handler::Fixed {
+        body: Body::Text(body),
+        ..
+    } = &config.routes[0].handler
+    else {
+        panic!()
+    };
+    assert_eq!(body, "a\n\t\"'''\\ \0 \u{7f} ä\r\n");
+    let limits = &config.limits;
+    assert_eq!(
+        (
+            limits.connections_per_worker,
+            limits.connections_per_client,
+            limits.given_up_requests
+        ),
+        (16, 7, 0)
+    );
+    assert_eq!(limits.handshake_timeout, Duration::from_secs(1));
+    assert_eq!(
+        (limits.stream_buffer, limits.worker_buffer),
+        (1 << 20, 1 << 20)
+    );
+    assert_eq!(
+        (
+            limits.origin_queue,
+            limits.file_cache,
+            limits.file_cache_entry
+        ),
+        (64, 0, 1024)
+    );
+    assert_eq!(limits.file_cache_valid, Duration::ZERO);
+    assert_eq!(config.quic.retry_above, None);
+    assert!(config.quic.early_data);
+    assert_eq!(config.qlog.sample_rate, 1e-7);
+    assert_eq!(config.admin.address.unwrap().to_string(), "127.0.0.1:0");
+    let log = AccessLog {
+        file: Some(LogTarget::Stdout),
+        format: AccessFormat::Combined,
+        queue: 64 << 10,
+    };
+    assert_eq!(config.access_log, log);
+}
+
+#[test]
+fn a_listener_has_as_many_certificates_as_are_given() {
+    let config = parse(UNUSUAL).unwrap();
+    let certificates = |listener: usize| -> Vec<&str> {
+        let tls = &config.listeners[listener].tls;
+        tls.iter().filter_map(|t| t.certificate.to_str()).collect()
+    };
+    assert_eq!(certificates(0), ["c.pem"]);
+    assert_eq!(certificates(1), [""; 0]);
+    assert_eq!(certificates(2), ["a.pem", "b.pem"]);
+    assert_eq!(config.listeners[2].tls[1].key.to_str(), Some("b-key.pem"));
+}
+
+#[test]
+fn a_route_knows_its_requests_and_what_it_changes() {
+    let config = parse(UNUSUAL).unwrap();
+    let route = &config.routes[3];
+    let exact = |host: &str| HostPattern::Exact(host.to_owned());
+    assert_eq!(
+        route.hosts,
+        [
+            exact("example.org"),
+            HostPattern::Suffix(".example.org".to_owned()),
+            exact("[2001:db8::1]"),
+            exact("192.0.2.1"),
+        ]
+    );
+    assert_eq!(route.methods, ["GET", "M-SEARCH"]);
+    assert_eq!(route.request_body, Some(2 << 30));
+    assert_eq!(route.timeout, Some(Duration::from_secs(90)));
+    let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        list.iter().map(owned).collect()
+    };
+    let request = HeaderEdits {
+        remove: vec!["x-secret".to_owned()],
+        set: fields(&[("x-a", ""), ("x-b", "b \"' b")]),
+        add: fields(&[("via", "3 edge")]),
+    };
+    assert_eq!(route.request_headers, request);
+    let response = HeaderEdits {
+        remove: vec!["server".to_owned(), "x-powered-by".to_owned()],
+        set: Vec::new(),
+        add: fields(&[
+            ("cache-control", "no-store"),
+            ("link", "<b>"),
+            ("link", "<a>"),
+        ]),
+    };
+    assert_eq!(route.response_headers, response);
+    let plain = &config.routes[0];
+    let unchanged = Route::new("/", plain.handler.clone());
+    assert_eq!(*plain, unchanged);
+}
+
+#[test]
+fn handlers_have_what_is_given_and_the_defaults() {
+    let config = parse(UNUSUAL).unwrap();
+    let files = |file: &str| match parse(&document(&FILES, "root", file)).unwrap().routes[0].handler
+    {
+        Handler::Files(ref files) => files.clone(),
+        _ => panic!("files"),
+    };
+    let by_default = Files {
+        root: "/srv".into(),
+        index: vec!["index.html".to_owned()],
+        precompressed: true,
+        symlinks: Symlinks::Inside,
+    };
+    assert_eq!(files("\"/srv\""), by_default);
+    let given = Files {
+        root: "../srv".into(),
+        index: Vec::new(),
+        precompressed: false,
+        symlinks: Symlinks::Never,
+    };
+    assert_eq!(config.routes[3].handler, Handler::Files(given));
+    let Handler::Proxy(proxy) = &config.routes[4].handler else {
+        panic!("a proxy")
+    };
+    assert_eq!(
+        proxy.upstreams,
+        ["app:80", "[::1]:80", "[2001:db8::1]:8080"]
+    );
+    assert_eq!(
+        proxy.host,
+        HostHeader::Name("origin.example:8443".to_owned())
+    );
+    assert_eq!(proxy.connect_timeout, Duration::from_millis(1500));
+    assert_eq!((proxy.keepalive, proxy.retries, proxy.max_fails), (0, 0, 1));
+    assert!(proxy.strip_prefix && !proxy.forwarded);
+    let Handler::Proxy(proxy) = &config.routes[5].handler else {
+        panic!("a proxy")
+    };
+    assert_eq!(proxy.host, HostHeader::Upstream);
+    let seconds = |duration: Duration| duration.as_secs();
+    let timeouts = [
+        proxy.connect_timeout,
+        proxy.head_timeout,
+        proxy.idle_timeout,
+    ];
+    assert_eq!(timeouts.map(seconds), [3, 60, 60]);
+    let kept = [proxy.keepalive_timeout, proxy.fail_timeout];
+    assert_eq!(kept.map(seconds), [60, 10]);
+    assert_eq!(
+        (proxy.keepalive, proxy.retries, proxy.max_fails),
+        (32, 1, 3)
+    );
+    assert_eq!(proxy.header_bytes, 64 << 10);
+    assert!(proxy.forwarded && !proxy.strip_prefix);
+    let redirect = Redirect {
+        status: 303,
+        location: "https://{host}/new/{rest}{query}#{path}".to_owned(),
+    };
+    assert_eq!(config.routes[6].handler, Handler::Redirect(redirect));
+}
+
+#[test]
+fn an_access_log_may_be_a_file_that_is_called_stdout() {
+    let mut config = Config::embedded();
+    for file in ["stdout", "./stdout"] {
+        config.access_log.file = Some(LogTarget::File(file.into()));
+        let again = parse(&config.to_toml()).unwrap().access_log.file;
+        assert_eq!(again, Some(LogTarget::File("./stdout".into())));
+    }
+}
+
+#[test]
+fn printed_configuration_reads_back_to_the_same() {
+    for config in [
+        Config::embedded(),
+        parse(EXAMPLE).unwrap(),
+        parse(UNUSUAL).unwrap(),
+    ] {
+        let printed = config.to_toml();
+        let again = parse(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
+        assert_eq!(again, config);
+        assert_eq!(again.to_toml(), printed);
+    }
+}
+
+#[test]
+fn relative_paths_start_at_the_files_folder() {
+    let config = Config::from_toml("/etc/edge/edge.toml", UNUSUAL, &Registry::builtin()).unwrap();
+    assert_eq!(
+        config.server.state_dir.unwrap().to_str(),
+        Some("/etc/edge/state")
+    );
+    assert_eq!(
+        config.server.secrets_file.unwrap().to_str(),
+        Some("/etc/se\"cret")
+    );
+}

@@ -1,0 +1,148 @@
+//! The handlers of routes.
+
+use crate::refusal_after;
+
+/// The refusal of a route's handler with these keys, from line 8 on.
+fn handler(name: &str, keys: &str) -> String {
+    refusal_after(&format!("[[route]]\npath = \"/\"\n[route.{name}]\n{keys}"))
+}
+
+#[test]
+fn fixed_replies() {
+    let fixed = |keys: &str| handler("fixed", keys);
+    assert_eq!(
+        fixed("body = \"a\"\nbody_file = \"b\""),
+        "9:13: both `body` and `body_file` in [route.fixed]; expected at most one of: body, body_file"
+    );
+    assert_eq!(
+        fixed("status = 204\nbody = \"a\""),
+        "9:8: `body` with status 204; expected no body for 204, 205 and 304"
+    );
+    assert_eq!(
+        fixed("content_type = \"a\\r\\nb: c\""),
+        "8:16: string \"a\\r\\nb: c\" for `content_type`; expected a string of 1 to 256 visible ASCII characters and inner spaces"
+    );
+}
+
+#[test]
+fn files_have_a_root_and_names_in_it() {
+    let files = |keys: &str| handler("files", keys);
+    assert_eq!(
+        files("index = []"),
+        "7:1: [route.files] has no `root`; expected a path, relative to the folder of this file"
+    );
+    let words = "expected a file name without \"/\", or a list of up to 16 of them, of up to 255 bytes each";
+    let long = "a".repeat(256);
+    for name in ["", ".", "..", "a/b", "/etc/passwd", long.as_str()] {
+        let error = files(&format!("root = \"r\"\nindex = [\"a\", \"{name}\"]"));
+        assert!(
+            error.starts_with("9:15: string \"") && error.ends_with(words),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        files("root = \"r\"\nsymlinks = \"always\""),
+        "9:12: `symlinks` is \"always\"; expected one of: never, inside, follow"
+    );
+}
+
+#[test]
+fn upstreams_are_servers_without_tls() {
+    let proxy = |keys: &str| handler("proxy", keys);
+    let words = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\" or \"http://app\", or a \
+                 list of 1 to 64 of them";
+    assert_eq!(
+        proxy(""),
+        format!("7:1: [route.proxy] has no `upstreams`; {words}")
+    );
+    for upstream in [
+        "",
+        "app",
+        "app:0",
+        "app:65536",
+        "::1:80",
+        "http://",
+        "http://app/path",
+        "http://user@app",
+        "ftp://app:21",
+        "unix:/run/app",
+        "a b:80",
+    ] {
+        assert_eq!(
+            proxy(&format!("upstreams = [\"{upstream}\"]")),
+            format!("8:14: string \"{upstream}\" for `upstreams`; {words}")
+        );
+    }
+    assert_eq!(
+        proxy("upstreams = []"),
+        format!("8:13: an array for `upstreams`; {words}")
+    );
+    for upstream in ["https://app", "HTTPS://app:443/"] {
+        assert_eq!(
+            proxy(&format!("upstreams = \"{upstream}\"")),
+            format!(
+                "8:13: upstream \"{upstream}\"; expected a server that is spoken to without TLS, as \"host:port\" or \
+                 \"http://host\""
+            )
+        );
+    }
+    assert_eq!(
+        proxy("upstreams = [\"app:80\", \"http://APP\"]"),
+        "8:24: string \"http://APP\" twice in `upstreams`; expected each once"
+    );
+    assert_eq!(
+        proxy("upstreams = \"app:80\"\nhost = \"a b\""),
+        "9:8: string \"a b\" for `host`; expected \"client\", \"upstream\", or a host with a port or without"
+    );
+    assert_eq!(
+        proxy("upstreams = \"app:80\"\nretries = 17"),
+        "9:11: `retries` is 17, above 16; expected a number of further tries from 0 to 16"
+    );
+}
+
+#[test]
+fn redirects_lead_to_a_place_with_known_placeholders() {
+    let redirect = |keys: &str| handler("redirect", keys);
+    let words = "expected a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} \
+                 and {rest} as placeholders";
+    assert_eq!(
+        redirect("status = 301"),
+        format!("7:1: [route.redirect] has no `location`; {words}")
+    );
+    let long = "a".repeat(2049);
+    for location in [
+        "",
+        "/a b",
+        "/a\\r\\nb",
+        "/\u{e4}",
+        "/a}",
+        "/<a>",
+        long.as_str(),
+    ] {
+        let error = redirect(&format!("location = \"{location}\""));
+        assert!(
+            error.starts_with("8:12: string \"") && error.ends_with(words),
+            "{error}"
+        );
+    }
+    let placeholders = "expected one of: {host}, {path}, {query}, {rest}";
+    for (location, found, nearest) in [
+        ("/{pth}", "{pth}", " (nearest: {path})"),
+        ("/{}", "{}", ""),
+        ("/{path", "{path", " (nearest: {path})"),
+        ("/{{path}}", "{{path}", " (nearest: {path})"),
+    ] {
+        assert_eq!(
+            redirect(&format!("location = \"{location}\"")),
+            format!("8:12: placeholder `{found}` in `location`; {placeholders}{nearest}")
+        );
+    }
+    for status in ["300", "304", "\"308\""] {
+        let error = redirect(&format!("location = \"/\"\nstatus = {status}"));
+        let words = "for `status`; expected one of: 301, 302, 303, 307, 308";
+        assert!(
+            error.starts_with("9:10: ") && error.ends_with(words),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Which requests routes are for, and what they change.
+
+use crate::refusal_after;
+
+/// The refusal of keys of a route, from line 7 on.
+fn route(keys: &str) -> String {
+    refusal_after(&format!(
+        "[[route]]\npath = \"/\"\n{keys}\ngenerate = {{}}\n"
+    ))
+}
+
+#[test]
+fn routes_have_one_handler_and_a_path() {
+    assert_eq!(
+        refusal_after("[[route]]\npath = \"/\"\nfixed = {}\ngenerate = {}"),
+        "8:12: both `fixed` and `generate` in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
+    );
+    assert_eq!(
+        refusal_after("[[route]]\npath = \"/\""),
+        "5:1: no handler in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
+    );
+    let path_words = "expected a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #";
+    for path in ["", "bytes/", "/a b", "/a?b", "/ä"] {
+        assert_eq!(
+            refusal_after(&format!("[[route]]\npath = \"{path}\"\ngenerate = {{}}")),
+            format!("6:8: string \"{path}\" for `path`; {path_words}")
+        );
+    }
+    assert_eq!(
+        refusal_after(
+            "[[route]]\npath = \"/\"\ngenerate = {}\n[[route]]\npath = \"/\"\nfixed = {}"
+        ),
+        "9:8: path \"/\" again, first on line 6; expected another host, path or method than those of the other routes"
+    );
+}
+
+#[test]
+fn hosts_are_hosts_without_a_port() {
+    let words = "expected a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", \
+                 without a port, or a list of 1 to 64 of them";
+    for host in [
+        "",
+        "*",
+        "*.",
+        "a.*.b",
+        "*.192.0.2.1",
+        "*.[::1]",
+        "example.com:443",
+        "https://a",
+    ] {
+        let found = format!("7:8: string \"{host}\" for `host`; {words}");
+        assert_eq!(route(&format!("host = \"{host}\"")), found);
+    }
+    assert_eq!(
+        route("host = []"),
+        format!("7:8: an array for `host`; {words}")
+    );
+    assert_eq!(
+        route("host = [\"a\", 1]"),
+        format!("7:14: integer 1 for `host`; {words}")
+    );
+    assert_eq!(
+        route("host = [\"a.b\", \"A.b\"]"),
+        "7:16: string \"A.b\" twice in `host`; expected each once"
+    );
+    let many = |count: usize| {
+        let hosts: Vec<String> = (0..count).map(|i| format!("\"h{i}.example\"")).collect();
+        format!("host = [{}]", hosts.join(", "))
+    };
+    assert_eq!(
+        route(&many(65)),
+        format!("7:8: an array for `host`; {words}")
+    );
+    let full = format!("{}\nmethods = \"get\"", many(64));
+    assert!(route(&full).starts_with("8:11: string \"get\" for `methods`"));
+}
+
+#[test]
+fn methods_are_tokens_in_upper_case() {
+    let words = "expected a method in upper case such as \"GET\", or a list of 1 to 32 of them, of up to 32 characters each";
+    let long = "A".repeat(33);
+    for method in ["", "get", "GET POST", "G\u{c4}T", long.as_str()] {
+        let found = format!("7:11: string \"{method}\" for `methods`; {words}");
+        assert_eq!(route(&format!("methods = \"{method}\"")), found);
+    }
+    assert_eq!(
+        route("methods = [\"GET\", \"GET\"]"),
+        "7:19: string \"GET\" twice in `methods`; expected each once"
+    );
+}
+
+#[test]
+fn no_two_routes_are_for_the_same_request() {
+    let two = |first: &str, second: &str| {
+        refusal_after(&format!(
+            "[[route]]\npath = \"/\"\n{first}\ngenerate = {{}}\n[[route]]\npath = \"/\"\n{second}\ngenerate = {{}}\n"
+        ))
+    };
+    let words =
+        "first on line 6; expected another host, path or method than those of the other routes";
+    assert_eq!(
+        two("host = [\"a\", \"b\"]", "host = [\"c\", \"B\"]"),
+        format!("10:8: path \"/\" on host \"b\" again, {words}")
+    );
+    assert_eq!(
+        two("methods = [\"GET\", \"PUT\"]", "methods = \"PUT\""),
+        format!("10:8: PUT of path \"/\" again, {words}")
+    );
+    assert_eq!(
+        two(
+            "host = \"*.a\"\nmethods = \"GET\"",
+            "host = \"*.a\"\nmethods = \"GET\""
+        )
+        .replace("11:8", "10:8"),
+        format!("10:8: GET of path \"/\" on host \"*.a\" again, {words}")
+    );
+}
+
+#[test]
+fn routes_that_differ_in_one_thing_live_together() {
+    let routes = [
+        "",
+        "host = \"a\"",
+        "host = \"*.a\"",
+        "methods = \"GET\"",
+        "methods = \"PUT\"",
+    ];
+    let routes = routes.map(|key| format!("[[route]]\npath = \"/\"\n{key}\ngenerate = {{}}\n"));
+    let text = format!("{}{}", crate::LISTENER, routes.concat());
+    let registry = sluicegate_cc::Registry::builtin();
+    let config = sluicegate_config::Config::from_toml("edge.toml", &text, &registry).unwrap();
+    assert_eq!(config.routes.len(), 5);
+}
+
+#[test]
+fn there_are_at_most_ten_thousand_routes() {
+    let routes: String = (0..10_001)
+        .map(|i| format!("[[route]]\npath = \"/{i}\"\ngenerate = {{}}\n"))
+        .collect();
+    assert_eq!(
+        refusal_after(&routes),
+        "30005:1: more than 10000 routes; expected up to 10000 [[route]]"
+    );
+}
+
+#[test]
+fn header_edits_leave_the_servers_own_fields_alone() {
+    let request = |keys: &str| route(&format!("request_headers = {{ {keys} }}"));
+    let response = |keys: &str| route(&format!("response_headers = {{ {keys} }}"));
+    let own = "connection, keep-alive, proxy-connection, transfer-encoding, upgrade, te, content-length, host";
+    for name in own.split(", ").filter(|name| *name != "host") {
+        let words = format!("expected a field that is not the server's own: {own}");
+        assert_eq!(
+            request(&format!("set = {{ {name} = \"a\" }}")),
+            format!("7:29: field `{name}` in `set`; {words}")
+        );
+        assert_eq!(
+            response(&format!("add = {{ {name} = \"a\" }}")),
+            format!("7:30: field `{name}` in `add`; {words}")
+        );
+        assert_eq!(
+            response(&format!("remove = [\"a\", \"{}\"]", name.to_uppercase())),
+            format!("7:37: field `{name}` in `remove`; {words}")
+        );
+    }
+    assert_eq!(
+        request("set = { Host = \"a\" }"),
+        "7:29: field `host` in `set`; expected the key `host` of [route.proxy] for what an upstream gets"
+    );
+    assert_eq!(
+        response("set = { host = \"a\" }"),
+        format!(
+            "7:30: field `host` in `set`; expected a field that is not the server's own: {own}"
+        )
+    );
+}
+
+#[test]
+fn header_edits_hold_names_and_values_that_can_be_sent() {
+    let edits = |keys: &str| route(&format!("request_headers = {{ {keys} }}"));
+    let long = "a".repeat(129);
+    for name in ["", ":path", "a b", "a:", "\u{e4}", long.as_str()] {
+        let error = edits(&format!("set = {{ \"{name}\" = \"a\" }}"));
+        assert!(error.starts_with("7:29: field name \""), "{error}");
+        let words = "in `set`; expected a token of 1 to 128 letters, digits, `-`, `_` and the like";
+        assert!(error.ends_with(words), "{error}");
+    }
+    assert_eq!(
+        edits("remove = [\"a b\"]"),
+        "7:31: field name \"a b\" in `remove`; expected a token of 1 to 128 letters, digits, `-`, `_` and the like"
+    );
+    let words = "expected a string of up to 4096 visible ASCII characters and inner spaces";
+    for value in [
+        "\"a\\r\\nb: c\"",
+        "\" a\"",
+        "\"a\\u0000\"",
+        "\"\u{e4}\"",
+        "1",
+        "[\"a\"]",
+    ] {
+        let error = edits(&format!("set = {{ x = {value} }}"));
+        assert!(
+            error.starts_with("7:33: ") && error.ends_with(words),
+            "{error}"
+        );
+    }
+    let long = format!("set = {{ x = \"{}\" }}", "a".repeat(4097));
+    assert!(edits(&long).ends_with(words));
+    assert_eq!(
+        edits("add = { x = [\"a\", 1] }"),
+        format!("7:39: integer 1 for `x`; {words}")
+    );
+    assert_eq!(
+        edits("set = { x-a = \"1\", X-A = \"2\" }"),
+        "7:40: field `x-a` twice in `set`; expected each once"
+    );
+    assert_eq!(
+        edits("remove = [\"x\", \"X\"]"),
+        "7:36: field `x` twice in `remove`; expected each once"
+    );
+    assert_eq!(
+        edits("set = [\"x\"]"),
+        "7:27: an array for `set`; expected a table of up to 64 field names with a string each"
+    );
+    assert_eq!(
+        edits("sett = {}"),
+        "7:21: unknown key `sett` in [route.request_headers]; expected one of: remove, set, add (nearest: set)"
+    );
+}
