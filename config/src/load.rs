@@ -22,6 +22,9 @@ name = "default"
 address = ["127.0.0.1:4433", "[::1]:4433"]
 tls = "self-signed"
 
+[admin]
+address = "127.0.0.1:9180"
+
 [[route]]
 path = "/bytes/"
 generate = {}
@@ -147,6 +150,8 @@ mod tests {
         };
         assert_eq!(content_type, "text/html; charset=utf-8");
         assert_eq!(body, include_str!("welcome.html"));
+        let admin = config.admin.address.map(|address| address.to_string());
+        assert_eq!(admin.as_deref(), Some("127.0.0.1:9180"));
     }
 
     #[test]

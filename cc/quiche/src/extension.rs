@@ -37,6 +37,13 @@ impl<F: BufFactory> Connection<F> {
                 .any(|(_, path)| path.probing_required() && path.active_dcid_seq.is_some())
     }
 
+    /// What the active path's congestion controller does, in its own word.
+    #[cfg(feature = "qlog")]
+    pub fn congestion_state(&self) -> Option<&'static str> {
+        let path = self.paths.get_active().ok()?;
+        Some(path.recovery.state_str(crate::clock::now()))
+    }
+
     /// Forgets a path that the connection has left, where there would be no room for the peer's next address.
     ///
     /// The engine forgets a path only without a Destination Connection ID, and gives it every spare one, so that a

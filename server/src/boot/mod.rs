@@ -1,5 +1,6 @@
 //! From a configuration to running workers, and back down.
 
+mod eyes;
 mod listen;
 mod plan;
 mod watch;
@@ -11,9 +12,11 @@ use anyhow::{Context, Result, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
+use self::eyes::Eyes;
 use self::listen::{Announced, prepare};
 use self::plan::{cores, plan_group};
 use self::watch::{Note, STOP_LIMIT, await_ready, run_down};
+use crate::observe::metrics::Watched;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::observe::totals::tell_qlog;
 use crate::quic::secrets::{Secrets, SecretsConfig};
@@ -35,12 +38,19 @@ struct Shared {
 /// Whatever keeps the server from starting: one line with cause and remedy.
 pub fn serve(config: Config, registry: &Registry) -> Result<()> {
     let shared = Arc::new(share(config)?);
+    let eyes = Eyes::open(&shared)?;
     let (notes, inbox) = channel();
     let mut posts = Vec::new();
+    let mut watched = Vec::new();
     let mut announced = Announced::default();
     for group in &shared.config.groups {
         let plans = plan_group(group, &shared, registry, &mut announced)?;
         for plan in plans {
+            watched.push(Watched {
+                group: plan.0.group.clone(),
+                index: usize::from(plan.0.index),
+                post: plan.1.clone(),
+            });
             posts.push(plan.1);
             let (reports, forward) = channel();
             worker::spawn(plan.0, reports).context("cannot start a thread")?;
@@ -50,13 +60,17 @@ pub fn serve(config: Config, registry: &Registry) -> Result<()> {
     if posts.is_empty() {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
+    eyes.panel.scraper.watch(watched);
     // Before anybody hears that it serves: from then on the order to stop may come.
     crate::signal::watch(notes, || Note::Signal).context("cannot watch signals")?;
-    if !await_ready(&inbox, posts.len(), &announced.lines)? {
+    let lifecycle = &eyes.panel.lifecycle;
+    if !await_ready(&inbox, posts.len(), lifecycle, &announced.lines)? {
         return Ok(());
     }
+    eyes.announce();
     advise(&shared.config);
-    run_down(&inbox, &posts, shared.config.server.drain_timeout).tell();
+    let limit = shared.config.server.drain_timeout;
+    run_down(&inbox, &posts, lifecycle, limit).tell();
     if let Some(tracing) = &shared.tracing {
         tracing.writer.shutdown(STOP_LIMIT);
         tell_qlog(tracing.writer.counters());

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use super::listen::Line;
 use crate::clock;
+use crate::observe::phase::{Lifecycle, Phase};
 use crate::observe::totals::Totals;
 use crate::worker::{Command, Post, Report};
 
@@ -23,7 +24,12 @@ pub(super) enum Note {
 }
 
 /// Waits until every worker serves, and says so; `false` if a signal came first.
-pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]) -> Result<bool> {
+pub(super) fn await_ready(
+    inbox: &Receiver<Note>,
+    workers: usize,
+    lifecycle: &Lifecycle,
+    lines: &[Line],
+) -> Result<bool> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
     let mut fallbacks = Vec::new();
     for _ in 0..workers {
@@ -49,6 +55,7 @@ pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
     }
+    lifecycle.set(Phase::Serving);
     for (group, backend, cause) in fallbacks {
         tracing::warn!(%group, %backend, %cause, "backend fell back");
     }
@@ -64,7 +71,12 @@ pub(super) fn await_ready(inbox: &Receiver<Note>, workers: usize, lines: &[Line]
 }
 
 /// Waits for a signal, drains, and stops, and answers what was counted: at once on a second signal or when the limit has passed.
-pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) -> Totals {
+pub(super) fn run_down(
+    inbox: &Receiver<Note>,
+    posts: &[Post],
+    lifecycle: &Lifecycle,
+    limit: Duration,
+) -> Totals {
     let mut totals = Totals::default();
     let mut running = posts.len();
     let mut deadline: Option<Instant> = None;
@@ -81,6 +93,7 @@ pub(super) fn run_down(inbox: &Receiver<Note>, posts: &[Post], limit: Duration) 
                 totals.add(&endpoint, &datagrams);
             }
             Some(Note::Signal) if deadline.is_none() => {
+                lifecycle.set(Phase::Draining);
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
                 posts.iter().for_each(|p| {
                     p.send(Command::Drain);

@@ -2,13 +2,19 @@
 
 use std::ops::AddAssign;
 
+use super::Statuses;
+use crate::observe::histogram::Histogram;
+use crate::observe::metrics::{Page, Show};
+
 /// Totals over the sessions that were given it; only ever rises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Heads received, malformed and refused ones too.
     pub requests: u64,
-    /// Response heads handed to a stream, by the status' first digit.
-    pub responses: [u64; 6],
+    /// Response heads handed to a stream.
+    pub responses: Statuses,
+    /// From a request's head to the last byte of its response handed to the stream.
+    pub latency: Histogram,
     /// Bytes of response bodies handed to streams.
     pub bytes_out: u64,
     /// Bytes of request bodies read and discarded.
@@ -28,6 +34,7 @@ impl AddAssign<&Counters> for Counters {
         // Named one by one, so that none is forgotten.
         let Counters {
             responses,
+            latency,
             requests,
             bytes_out,
             bytes_in,
@@ -43,8 +50,75 @@ impl AddAssign<&Counters> for Counters {
         self.cancelled += cancelled;
         self.rejected += rejected;
         self.errors += errors;
-        for (sum, more) in self.responses.iter_mut().zip(responses) {
-            *sum += more;
+        self.responses += responses;
+        self.latency += latency;
+    }
+}
+
+impl Show for Counters {
+    fn show(&self, page: &mut Page) {
+        // Named one by one, so that none is forgotten.
+        let Counters {
+            responses,
+            latency,
+            requests,
+            bytes_out,
+            bytes_in,
+            malformed,
+            cancelled,
+            rejected,
+            errors,
+        } = self;
+        for (name, help, value) in [
+            (
+                "sluicegate_http_requests_total",
+                "Request heads received, malformed and refused ones too.",
+                requests,
+            ),
+            (
+                "sluicegate_http_request_body_bytes_total",
+                "Bytes of request bodies.",
+                bytes_in,
+            ),
+            (
+                "sluicegate_http_response_body_bytes_total",
+                "Bytes of response bodies handed to streams.",
+                bytes_out,
+            ),
+            (
+                "sluicegate_http_requests_malformed_total",
+                "Requests reset for a malformed or incomplete message.",
+                malformed,
+            ),
+            (
+                "sluicegate_http_requests_cancelled_total",
+                "Requests that the client gave up before the whole response was handed to their streams.",
+                cancelled,
+            ),
+            (
+                "sluicegate_http_requests_rejected_total",
+                "Requests refused while draining.",
+                rejected,
+            ),
+            (
+                "sluicegate_http_connection_errors_total",
+                "Connections closed for an error of the client.",
+                errors,
+            ),
+        ] {
+            page.counter(name, help, value);
         }
+        let mut family = page.counters(
+            "sluicegate_http_responses_total",
+            "Response heads handed to streams, by status.",
+        );
+        for (status, count) in responses.seen() {
+            family.sample(&[("code", &status.to_string())], count);
+        }
+        page.histogram(
+            "sluicegate_http_request_duration_seconds",
+            "From a request's head to the last byte of its response handed to the stream.",
+            latency,
+        );
     }
 }

@@ -5,9 +5,11 @@ mod date;
 mod request;
 mod response;
 mod session;
+mod statuses;
 
 pub use counters::Counters;
 pub use session::Session;
+pub use statuses::Statuses;
 
 /// HTTP/3 settings for every connection.
 ///

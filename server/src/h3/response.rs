@@ -81,7 +81,7 @@ impl Response {
                 Err(error) => return Err(error),
             }
             self.head = None;
-            counters.responses[usize::from(self.status / 100).min(5)] += 1;
+            counters.responses.record(self.status);
             if length == 0 {
                 return Ok(Progress::Complete);
             }

@@ -12,6 +12,8 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::metrics::{Page, Show};
+
 pub use sampler::Sampler;
 pub use storage::{Directory, Storage, StoredFile, TraceFile};
 pub use trace::{Trace, TraceName};
@@ -69,6 +71,69 @@ pub struct QlogCounters {
     pub disk_errors: AtomicU64,
     /// Files deleted to make room.
     pub files_deleted: AtomicU64,
+}
+
+impl Show for QlogCounters {
+    fn show(&self, page: &mut Page) {
+        // Named one by one, so that none is forgotten.
+        let QlogCounters {
+            traces_started,
+            traces_refused,
+            records_written,
+            bytes_written,
+            records_dropped_queue,
+            records_dropped_cap,
+            records_dropped_disk,
+            disk_errors,
+            files_deleted,
+        } = self;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        for (name, help, counter) in [
+            (
+                "sluicegate_qlog_traces_started_total",
+                "Traces opened.",
+                traces_started,
+            ),
+            (
+                "sluicegate_qlog_traces_refused_total",
+                "Traces not opened: too many are open.",
+                traces_refused,
+            ),
+            (
+                "sluicegate_qlog_records_written_total",
+                "Records in files.",
+                records_written,
+            ),
+            (
+                "sluicegate_qlog_written_bytes_total",
+                "Bytes in files.",
+                bytes_written,
+            ),
+            (
+                "sluicegate_qlog_disk_errors_total",
+                "Failed operations on the disk.",
+                disk_errors,
+            ),
+            (
+                "sluicegate_qlog_files_deleted_total",
+                "Traces deleted to make room.",
+                files_deleted,
+            ),
+        ] {
+            page.counter(name, help, read(counter));
+        }
+        let mut dropped = page.counters(
+            "sluicegate_qlog_records_dropped_total",
+            "Records that no file holds, by reason.",
+        );
+        for (reason, counter) in [
+            ("queue", records_dropped_queue),
+            ("cap", records_dropped_cap),
+            ("disk", records_dropped_disk),
+        ] {
+            dropped.sample(&[("reason", reason)], read(counter));
+        }
+    }
 }
 
 /// Adds to a counter.

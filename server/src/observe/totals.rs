@@ -44,10 +44,10 @@ impl Totals {
         }
         tracing::info!(
             requests = all.h3.requests,
-            status_2xx = all.h3.responses[2],
-            status_3xx = all.h3.responses[3],
-            status_4xx = all.h3.responses[4],
-            status_5xx = all.h3.responses[5],
+            status_2xx = all.h3.responses.class(2),
+            status_3xx = all.h3.responses.class(3),
+            status_4xx = all.h3.responses.class(4),
+            status_5xx = all.h3.responses.class(5),
             malformed = all.h3.malformed,
             cancelled = all.h3.cancelled,
             rejected = all.h3.rejected,

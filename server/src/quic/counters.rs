@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use crate::h3;
+use crate::observe::metrics::{Page, Show};
 
 /// Why a datagram was dropped, on its way in or, the last two, out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -154,4 +155,107 @@ impl AddAssign<&Counters> for Counters {
         }
         self.h3 += h3;
     }
+}
+
+impl Show for Counters {
+    fn show(&self, page: &mut Page) {
+        // Named one by one, so that none is forgotten.
+        let Counters {
+            accepted,
+            established,
+            unfinished,
+            retries,
+            negotiations,
+            resets,
+            refused,
+            bad_tokens,
+            guarded,
+            strays,
+            by_algorithm,
+            dropped,
+            h3,
+        } = self;
+        show_connections(
+            page,
+            [*accepted, *established, *unfinished, *refused, *guarded],
+        );
+        show_answers(
+            page,
+            [*retries, *bad_tokens, *negotiations, *resets, *strays],
+        );
+        let mut family = page.counters(
+            "sluicegate_connections_by_algorithm_total",
+            "Connections accepted, by congestion control algorithm.",
+        );
+        for (algorithm, count) in by_algorithm {
+            family.sample(&[("algorithm", algorithm)], count);
+        }
+        let mut family = page.counters(
+            "sluicegate_datagrams_dropped_total",
+            "Datagrams dropped or answers withheld, by reason.",
+        );
+        for reason in DropReason::ALL {
+            family.sample(&[("reason", reason.name())], dropped[reason.index()]);
+        }
+        h3.show(page);
+    }
+}
+
+fn show_connections(
+    page: &mut Page,
+    [accepted, established, unfinished, refused, guarded]: [u64; 5],
+) {
+    page.counter(
+        "sluicegate_connections_accepted_total",
+        "Connections accepted, before their handshake.",
+        accepted,
+    );
+    page.counter(
+        "sluicegate_connections_established_total",
+        "Handshakes completed.",
+        established,
+    );
+    page.counter(
+        "sluicegate_handshakes_failed_total",
+        "Connections that ended before their handshake did.",
+        unfinished,
+    );
+    page.counter(
+        "sluicegate_connections_refused_total",
+        "Connections not accepted: too many are open, or the server drains.",
+        refused,
+    );
+    page.counter(
+        "sluicegate_connections_guarded_total",
+        "Connections that got another algorithm because of a low round-trip time.",
+        guarded,
+    );
+}
+
+fn show_answers(page: &mut Page, [retries, bad_tokens, negotiations, resets, strays]: [u64; 5]) {
+    page.counter(
+        "sluicegate_retries_sent_total",
+        "Clients asked to prove their address (Retry).",
+        retries,
+    );
+    page.counter(
+        "sluicegate_retry_tokens_refused_total",
+        "Retry tokens that did not hold.",
+        bad_tokens,
+    );
+    page.counter(
+        "sluicegate_version_negotiations_sent_total",
+        "Clients told which QUIC versions there are.",
+        negotiations,
+    );
+    page.counter(
+        "sluicegate_stateless_resets_sent_total",
+        "Clients told that their connection is not known any more.",
+        resets,
+    );
+    page.counter(
+        "sluicegate_datagrams_handed_over_total",
+        "Datagrams that reached a worker which does not own their connection.",
+        strays,
+    );
 }

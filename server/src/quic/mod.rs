@@ -2,6 +2,7 @@
 
 mod admission;
 pub mod cc_adapter;
+pub mod census;
 pub mod cid;
 pub mod connection;
 pub mod counters;

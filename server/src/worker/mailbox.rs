@@ -4,6 +4,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use sluicegate_dataplane::{RxMeta, Waker};
+use tokio::sync::oneshot;
+
+use super::Snapshot;
 
 /// Datagrams that wait at most; further ones are refused, never kept.
 const CAPACITY: usize = 1024;
@@ -17,6 +20,8 @@ pub enum Command {
     Drain,
     /// Stop.
     Stop,
+    /// Say what was done so far and what is held.
+    Snapshot(oneshot::Sender<Box<Snapshot>>),
 }
 
 /// The sending end; cheap to clone.
@@ -61,7 +66,9 @@ impl Post {
     pub fn send(&self, command: Command) -> bool {
         let taken = match command {
             Command::Stray(..) => self.datagrams.try_send(command).is_ok(),
-            Command::Drain | Command::Stop => self.orders.send(command).is_ok(),
+            Command::Drain | Command::Stop | Command::Snapshot(_) => {
+                self.orders.send(command).is_ok()
+            }
         };
         if taken && let Some(waker) = self.waker.get() {
             waker.wake();

@@ -1,6 +1,7 @@
 //! A worker: one pinned thread that owns a driver and the connections that come in by it.
 
 mod mailbox;
+mod snapshot;
 mod turn;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use sluicegate_config::{Backend, DriverOptions};
 use sluicegate_dataplane::{Binding, Counters as Datagrams, Dataplane, Driver, open};
 
 pub use mailbox::{Command, Mail, Post, post};
+pub use snapshot::Snapshot;
 
 use crate::clock;
 use crate::quic::counters::Counters;

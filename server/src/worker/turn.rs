@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Dataplane, Driver};
 
-use super::Report;
 use super::mailbox::{Command, Mail, Post};
+use super::{Report, Snapshot};
 use crate::clock;
 use crate::quic::counters::DropReason;
 use crate::quic::endpoint::{Endpoint, Ingest};
@@ -127,8 +127,21 @@ impl Worker {
                     self.endpoint.drain();
                     self.stopping = true;
                 }
+                Some(Command::Snapshot(answer)) => {
+                    // Whoever asked may have given up.
+                    let _ = answer.send(Box::new(self.snapshot()));
+                }
                 None => return,
             }
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            backend: self.driver.caps().backend,
+            endpoint: self.endpoint.counters.clone(),
+            datagrams: self.driver.counters(),
+            census: self.endpoint.census(),
         }
     }
 

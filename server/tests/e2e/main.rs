@@ -5,6 +5,7 @@
     reason = "a test stops where something is not as expected"
 )]
 
+mod admin;
 mod client;
 mod failure;
 mod lifecycle;

@@ -1,0 +1,74 @@
+//! How often each status was answered.
+
+use std::ops::AddAssign;
+
+/// Lowest and highest status (RFC 9110 §15).
+const RANGE: std::ops::RangeInclusive<u16> = 100..=599;
+
+/// Response heads by their status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statuses(Box<[u64]>);
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self(vec![0; RANGE.len()].into_boxed_slice())
+    }
+}
+
+impl Statuses {
+    /// Counts a head. What is no status counts as the nearest one.
+    pub fn record(&mut self, status: u16) {
+        self.0[index(status)] += 1;
+    }
+
+    /// Heads with this status.
+    pub fn of(&self, status: u16) -> u64 {
+        self.0[index(status)]
+    }
+
+    /// Heads whose status begins with this digit.
+    pub fn class(&self, digit: u16) -> u64 {
+        let all = self.seen().filter(|(status, _)| status / 100 == digit);
+        all.map(|(_, count)| count).sum()
+    }
+
+    /// Every status that was answered, and how often.
+    pub fn seen(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let counts = RANGE.zip(self.0.iter().copied());
+        counts.filter(|(_, count)| *count > 0)
+    }
+}
+
+fn index(status: u16) -> usize {
+    usize::from(status.clamp(*RANGE.start(), *RANGE.end()) - RANGE.start())
+}
+
+impl AddAssign<&Statuses> for Statuses {
+    fn add_assign(&mut self, other: &Statuses) {
+        for (sum, more) in self.0.iter_mut().zip(&other.0) {
+            *sum += more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_its_own_count() {
+        let mut statuses = Statuses::default();
+        for status in [0, 100, 200, 204, 200, 599, u16::MAX] {
+            statuses.record(status);
+        }
+        let seen: Vec<_> = statuses.seen().collect();
+        assert_eq!(seen, [(100, 2), (200, 2), (204, 1), (599, 2)]);
+        assert_eq!((statuses.class(2), statuses.class(4)), (3, 0));
+        let sum = {
+            let mut sum = statuses.clone();
+            sum += &statuses;
+            sum
+        };
+        assert_eq!((sum.of(200), sum.of(201)), (4, 0));
+    }
+}

@@ -1,0 +1,75 @@
+//! What stands at which path.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Body;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::Panel;
+use crate::observe::metrics;
+use crate::observe::phase::Phase;
+
+/// Media type of everything but metrics.
+const TEXT: &str = "text/plain; charset=utf-8";
+
+type Page = Response<Full<Bytes>>;
+
+/// Answers a request; its body, if it has one, is not read.
+pub(super) async fn answer<B: Body>(
+    request: &Request<B>,
+    panel: &Panel,
+) -> Result<Page, Infallible> {
+    let path = request.uri().path();
+    if !matches!(path, "/healthz" | "/readyz" | "/metrics") {
+        let known = "not found; there are /healthz, /readyz and /metrics\n";
+        return Ok(text(StatusCode::NOT_FOUND, known));
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut page = text(StatusCode::METHOD_NOT_ALLOWED, "GET or HEAD only\n");
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        page.headers_mut().insert(ALLOW, allowed);
+        return Ok(page);
+    }
+    if !request.body().is_end_stream() {
+        return Ok(text(StatusCode::PAYLOAD_TOO_LARGE, "no body is taken\n"));
+    }
+    Ok(match path {
+        "/healthz" => text(StatusCode::OK, "ok\n"),
+        "/readyz" => ready(panel.lifecycle.phase()),
+        _ => page(
+            StatusCode::OK,
+            metrics::CONTENT_TYPE,
+            panel.scraper.page().await.into(),
+        ),
+    })
+}
+
+fn ready(phase: Phase) -> Page {
+    match phase {
+        Phase::Serving => text(StatusCode::OK, "ready\n"),
+        Phase::Starting => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "starting: not every worker serves yet\n",
+        ),
+        Phase::Draining => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "draining: no new connections are taken\n",
+        ),
+    }
+}
+
+fn text(status: StatusCode, content: &'static str) -> Page {
+    page(status, TEXT, Bytes::from_static(content.as_bytes()))
+}
+
+fn page(status: StatusCode, kind: &'static str, content: Bytes) -> Page {
+    let mut page = Response::new(Full::new(content));
+    *page.status_mut() = status;
+    let headers = page.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    page
+}

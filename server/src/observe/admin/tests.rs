@@ -1,0 +1,131 @@
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+
+use super::*;
+use crate::observe::metrics::Sources;
+use crate::observe::phase::Phase;
+
+fn served() -> (SocketAddr, Arc<Panel>) {
+    let lifecycle = Arc::new(Lifecycle::default());
+    let panel = Arc::new(Panel {
+        scraper: Scraper::new(Sources {
+            lifecycle: Arc::clone(&lifecycle),
+            ..Sources::default()
+        }),
+        lifecycle,
+    });
+    let any = (Ipv4Addr::LOCALHOST, 0).into();
+    (start(any, Arc::clone(&panel)).unwrap(), panel)
+}
+
+/// Everything that is answered until the connection ends.
+fn say(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    // A connection that was closed with something unread ends with an error.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    say(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
+}
+
+fn status(answer: &str) -> &str {
+    answer.split_whitespace().nth(1).unwrap_or("nothing")
+}
+
+#[test]
+fn readiness_follows_the_process() {
+    let (address, panel) = served();
+    for (phase, expected, word) in [
+        (Phase::Starting, "503", "starting"),
+        (Phase::Serving, "200", "ready"),
+        (Phase::Draining, "503", "draining"),
+    ] {
+        panel.lifecycle.set(phase);
+        let answer = get(address, "/readyz");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert_eq!(status(&answer), expected);
+        assert!(body.starts_with(word), "{answer}");
+        assert_eq!(status(&get(address, "/healthz")), "200");
+    }
+}
+
+#[test]
+fn metrics_have_the_media_type_that_scrapers_want() {
+    let (address, _panel) = served();
+    let answer = get(address, "/metrics");
+    assert_eq!(status(&answer), "200");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8"));
+    assert!(body.contains("\nprocess_start_time_seconds "));
+    let head_only = say(address, "HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(status(&head_only), "200");
+    assert!(head_only.ends_with("\r\n\r\n"), "{head_only}");
+}
+
+#[test]
+fn everything_else_is_refused() {
+    let (address, _panel) = served();
+    // As much as is read: what stays unread would reset the connection.
+    let long = format!("GET /{}", "x".repeat(HEAD_BYTES - 5));
+    for (request, expected) in [
+        ("GET / HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        ("GET /metrics/ HTTP/1.1\r\nhost: x\r\n\r\n", "404"),
+        ("DELETE /healthz HTTP/1.1\r\nhost: x\r\n\r\n", "405"),
+        (
+            "POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n",
+            "405",
+        ),
+        (
+            "GET /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello",
+            "413",
+        ),
+        (
+            "GET /healthz HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n",
+            "413",
+        ),
+        ("nonsense\r\n\r\n", "400"),
+        (&long, "431"),
+    ] {
+        let answer = say(address, request);
+        let line = request
+            .lines()
+            .next()
+            .map(|line| &line[..line.len().min(40)]);
+        assert_eq!(status(&answer), expected, "{line:?}: {answer}");
+    }
+    let answer = say(address, "PUT /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert!(answer.contains("\r\nallow: GET, HEAD\r\n"), "{answer}");
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_and_lose_nothing() {
+    let (address, _panel) = served();
+    let connect = |_| TcpStream::connect(address).unwrap();
+    let mut silent: Vec<TcpStream> = (0..MAX_CONNECTIONS).map(connect).collect();
+    let mut waiting = TcpStream::connect(address).unwrap();
+    waiting
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+        .unwrap();
+    // One place is given up.
+    drop(silent.pop());
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert_eq!(status(&answer), "200");
+    // The others are closed for their silence.
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+    }
+}
+
+#[test]
+fn a_taken_address_is_named_with_a_remedy() {
+    let (address, panel) = served();
+    let error = start(address, panel).unwrap_err().to_string();
+    assert!(error.contains(&address.to_string()), "{error}");
+    assert!(error.contains("already in use") && error.contains("choose another"));
+}

@@ -1,0 +1,113 @@
+//! Durations, counted by their length.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// Longest duration of each bucket; what is longer has one of its own.
+pub const BOUNDS: [Duration; 15] = [
+    Duration::from_millis(1),
+    Duration::from_micros(2500),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_millis(2500),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(30),
+    Duration::from_secs(60),
+];
+
+/// A plain array: recording is a search among 15 numbers and two additions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    buckets: [u64; BOUNDS.len() + 1],
+    sum_us: u64,
+}
+
+impl Histogram {
+    /// Counts a duration.
+    pub fn record(&mut self, duration: Duration) {
+        let bucket = BOUNDS.partition_point(|bound| *bound < duration);
+        self.buckets[bucket] += 1;
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.sum_us = self.sum_us.saturating_add(us);
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// Sum of all that were recorded, each in whole microseconds.
+    pub fn sum(&self) -> Duration {
+        Duration::from_micros(self.sum_us)
+    }
+
+    /// Each bound, and how many were not longer.
+    pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        let mut sum = 0;
+        BOUNDS.iter().zip(&self.buckets).map(move |(bound, count)| {
+            sum += count;
+            (*bound, sum)
+        })
+    }
+}
+
+impl AddAssign<&Histogram> for Histogram {
+    fn add_assign(&mut self, other: &Histogram) {
+        // Named one by one, so that none is forgotten.
+        let Histogram { buckets, sum_us } = other;
+        for (sum, more) in self.buckets.iter_mut().zip(buckets) {
+            *sum += more;
+        }
+        self.sum_us = self.sum_us.saturating_add(*sum_us);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_lies_in_the_first_bucket_that_is_long_enough() {
+        assert!(BOUNDS.is_sorted());
+        for (index, bound) in BOUNDS.iter().enumerate() {
+            let mut histogram = Histogram::default();
+            histogram.record(*bound);
+            histogram.record(*bound + Duration::from_nanos(1));
+            let not_longer: Vec<u64> = histogram.cumulative().map(|(_, count)| count).collect();
+            let expected = |at: usize| match at.cmp(&index) {
+                std::cmp::Ordering::Less => 0,
+                std::cmp::Ordering::Equal => 1,
+                std::cmp::Ordering::Greater => 2,
+            };
+            assert_eq!(
+                not_longer,
+                (0..BOUNDS.len()).map(expected).collect::<Vec<_>>()
+            );
+            assert_eq!(histogram.count(), 2);
+        }
+    }
+
+    #[test]
+    fn sums_are_those_of_all_that_was_recorded() {
+        let (mut first, mut second) = (Histogram::default(), Histogram::default());
+        first.record(Duration::from_micros(1500));
+        second.record(Duration::from_secs(3600));
+        second.record(Duration::ZERO);
+        first += &second;
+        assert_eq!(first.count(), 3);
+        assert_eq!(first.sum(), Duration::from_micros(3_600_001_500));
+        first.record(Duration::MAX);
+        first.record(Duration::MAX);
+        assert_eq!(
+            (first.count(), first.sum()),
+            (5, Duration::from_micros(u64::MAX))
+        );
+    }
+}

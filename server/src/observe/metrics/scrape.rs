@@ -1,0 +1,155 @@
+//! Asks everyone, and writes the page.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{Mutex, oneshot};
+
+use super::allocator::Allocator;
+use super::page::{Page, Show};
+use super::process::{Age, Process};
+use super::workers::{self, Known, Watched};
+use crate::clock;
+use crate::observe::phase::Lifecycle;
+use crate::observe::qlog::QlogWriter;
+use crate::worker::{Command, Snapshot};
+
+/// How long all workers together may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where figures come from that no worker owns.
+///
+/// A further source is a further field: the page takes the struct apart, and does not compile without it.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Traces, where they are on.
+    pub traces: Option<Arc<QlogWriter>>,
+    /// What the process is doing.
+    pub lifecycle: Arc<Lifecycle>,
+}
+
+/// Makes pages. Scrapes at the same time wait for each other.
+#[derive(Debug)]
+pub struct Scraper {
+    sources: Sources,
+    workers: OnceLock<Vec<Watched>>,
+    seats: Mutex<Vec<Seat>>,
+    started: (Duration, Instant),
+}
+
+/// A worker and what it was asked.
+#[derive(Debug)]
+struct Seat {
+    known: Known,
+    watched: Watched,
+    /// To a question that was not answered yet. There is never a second one in the mailbox.
+    pending: Option<oneshot::Receiver<Box<Snapshot>>>,
+}
+
+impl Scraper {
+    /// Without workers so far.
+    pub fn new(sources: Sources) -> Scraper {
+        Scraper {
+            sources,
+            workers: OnceLock::new(),
+            seats: Mutex::default(),
+            started: (clock::unix(), clock::now()),
+        }
+    }
+
+    /// Whom to ask, told once.
+    pub fn watch(&self, workers: Vec<Watched>) {
+        let _ = self.workers.set(workers);
+    }
+
+    /// Asks every worker and writes the page.
+    pub async fn page(&self) -> String {
+        let mut seats = self.seats.lock().await;
+        if seats.is_empty() {
+            seats.extend(self.workers.get().into_iter().flatten().map(Seat::new));
+        }
+        let give_up = tokio::time::Instant::now() + PATIENCE;
+        for seat in seats.iter_mut() {
+            seat.ask();
+        }
+        for seat in seats.iter_mut() {
+            seat.hear(give_up).await;
+        }
+        let known: Vec<&Known> = seats.iter().map(|seat| &seat.known).collect();
+        self.write(&known)
+    }
+
+    fn write(&self, known: &[&Known]) -> String {
+        let mut page = Page::default();
+        // Named one by one, so that none is forgotten.
+        let Sources { traces, lifecycle } = &self.sources;
+        lifecycle.show(&mut page);
+        workers::show(known, &mut page);
+        if let Some(traces) = traces {
+            traces.counters().show(&mut page);
+            page.gauge(
+                "sluicegate_qlog_traces_open",
+                "Traces open now.",
+                traces.open_traces(),
+            );
+        }
+        if let Some(allocator) = Allocator::read() {
+            allocator.show(&mut page);
+        }
+        Process::read().show(&mut page);
+        let (started, since) = self.started;
+        let uptime = clock::now().saturating_duration_since(since);
+        Age { started, uptime }.show(&mut page);
+        page.into_text()
+    }
+}
+
+impl Seat {
+    fn new(watched: &Watched) -> Seat {
+        Seat {
+            known: Known {
+                group: watched.group.clone(),
+                index: watched.index.to_string(),
+                up: false,
+                last: Box::default(),
+            },
+            watched: watched.clone(),
+            pending: None,
+        }
+    }
+
+    /// Sends the question, unless an earlier one lies there still. An answer that came too late for the scrape before is old.
+    fn ask(&mut self) {
+        self.known.up = false;
+        match self.pending.as_mut().map(oneshot::Receiver::try_recv) {
+            Some(Ok(late)) => {
+                self.known.last = late;
+                self.pending = None;
+            }
+            Some(Err(TryRecvError::Closed)) => self.pending = None,
+            Some(Err(TryRecvError::Empty)) | None => {}
+        }
+        if self.pending.is_none() {
+            let (answer, pending) = oneshot::channel();
+            if self.watched.post.send(Command::Snapshot(answer)) {
+                self.pending = Some(pending);
+            }
+        }
+    }
+
+    /// Waits for the answer.
+    async fn hear(&mut self, give_up: tokio::time::Instant) {
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
+        // If it is late, the worker will find the question all the same, and the next scrape its answer.
+        if let Ok(answer) = tokio::time::timeout_at(give_up, pending).await {
+            self.pending = None;
+            if let Ok(snapshot) = answer {
+                self.known.last = snapshot;
+                self.known.up = true;
+            }
+        }
+    }
+}

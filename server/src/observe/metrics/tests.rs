@@ -1,0 +1,186 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::*;
+use crate::quic::census::Controllers;
+use crate::worker::{Command, Mail, Snapshot, post};
+
+/// A worker's name, and its mailbox.
+fn worker(group: &str, index: usize) -> (Watched, Mail) {
+    let (post, mail) = post();
+    let group = group.to_owned();
+    (Watched { group, index, post }, mail)
+}
+
+/// What a busy worker answers.
+fn snapshot() -> Snapshot {
+    let mut snapshot = Snapshot {
+        backend: "mio",
+        ..Snapshot::default()
+    };
+    snapshot.endpoint.accepted = 5;
+    snapshot.endpoint.by_algorithm.insert("cubic", 5);
+    snapshot.endpoint.h3.responses.record(200);
+    snapshot.endpoint.h3.responses.record(503);
+    let latency = Duration::from_millis(3);
+    snapshot.endpoint.h3.latency.record(latency);
+    snapshot.datagrams.rx_datagrams = 70;
+    snapshot.census.open = 2;
+    snapshot.census.controllers.push(Controllers {
+        algorithm: "cubic",
+        state: "slow_start",
+        connections: 2,
+    });
+    snapshot
+}
+
+/// Answers one question, if there is one.
+fn answer(mail: &Mail, snapshot: Snapshot) -> bool {
+    match mail.take() {
+        Some(Command::Snapshot(reply)) => reply.send(Box::new(snapshot)).is_ok(),
+        Some(other) => panic!("{other:?}"),
+        None => false,
+    }
+}
+
+/// The page, while `work` goes on in the same thread; time that nobody uses passes at once.
+fn page_while<F: Future<Output = ()>>(scraper: &Scraper, work: F) -> BTreeMap<String, f64> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let (page, ()) = runtime.block_on(async { tokio::join!(scraper.page(), work) });
+    samples(&page)
+}
+
+/// Every sample of a page that keeps all rules of the format and of Prometheus' naming.
+fn samples(page: &str) -> BTreeMap<String, f64> {
+    let mut families = BTreeMap::new();
+    let mut helped = BTreeSet::new();
+    let mut samples = BTreeMap::new();
+    let mut current = "";
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(help.ends_with('.'), "{line}");
+            assert!(helped.insert(name), "{name} comes twice");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(helped.contains(name), "{name} has no help");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(families.insert(name, kind).is_none(), "{name} comes twice");
+            current = name;
+        } else {
+            let (sample, value) = line.rsplit_once(' ').unwrap();
+            let name = sample.split('{').next().unwrap();
+            let plain = match families[current] {
+                "histogram" => ["_bucket", "_sum", "_count"]
+                    .iter()
+                    .any(|end| name.strip_suffix(end) == Some(current)),
+                _ => name == current,
+            };
+            assert!(plain, "{line} in {current}");
+            let value = value.parse().unwrap();
+            assert!(samples.insert(sample.to_owned(), value).is_none(), "{line}");
+        }
+    }
+    assert!(families.len() > 40, "{}", families.len());
+    samples
+}
+
+#[test]
+fn a_page_adds_the_workers_up() {
+    let scraper = Scraper::new(Sources::default());
+    let ((first, one), (second, two)) = (worker("a", 0), worker("a", 1));
+    scraper.watch(vec![first, second]);
+    let found = page_while(&scraper, async {
+        tokio::task::yield_now().await;
+        assert!(answer(&one, snapshot()) && answer(&two, snapshot()));
+    });
+    for (sample, expected) in [
+        ("sluicegate_worker_up{group=\"a\",worker=\"1\"}", 1.0),
+        (
+            "sluicegate_worker_connections{group=\"a\",worker=\"0\"}",
+            2.0,
+        ),
+        ("sluicegate_connections", 4.0),
+        ("sluicegate_connections_accepted_total", 10.0),
+        (
+            "sluicegate_connections_by_algorithm_total{algorithm=\"cubic\"}",
+            10.0,
+        ),
+        (
+            "sluicegate_connections_by_controller_state{algorithm=\"cubic\",state=\"slow_start\"}",
+            4.0,
+        ),
+        ("sluicegate_http_responses_total{code=\"503\"}", 2.0),
+        (
+            "sluicegate_http_request_duration_seconds_bucket{le=\"0.0025\"}",
+            0.0,
+        ),
+        (
+            "sluicegate_http_request_duration_seconds_bucket{le=\"0.005\"}",
+            2.0,
+        ),
+        ("sluicegate_http_request_duration_seconds_sum", 0.006),
+        ("sluicegate_datagrams_dropped_total{reason=\"empty\"}", 0.0),
+        (
+            "sluicegate_received_datagrams_total{group=\"a\",worker=\"1\",backend=\"mio\"}",
+            70.0,
+        ),
+        ("sluicegate_phase{phase=\"starting\"}", 1.0),
+        ("sluicegate_phase{phase=\"serving\"}", 0.0),
+    ] {
+        assert_eq!(found.get(sample), Some(&expected), "{sample} in {found:#?}");
+    }
+}
+
+#[test]
+fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
+    let accepted = "sluicegate_connections_accepted_total";
+    let up = "sluicegate_worker_up{group=\"a\",worker=\"0\"}";
+    let scraper = Scraper::new(Sources::default());
+    let (watched, mail) = worker("a", 0);
+    scraper.watch(vec![watched]);
+    let found = page_while(&scraper, async {
+        tokio::task::yield_now().await;
+        assert!(answer(&mail, snapshot()));
+    });
+    assert_eq!((found[up], found[accepted]), (1.0, 5.0));
+    for _ in 0..3 {
+        let found = page_while(&scraper, async {});
+        assert_eq!((found[up], found[accepted]), (0.0, 5.0));
+    }
+    // Three scrapes, one question; what answers it late is not taken for an answer to the next.
+    let mut late = snapshot();
+    late.endpoint.accepted = 6;
+    assert!(answer(&mail, late));
+    assert!(mail.take().is_none());
+    let found = page_while(&scraper, async {
+        tokio::task::yield_now().await;
+        let mut newer = snapshot();
+        newer.endpoint.accepted = 7;
+        assert!(answer(&mail, newer));
+    });
+    assert_eq!((found[up], found[accepted]), (1.0, 7.0));
+    // It has ended.
+    drop(mail);
+    let found = page_while(&scraper, async {});
+    assert_eq!((found[up], found[accepted]), (0.0, 7.0));
+}
+
+#[test]
+fn before_there_are_workers_a_page_tells_of_the_process() {
+    let scraper = Scraper::new(Sources::default());
+    let found = page_while(&scraper, async {});
+    assert_eq!(found["sluicegate_connections"], 0.0);
+    assert!(found["process_open_fds"] > 2.0);
+    assert!(found["sluicegate_allocator_resident_bytes"] > 0.0);
+    let version = concat!(
+        "sluicegate_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\"}"
+    );
+    assert_eq!(found[version], 1.0);
+}

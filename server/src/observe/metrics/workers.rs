@@ -1,0 +1,153 @@
+//! What the workers' answers come to.
+
+use sluicegate_dataplane::Counters as Datagrams;
+
+use super::page::{Page, Show};
+use crate::quic::census::Census;
+use crate::quic::counters::Counters;
+use crate::worker::{Post, Snapshot};
+
+/// A worker, as the page names it, and the way to it.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// Of its group.
+    pub group: String,
+    /// Within the group.
+    pub index: usize,
+    /// To its mailbox.
+    pub post: Post,
+}
+
+/// What is known of a worker.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) group: String,
+    pub(super) index: String,
+    /// It answered when it was asked last.
+    pub(super) up: bool,
+    /// Its last answer. It stays where no later one came: counters never fall.
+    pub(super) last: Box<Snapshot>,
+}
+
+impl Known {
+    fn labels(&self) -> [(&str, &str); 2] {
+        [("group", &self.group), ("worker", &self.index)]
+    }
+}
+
+/// Writes the sums over all workers, and what is told of each.
+pub(super) fn show(workers: &[&Known], page: &mut Page) {
+    let mut up = page.gauges(
+        "sluicegate_worker_up",
+        "1 if the worker answered this scrape in time; if not, its figures are those of its last answer.",
+    );
+    for known in workers {
+        up.sample(&known.labels(), u8::from(known.up));
+    }
+    let mut open = page.gauges(
+        "sluicegate_worker_connections",
+        "Connections of each worker.",
+    );
+    for known in workers {
+        open.sample(&known.labels(), known.last.census.open);
+    }
+    let mut sums = (Counters::default(), Census::default());
+    for known in workers {
+        // Named one by one, so that none is forgotten.
+        let Snapshot {
+            backend: _,
+            endpoint,
+            datagrams: _,
+            census,
+        } = &*known.last;
+        sums.0 += endpoint;
+        sums.1 += census;
+    }
+    sums.1.show(page);
+    sums.0.show(page);
+    show_datagrams(workers, page);
+}
+
+/// Of each worker: where one of them gets most of the load, these tell.
+fn show_datagrams(workers: &[&Known], page: &mut Page) {
+    for (index, (name, help, _)) in named(&Datagrams::default()).iter().enumerate() {
+        let mut family = page.counters(name, help);
+        for known in workers {
+            let [group, worker] = known.labels();
+            let labels = [group, worker, ("backend", known.last.backend)];
+            let (_, _, value) = named(&known.last.datagrams)[index];
+            family.sample(&labels, value);
+        }
+    }
+}
+
+/// The driver's counters with their names.
+fn named(datagrams: &Datagrams) -> [(&'static str, &'static str, u64); 11] {
+    // Named one by one, so that none is forgotten.
+    let Datagrams {
+        rx_datagrams,
+        rx_buffers,
+        rx_bytes,
+        rx_truncated,
+        rx_errors,
+        tx_datagrams,
+        tx_buffers,
+        tx_bytes,
+        tx_errors,
+        tx_gso_fallbacks,
+        rx_exhausted,
+    } = *datagrams;
+    [
+        (
+            "sluicegate_received_datagrams_total",
+            "Datagrams received.",
+            rx_datagrams,
+        ),
+        (
+            "sluicegate_received_buffers_total",
+            "Buffers received, each with one datagram or, by GRO, several.",
+            rx_buffers,
+        ),
+        (
+            "sluicegate_received_bytes_total",
+            "UDP payload received.",
+            rx_bytes,
+        ),
+        (
+            "sluicegate_received_datagrams_truncated_total",
+            "Datagrams dropped because they did not fit a buffer.",
+            rx_truncated,
+        ),
+        (
+            "sluicegate_receive_errors_total",
+            "Receive attempts that failed.",
+            rx_errors,
+        ),
+        (
+            "sluicegate_receive_buffers_exhausted_total",
+            "Times that no buffer was left to receive into.",
+            rx_exhausted,
+        ),
+        (
+            "sluicegate_sent_datagrams_total",
+            "Datagrams sent.",
+            tx_datagrams,
+        ),
+        (
+            "sluicegate_sent_buffers_total",
+            "Buffers sent, each with one datagram or, by GSO, several.",
+            tx_buffers,
+        ),
+        ("sluicegate_sent_bytes_total", "UDP payload sent.", tx_bytes),
+        (
+            "sluicegate_send_errors_total",
+            "Buffers that the system refused to send, and that were dropped.",
+            tx_errors,
+        ),
+        (
+            "sluicegate_send_gso_fallbacks_total",
+            "Buffers that had to be sent datagram by datagram.",
+            tx_gso_fallbacks,
+        ),
+    ]
+}

@@ -1,0 +1,21 @@
+//! What a worker answers when it is asked.
+
+use sluicegate_dataplane::Counters as Datagrams;
+
+use crate::quic::census::Census;
+use crate::quic::counters::Counters;
+
+/// What a worker did and holds, at one moment.
+///
+/// A further family of figures is a further field: the metrics page takes the struct apart, and does not compile without it.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Name of its driver.
+    pub backend: &'static str,
+    /// Of its endpoint.
+    pub endpoint: Counters,
+    /// Of its driver.
+    pub datagrams: Datagrams,
+    /// Its connections.
+    pub census: Census,
+}
