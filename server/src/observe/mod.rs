@@ -1,6 +1,7 @@
 //! What operators can see of the server.
 
 pub mod admin;
+mod background;
 pub mod histogram;
 pub mod metrics;
 pub mod phase;

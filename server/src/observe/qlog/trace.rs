@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::SyncSender;
 
 use super::count;
 use super::storage::SUFFIX;
-use super::writer::{Message, Shared};
+use super::writer::Shared;
+use crate::observe::background::Queue;
 
 /// Records are handed over when they fill this many bytes.
 const BATCH: usize = 8 * 1024;
@@ -109,7 +109,7 @@ enum End {
 pub struct Trace {
     shared: Arc<Shared>,
     state: Arc<TraceState>,
-    sender: SyncSender<Message>,
+    queue: Queue<Batch>,
     /// Whole records, then the beginning of one.
     batch: Vec<u8>,
     /// Where the beginning of one starts.
@@ -125,16 +125,12 @@ pub struct Trace {
 }
 
 impl Trace {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        state: Arc<TraceState>,
-        sender: SyncSender<Message>,
-    ) -> Trace {
+    pub(super) fn new(shared: Arc<Shared>, state: Arc<TraceState>, queue: Queue<Batch>) -> Trace {
         let idle_epoch = shared.idle_epoch.load(Ordering::Relaxed);
         Trace {
             shared,
             state,
-            sender,
+            queue,
             batch: Vec::with_capacity(BATCH + BATCH / 4),
             complete: 0,
             records: 0,
@@ -207,22 +203,17 @@ impl Trace {
     /// Whether the queue took it.
     fn send(&self, bytes: Vec<u8>, records: u64) -> bool {
         let length = bytes.len() as u64;
-        let waiting = &self.shared.queued_bytes;
-        let fits = waiting.fetch_add(length, Ordering::AcqRel) + length <= self.shared.queue_bytes;
-        if fits && !self.shared.closing.load(Ordering::Acquire) {
-            self.state.queued.fetch_add(1, Ordering::AcqRel);
-            let batch = Batch {
-                trace: Arc::clone(&self.state),
-                bytes,
-                records,
-            };
-            if self.sender.try_send(Message::Batch(batch)).is_ok() {
-                return true;
-            }
+        let batch = Batch {
+            trace: Arc::clone(&self.state),
+            bytes,
+            records,
+        };
+        self.state.queued.fetch_add(1, Ordering::AcqRel);
+        let sent = self.queue.send(batch, length);
+        if !sent {
             self.state.queued.fetch_sub(1, Ordering::AcqRel);
         }
-        waiting.fetch_sub(length, Ordering::AcqRel);
-        false
+        sent
     }
 }
 

@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::storage::{Directory, Storage, TraceFile};
 use super::trace::{Batch, Trace, TraceName, TraceState};
 use super::{QlogCounters, QlogOptions, count};
+use crate::observe::background::{Background, Bounds, Health, Job};
 
-/// After this long without a batch, traces hand over what they have with their next record.
-const IDLE: Duration = Duration::from_secs(1);
-/// Finished traces are looked for after so many messages, and whenever there are none.
+/// Finished traces are looked for after so many batches, and whenever there are none.
 const SWEEP_EVERY: u32 = 256;
 /// Names tried for one trace, as clients may choose the same connection ID again.
 const NAME_ATTEMPTS: u32 = 10;
@@ -23,30 +21,17 @@ const NAME_ATTEMPTS: u32 = 10;
 pub(super) struct Shared {
     pub(super) counters: QlogCounters,
     pub(super) max_trace_bytes: u64,
-    pub(super) queue_bytes: u64,
     max_open: usize,
     pub(super) open: AtomicUsize,
-    pub(super) queued_bytes: AtomicU64,
     pub(super) idle_epoch: AtomicU64,
-    pub(super) closing: AtomicBool,
-}
-
-/// To the writer thread.
-#[derive(Debug)]
-pub(super) enum Message {
-    Batch(Batch),
-    /// Look at [`Shared::closing`].
-    Wake,
 }
 
 /// Opens traces, from any thread, and owns the thread that writes them.
 #[derive(Debug)]
 pub struct QlogWriter {
     shared: Arc<Shared>,
-    sender: SyncSender<Message>,
+    thread: Background<Batch>,
     next_id: AtomicU64,
-    /// Disconnected once the thread has ended.
-    ended: Mutex<Receiver<()>>,
 }
 
 impl QlogWriter {
@@ -67,18 +52,12 @@ impl QlogWriter {
         let shared = Arc::new(Shared {
             counters: QlogCounters::default(),
             max_trace_bytes: options.max_trace_bytes,
-            queue_bytes: options.queue_bytes,
             max_open: options.max_open,
             open: AtomicUsize::new(0),
-            queued_bytes: AtomicU64::new(0),
             idle_epoch: AtomicU64::new(0),
-            closing: AtomicBool::new(false),
         });
-        let (sender, receiver) = sync_channel(options.queue_batches.max(1));
-        let (end, ended) = sync_channel(1);
-        let thread = WriterThread {
+        let files = Files {
             shared: Arc::clone(&shared),
-            receiver,
             files: BTreeMap::new(),
             disk: Disk {
                 shared: Arc::clone(&shared),
@@ -87,21 +66,18 @@ impl QlogWriter {
                 bytes: 0,
                 listed: false,
                 deletable: VecDeque::new(),
-                failing: false,
+                health: Health::new("qlog"),
             },
             since_sweep: 0,
         };
-        std::thread::Builder::new()
-            .name("qlog".to_owned())
-            .spawn(move || {
-                thread.run();
-                drop(end);
-            })?;
+        let bounds = Bounds {
+            letters: options.queue_batches,
+            bytes: options.queue_bytes,
+        };
         Ok(QlogWriter {
             shared,
-            sender,
+            thread: Background::start("qlog", bounds, files)?,
             next_id: AtomicU64::new(0),
-            ended: Mutex::new(ended),
         })
     }
 
@@ -111,7 +87,7 @@ impl QlogWriter {
     pub fn open(&self, name: &TraceName<'_>, header: &[u8]) -> Option<Trace> {
         let counters = &self.shared.counters;
         let taken = self.shared.open.fetch_add(1, Ordering::Relaxed);
-        if taken >= self.shared.max_open || self.shared.closing.load(Ordering::Acquire) {
+        if taken >= self.shared.max_open || self.thread.queue.is_closing() {
             self.shared.open.fetch_sub(1, Ordering::Relaxed);
             count(&counters.traces_refused, 1);
             return None;
@@ -119,7 +95,7 @@ impl QlogWriter {
         count(&counters.traces_started, 1);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let state = Arc::new(TraceState::new(id, name, Arc::clone(&self.shared)));
-        let mut trace = Trace::new(Arc::clone(&self.shared), state, self.sender.clone());
+        let mut trace = Trace::new(Arc::clone(&self.shared), state, self.thread.queue.clone());
         // Writing to a trace cannot fail.
         let _ = io::Write::write(&mut trace, header);
         Some(trace)
@@ -139,28 +115,13 @@ impl QlogWriter {
     ///
     /// Drop the traces first: what they still hold, or are told later, is lost. If the disk hangs, the thread is left behind.
     pub fn shutdown(&self, limit: Duration) -> bool {
-        self.close();
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.recv_timeout(limit) == Err(RecvTimeoutError::Disconnected)
-    }
-
-    fn close(&self) {
-        self.shared.closing.store(true, Ordering::Release);
-        // A full queue keeps the thread awake anyway.
-        let _ = self.sender.try_send(Message::Wake);
+        self.thread.shutdown(limit)
     }
 }
 
-/// Ends the thread without waiting for it.
-impl Drop for QlogWriter {
-    fn drop(&mut self) {
-        self.close();
-    }
-}
-
-struct WriterThread {
+/// The files of all traces.
+struct Files {
     shared: Arc<Shared>,
-    receiver: Receiver<Message>,
     files: BTreeMap<u64, OpenFile>,
     disk: Disk,
     since_sweep: u32,
@@ -175,39 +136,22 @@ struct OpenFile {
     bytes: u64,
 }
 
-impl WriterThread {
-    fn run(mut self) {
-        // Knows the old files before the first new one, so that an idle server shows a bad directory too.
+impl Job for Files {
+    type Letter = Batch;
+
+    /// Knows the old files before the first new one, so that an idle server shows a bad directory too.
+    fn begin(&mut self) {
         self.disk.ready();
-        while !self.shared.closing.load(Ordering::Acquire) {
-            match self.receiver.recv_timeout(IDLE) {
-                Ok(message) => self.on_message(message),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.shared.idle_epoch.fetch_add(1, Ordering::Relaxed);
-                    self.sweep();
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        // Ends: since `closing` is set, nothing is added.
-        while let Ok(message) = self.receiver.try_recv() {
-            self.on_message(message);
-        }
     }
 
-    fn on_message(&mut self, message: Message) {
-        if let Message::Batch(batch) = message {
-            let trace = Arc::clone(&batch.trace);
-            self.shared
-                .queued_bytes
-                .fetch_sub(batch.bytes.len() as u64, Ordering::AcqRel);
-            if batch.records > 0 {
-                self.write(batch);
-            }
-            trace.queued.fetch_sub(1, Ordering::AcqRel);
-            if trace.is_done() {
-                self.finish(trace.id);
-            }
+    fn take(&mut self, batch: Batch) {
+        let trace = Arc::clone(&batch.trace);
+        if batch.records > 0 {
+            self.write(batch);
+        }
+        trace.queued.fetch_sub(1, Ordering::AcqRel);
+        if trace.is_done() {
+            self.finish(trace.id);
         }
         self.since_sweep += 1;
         if self.since_sweep >= SWEEP_EVERY {
@@ -215,6 +159,13 @@ impl WriterThread {
         }
     }
 
+    fn on_idle(&mut self) {
+        self.shared.idle_epoch.fetch_add(1, Ordering::Relaxed);
+        self.sweep();
+    }
+}
+
+impl Files {
     fn write(&mut self, batch: Batch) {
         let counters = &self.shared.counters;
         let length = batch.bytes.len() as u64;
@@ -288,7 +239,7 @@ struct Disk {
     listed: bool,
     /// Finished files and their sizes, the oldest first.
     deletable: VecDeque<(String, u64)>,
-    failing: bool,
+    health: Health,
 }
 
 impl Disk {
@@ -357,16 +308,14 @@ impl Disk {
     fn check<T>(&mut self, action: &str, name: &str, result: io::Result<T>) -> Option<T> {
         match result {
             Ok(value) => {
-                if action == "write" && std::mem::take(&mut self.failing) {
-                    tracing::info!("qlog: the disk works again");
+                if action == "write" {
+                    self.health.works();
                 }
                 Some(value)
             }
             Err(error) => {
                 count(&self.shared.counters.disk_errors, 1);
-                if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(%error, "qlog: cannot {action} {name}; records are dropped until it works again");
-                }
+                self.health.failed(action, name, &error);
                 None
             }
         }

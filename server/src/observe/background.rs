@@ -1,0 +1,216 @@
+//! A thread that writes what others hand over. They never wait for it: what waits is bounded, and whatever does not fit is
+//! refused at once.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// After this long without a letter, the thread looks after what is left to do.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What the thread does; a letter at a time.
+pub(super) trait Job: Send + 'static {
+    /// What it is handed.
+    type Letter: Send;
+
+    /// Before the first letter.
+    fn begin(&mut self) {}
+
+    /// Does what is to be done with it.
+    fn take(&mut self, letter: Self::Letter);
+
+    /// It was woken without a letter.
+    fn on_wake(&mut self) {}
+
+    /// Nothing came for a second.
+    fn on_idle(&mut self) {}
+}
+
+/// What may wait at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) letters: usize,
+    pub(super) bytes: u64,
+}
+
+/// The way to the thread; cheap to clone.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    sender: SyncSender<Message<T>>,
+    level: Arc<Level>,
+}
+
+impl<T> Clone for Queue<T> {
+    fn clone(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+            level: Arc::clone(&self.level),
+        }
+    }
+}
+
+/// How much waits.
+#[derive(Debug)]
+struct Level {
+    bytes: AtomicU64,
+    limit: u64,
+    closing: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Message<T> {
+    /// With its size in bytes.
+    Letter(T, u64),
+    /// Look around.
+    Wake,
+}
+
+impl<T> Queue<T> {
+    /// Hands a letter of `bytes` over; whether there was room, and somebody to read it.
+    pub(super) fn send(&self, letter: T, bytes: u64) -> bool {
+        let waiting = &self.level.bytes;
+        let fits = waiting.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.level.limit;
+        let sent = fits
+            && !self.is_closing()
+            && self.sender.try_send(Message::Letter(letter, bytes)).is_ok();
+        if !sent {
+            waiting.fetch_sub(bytes, Ordering::AcqRel);
+        }
+        sent
+    }
+
+    /// Whether no further letter is taken.
+    pub(super) fn is_closing(&self) -> bool {
+        self.level.closing.load(Ordering::Acquire)
+    }
+
+    /// Bytes that wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.level.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Lets the thread look around. A full queue keeps it awake anyway.
+    pub(super) fn wake(&self) {
+        let _ = self.sender.try_send(Message::Wake);
+    }
+}
+
+/// Owns the thread. Dropping it ends the thread without waiting for it.
+#[derive(Debug)]
+pub(super) struct Background<T> {
+    pub(super) queue: Queue<T>,
+    /// Disconnected once the thread has ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+impl<T: Send + 'static> Background<T> {
+    /// Makes the queue, and starts the thread on the job that is made for it.
+    ///
+    /// # Errors
+    /// The thread could not be started.
+    pub(super) fn start<J: Job<Letter = T>>(
+        name: &str,
+        bounds: Bounds,
+        job: J,
+    ) -> io::Result<Background<T>> {
+        let (sender, receiver) = sync_channel(bounds.letters.max(1));
+        let level = Arc::new(Level {
+            bytes: AtomicU64::new(0),
+            limit: bounds.bytes,
+            closing: AtomicBool::new(false),
+        });
+        let (end, ended) = sync_channel(1);
+        let queue = Queue { sender, level };
+        let level = Arc::clone(&queue.level);
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                run(job, &receiver, &level);
+                drop(end);
+            })?;
+        Ok(Background {
+            queue,
+            ended: Mutex::new(ended),
+        })
+    }
+}
+
+impl<T> Background<T> {
+    /// Lets the thread finish what was handed over, and ends it; whether that was done within `limit`. If the disk hangs, the
+    /// thread is left behind.
+    pub(super) fn shutdown(&self, limit: Duration) -> bool {
+        self.close();
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.recv_timeout(limit) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    fn close(&self) {
+        self.queue.level.closing.store(true, Ordering::Release);
+        self.queue.wake();
+    }
+}
+
+impl<T> Drop for Background<T> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn run<J: Job>(mut job: J, receiver: &Receiver<Message<J::Letter>>, level: &Level) {
+    job.begin();
+    while !level.closing.load(Ordering::Acquire) {
+        match receiver.recv_timeout(IDLE) {
+            Ok(message) => read(&mut job, message, level),
+            Err(RecvTimeoutError::Timeout) => job.on_idle(),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    // Ends: since `closing` is set, nothing is added.
+    while let Ok(message) = receiver.try_recv() {
+        read(&mut job, message, level);
+    }
+}
+
+fn read<J: Job>(job: &mut J, message: Message<J::Letter>, level: &Level) {
+    match message {
+        Message::Letter(letter, bytes) => {
+            level.bytes.fetch_sub(bytes, Ordering::AcqRel);
+            job.take(letter);
+        }
+        Message::Wake => job.on_wake(),
+    }
+}
+
+/// Whether a disk works, told once whenever that changes.
+#[derive(Debug)]
+pub(super) struct Health {
+    subject: &'static str,
+    failing: bool,
+}
+
+impl Health {
+    /// Of `subject`'s disk, as the log names it.
+    pub(super) fn new(subject: &'static str) -> Health {
+        Health {
+            subject,
+            failing: false,
+        }
+    }
+
+    /// What was handed over is there now.
+    pub(super) fn works(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!("{}: the disk works again", self.subject);
+        }
+    }
+
+    /// An operation failed.
+    pub(super) fn failed(&mut self, action: &str, name: &str, error: &io::Error) {
+        if !std::mem::replace(&mut self.failing, true) {
+            let subject = self.subject;
+            tracing::warn!(%error, "{subject}: cannot {action} {name}; records are dropped until it works again");
+        }
+    }
+}
