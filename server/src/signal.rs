@@ -2,23 +2,45 @@
 
 use std::sync::mpsc::Sender;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// Sends one message per SIGTERM or SIGINT, from a thread of its own.
+/// What an operator or a supervisor asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM or SIGINT: finish what is open, then end.
+    Stop,
+    /// SIGHUP: read the configuration again.
+    Reload,
+    /// SIGUSR1: open log files again, as their names may lead to other files now.
+    Reopen,
+}
+
+impl Signal {
+    fn of(number: i32) -> Option<Signal> {
+        match number {
+            SIGTERM | SIGINT => Some(Signal::Stop),
+            SIGHUP => Some(Signal::Reload),
+            SIGUSR1 => Some(Signal::Reopen),
+            _ => None,
+        }
+    }
+}
+
+/// Sends one message per signal, from a thread of its own.
 ///
 /// # Errors
 /// The handlers cannot be installed.
 pub fn watch<T: Send + 'static>(
     to: Sender<T>,
-    message: impl Fn() -> T + Send + 'static,
+    message: impl Fn(Signal) -> T + Send + 'static,
 ) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            for _ in signals.forever() {
-                if to.send(message()).is_err() {
+            for signal in signals.forever().filter_map(Signal::of) {
+                if to.send(message(signal)).is_err() {
                     return;
                 }
             }

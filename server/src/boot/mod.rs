@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-use self::eyes::Eyes;
+use self::eyes::{Eyes, start_access_log};
 use self::listen::{Announced, prepare};
 use self::plan::{cores, plan_group};
-use self::watch::{Note, STOP_LIMIT, await_ready, run_down};
+use self::watch::{Note, await_ready, run_down};
+use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Watched;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
-use crate::observe::totals::tell_qlog;
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::Tracing;
 use crate::route::Site;
@@ -30,6 +30,7 @@ struct Shared {
     secrets: Arc<Secrets>,
     site: Arc<Site>,
     tracing: Option<Tracing>,
+    access: Option<Arc<AccessWriter>>,
 }
 
 /// Serves until a signal says stop.
@@ -62,19 +63,15 @@ pub fn serve(config: Config, registry: &Registry) -> Result<()> {
     }
     eyes.panel.scraper.watch(watched);
     // Before anybody hears that it serves: from then on the order to stop may come.
-    crate::signal::watch(notes, || Note::Signal).context("cannot watch signals")?;
-    let lifecycle = &eyes.panel.lifecycle;
-    if !await_ready(&inbox, posts.len(), lifecycle, &announced.lines)? {
+    crate::signal::watch(notes, Note::Signal).context("cannot watch signals")?;
+    if !await_ready(&inbox, posts.len(), &eyes, &announced.lines)? {
         return Ok(());
     }
     eyes.announce();
     advise(&shared.config);
     let limit = shared.config.server.drain_timeout;
-    run_down(&inbox, &posts, lifecycle, limit).tell();
-    if let Some(tracing) = &shared.tracing {
-        tracing.writer.shutdown(STOP_LIMIT);
-        tell_qlog(tracing.writer.counters());
-    }
+    run_down(&inbox, &posts, &eyes, limit).tell();
+    eyes.close();
     Ok(())
 }
 
@@ -119,11 +116,13 @@ fn share(config: Config) -> Result<Shared> {
     let secrets = Arc::new(Secrets::load(&place)?);
     let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
     let tracing = start_tracing(&config, &secrets)?;
+    let access = start_access_log(&config)?;
     Ok(Shared {
         config,
         secrets,
         site,
         tracing,
+        access,
     })
 }
 

@@ -50,6 +50,7 @@ pub(super) fn plan_group(
     {
         let index = u8::try_from(index).map_err(|_| too_many(group))?;
         let (shared, doors) = (Arc::clone(shared), doors.clone());
+        let name = format!("{}-{index}", group.name);
         plans.push((
             Plan {
                 group: group.name.clone(),
@@ -58,7 +59,7 @@ pub(super) fn plan_group(
                 backend: group.backend,
                 driver: group.driver,
                 bindings,
-                settings: Box::new(move || settings(&shared, &doors, index, workers)),
+                settings: Box::new(move || settings(&shared, &doors, &name, index, workers)),
                 inbox,
                 peers: Arc::clone(&peers),
             },
@@ -100,6 +101,7 @@ pub(super) fn cores(group: &Group) -> Result<Vec<usize>> {
 fn settings(
     shared: &Shared,
     doors: &[Door],
+    name: &str,
     worker: u8,
     workers: usize,
 ) -> Result<Settings, String> {
@@ -123,6 +125,7 @@ fn settings(
         quic: shared.config.quic.clone(),
         secrets: Arc::clone(&shared.secrets),
         tracing: shared.tracing.clone(),
+        access: shared.access.as_ref().map(|log| log.log(name.to_owned())),
         worker,
         workers,
     })

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use super::eyes::Eyes;
 use super::listen::Line;
 use crate::clock;
-use crate::observe::phase::{Lifecycle, Phase};
+use crate::observe::phase::Phase;
 use crate::observe::totals::Totals;
+use crate::signal::Signal;
 use crate::worker::{Command, Post, Report};
 
 /// How long a started worker may take until it serves.
@@ -20,19 +22,20 @@ pub(super) const STOP_LIMIT: Duration = Duration::from_secs(2);
 /// What the main thread hears.
 pub(super) enum Note {
     Worker(Report),
-    Signal,
+    Signal(Signal),
 }
 
-/// Waits until every worker serves, and says so; `false` if a signal came first.
+/// Waits until every worker serves, and says so; `false` if the order to stop came first.
 pub(super) fn await_ready(
     inbox: &Receiver<Note>,
     workers: usize,
-    lifecycle: &Lifecycle,
+    eyes: &Eyes,
     lines: &[Line],
 ) -> Result<bool> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
     let mut fallbacks = Vec::new();
-    for _ in 0..workers {
+    let mut ready = 0;
+    while ready < workers {
         match inbox.recv_timeout(START_LIMIT) {
             Ok(Note::Worker(Report::Ready {
                 group,
@@ -46,16 +49,19 @@ pub(super) fn await_ready(
                 {
                     fallbacks.push((group.clone(), backend, cause));
                 }
+                ready += 1;
                 let entry = cores.entry(group).or_insert((Vec::new(), backend));
                 entry.0.push(core);
             }
             Ok(Note::Worker(Report::Failed(cause))) => bail!("{cause}"),
-            Ok(Note::Signal) => return Ok(false),
-            Ok(_) => bail!("a worker stopped while starting"),
+            Ok(Note::Signal(Signal::Stop)) => return Ok(false),
+            Ok(Note::Signal(Signal::Reopen)) => eyes.reopen(),
+            Ok(Note::Signal(Signal::Reload)) => refuse_to_reload(),
+            Ok(Note::Worker(Report::Stopped(..))) => bail!("a worker stopped while starting"),
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
     }
-    lifecycle.set(Phase::Serving);
+    eyes.lifecycle().set(Phase::Serving);
     for (group, backend, cause) in fallbacks {
         tracing::warn!(%group, %backend, %cause, "backend fell back");
     }
@@ -70,11 +76,11 @@ pub(super) fn await_ready(
     Ok(true)
 }
 
-/// Waits for a signal, drains, and stops, and answers what was counted: at once on a second signal or when the limit has passed.
+/// Waits for the order to stop, drains, and stops, and answers what was counted: at once on a second order or when the limit has passed.
 pub(super) fn run_down(
     inbox: &Receiver<Note>,
     posts: &[Post],
-    lifecycle: &Lifecycle,
+    eyes: &Eyes,
     limit: Duration,
 ) -> Totals {
     let mut totals = Totals::default();
@@ -92,8 +98,8 @@ pub(super) fn run_down(
                 running -= 1;
                 totals.add(&endpoint, &datagrams);
             }
-            Some(Note::Signal) if deadline.is_none() => {
-                lifecycle.set(Phase::Draining);
+            Some(Note::Signal(Signal::Stop)) if deadline.is_none() => {
+                eyes.lifecycle().set(Phase::Draining);
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
                 posts.iter().for_each(|p| {
                     p.send(Command::Drain);
@@ -101,7 +107,9 @@ pub(super) fn run_down(
                 deadline = Some(clock::now() + limit);
             }
             Some(Note::Worker(_)) => {}
-            Some(Note::Signal) | None => {
+            Some(Note::Signal(Signal::Reopen)) => eyes.reopen(),
+            Some(Note::Signal(Signal::Reload)) => refuse_to_reload(),
+            Some(Note::Signal(Signal::Stop)) | None => {
                 if stopped {
                     return totals;
                 }
@@ -115,4 +123,8 @@ pub(super) fn run_down(
         }
     }
     totals
+}
+
+fn refuse_to_reload() {
+    tracing::warn!("a running server does not read its configuration again; restart it");
 }

@@ -1,5 +1,6 @@
 //! What operators can see of the server.
 
+pub mod access;
 pub mod admin;
 mod background;
 pub mod histogram;

@@ -204,6 +204,13 @@ impl Endpoint {
         }
     }
 
+    /// Hands over what was logged in a turn.
+    pub fn flush_log(&mut self) {
+        if let Some(access) = &mut self.settings.access {
+            access.flush();
+        }
+    }
+
     /// When [`Endpoint::on_deadline`] wants to be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.next()

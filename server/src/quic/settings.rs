@@ -8,6 +8,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::secrets::Secrets;
 use super::selection::Selection;
+use crate::observe::access::AccessLog;
 use crate::observe::qlog::{QlogWriter, Sampler};
 use crate::route::Site;
 
@@ -48,6 +49,8 @@ pub struct Settings {
     pub secrets: Arc<Secrets>,
     /// Sampling of traces, where it is on.
     pub tracing: Option<Tracing>,
+    /// This worker's end of the access log, where there is one.
+    pub access: Option<AccessLog>,
     /// This worker's index in its group.
     pub worker: u8,
     /// Workers of the group.
@@ -77,6 +80,7 @@ impl Settings {
             quic,
             secrets,
             tracing: None,
+            access: None,
             worker,
             workers,
         }

@@ -79,6 +79,7 @@ impl Worker {
             self.endpoint.close_idle(self.stopping);
         }
         let blocked = self.transmit(now)?;
+        self.endpoint.flush_log();
         if self.endpoint.is_draining() && self.endpoint.is_drained() {
             self.stopping = true;
         }

@@ -11,6 +11,7 @@ use super::page::{Page, Show};
 use super::process::{Age, Process};
 use super::workers::{self, Known, Watched};
 use crate::clock;
+use crate::observe::access::AccessWriter;
 use crate::observe::phase::Lifecycle;
 use crate::observe::qlog::QlogWriter;
 use crate::worker::{Command, Snapshot};
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Sources {
     /// Traces, where they are on.
     pub traces: Option<Arc<QlogWriter>>,
+    /// The access log, where there is one.
+    pub access: Option<Arc<AccessWriter>>,
     /// What the process is doing.
     pub lifecycle: Arc<Lifecycle>,
 }
@@ -83,7 +86,11 @@ impl Scraper {
     fn write(&self, known: &[&Known]) -> String {
         let mut page = Page::default();
         // Named one by one, so that none is forgotten.
-        let Sources { traces, lifecycle } = &self.sources;
+        let Sources {
+            traces,
+            access,
+            lifecycle,
+        } = &self.sources;
         lifecycle.show(&mut page);
         workers::show(known, &mut page);
         if let Some(traces) = traces {
@@ -92,6 +99,14 @@ impl Scraper {
                 "sluicegate_qlog_traces_open",
                 "Traces open now.",
                 traces.open_traces(),
+            );
+        }
+        if let Some(access) = access {
+            access.counters().show(&mut page);
+            page.gauge(
+                "sluicegate_access_log_queued_bytes",
+                "Memory of the lines that wait for the disk.",
+                access.queued_bytes(),
             );
         }
         if let Some(allocator) = Allocator::read() {

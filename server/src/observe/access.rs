@@ -1,0 +1,243 @@
+//! The access log: a line for each request, written by one thread for the whole process.
+//!
+//! A worker writes lines into memory and hands them over once in a turn; it never waits for a disk. Where too much waits, or the
+//! disk fails, whole lines are dropped and counted. Whatever a client sends, a line stays one line, and ends whole.
+
+mod escape;
+mod format;
+mod target;
+mod time;
+mod writer;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sluicegate_config::AccessFormat;
+
+use super::background::Queue;
+use super::metrics::{Page, Show};
+
+pub use target::Target;
+pub use writer::AccessWriter;
+
+/// Lines are handed over when they fill this many bytes, at the latest.
+const BATCH: usize = 16 * 1024;
+/// Room that a batch begins with.
+const FIRST_ROOM: usize = 1024;
+
+/// How an exchange ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The whole response was handed to its stream.
+    Complete,
+    /// The client gave it up: it reset or stopped the stream, or left.
+    Cancelled,
+    /// The server reset the stream: the request was malformed, or its response could not be finished.
+    Reset,
+}
+
+impl Outcome {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Complete => "complete",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Reset => "reset",
+        }
+    }
+}
+
+/// What a line tells of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// When the head was received, since 1970.
+    pub received: Duration,
+    /// From then until the end.
+    pub duration: Duration,
+    /// The client's address at the end.
+    pub client: SocketAddr,
+    /// Name of the listener.
+    pub listener: &'a str,
+    /// As sent; empty where the head was malformed, like the next three.
+    pub method: &'a str,
+    /// Host and perhaps port.
+    pub authority: &'a str,
+    /// Up to the first `?`.
+    pub path: &'a str,
+    /// Behind the first `?`.
+    pub query: Option<&'a str>,
+    /// Of the response's head, if one was handed to the stream.
+    pub status: Option<u16>,
+    /// Bytes of the response's body handed to the stream.
+    pub bytes_sent: u64,
+    /// Bytes of the request's body received.
+    pub bytes_received: u64,
+    /// `referer`.
+    pub referer: Option<&'a [u8]>,
+    /// `user-agent`.
+    pub user_agent: Option<&'a [u8]>,
+    /// The client's first destination connection ID, after which the connection's trace is named, too.
+    pub connection: &'a [u8],
+    /// Congestion control of the connection.
+    pub algorithm: &'a str,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// Totals since the start.
+#[derive(Debug, Default)]
+pub struct AccessCounters {
+    /// Lines in the file.
+    pub records_written: AtomicU64,
+    /// Bytes in the file.
+    pub bytes_written: AtomicU64,
+    /// Lines dropped because too much waited.
+    pub records_dropped_queue: AtomicU64,
+    /// Lines dropped because the disk failed.
+    pub records_dropped_disk: AtomicU64,
+    /// Failed operations on the disk.
+    pub disk_errors: AtomicU64,
+    /// How often the file was opened again.
+    pub reopened: AtomicU64,
+}
+
+impl AccessCounters {
+    fn read(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+
+    /// Writes them to the log.
+    pub fn tell(&self) {
+        // Named one by one, so that none is forgotten.
+        let AccessCounters {
+            records_written,
+            bytes_written,
+            records_dropped_queue,
+            records_dropped_disk,
+            disk_errors,
+            reopened,
+        } = self;
+        tracing::info!(
+            records = Self::read(records_written),
+            bytes = Self::read(bytes_written),
+            dropped_queue = Self::read(records_dropped_queue),
+            dropped_disk = Self::read(records_dropped_disk),
+            disk_errors = Self::read(disk_errors),
+            reopened = Self::read(reopened),
+            "total of the access log"
+        );
+    }
+}
+
+impl Show for AccessCounters {
+    fn show(&self, page: &mut Page) {
+        // Named one by one, so that none is forgotten.
+        let AccessCounters {
+            records_written,
+            bytes_written,
+            records_dropped_queue,
+            records_dropped_disk,
+            disk_errors,
+            reopened,
+        } = self;
+        for (name, help, counter) in [
+            (
+                "sluicegate_access_log_records_written_total",
+                "Lines in the access log.",
+                records_written,
+            ),
+            (
+                "sluicegate_access_log_written_bytes_total",
+                "Bytes in the access log.",
+                bytes_written,
+            ),
+            (
+                "sluicegate_access_log_disk_errors_total",
+                "Failed operations on the access log.",
+                disk_errors,
+            ),
+            (
+                "sluicegate_access_log_reopened_total",
+                "Times that the access log was opened again.",
+                reopened,
+            ),
+        ] {
+            page.counter(name, help, Self::read(counter));
+        }
+        let mut dropped = page.counters(
+            "sluicegate_access_log_records_dropped_total",
+            "Requests that the access log lacks, by reason.",
+        );
+        for (reason, counter) in [
+            ("queue", records_dropped_queue),
+            ("disk", records_dropped_disk),
+        ] {
+            dropped.sample(&[("reason", reason)], Self::read(counter));
+        }
+    }
+}
+
+/// Whole lines on their way.
+#[derive(Debug)]
+struct Lines {
+    bytes: Vec<u8>,
+    records: u64,
+}
+
+/// A worker's end of the log.
+#[derive(Debug)]
+pub struct AccessLog {
+    queue: Queue<Lines>,
+    counters: Arc<AccessCounters>,
+    format: AccessFormat,
+    worker: String,
+    lines: Lines,
+}
+
+impl AccessLog {
+    /// Writes a line into memory. It reaches the writer with the next [`AccessLog::flush`], or once many wait for that.
+    pub fn record(&mut self, record: &Record<'_>) {
+        if self.lines.bytes.capacity() == 0 {
+            self.lines.bytes.reserve(FIRST_ROOM);
+        }
+        match self.format {
+            AccessFormat::Json => format::json(&mut self.lines.bytes, record, &self.worker),
+            AccessFormat::Combined => format::combined(&mut self.lines.bytes, record),
+        }
+        self.lines.records += 1;
+        if self.lines.bytes.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    /// Hands what there is to the writer; for the end of a turn.
+    pub fn flush(&mut self) {
+        if self.lines.records == 0 {
+            return;
+        }
+        let Lines { bytes, records } = std::mem::replace(
+            &mut self.lines,
+            Lines {
+                bytes: Vec::new(),
+                records: 0,
+            },
+        );
+        // What it holds, not only what it says.
+        let size = bytes.capacity() as u64;
+        if !self.queue.send(Lines { bytes, records }, size) {
+            let dropped = &self.counters.records_dropped_queue;
+            dropped.fetch_add(records, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests;

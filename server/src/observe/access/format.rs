@@ -1,0 +1,113 @@
+//! Lines.
+
+use std::io::Write;
+
+use super::Record;
+use super::escape;
+use super::time;
+
+/// Of every request: there is no other front yet.
+const PROTOCOL: &str = "HTTP/3";
+
+/// One object, without spaces. `worker` tells who served it.
+pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
+    // Named one by one, so that none is forgotten.
+    let Record {
+        received,
+        duration,
+        client,
+        listener,
+        method,
+        authority,
+        path: _,
+        query: _,
+        status,
+        bytes_sent,
+        bytes_received,
+        referer,
+        user_agent,
+        connection,
+        algorithm,
+        outcome,
+    } = record;
+    out.extend_from_slice(b"{\"time\":\"");
+    time::rfc3339(out, *received);
+    put(out, format_args!("\",\"client\":\"{client}\""));
+    text(out, "listener", Some(listener.as_bytes()));
+    text(out, "method", Some(method.as_bytes()));
+    text(out, "authority", Some(authority.as_bytes()));
+    text(out, "path", Some(&target(record)));
+    put(out, format_args!(",\"protocol\":\"{PROTOCOL}\""));
+    match status {
+        Some(status) => put(out, format_args!(",\"status\":{status}")),
+        None => put(out, format_args!(",\"status\":null")),
+    }
+    put(out, format_args!(",\"bytes_sent\":{bytes_sent}"));
+    put(out, format_args!(",\"bytes_received\":{bytes_received}"));
+    put(
+        out,
+        format_args!(",\"duration_us\":{}", duration.as_micros()),
+    );
+    text(out, "referer", *referer);
+    text(out, "user_agent", *user_agent);
+    text(out, "worker", Some(worker.as_bytes()));
+    out.extend_from_slice(b",\"connection\":\"");
+    for byte in *connection {
+        put(out, format_args!("{byte:02x}"));
+    }
+    out.push(b'"');
+    text(out, "congestion_control", Some(algorithm.as_bytes()));
+    put(out, format_args!(",\"outcome\":\"{}\"}}\n", outcome.name()));
+}
+
+fn text(out: &mut Vec<u8>, key: &str, content: Option<&[u8]>) {
+    put(out, format_args!(",\"{key}\":"));
+    match content {
+        Some(content) => {
+            out.push(b'"');
+            escape::json(out, content);
+            out.push(b'"');
+        }
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// `client - - [time] "request" status bytes "referer" "user agent"`. A request that got no status has `000`.
+pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
+    put(out, format_args!("{} - - [", record.client.ip()));
+    time::common(out, record.received);
+    out.extend_from_slice(b"] \"");
+    escape::word(out, record.method.as_bytes());
+    out.push(b' ');
+    let target = match target(record) {
+        // CONNECT has nothing else.
+        target if target.is_empty() => record.authority.into(),
+        target => target,
+    };
+    escape::word(out, &target);
+    let status = record.status.unwrap_or(0);
+    let bytes = record.bytes_sent;
+    put(out, format_args!(" {PROTOCOL}\" {status:03} {bytes} \""));
+    escape::quoted(out, record.referer.unwrap_or(b"-"));
+    out.extend_from_slice(b"\" \"");
+    escape::quoted(out, record.user_agent.unwrap_or(b"-"));
+    out.extend_from_slice(b"\"\n");
+}
+
+/// Path and query.
+fn target(record: &Record<'_>) -> Vec<u8> {
+    let mut target = record.path.as_bytes().to_vec();
+    if let Some(query) = record.query {
+        target.push(b'?');
+        target.extend_from_slice(query.as_bytes());
+    }
+    target
+}
+
+fn put(out: &mut Vec<u8>, content: std::fmt::Arguments<'_>) {
+    // Writing to memory cannot fail.
+    let _ = out.write_fmt(content);
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,159 @@
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::super::tests::record;
+use super::super::{Outcome, escape};
+use super::*;
+
+fn as_json(record: &Record<'_>) -> String {
+    let mut out = Vec::new();
+    json(&mut out, record, "default-0");
+    String::from_utf8(out).unwrap()
+}
+
+pub(in super::super) fn as_combined(record: &Record<'_>) -> String {
+    let mut out = Vec::new();
+    combined(&mut out, record);
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn lines_tell_everything_in_their_format() {
+    assert_eq!(
+        as_json(&record()),
+        "{\"time\":\"2000-02-29T23:59:59.000250Z\",\"client\":\"192.0.2.1:5000\",\"listener\":\"main\",\
+         \"method\":\"GET\",\"authority\":\"localhost:4433\",\"path\":\"/a/b?c=d\",\"protocol\":\"HTTP/3\",\
+         \"status\":200,\"bytes_sent\":77,\"bytes_received\":5,\"duration_us\":1234,\"referer\":null,\
+         \"user_agent\":\"curl/8\",\"worker\":\"default-0\",\"connection\":\"ab01\",\
+         \"congestion_control\":\"cubic\",\"outcome\":\"complete\"}\n"
+    );
+    assert_eq!(
+        as_combined(&record()),
+        "192.0.2.1 - - [29/Feb/2000:23:59:59 +0000] \"GET /a/b?c=d HTTP/3\" 200 77 \"-\" \"curl/8\"\n"
+    );
+    let refused = Record {
+        client: "[2001:db8::1]:1".parse().unwrap(),
+        method: "CONNECT",
+        path: "",
+        query: None,
+        status: None,
+        referer: Some(b"https://a/"),
+        user_agent: None,
+        outcome: Outcome::Cancelled,
+        ..record()
+    };
+    assert_eq!(
+        as_combined(&refused),
+        "2001:db8::1 - - [29/Feb/2000:23:59:59 +0000] \"CONNECT localhost:4433 HTTP/3\" 000 77 \"https://a/\" \"-\"\n"
+    );
+    let parsed: Value = serde_json::from_str(&as_json(&refused)).unwrap();
+    assert_eq!(parsed["status"], Value::Null);
+    assert_eq!(parsed["client"], "[2001:db8::1]:1");
+    assert_eq!(parsed["outcome"], "cancelled");
+}
+
+#[test]
+fn hostile_values_stay_within_their_field() {
+    let agent = b"\"},{\"a\":\"\\\r\n\t\x00\x1b[2J\x7f\xc2\x85\xe2\x80\xa8\xff\xc3\xa9";
+    let hostile = Record {
+        path: "/a \" b\n",
+        user_agent: Some(agent),
+        ..record()
+    };
+    let line = as_json(&hostile);
+    assert!(
+        line.contains(
+            r#""user_agent":"\"},{\"a\":\"\\\r\n\t\u0000\u001b[2J\u007f\u0085\u2028�é","#
+        )
+    );
+    let parsed: Value = serde_json::from_str(&line).unwrap();
+    let lossy = String::from_utf8_lossy(agent);
+    assert_eq!(parsed["user_agent"], *lossy);
+    assert_eq!(parsed["path"], "/a \" b\n?c=d");
+    let line = as_combined(&hostile);
+    assert!(
+        line.contains(r#""GET /a\x20\x22\x20b\x0A?c=d HTTP/3""#),
+        "{line}"
+    );
+    let expected =
+        r#""\x22},{\x22a\x22:\x22\x5C\x0D\x0A\x09\x00\x1B[2J\x7F\xC2\x85\xE2\x80\xA8\xFF\xC3\xA9""#;
+    assert!(line.ends_with(&format!("{expected}\n")), "{line}");
+}
+
+#[test]
+fn a_long_value_is_cut() {
+    let long = "é".repeat(escape::MAX_FIELD);
+    let tall = Record {
+        path: &long,
+        ..record()
+    };
+    let parsed: Value = serde_json::from_str(&as_json(&tall)).unwrap();
+    let path = parsed["path"].as_str().unwrap();
+    let (start, end) = path.split_at(escape::MAX_FIELD);
+    assert!(long.starts_with(start) && end == escape::CUT, "{end}");
+    let fits = Record {
+        path: &long[..escape::MAX_FIELD],
+        query: None,
+        ..record()
+    };
+    let parsed: Value = serde_json::from_str(&as_json(&fits)).unwrap();
+    assert_eq!(parsed["path"], long[..escape::MAX_FIELD]);
+}
+
+/// Puts back what `\xHH` stands for.
+fn unescaped(field: &str) -> Vec<u8> {
+    let mut parts = field.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (hex, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(hex, 16).unwrap());
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    bytes
+}
+
+proptest! {
+    /// What the client sent can be read back, byte by byte as far as the format allows it.
+    #[test]
+    fn no_bytes_break_a_line(
+        method in "\\PC{1,20}",
+        path in any::<String>(),
+        agent in proptest::collection::vec(any::<u8>(), 0..300),
+        referer in proptest::option::of(any::<String>()),
+    ) {
+        let record = Record {
+            method: &method,
+            path: &path,
+            query: None,
+            user_agent: Some(&agent),
+            referer: referer.as_ref().map(String::as_bytes),
+            ..record()
+        };
+        let line = as_json(&record);
+        let content = line.strip_suffix('\n').unwrap();
+        let ends_a_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        let broken = content.contains(ends_a_line);
+        prop_assert!(!broken);
+        let parsed: Value = serde_json::from_str(content).unwrap();
+        prop_assert_eq!(&parsed["method"], &method);
+        prop_assert_eq!(&parsed["path"], &path);
+        prop_assert_eq!(&parsed["user_agent"], &*String::from_utf8_lossy(&agent));
+        prop_assert_eq!(parsed["referer"].as_str(), referer.as_deref());
+
+        let line = as_combined(&record);
+        let content = line.strip_suffix('\n').unwrap();
+        prop_assert!(content.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        let [_, request, _, from, _, with, ""] = content.split('"').collect::<Vec<_>>()[..] else {
+            panic!("{content}");
+        };
+        let [verb, target, "HTTP/3"] = request.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{request}");
+        };
+        prop_assert_eq!(unescaped(verb), method.as_bytes());
+        let expected = if path.is_empty() { record.authority } else { &path };
+        prop_assert_eq!(unescaped(target), expected.as_bytes());
+        prop_assert_eq!(unescaped(with), agent);
+        let expected = referer.unwrap_or("-".to_owned());
+        prop_assert_eq!(unescaped(from), expected.as_bytes());
+    }
+}

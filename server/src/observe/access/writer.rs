@@ -1,0 +1,209 @@
+//! The thread that writes lines.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use sluicegate_config::AccessFormat;
+
+use super::target::Target;
+use super::{AccessCounters, AccessLog, Lines};
+use crate::observe::background::{Background, Bounds, Health, Job};
+
+/// Bytes of the queue for which it has one place; a batch is seldom smaller.
+const PLACE: u64 = 1024;
+/// Places of a queue, whatever its bytes.
+const PLACES: std::ops::RangeInclusive<usize> = 64..=65_536;
+
+/// Owns the thread, and makes the workers' ends of the log.
+#[derive(Debug)]
+pub struct AccessWriter {
+    thread: Background<Lines>,
+    counters: Arc<AccessCounters>,
+    reopen: Arc<AtomicBool>,
+    format: AccessFormat,
+}
+
+impl AccessWriter {
+    /// Opens `target` and starts the thread; `queue` bytes may wait for it.
+    ///
+    /// # Errors
+    /// The target cannot be opened, or there is no thread.
+    pub fn start(
+        mut target: Box<dyn Target>,
+        format: AccessFormat,
+        queue: u64,
+    ) -> io::Result<AccessWriter> {
+        let counters = Arc::new(AccessCounters::default());
+        let reopen = Arc::new(AtomicBool::new(false));
+        let sink = target.open()?;
+        let scribe = Scribe {
+            target,
+            sink,
+            torn: Vec::new(),
+            counters: Arc::clone(&counters),
+            reopen: Arc::clone(&reopen),
+            health: Health::new("access log"),
+        };
+        let places = usize::try_from(queue / PLACE).unwrap_or(usize::MAX);
+        let bounds = Bounds {
+            letters: places.clamp(*PLACES.start(), *PLACES.end()),
+            bytes: queue,
+        };
+        Ok(AccessWriter {
+            thread: Background::start("access-log", bounds, scribe)?,
+            counters,
+            reopen,
+            format,
+        })
+    }
+
+    /// A worker's end of the log; `worker` is how its lines name it.
+    pub fn log(&self, worker: String) -> AccessLog {
+        AccessLog {
+            queue: self.thread.queue.clone(),
+            counters: Arc::clone(&self.counters),
+            format: self.format,
+            worker,
+            lines: Lines {
+                bytes: Vec::new(),
+                records: 0,
+            },
+        }
+    }
+
+    /// Has the target opened again, as its name may lead to another file now. Lines that wait go there.
+    pub fn reopen(&self) {
+        self.reopen.store(true, Ordering::Release);
+        self.thread.queue.wake();
+    }
+
+    /// Totals so far.
+    pub fn counters(&self) -> &AccessCounters {
+        &self.counters
+    }
+
+    /// Bytes that wait for the disk.
+    pub fn queued_bytes(&self) -> u64 {
+        self.thread.queue.bytes()
+    }
+
+    /// Writes what was handed over, and ends the thread; whether that was done within `limit`. Drop the workers' ends first.
+    pub fn shutdown(&self, limit: Duration) -> bool {
+        self.thread.shutdown(limit)
+    }
+}
+
+/// Writes whole lines.
+struct Scribe {
+    target: Box<dyn Target>,
+    sink: Box<dyn Write + Send>,
+    /// The rest of a line of which the sink took only the beginning.
+    torn: Vec<u8>,
+    counters: Arc<AccessCounters>,
+    reopen: Arc<AtomicBool>,
+    health: Health,
+}
+
+impl Job for Scribe {
+    type Letter = Lines;
+
+    fn take(&mut self, lines: Lines) {
+        self.on_wake();
+        if !self.mend() {
+            return count(&self.counters.records_dropped_disk, lines.records);
+        }
+        let (taken, result) = write(&mut self.sink, &lines.bytes);
+        count(&self.counters.bytes_written, taken as u64);
+        let Err(error) = result else {
+            count(&self.counters.records_written, lines.records);
+            return self.health.works();
+        };
+        self.failed("write to", &error);
+        let (there, missing) = lines.bytes.split_at(taken);
+        let whole = newlines(there);
+        count(&self.counters.records_written, whole);
+        let mut lost = lines.records - whole;
+        if !(there.is_empty() || there.ends_with(b"\n")) {
+            // The line that was begun is neither there nor lost yet.
+            let rest = missing.split_inclusive(|byte| *byte == b'\n').next();
+            self.torn = rest.unwrap_or_default().to_vec();
+            lost -= 1;
+        }
+        count(&self.counters.records_dropped_disk, lost);
+    }
+
+    fn on_wake(&mut self) {
+        if !self.reopen.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        match self.target.open() {
+            Ok(sink) => {
+                // The old file gets its last chance.
+                if !self.mend() {
+                    self.torn.clear();
+                    count(&self.counters.records_dropped_disk, 1);
+                }
+                self.sink = sink;
+                count(&self.counters.reopened, 1);
+                tracing::info!(file = %self.target.name(), "access log reopened");
+            }
+            Err(error) => {
+                count(&self.counters.disk_errors, 1);
+                let name = self.target.name();
+                tracing::warn!(%error, "access log: cannot reopen {name}; the old file is used on");
+            }
+        }
+    }
+
+    fn on_idle(&mut self) {
+        self.mend();
+    }
+}
+
+impl Scribe {
+    /// Ends the line that was begun; whether the sink can take another one.
+    fn mend(&mut self) -> bool {
+        if self.torn.is_empty() {
+            return true;
+        }
+        let (taken, result) = write(&mut self.sink, &self.torn);
+        count(&self.counters.bytes_written, taken as u64);
+        self.torn.drain(..taken);
+        if let Err(error) = result {
+            self.failed("write to", &error);
+            return false;
+        }
+        count(&self.counters.records_written, 1);
+        self.health.works();
+        true
+    }
+
+    fn failed(&mut self, action: &str, error: &io::Error) {
+        count(&self.counters.disk_errors, 1);
+        self.health.failed(action, &self.target.name(), error);
+    }
+}
+
+/// How much the sink took, and why it took no more.
+fn write(sink: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match sink.write(&bytes[taken..]) {
+            Ok(0) => return (taken, Err(io::ErrorKind::WriteZero.into())),
+            Ok(more) => taken += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, Ok(()))
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
