@@ -8,7 +8,7 @@ use sluicegate_config::Config;
 
 use super::Shared;
 use super::watch::STOP_LIMIT;
-use crate::observe::access::AccessWriter;
+use crate::observe::access::{AccessWriter, Target};
 use crate::observe::admin::{self, Panel};
 use crate::observe::metrics::{Scraper, Sources};
 use crate::observe::phase::Lifecycle;
@@ -85,10 +85,11 @@ pub(super) fn start_access_log(config: &Config) -> Result<Option<Arc<AccessWrite
     let Some(target) = config.access_log.file.clone() else {
         return Ok(None);
     };
+    let name = target.name();
     let (format, queue) = (config.access_log.format, config.access_log.queue);
     let started = AccessWriter::start(Box::new(target), format, queue);
-    let writer = started.context(
-        "`access_log.file` cannot be opened; see that its folder is there and may be written to",
-    )?;
+    let writer = started.with_context(|| {
+        format!("`access_log.file`: cannot open {name}; its folder must be there, and may need other permissions")
+    })?;
     Ok(Some(Arc::new(writer)))
 }

@@ -18,29 +18,38 @@ fn cut(field: &[u8]) -> (&[u8], &'static str) {
 /// of a line or for a command is escaped; what is not UTF-8 becomes U+FFFD.
 pub(super) fn json(out: &mut Vec<u8>, field: &[u8]) {
     let (field, end) = cut(field);
-    for chunk in field.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '"' | '\\' => out.extend_from_slice(&[b'\\', character as u8]),
-                '\n' => out.extend_from_slice(b"\\n"),
-                '\r' => out.extend_from_slice(b"\\r"),
-                '\t' => out.extend_from_slice(b"\\t"),
-                // Line and paragraph separators end a line, too (Unicode Standard Annex 14).
-                _ if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') => {
-                    // Writing to memory cannot fail. All of them are in the first plane.
-                    let _ = write!(out, "\\u{:04x}", u32::from(character));
-                }
-                _ => {
-                    let mut bytes = [0; 4];
-                    out.extend_from_slice(character.encode_utf8(&mut bytes).as_bytes());
-                }
-            }
-        }
-        if !chunk.invalid().is_empty() {
-            out.extend_from_slice("\u{fffd}".as_bytes());
-        }
+    match std::str::from_utf8(field) {
+        Ok(text) => json_text(out, text),
+        Err(_) => json_text(out, &String::from_utf8_lossy(field)),
     }
     out.extend_from_slice(end.as_bytes());
+}
+
+fn json_text(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text;
+    let plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    while let Some(at) = rest.bytes().position(|byte| !plain(byte)) {
+        let (start, end) = rest.split_at(at);
+        out.extend_from_slice(start.as_bytes());
+        let mut characters = end.chars();
+        match characters.next() {
+            Some('"') => out.extend_from_slice(b"\\\""),
+            Some('\\') => out.extend_from_slice(b"\\\\"),
+            Some('\n') => out.extend_from_slice(b"\\n"),
+            Some('\r') => out.extend_from_slice(b"\\r"),
+            Some('\t') => out.extend_from_slice(b"\\t"),
+            // Writing to memory cannot fail. All of them are in the first plane.
+            Some(c) if ends_a_line(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            _ => out.extend_from_slice(&end.as_bytes()[..end.len() - characters.as_str().len()]),
+        }
+        rest = characters.as_str();
+    }
+    out.extend_from_slice(rest.as_bytes());
+}
+
+/// Line and paragraph separators end a line as control characters do (Unicode Standard Annex 14).
+fn ends_a_line(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 /// Within quotes of the combined format: printable ASCII as it is, but quotes and backslashes; `\xHH` for every other byte.
@@ -54,14 +63,23 @@ pub(super) fn word(out: &mut Vec<u8>, field: &[u8]) {
 }
 
 fn hex_unless(out: &mut Vec<u8>, field: &[u8], plain: fn(u8) -> bool) {
-    let (field, end) = cut(field);
-    for &byte in field {
-        if plain(byte) && byte != b'"' && byte != b'\\' {
-            out.push(byte);
-        } else {
-            // Writing to memory cannot fail.
-            let _ = write!(out, "\\x{byte:02X}");
-        }
+    let (mut rest, end) = cut(field);
+    let special = |byte: &u8| !plain(*byte) || matches!(byte, b'"' | b'\\');
+    while let Some(at) = rest.iter().position(special) {
+        out.extend_from_slice(&rest[..at]);
+        // Writing to memory cannot fail.
+        let _ = write!(out, "\\x{:02X}", rest[at]);
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
     out.extend_from_slice(end.as_bytes());
+}
+
+/// Two digits a byte.
+pub(super) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        out.push(DIGITS[usize::from(byte >> 4)]);
+        out.push(DIGITS[usize::from(byte & 0xf)]);
+    }
 }

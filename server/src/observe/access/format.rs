@@ -52,16 +52,16 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     text(out, "user_agent", *user_agent);
     text(out, "worker", Some(worker.as_bytes()));
     out.extend_from_slice(b",\"connection\":\"");
-    for byte in *connection {
-        put(out, format_args!("{byte:02x}"));
-    }
+    escape::hex(out, connection);
     out.push(b'"');
     text(out, "congestion_control", Some(algorithm.as_bytes()));
     put(out, format_args!(",\"outcome\":\"{}\"}}\n", outcome.name()));
 }
 
 fn text(out: &mut Vec<u8>, key: &str, content: Option<&[u8]>) {
-    put(out, format_args!(",\"{key}\":"));
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":");
     match content {
         Some(content) => {
             out.push(b'"');

@@ -1,6 +1,5 @@
 //! Times as the formats write them: in UTC, by the Gregorian calendar.
 
-use std::io::Write;
 use std::time::Duration;
 
 const MONTHS: [&str; 12] = [
@@ -51,38 +50,47 @@ impl Calendar {
 
 /// `2026-11-21T10:13:34.000250Z` (RFC 3339).
 pub(super) fn rfc3339(out: &mut Vec<u8>, unix: Duration) {
-    let Calendar {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second,
-    } = Calendar::of(unix);
-    let us = unix.subsec_micros();
-    // Writing to memory cannot fail.
-    let _ = write!(
-        out,
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{us:06}Z"
-    );
+    let time = Calendar::of(unix);
+    digits(out, time.year, 4);
+    out.push(b'-');
+    digits(out, time.month as u64, 2);
+    out.push(b'-');
+    digits(out, time.day, 2);
+    out.push(b'T');
+    clock(out, time);
+    out.push(b'.');
+    digits(out, unix.subsec_micros().into(), 6);
+    out.push(b'Z');
 }
 
 /// `21/Nov/2026:10:13:34 +0000`, as Apache writes it.
 pub(super) fn common(out: &mut Vec<u8>, unix: Duration) {
-    let Calendar {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second,
-    } = Calendar::of(unix);
-    let month = MONTHS[month - 1];
-    // Writing to memory cannot fail.
-    let _ = write!(
-        out,
-        "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"
-    );
+    let time = Calendar::of(unix);
+    digits(out, time.day, 2);
+    out.push(b'/');
+    out.extend_from_slice(MONTHS[time.month - 1].as_bytes());
+    out.push(b'/');
+    digits(out, time.year, 4);
+    out.push(b':');
+    clock(out, time);
+    out.extend_from_slice(b" +0000");
+}
+
+fn clock(out: &mut Vec<u8>, time: Calendar) {
+    digits(out, time.hour, 2);
+    out.push(b':');
+    digits(out, time.minute, 2);
+    out.push(b':');
+    digits(out, time.second, 2);
+}
+
+/// The last `width` digits.
+fn digits(out: &mut Vec<u8>, number: u64, width: u32) {
+    const DIGITS: &[u8; 10] = b"0123456789";
+    for place in (0..width).rev() {
+        let digit = number / 10_u64.pow(place) % 10;
+        out.push(DIGITS[usize::try_from(digit).unwrap_or(0)]);
+    }
 }
 
 #[cfg(test)]
