@@ -8,6 +8,7 @@ pub mod clock;
 pub mod exchange;
 pub mod h3;
 pub mod observe;
+pub mod origin;
 pub mod quic;
 pub mod route;
 pub mod signal;

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use sluicegate_cc::Registry;
-use sluicegate_config::{Cores, Group, Listener};
+use sluicegate_config::{Config, Cores, Group, Limits, Listener};
 
 use super::Shared;
 use super::listen::{Announced, Door, Entrances, open_listener};
+use crate::exchange::ring::{Link, rings};
+use crate::origin;
 use crate::quic::settings::{self, Settings};
 use crate::quic::transport::server_config;
 use crate::worker::{self, Plan, Post};
@@ -41,6 +43,7 @@ pub(super) fn plan_group(
     let (posts, inboxes): (Vec<Post>, Vec<_>) = cores.iter().map(|_| worker::post()).unzip();
     let peers = Arc::new(posts.clone());
     let workers = peers.len();
+    let spare = spare_cores(&shared.config);
     let mut plans = Vec::new();
     for (((core, bindings), inbox), (index, post)) in cores
         .into_iter()
@@ -51,6 +54,7 @@ pub(super) fn plan_group(
         let index = u8::try_from(index).map_err(|_| too_many(group))?;
         let (shared, doors) = (Arc::clone(shared), doors.clone());
         let name = format!("{}-{index}", group.name);
+        let link = start_origin(group, index, &spare, &shared.config.limits)?;
         plans.push((
             Plan {
                 group: group.name.clone(),
@@ -59,7 +63,9 @@ pub(super) fn plan_group(
                 backend: group.backend,
                 driver: group.driver,
                 bindings,
-                settings: Box::new(move || settings(&shared, &doors, &name, index, workers)),
+                settings: Box::new(move || {
+                    settings(&shared, &doors, &name, (index, workers), link)
+                }),
                 inbox,
                 peers: Arc::clone(&peers),
             },
@@ -67,6 +73,34 @@ pub(super) fn plan_group(
         ));
     }
     Ok(plans)
+}
+
+/// Starts the thread beside a worker. It goes to a core without a worker where there is one, or else wherever the system
+/// finds time: the worker it serves may be busy while another one is not.
+fn start_origin(group: &Group, index: u8, spare: &[usize], limits: &Limits) -> Result<Link> {
+    let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
+    let (link, feed) = rings(queue, limits.stream_buffer, limits.worker_buffer);
+    let core = match spare.len() {
+        0 => None,
+        count => Some(spare[usize::from(index) % count]),
+    };
+    let plan = origin::Plan {
+        name: format!("{}-{index}-origin", group.name),
+        core,
+        feed,
+    };
+    origin::spawn(plan).context("cannot start a thread")?;
+    Ok(link)
+}
+
+/// Cores that the process may use and no worker does.
+fn spare_cores(config: &Config) -> Vec<usize> {
+    let served = |group: &&Group| config.listeners.iter().any(|l| l.group == group.name);
+    let groups = config.groups.iter().filter(served);
+    let taken: Vec<usize> = groups.flat_map(|g| cores(g).unwrap_or_default()).collect();
+    let known = core_affinity::get_core_ids().unwrap_or_default();
+    let known = known.iter().map(|core| core.id);
+    known.filter(|core| !taken.contains(core)).collect()
 }
 
 fn too_many(group: &Group) -> anyhow::Error {
@@ -102,8 +136,8 @@ fn settings(
     shared: &Shared,
     doors: &[Door],
     name: &str,
-    worker: u8,
-    workers: usize,
+    (worker, workers): (u8, usize),
+    link: Link,
 ) -> Result<Settings, String> {
     let mut listeners = HashMap::new();
     for door in doors {
@@ -111,7 +145,7 @@ fn settings(
         let config = server_config(&door.identity, quic, limits, &shared.secrets)
             .map_err(|e| e.to_string())?;
         let listener = settings::Listener {
-            name: door.name.clone(),
+            name: door.name.as_str().into(),
             selection: door.selection.clone(),
             config,
         };
@@ -128,5 +162,6 @@ fn settings(
         access: shared.access.as_ref().map(|log| log.log(name.to_owned())),
         worker,
         workers,
+        link: Some(link),
     })
 }

@@ -29,7 +29,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    fn push(&self, exchange: u64, message: ToFront) {
+    /// Adds a message.
+    pub fn push(&self, exchange: u64, message: ToFront) {
         let mut messages = self.messages.borrow_mut();
         messages.push_back(Envelope { exchange, message });
         self.filled.notify_one();
@@ -66,6 +67,8 @@ struct Shared {
     /// The response has begun, so that only a reset can tell that it failed.
     begun: Cell<bool>,
     ended: Cell<bool>,
+    /// The status if the handler is lost before it answered.
+    excuse: Cell<u16>,
 }
 
 /// What of the request's body has come in.
@@ -108,6 +111,11 @@ impl Shared {
 pub struct Inlet(Rc<Shared>);
 
 impl Inlet {
+    /// What the client is answered if the handler is dropped before it has answered itself: 502 unless told otherwise.
+    pub fn excuse(&self, status: u16) {
+        self.0.excuse.set(status);
+    }
+
     /// Takes a message that is not [`ToHandler::Open`].
     pub fn deliver(&self, message: ToHandler) {
         let shared = &*self.0;
@@ -180,6 +188,7 @@ impl Incoming {
             gone: Cell::new(false),
             begun: Cell::new(false),
             ended: Cell::new(false),
+            excuse: Cell::new(502),
         });
         let incoming = Incoming {
             body: RequestBody {
@@ -253,7 +262,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// Answers an exchange. Dropped without an answer, it answers 502 in the handler's stead.
+/// Answers an exchange. Dropped without an answer, it answers 502 in the handler's stead, or what [`Inlet::excuse`] said.
 #[derive(Debug)]
 pub struct Responder {
     shared: Rc<Shared>,
@@ -293,7 +302,7 @@ impl Drop for Responder {
         if !self.shared.begun.get() {
             self.shared.begun.set(true);
             self.shared.ended.set(true);
-            self.shared.say(ToFront::Abort);
+            self.shared.say(ToFront::Abort(self.shared.excuse.get()));
         }
     }
 }
@@ -331,7 +340,7 @@ impl BodyWriter {
 impl Drop for BodyWriter {
     fn drop(&mut self) {
         if !self.shared.ended.replace(true) {
-            self.shared.say(ToFront::Abort);
+            self.shared.say(ToFront::Abort(self.shared.excuse.get()));
         }
     }
 }

@@ -70,8 +70,8 @@ pub enum ToFront {
     Data(Bytes),
     /// The response is complete.
     End(Option<Fields>),
-    /// The handler failed after it had begun to answer: what was sent must not look whole.
-    Abort,
+    /// The handler failed: the status says how if no head was sent; what was sent must not look whole.
+    Abort(u16),
     /// That much of the request's body has been used.
     Credit(u64),
     /// The handler wants no more of the request's body.

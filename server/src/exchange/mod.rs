@@ -10,6 +10,7 @@ pub mod handler;
 pub mod message;
 #[cfg(test)]
 pub(crate) mod pair;
+pub mod ring;
 
 use std::net::SocketAddr;
 

@@ -116,7 +116,7 @@ impl Front {
                     answer.complete = true;
                     return answer;
                 }
-                ToFront::Abort => return answer,
+                ToFront::Abort(_) => return answer,
                 ToFront::Credit(_) | ToFront::StopBody => {}
                 ToFront::Closed => return answer,
             }

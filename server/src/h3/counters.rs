@@ -25,6 +25,12 @@ pub struct Counters {
     pub cancelled: u64,
     /// Requests refused while draining.
     pub rejected: u64,
+    /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory.
+    pub overloaded: u64,
+    /// Requests refused with 425: not safe, and in early data.
+    pub too_early: u64,
+    /// Responses reset because their handler failed half way.
+    pub broken: u64,
     /// Connections closed for an error of the client, too many given-up requests included.
     pub errors: u64,
 }
@@ -41,6 +47,9 @@ impl AddAssign<&Counters> for Counters {
             malformed,
             cancelled,
             rejected,
+            overloaded,
+            too_early,
+            broken,
             errors,
         } = other;
         self.requests += requests;
@@ -49,6 +58,9 @@ impl AddAssign<&Counters> for Counters {
         self.malformed += malformed;
         self.cancelled += cancelled;
         self.rejected += rejected;
+        self.overloaded += overloaded;
+        self.too_early += too_early;
+        self.broken += broken;
         self.errors += errors;
         self.responses += responses;
         self.latency += latency;
@@ -67,6 +79,9 @@ impl Show for Counters {
             malformed,
             cancelled,
             rejected,
+            overloaded,
+            too_early,
+            broken,
             errors,
         } = self;
         for (name, help, value) in [
@@ -96,9 +111,9 @@ impl Show for Counters {
                 cancelled,
             ),
             (
-                "sluicegate_http_requests_rejected_total",
-                "Requests refused while draining.",
-                rejected,
+                "sluicegate_http_responses_broken_total",
+                "Responses reset because their handler failed half way.",
+                broken,
             ),
             (
                 "sluicegate_http_connection_errors_total",
@@ -108,6 +123,7 @@ impl Show for Counters {
         ] {
             page.counter(name, help, value);
         }
+        show_refused([rejected, overloaded, too_early], page);
         let mut family = page.counters(
             "sluicegate_http_responses_total",
             "Response heads handed to streams, by status.",
@@ -120,5 +136,19 @@ impl Show for Counters {
             "From a request's head to the last byte of its response handed to the stream.",
             latency,
         );
+    }
+}
+
+fn show_refused(counts: [&u64; 3], page: &mut Page) {
+    let mut family = page.counters(
+        "sluicegate_http_requests_refused_total",
+        "Requests refused, by reason: draining; no room for another handler, in its queue or memory; not safe and in \
+         early data.",
+    );
+    for (reason, count) in ["draining", "no_room", "early_data"]
+        .into_iter()
+        .zip(counts)
+    {
+        family.sample(&[("reason", reason)], count);
     }
 }

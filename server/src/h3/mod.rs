@@ -2,13 +2,16 @@
 
 mod counters;
 mod date;
+mod desk;
+mod priority;
 mod request;
 mod response;
 mod session;
 mod statuses;
 
 pub use counters::Counters;
-pub use session::Session;
+pub use desk::Desk;
+pub use session::{Caller, Session};
 pub use statuses::Statuses;
 
 /// HTTP/3 settings for every connection.

@@ -1,18 +1,26 @@
 //! One connection's requests, from their events to the last byte of their replies.
 
 mod output;
+mod record;
+mod relay;
 mod requests;
+mod upload;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use quiche::h3::{Error, WireErrorCode};
 
-use super::Counters;
-use super::request::Request;
+pub use self::record::Caller;
+use self::record::Noted;
+use super::desk::Desk;
+use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
-use crate::route::Site;
+use crate::exchange::{Fields, Reply};
+use crate::observe::access::Outcome;
+use crate::route::Route;
 
 thread_local! {
     /// Where a body's next block lies while it is handed to a stream; nothing in it outlives a call.
@@ -21,37 +29,94 @@ thread_local! {
 
 /// The HTTP/3 side of one connection.
 ///
-/// It holds state for open requests only, of which there are at most as many as streams that the transport allows.
-/// Requests are answered when they have arrived in full; their bodies are read and discarded.
+/// It holds state for open requests only, of which there are at most as many as streams that the transport allows. What
+/// the site answers by itself is answered when the request has arrived in full, and its body is discarded; a handler on
+/// the origin thread gets the request at once, and its body as it comes.
 pub struct Session {
     h3: quiche::h3::Connection,
-    site: Arc<Site>,
     open: HashMap<u64, Exchange>,
-    /// Streams with something to write, in the order of their turns.
-    pending: VecDeque<u64>,
+    /// Streams with something to write.
+    pending: Queue,
     /// Streams given up in this turn whose end is still to be reported.
     given_up: Vec<u64>,
+    /// Streams whose body waits for room in the origin's ring.
+    starved: Vec<u64>,
+    /// Handlers that have not said that they are done, those of requests given up included.
+    running: u64,
     /// One past the highest request stream seen, as GOAWAY tells it.
     next_stream: u64,
     /// Requests from this stream on are refused.
     refused_from: Option<u64>,
     goaway_sent: bool,
+    /// For the access log, where there is one.
+    caller: Option<Caller>,
     requests: u64,
     /// Requests that came to nothing: malformed, or reset by the client.
     wasted: u64,
     /// Resets of streams that were not open, most of which answer a STOP_SENDING of ours.
     strays: u64,
+    /// Responses that the client has stopped, as the engine counts them.
+    stops: u64,
 }
 
 /// An open request.
 #[derive(Debug)]
-enum Exchange {
-    /// Its body arrives.
-    Receiving { request: Request, received: u64 },
-    /// Its reply is being written.
-    Replying { response: Response, ended: bool },
-    /// All was written; the client has not ended the request.
-    Replied,
+struct Exchange {
+    begun: Instant,
+    is_head: bool,
+    priority: Priority,
+    inbound: Inbound,
+    outbound: Outbound,
+    handler: Option<Handler>,
+    /// What the client promised of the body's length.
+    content_length: Option<u64>,
+    /// Largest body taken.
+    limit: u64,
+    /// Bytes of body so far.
+    received: u64,
+    /// For the access log, until its line is written.
+    noted: Option<Box<Noted>>,
+}
+
+/// The client's half.
+#[derive(Debug)]
+enum Inbound {
+    /// For a reply that waits for the end of the request.
+    Discarding(Box<Reply>),
+    /// For a handler.
+    Passing,
+    /// It has ended, or is not wanted any more.
+    Over,
+}
+
+/// The server's half.
+#[derive(Debug)]
+enum Outbound {
+    /// Nothing to write yet.
+    Silent,
+    /// Being written, or waiting for its handler.
+    Replying(Response),
+    /// All was written.
+    Over,
+}
+
+/// A handler on the origin thread, as the session knows it.
+#[derive(Debug)]
+struct Handler {
+    /// Its number at the link.
+    exchange: u64,
+    route: Arc<Route>,
+    /// What of the body it may still be sent.
+    credit: u64,
+    /// The stream has more of the body than the credit or the ring allowed.
+    readable: bool,
+    trailers: Option<Fields>,
+}
+
+impl Exchange {
+    fn is_over(&self) -> bool {
+        matches!(self.inbound, Inbound::Over) && matches!(self.outbound, Outbound::Over)
+    }
 }
 
 impl Session {
@@ -61,51 +126,56 @@ impl Session {
     /// The client allows no streams for it; the connection is then being closed.
     pub fn new(
         conn: &mut quiche::Connection,
-        site: Arc<Site>,
         h3: &quiche::h3::Config,
+        caller: Option<Caller>,
     ) -> Result<Session, Error> {
         Ok(Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
-            site,
             open: HashMap::new(),
-            pending: VecDeque::new(),
+            pending: Queue::default(),
             given_up: Vec::new(),
+            starved: Vec::new(),
+            running: 0,
             next_stream: 0,
             refused_from: None,
             goaway_sent: false,
+            caller,
             requests: 0,
             wasted: 0,
             strays: 0,
+            stops: 0,
         })
     }
 
-    /// Takes all events of the connection and writes what it takes; called after datagrams came in or went out.
+    /// Takes all events of the connection and writes what it takes; called after datagrams came in or went out, and after
+    /// messages of handlers.
     ///
     /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
-    pub fn turn(&mut self, conn: &mut quiche::Connection, counters: &mut Counters) {
+    pub fn turn(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
         loop {
             match self.h3.poll(conn) {
-                Ok((stream, event)) => self.on_event(conn, stream, event, counters),
+                Ok((stream, event)) => self.on_event(conn, stream, event, desk),
                 Err(Error::Done) => break,
-                Err(error) => return self.fail(conn, code(error), counters),
+                Err(error) => return self.fail(conn, code(error), desk),
             }
         }
         self.given_up.clear();
+        self.notice_stops(conn, desk);
         if conn.local_error().is_some() {
             // Closed while a body was read: nothing more can be written.
-            self.open.clear();
-            self.pending.clear();
+            self.clear(desk);
             return;
         }
         let strays = self
             .strays
             .saturating_sub(conn.stats().stopped_stream_count_local);
-        let allowed = self.site.limits().given_up_requests + self.requests / 2;
+        let allowed = desk.site.limits().given_up_requests + self.requests / 2;
         if self.wasted + strays > allowed {
-            return self.fail(conn, WireErrorCode::ExcessiveLoad, counters);
+            return self.fail(conn, WireErrorCode::ExcessiveLoad, desk);
         }
+        self.feed_starved(conn, desk);
         self.send_goaway(conn);
-        self.write(conn, counters);
+        self.write(conn, desk);
     }
 
     /// Takes no more requests: tells the client by GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets those
@@ -120,6 +190,35 @@ impl Session {
         self.open.is_empty()
     }
 
+    /// Forgets all requests and has their handlers stop: the connection is lost.
+    pub fn clear(&mut self, desk: &mut Desk<'_>) {
+        let streams: Vec<u64> = self.open.keys().copied().collect();
+        for stream in streams {
+            self.record(stream, Outcome::Cancelled, desk);
+            self.forget(stream, desk);
+        }
+        self.pending.clear();
+        self.given_up.clear();
+        self.starved.clear();
+    }
+
+    /// Gives up requests whose responses the client has refused to take. Where nothing is there to be written, nothing
+    /// else would tell.
+    fn notice_stops(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
+        let stops = conn.stats().stopped_stream_count_remote;
+        if std::mem::replace(&mut self.stops, stops) == stops {
+            return;
+        }
+        let mut stopped: Vec<u64> = self.open.keys().copied().collect();
+        stopped.retain(|stream| {
+            let capacity = conn.stream_capacity(*stream);
+            matches!(capacity, Err(quiche::Error::StreamStopped(_)))
+        });
+        for stream in stopped {
+            self.on_reset(conn, stream, desk);
+        }
+    }
+
     /// Tried again each turn: it waits for room like everything else.
     fn send_goaway(&mut self, conn: &mut quiche::Connection) {
         if let Some(stream) = self.refused_from
@@ -129,18 +228,11 @@ impl Session {
         }
     }
 
-    fn fail(
-        &mut self,
-        conn: &mut quiche::Connection,
-        code: WireErrorCode,
-        counters: &mut Counters,
-    ) {
-        counters.errors += 1;
+    fn fail(&mut self, conn: &mut quiche::Connection, code: WireErrorCode, desk: &mut Desk<'_>) {
+        desk.counters.errors += 1;
         // quiche has closed it for most errors; the first code given stands.
         let _ = conn.close(true, code as u64, b"");
-        self.open.clear();
-        self.pending.clear();
-        self.given_up.clear();
+        self.clear(desk);
     }
 }
 

@@ -12,6 +12,7 @@ use super::endpoint::Endpoint;
 use super::header::Header;
 use super::token;
 use super::version::V1;
+use crate::h3::Caller;
 use crate::observe::qlog::TraceName;
 
 impl Endpoint {
@@ -57,7 +58,7 @@ impl Endpoint {
         let cid = self.cids.generate();
         let key = self.accept(meta, cid, None)?;
         let original = header.dcid.to_vec();
-        self.trace(key, &original);
+        self.introduce(key, &original);
         self.routes.insert(original.clone(), key);
         if let Some(connection) = self.connections[key].as_mut() {
             connection.original_dcid = Some(original);
@@ -128,9 +129,24 @@ impl Endpoint {
         *self.counters.by_algorithm.entry(algorithm).or_default() += 1;
         self.counters.guarded += u64::from(guarded);
         if let Some(original) = original {
-            self.trace(key, original);
+            self.introduce(key, original);
         }
         Some(key)
+    }
+
+    /// Has a connection known by its first destination connection ID in the access log, and traced if it is sampled.
+    fn introduce(&mut self, key: usize, original_dcid: &[u8]) {
+        if self.settings.access.is_some()
+            && let Some(connection) = self.connections[key].as_mut()
+            && let Some(listener) = self.settings.listeners.get(&connection.listener)
+        {
+            connection.caller = Some(Caller {
+                listener: Arc::clone(&listener.name),
+                algorithm: connection.algorithm,
+                connection: original_dcid.into(),
+            });
+        }
+        self.trace(key, original_dcid);
     }
 
     /// Begins a trace where the sample says so.

@@ -1,7 +1,6 @@
 //! One connection: the engine, its HTTP/3 session, and when it may send.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Ecn, ListenerId, TxMeta};
@@ -9,8 +8,8 @@ use sluicegate_dataplane::{Ecn, ListenerId, TxMeta};
 use super::cid::{CidGenerator, ConnectionId};
 use super::reset::ResetTokens;
 use super::timers::Slot;
+use crate::exchange::message::ToFront;
 use crate::h3;
-use crate::route::Site;
 
 /// How far ahead of its release time a packet may leave, so that packets leave in batches. The controllers' send
 /// quantum is a millisecond's worth of their rate, too.
@@ -42,10 +41,14 @@ pub struct Connection {
     pub original_dcid: Option<Vec<u8>>,
     /// The handshake is not done.
     pub half_open: bool,
+    /// Tells it from other connections in the same slot of the endpoint.
+    pub serial: u64,
     /// Waiting in the endpoint's queue.
     pub queued: bool,
     /// The endpoint's timer.
     pub timer: Slot,
+    /// For the access log, until there is a session.
+    pub caller: Option<h3::Caller>,
     session: Option<h3::Session>,
     release: Option<Instant>,
 }
@@ -60,24 +63,23 @@ impl Connection {
             cids: Vec::new(),
             original_dcid: None,
             half_open: true,
+            serial: 0,
             queued: false,
             timer: Slot::default(),
+            caller: None,
             session: None,
             release: None,
         }
     }
 
     /// Lets the HTTP/3 session work, once the handshake allows one.
-    pub fn drive(
-        &mut self,
-        site: &Arc<Site>,
-        config: &quiche::h3::Config,
-        counters: &mut h3::Counters,
-    ) {
+    pub fn drive(&mut self, config: &quiche::h3::Config, desk: &mut h3::Desk<'_>) {
         while self.engine.path_event_next().is_some() {}
         self.engine.make_path_room();
-        if self.session.is_none() && self.engine.is_established() {
-            match h3::Session::new(&mut self.engine, Arc::clone(site), config) {
+        // In early data requests come before the handshake is done.
+        let ready = self.engine.is_established() || self.engine.is_in_early_data();
+        if self.session.is_none() && ready {
+            match h3::Session::new(&mut self.engine, config, self.caller.take()) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");
@@ -86,7 +88,7 @@ impl Connection {
             }
         }
         if let Some(session) = &mut self.session {
-            session.turn(&mut self.engine, counters);
+            session.turn(&mut self.engine, desk);
         }
     }
 
@@ -118,6 +120,25 @@ impl Connection {
         if let Some(session) = &mut self.session {
             session.drain(&mut self.engine);
         }
+    }
+
+    /// Takes a message of a handler on the origin thread.
+    pub fn on_message(&mut self, stream: u64, message: ToFront, desk: &mut h3::Desk<'_>) {
+        if let Some(session) = &mut self.session {
+            session.on_message(&mut self.engine, stream, message, desk);
+        }
+    }
+
+    /// Stops the handlers of its requests: the connection is gone.
+    pub fn clear(&mut self, desk: &mut h3::Desk<'_>) {
+        if let Some(session) = &mut self.session {
+            session.clear(desk);
+        }
+    }
+
+    /// Whether a request's body waits for room on the way to its handler.
+    pub fn is_starved(&self) -> bool {
+        self.session.as_ref().is_some_and(h3::Session::is_starved)
     }
 
     /// The client's address and the lowest round-trip time to it so far.

@@ -17,6 +17,8 @@ use super::settings::Settings;
 use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
+use crate::exchange::ring::Link;
+use crate::h3::Desk;
 
 /// Where a datagram belongs, if not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,10 @@ pub struct Endpoint {
     pub(super) reset_limit: RateLimit,
     pub(super) origin: Instant,
     draining: bool,
+    /// Serial number of the connection taken in last.
+    last_serial: u64,
+    /// Slots of connections whose requests wait for room in the origin's ring.
+    starved: Vec<usize>,
     /// What happened so far.
     pub counters: Counters,
 }
@@ -69,6 +75,8 @@ impl Endpoint {
             entropy: Entropy::new(),
             origin: now,
             draining: false,
+            last_serial: 0,
+            starved: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -142,7 +150,9 @@ impl Endpoint {
     }
 
     /// Takes a connection in and answers its key.
-    pub(super) fn insert(&mut self, connection: Connection) -> usize {
+    pub(super) fn insert(&mut self, mut connection: Connection) -> usize {
+        self.last_serial += 1;
+        connection.serial = self.last_serial;
         let connection = Some(Box::new(connection));
         match self.free.pop() {
             Some(key) => {
@@ -240,11 +250,19 @@ impl Endpoint {
     fn fill_from(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Option<TxMeta> {
         let connection = self.connections[key].as_mut()?;
         connection.queued = false;
-        connection.drive(
-            &self.settings.site,
-            &self.settings.h3,
-            &mut self.counters.h3,
-        );
+        let mut desk = Desk {
+            site: &self.settings.site,
+            link: self.settings.link.as_mut(),
+            counters: &mut self.counters.h3,
+            access: self.settings.access.as_mut(),
+            slot: key,
+            serial: connection.serial,
+            now,
+        };
+        connection.drive(&self.settings.h3, &mut desk);
+        if connection.is_starved() {
+            self.starved.push(key);
+        }
         self.settle(key);
         let connection = self.connections[key].as_mut()?;
         match connection.fill(buffer, now) {
@@ -254,7 +272,7 @@ impl Endpoint {
             }
             Fill::Nothing => {
                 if connection.engine.is_closed() {
-                    self.remove(key);
+                    self.remove(key, now);
                 } else {
                     let deadline = connection.deadline();
                     self.timers.set(&mut connection.timer, key, deadline);
@@ -302,10 +320,19 @@ impl Endpoint {
         }
     }
 
-    fn remove(&mut self, key: usize) {
-        let Some(connection) = self.connections[key].take() else {
+    fn remove(&mut self, key: usize, now: Instant) {
+        let Some(mut connection) = self.connections[key].take() else {
             return;
         };
+        connection.clear(&mut Desk {
+            site: &self.settings.site,
+            link: self.settings.link.as_mut(),
+            counters: &mut self.counters.h3,
+            access: self.settings.access.as_mut(),
+            slot: key,
+            serial: connection.serial,
+            now,
+        });
         for cid in &connection.cids {
             self.routes.remove(&cid.as_bytes()[..]);
         }
@@ -317,6 +344,52 @@ impl Endpoint {
             self.counters.unfinished += 1;
         }
         self.free.push(key);
+    }
+
+    /// Takes up to `budget` messages of handlers on the origin thread to their connections; answers whether there may be
+    /// more.
+    pub fn on_origin(&mut self, budget: usize, now: Instant) -> bool {
+        let mut more = true;
+        for _ in 0..budget {
+            let taken = self.settings.link.as_mut().and_then(Link::take);
+            let Some((place, message)) = taken else {
+                more = false;
+                break;
+            };
+            let slot = self.connections.get_mut(place.slot);
+            let Some(connection) = slot.and_then(Option::as_mut) else {
+                continue;
+            };
+            if connection.serial != place.serial {
+                continue;
+            }
+            let mut desk = Desk {
+                site: &self.settings.site,
+                link: self.settings.link.as_mut(),
+                counters: &mut self.counters.h3,
+                access: self.settings.access.as_mut(),
+                slot: place.slot,
+                serial: place.serial,
+                now,
+            };
+            connection.on_message(place.stream, message, &mut desk);
+            self.queue(place.slot);
+        }
+        if !self.starved.is_empty() && self.settings.link.as_ref().is_some_and(Link::has_room) {
+            for key in std::mem::take(&mut self.starved) {
+                if self.connections[key].is_some() {
+                    self.queue(key);
+                }
+            }
+        }
+        more
+    }
+
+    /// Wakes the origin thread if there is news for it.
+    pub fn flush_origin(&mut self) {
+        if let Some(link) = &mut self.settings.link {
+            link.flush();
+        }
     }
 
     /// Refuses new connections and tells every client that no further request will be taken.

@@ -8,6 +8,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::secrets::Secrets;
 use super::selection::Selection;
+use crate::exchange::ring::Link;
 use crate::observe::access::AccessLog;
 use crate::observe::qlog::{QlogWriter, Sampler};
 use crate::route::Site;
@@ -15,7 +16,7 @@ use crate::route::Site;
 /// One listener, as its worker sees it.
 pub struct Listener {
     /// For logs and traces.
-    pub name: String,
+    pub name: Arc<str>,
     /// Of congestion controllers.
     pub selection: Selection,
     /// For new connections.
@@ -55,6 +56,8 @@ pub struct Settings {
     pub worker: u8,
     /// Workers of the group.
     pub workers: usize,
+    /// To the worker's origin thread, where the site needs one.
+    pub link: Option<Link>,
 }
 
 #[cfg(test)]
@@ -68,7 +71,7 @@ impl Settings {
         let engine = super::transport::server_config(&identity, &quic, &limits, &secrets).unwrap();
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
-            name: "main".to_owned(),
+            name: "main".into(),
             selection: Selection::of(&config.listeners[0], &registry).unwrap(),
             config: engine,
         };
@@ -83,6 +86,7 @@ impl Settings {
             access: None,
             worker,
             workers,
+            link: None,
         }
     }
 }

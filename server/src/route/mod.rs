@@ -1,20 +1,26 @@
-//! Which handler answers a path, and what the server's own handlers answer.
+//! Which handler answers a request, and what the server answers by itself.
 //!
-//! A [`Site`] is compiled once from the configuration and shared by all workers; answering reads no file and waits for
-//! nothing.
+//! A [`Site`] is compiled once from the configuration and shared by all workers; asking it reads no file and waits for
+//! nothing. What takes a file or another server it names a route for, and the worker's origin thread answers.
+
+mod edits;
+mod local;
+mod table;
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{ALLOW, CONTENT_TYPE};
-use sluicegate_config::{Handler, Limits};
+use sluicegate_config::{Files, Handler, Limits, Proxy};
 
-use crate::exchange::{Body, Generator, Reply, RequestHead};
+use crate::exchange::{Fields, Reply, RequestHead};
 
-const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD");
+use self::edits::Edits;
+use self::local::{Location, allowing, fixed, generate, not_found};
+use self::table::{Found, Table};
 
 /// Why routes cannot be served: one line, with the cause and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -33,58 +39,104 @@ pub enum SiteError {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// A field's value that cannot be sent.
+    /// A folder of files.
     #[error(
-        "route {route}: `{value}` cannot stand in a header field; use visible ASCII characters"
+        "route {route}: {} is no folder that can be read: {cause}; correct `root` in [route.files], or let the server's \
+         user read it",
+        root.display()
     )]
-    FieldValue {
+    Root {
+        /// The route's path.
+        route: String,
+        /// What was to be opened.
+        root: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// A field that cannot be sent.
+    #[error("route {route}: `{field}` cannot stand in a header; use visible ASCII characters")]
+    Field {
         /// The route's path.
         route: String,
         /// As configured.
-        value: String,
+        field: String,
     },
 }
 
 /// Every route with its handler, and the limits for requests; immutable.
 #[derive(Debug)]
 pub struct Site {
-    /// Longest prefix first.
-    routes: Vec<Arc<Route>>,
+    table: Table,
     limits: Limits,
+    /// Some route needs an origin thread.
+    needs_origin: bool,
 }
 
 /// A route, ready to answer.
 #[derive(Debug)]
 pub struct Route {
-    prefix: String,
-    action: Action,
+    /// Its prefix.
+    pub path: String,
+    /// Empty: any.
+    methods: Vec<String>,
+    /// Who answers.
+    pub action: Action,
+    request_headers: Edits,
+    response_headers: Edits,
+    /// Largest request body, bytes.
+    pub request_body: u64,
+    /// How long an exchange may take.
+    pub timeout: Option<Duration>,
 }
 
+/// Who answers.
 #[derive(Debug)]
-enum Action {
+pub enum Action {
+    /// The same reply each time.
     Fixed(Reply),
+    /// As many bytes as the path asks for.
     Generate {
+        /// Largest size answered.
         max_size: u64,
     },
-    /// No handler of that kind is built in.
-    Missing,
+    /// Another place.
+    Redirect(Location),
+    /// Files of a folder, by the origin thread.
+    Files(Files),
+    /// Other servers, by the origin thread.
+    Proxy(Proxy),
+}
+
+/// What a site says to a request.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// This, at once.
+    Reply(Reply),
+    /// What the route's handler on the origin thread says.
+    Origin(Arc<Route>),
 }
 
 impl Site {
     /// Prepares the routes for answering: files of fixed replies are read now and kept.
     ///
     /// # Errors
-    /// Where a `body_file` cannot be read.
+    /// Where a `body_file` or a `root` cannot be read.
     pub fn compile(
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
-        let compiled = routes.iter().map(|route| compile(route).map(Arc::new));
-        let mut routes = compiled.collect::<Result<Vec<_>, _>>()?;
-        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.len()));
+        let mut table = Table::default();
+        let mut needs_origin = false;
+        for route in routes {
+            let compiled = compile(route, limits)?;
+            needs_origin |= matches!(compiled.action, Action::Files(_) | Action::Proxy(_));
+            table.add(&route.hosts, &Arc::new(compiled));
+        }
+        table.sort();
         Ok(Site {
-            routes,
+            table,
             limits: limits.clone(),
+            needs_origin,
         })
     }
 
@@ -93,48 +145,107 @@ impl Site {
         &self.limits
     }
 
+    /// Whether some route is answered by an origin thread.
+    pub fn needs_origin(&self) -> bool {
+        self.needs_origin
+    }
+
     /// Some route, for tests that need one and do not care.
     #[cfg(test)]
     pub(crate) fn any_route(&self) -> Option<&Arc<Route>> {
-        self.routes.first()
+        self.table.routes().next()
     }
 
-    /// Answers a request whose body is of no interest: the longest prefix of its path decides, 404 where there is none.
-    pub fn answer(&self, head: &RequestHead) -> Reply {
+    /// Answers a request, or says which route's handler does: the host decides first, then the longest prefix of the
+    /// path, then the method. 404 where there is none, 405 where only the method does not fit.
+    pub fn answer(&self, head: &RequestHead) -> Answer {
         match head.method.as_str() {
-            "CONNECT" => return Reply::plain(501, "501 this server opens no tunnels\n"),
-            "OPTIONS" if head.path == "*" => return allowing(204, Body::Empty),
+            "CONNECT" => {
+                return Answer::Reply(Reply::plain(501, "501 this server opens no tunnels\n"));
+            }
+            "OPTIONS" if head.path == "*" => return Answer::Reply(allowing(204, "GET, HEAD", "")),
             _ => {}
         }
-        let route = self.routes.iter().find_map(|route| {
-            let rest = head.path.strip_prefix(&route.prefix)?;
-            Some((route, rest))
-        });
-        let Some((route, rest)) = route else {
-            return not_found();
-        };
-        if !matches!(head.method.as_str(), "GET" | "HEAD") {
-            let text = Bytes::from_static(b"405 only GET and HEAD\n");
-            return allowing(405, Body::Bytes(text));
-        }
-        match &route.action {
-            Action::Fixed(reply) => reply.clone(),
-            Action::Generate { max_size } => {
-                let slash = !route.prefix.ends_with('/');
-                let size = rest.strip_prefix('/').filter(|_| slash).unwrap_or(rest);
-                generate(size, *max_size)
+        let route = match self
+            .table
+            .find(host(&head.authority), &head.path, &head.method)
+        {
+            Found::Route(route) => route,
+            Found::OtherMethods(methods) => {
+                return Answer::Reply(allowing(
+                    405,
+                    &methods.join(", "),
+                    "405 method not allowed\n",
+                ));
             }
-            Action::Missing => Reply::plain(501, "501 not implemented\n"),
-        }
+            Found::Nothing => return Answer::Reply(not_found()),
+        };
+        let mut reply = match &route.action {
+            Action::Files(_) | Action::Proxy(_) => return Answer::Origin(Arc::clone(route)),
+            Action::Redirect(location) => location.reply(head, route.rest(&head.path)),
+            _ if !matches!(head.method.as_str(), "GET" | "HEAD") => {
+                allowing(405, "GET, HEAD", "405 only GET and HEAD\n")
+            }
+            Action::Fixed(reply) => reply.clone(),
+            Action::Generate { max_size } => generate(route.below(&head.path), *max_size),
+        };
+        route.edit_response(&mut reply.headers);
+        Answer::Reply(reply)
     }
 }
 
-fn compile(route: &sluicegate_config::Route) -> Result<Route, SiteError> {
+impl Route {
+    /// What follows the route's prefix in a path that it was found for.
+    pub fn rest<'a>(&self, path: &'a str) -> &'a str {
+        path.strip_prefix(&self.path).unwrap_or(path)
+    }
+
+    /// The same, without a slash in front.
+    pub fn below<'a>(&self, path: &'a str) -> &'a str {
+        let rest = self.rest(path);
+        let slash = !self.path.ends_with('/');
+        rest.strip_prefix('/').filter(|_| slash).unwrap_or(rest)
+    }
+
+    /// Changes a request's fields as configured.
+    pub fn edit_request(&self, fields: &mut Fields) {
+        self.request_headers.apply(fields);
+    }
+
+    /// Changes a final response's fields as configured.
+    pub fn edit_response(&self, fields: &mut Fields) {
+        self.response_headers.apply(fields);
+    }
+}
+
+/// The host of an authority, without its port; with brackets where it is an IPv6 address.
+fn host(authority: &str) -> &str {
+    let end = match authority.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    &authority[..end]
+}
+
+fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, SiteError> {
+    let refuse = |field: String| SiteError::Field {
+        route: route.path.clone(),
+        field: field.escape_debug().to_string(),
+    };
     let action = match &route.handler {
         Handler::Generate { max_size } => Action::Generate {
             max_size: *max_size,
         },
-        Handler::Files(_) | Handler::Proxy(_) | Handler::Redirect(_) => Action::Missing,
+        Handler::Redirect(redirect) => Action::Redirect(Location::new(redirect)),
+        Handler::Proxy(proxy) => Action::Proxy(proxy.clone()),
+        Handler::Files(files) => {
+            fs::read_dir(&files.root).map_err(|cause| SiteError::Root {
+                route: route.path.clone(),
+                root: files.root.clone(),
+                cause,
+            })?;
+            Action::Files(files.clone())
+        }
         Handler::Fixed {
             status,
             content_type,
@@ -150,65 +261,20 @@ fn compile(route: &sluicegate_config::Route) -> Result<Route, SiteError> {
                     })?)
                 }
             };
-            let content_type = field_value(route, content_type)?;
+            let value = HeaderValue::from_str(content_type);
+            let content_type = value.map_err(|_| refuse(content_type.clone()))?;
             Action::Fixed(fixed(*status, content_type, bytes))
         }
     };
     Ok(Route {
-        prefix: route.path.clone(),
+        path: route.path.clone(),
+        methods: route.methods.clone(),
         action,
+        request_headers: Edits::new(&route.request_headers).map_err(refuse)?,
+        response_headers: Edits::new(&route.response_headers).map_err(refuse)?,
+        request_body: route.request_body.unwrap_or(limits.request_body),
+        timeout: route.timeout,
     })
-}
-
-/// The configuration has checked it by the same rules.
-fn field_value(route: &sluicegate_config::Route, text: &str) -> Result<HeaderValue, SiteError> {
-    HeaderValue::from_str(text).map_err(|_| SiteError::FieldValue {
-        route: route.path.clone(),
-        value: text.escape_debug().to_string(),
-    })
-}
-
-fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Reply {
-    let described = !matches!(status, 204 | 205 | 304);
-    Reply {
-        status,
-        headers: if described {
-            vec![(CONTENT_TYPE, content_type)]
-        } else {
-            Vec::new()
-        },
-        body: if bytes.is_empty() {
-            Body::Empty
-        } else {
-            Body::Bytes(bytes)
-        },
-    }
-}
-
-fn not_found() -> Reply {
-    Reply::plain(404, "404 not found\n")
-}
-
-fn allowing(status: u16, body: Body) -> Reply {
-    Reply {
-        status,
-        headers: vec![(ALLOW, ALLOWED)],
-        body,
-    }
-}
-
-fn generate(size: &str, max_size: u64) -> Reply {
-    match sluicegate_config::parse_size(size) {
-        Some(size) if size <= max_size => Reply {
-            status: 200,
-            headers: vec![(
-                CONTENT_TYPE,
-                HeaderValue::from_static("application/octet-stream"),
-            )],
-            body: Body::Generated(Generator::new(size)),
-        },
-        _ => not_found(),
-    }
 }
 
 #[cfg(test)]

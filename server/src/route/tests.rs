@@ -1,6 +1,10 @@
 use sluicegate_config::Route;
 
+use http::header::{ALLOW, LOCATION};
+use sluicegate_config::{HeaderEdits, HostPattern, Redirect};
+
 use super::*;
+use crate::exchange::{Body, Generator};
 
 fn limits() -> Limits {
     sluicegate_config::Config::embedded().limits
@@ -19,15 +23,27 @@ fn generator(path: &str) -> Route {
     Route::new(path, Handler::Generate { max_size: 1024 })
 }
 
-fn ask(site: &Site, method: &str, path: &str) -> Reply {
-    site.answer(&RequestHead {
+fn ask_at(site: &Site, authority: &str, method: &str, path: &str) -> Reply {
+    let (path, query) = match path.split_once('?') {
+        Some((path, query)) => (path, Some(query.to_owned())),
+        None => (path, None),
+    };
+    let answer = site.answer(&RequestHead {
         method: method.to_owned(),
         scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
+        authority: authority.to_owned(),
         path: path.to_owned(),
-        query: None,
+        query,
         headers: Vec::new(),
-    })
+    });
+    match answer {
+        Answer::Reply(reply) => reply,
+        Answer::Origin(route) => panic!("left to the origin: {route:?}"),
+    }
+}
+
+fn ask(site: &Site, method: &str, path: &str) -> Reply {
+    ask_at(site, "example.org", method, path)
 }
 
 fn site(routes: &[Route]) -> Site {
@@ -59,7 +75,11 @@ fn other_paths_and_methods_are_refused() {
     assert_eq!(ask(&site, "GET", "/b").status, 404);
     let refused = ask(&site, "POST", "/a");
     assert_eq!(refused.status, 405);
-    assert!(refused.headers.contains(&(ALLOW, ALLOWED)));
+    assert!(
+        refused
+            .headers
+            .contains(&(ALLOW, HeaderValue::from_static("GET, HEAD")))
+    );
     assert_eq!(ask(&site, "get", "/a").status, 405);
     assert_eq!(ask(&site, "OPTIONS", "*").status, 204);
     assert_eq!(ask(&site, "CONNECT", "").status, 501);
@@ -115,5 +135,134 @@ fn a_file_is_read_when_compiled() {
     assert_eq!(
         ask(&site, "GET", "/").body,
         Body::Bytes(Bytes::from_static(b"hello"))
+    );
+}
+
+fn text(reply: &Reply) -> &[u8] {
+    match &reply.body {
+        Body::Bytes(bytes) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_host_decides_before_the_path() {
+    let on = |hosts: &[HostPattern], path: &str, text: &str| Route {
+        hosts: hosts.to_vec(),
+        ..page(path, text)
+    };
+    let exact = |host: &str| HostPattern::Exact(host.to_owned());
+    let suffix = |host: &str| HostPattern::Suffix(host.to_owned());
+    let site = site(&[
+        on(&[], "/long/path", "any long"),
+        on(&[], "/", "any"),
+        on(&[suffix(".example.org")], "/", "wild"),
+        on(&[suffix(".b.example.org"), exact("[::1]")], "/", "wilder"),
+        on(&[exact("a.example.org")], "/", "exact"),
+        on(&[exact("a.example.org")], "/x", "exact x"),
+    ]);
+    for (authority, path, expected) in [
+        ("a.example.org", "/", "exact"),
+        ("A.Example.ORG:443", "/x/y", "exact x"),
+        ("c.example.org", "/long/path", "wild"),
+        ("a.b.example.org", "/", "wilder"),
+        ("[::1]:8443", "/", "wilder"),
+        ("[::1]", "/", "wilder"),
+        ("example.org", "/", "any"),
+        ("badexample.org", "/long/path/2", "any long"),
+    ] {
+        let reply = ask_at(&site, authority, "GET", path);
+        assert_eq!(text(&reply), expected.as_bytes(), "{authority}{path}");
+    }
+}
+
+#[test]
+fn the_method_decides_last_and_others_are_told() {
+    let only = |methods: &[&str], text: &str| Route {
+        methods: methods.iter().map(|m| (*m).to_owned()).collect(),
+        ..page("/a", text)
+    };
+    let site = site(&[
+        only(&["GET"], "get"),
+        only(&["HEAD", "PUT"], "put"),
+        page("/", "root"),
+    ]);
+    assert_eq!(text(&ask(&site, "GET", "/a")), b"get");
+    let refused = ask(&site, "DELETE", "/a/b");
+    assert_eq!(refused.status, 405);
+    assert_eq!(
+        refused.headers,
+        [(ALLOW, HeaderValue::from_static("GET, HEAD, PUT"))]
+    );
+}
+
+#[test]
+fn a_redirect_carries_the_request_along_and_to_no_other_host() {
+    let to = |path: &str, location: &str| {
+        let redirect = Redirect {
+            status: 301,
+            location: location.to_owned(),
+        };
+        Route::new(path, Handler::Redirect(redirect))
+    };
+    let site = site(&[
+        to("/all", "https://{host}:8443{path}{query}"),
+        to("/old/", "/new/{rest}{query}#{x}"),
+        to("/open", "{rest}"),
+    ]);
+    for (path, expected) in [
+        ("/all/a%20b?c=d", "https://example.org:8443/all/a%20b?c=d"),
+        ("/all", "https://example.org:8443/all"),
+        ("/old/x/y?z", "/new/x/y?z#{x}"),
+        ("/open//evil.example/x", "/evil.example/x"),
+    ] {
+        let reply = ask_at(&site, "example.org:443", "POST", path);
+        assert_eq!(reply.status, 301);
+        let location = HeaderValue::from_static(expected);
+        assert_eq!(reply.headers, [(LOCATION, location)], "{path}");
+    }
+}
+
+#[test]
+fn fields_are_removed_set_and_added_in_this_order() {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let edits = HeaderEdits {
+        remove: vec!["x-gone".to_owned(), "x-again".to_owned()],
+        set: vec![pair("x-set", "new")],
+        add: vec![pair("x-again", "1"), pair("x-set", "more")],
+    };
+    let site = site(&[Route {
+        request_headers: edits.clone(),
+        response_headers: edits,
+        ..page("/", "p")
+    }]);
+    let shown = |fields: &Fields| {
+        let lines = fields
+            .iter()
+            .map(|(n, v)| format!("{n}: {}", v.to_str().unwrap()));
+        lines.collect::<Vec<_>>().join(", ")
+    };
+    let field = |name, value| {
+        (
+            http::HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    };
+    let mut fields = vec![
+        field("x-gone", "1"),
+        field("x-set", "old"),
+        field("x-kept", "k"),
+        field("x-again", "0"),
+        field("x-set", "older"),
+    ];
+    site.any_route().unwrap().edit_request(&mut fields);
+    assert_eq!(
+        shown(&fields),
+        "x-kept: k, x-set: new, x-again: 1, x-set: more"
+    );
+    let reply = ask(&site, "GET", "/");
+    assert_eq!(
+        shown(&reply.headers),
+        "content-type: text/html, x-set: new, x-again: 1, x-set: more"
     );
 }

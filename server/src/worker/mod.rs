@@ -94,6 +94,9 @@ fn start(plan: Plan, reports: &Sender<Report>) -> Result<turn::Worker, String> {
     let settings = (plan.settings)()?;
     let driver: Driver = opened.driver;
     plan.inbox.attach(driver.waker());
+    if let Some(link) = &settings.link {
+        link.attach(driver.waker());
+    }
     let _ = reports.send(Report::Ready {
         group: plan.group,
         index: plan.index,

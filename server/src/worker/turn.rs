@@ -17,6 +17,8 @@ const RECEIVE_BUDGET: usize = 64;
 const TIMER_BUDGET: usize = 1024;
 /// Transmitted buffers per turn.
 const TRANSMIT_BUDGET: usize = 64;
+/// Messages of the origin thread per turn.
+const ORIGIN_BUDGET: usize = 1024;
 /// Letters per turn.
 const MAIL_BUDGET: usize = 256;
 /// Rounds of transmission in which a worker that stops says its last words.
@@ -75,18 +77,23 @@ impl Worker {
         self.receive(now)?;
         self.endpoint.on_deadline(TIMER_BUDGET, now);
         self.read_mail(now);
+        let more = self.endpoint.on_origin(ORIGIN_BUDGET, now);
         if self.endpoint.is_draining() {
             self.endpoint.close_idle(self.stopping);
         }
         let blocked = self.transmit(now)?;
         self.endpoint.flush_log();
+        self.endpoint.flush_origin();
         if self.endpoint.is_draining() && self.endpoint.is_drained() {
             self.stopping = true;
         }
         if self.stopping {
             return self.say_last_words(now);
         }
-        let timeout = self.timeout(blocked);
+        let timeout = match more {
+            true => Some(Duration::ZERO),
+            false => self.timeout(blocked),
+        };
         self.driver.wait(timeout)
     }
 

@@ -5,6 +5,7 @@
     reason = "what helpers of a test unwrap is part of the test"
 )]
 
+mod relay;
 mod sending;
 
 use std::collections::BTreeMap;
@@ -12,10 +13,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quiche::h3::{Event, Header, NameValue};
-use sluicegate::h3::{Counters, Session};
+use sluicegate::clock;
+use sluicegate::exchange::ring::Link;
+use sluicegate::h3::{Counters, Desk, Session};
 use sluicegate::quic::transport::Identity;
 use sluicegate::route::Site;
-use sluicegate_config::{Body, Config, Handler, Limits, Route};
+use sluicegate_config::{Config, Limits};
 
 const SEND_BUFFER: usize = 16 << 10;
 
@@ -41,6 +44,8 @@ struct Pair {
     server: quiche::Connection,
     h3: quiche::h3::Connection,
     session: Session,
+    site: Arc<Site>,
+    link: Option<Link>,
     counters: Counters,
     streams: BTreeMap<u64, Seen>,
     goaway: Option<u64>,
@@ -81,22 +86,39 @@ fn limits() -> Limits {
         request_body: 1000,
         header_bytes: 2048,
         send_buffer: SEND_BUFFER as u64,
+        max_concurrent_streams: 4,
         ..Config::embedded().limits
     }
 }
 
 fn site() -> Arc<Site> {
-    let page = Handler::Fixed {
-        status: 200,
-        content_type: "text/html".to_owned(),
-        body: Body::Text(PAGE.to_owned()),
-    };
-    let routes = [
-        ("/page", page),
-        ("/bytes/", Handler::Generate { max_size: 1 << 20 }),
-    ]
-    .map(|(path, handler)| Route::new(path, handler));
-    Arc::new(Site::compile(&routes, &limits()).unwrap())
+    let text = format!(
+        "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n\
+         [[route]]\npath = \"/page\"\nfixed = {{ content_type = \"text/html\", body = {PAGE:?} }}\n\
+         [[route]]\npath = \"/bytes/\"\ngenerate = {{ max_size = \"1MiB\" }}\n\
+         [[route]]\npath = \"/app/\"\nrequest_body = 60000\nproxy = {{ upstreams = \"127.0.0.1:1\" }}\n\
+         [route.request_headers]\nset = {{ \"x-set\" = \"new\" }}\nremove = [\"x-gone\"]\n\
+         [route.response_headers]\nadd = {{ \"x-added\" = \"1\" }}\n"
+    );
+    let registry = sluicegate_cc::Registry::builtin();
+    let config = Config::from_toml("test.toml", &text, &registry).unwrap();
+    Arc::new(Site::compile(&config.routes, &limits()).unwrap())
+}
+
+fn desk<'a>(
+    site: &'a Arc<Site>,
+    link: &'a mut Option<Link>,
+    counters: &'a mut Counters,
+) -> Desk<'a> {
+    Desk {
+        site,
+        link: link.as_mut(),
+        counters,
+        access: None,
+        slot: 0,
+        serial: 1,
+        now: clock::now(),
+    }
 }
 
 fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) -> bool {
@@ -130,7 +152,7 @@ impl Pair {
         }
         assert!(client.is_established() && server.is_established());
         let config = sluicegate::h3::config(&limits()).unwrap();
-        let session = Session::new(&mut server, site(), &config).unwrap();
+        let session = Session::new(&mut server, &config, None).unwrap();
         let plain = quiche::h3::Config::new().unwrap();
         let h3 = quiche::h3::Connection::with_transport(&mut client, &plain).unwrap();
         Pair {
@@ -138,15 +160,31 @@ impl Pair {
             server,
             h3,
             session,
+            site: site(),
+            link: None,
             counters: Counters::default(),
             streams: BTreeMap::new(),
             goaway: None,
         }
     }
 
+    /// Lets the session work, with whatever handlers have said.
+    fn turn(&mut self) {
+        while let Some((place, message)) = self.link.as_mut().and_then(Link::take) {
+            let (session, server) = (&mut self.session, &mut self.server);
+            let mut desk = desk(&self.site, &mut self.link, &mut self.counters);
+            session.on_message(server, place.stream, message, &mut desk);
+        }
+        let mut desk = desk(&self.site, &mut self.link, &mut self.counters);
+        self.session.turn(&mut self.server, &mut desk);
+        if let Some(link) = &mut self.link {
+            link.flush();
+        }
+    }
+
     fn step(&mut self) -> bool {
         let sent = carry(&mut self.client, &mut self.server);
-        self.session.turn(&mut self.server, &mut self.counters);
+        self.turn();
         let answered = carry(&mut self.server, &mut self.client);
         self.watch();
         sent || answered

@@ -11,7 +11,7 @@ fn no_more_than_the_send_buffer_waits_while_nothing_can_be_sent() {
     for _ in 0..200 {
         pair.client.send_ack_eliciting().unwrap();
         carry(&mut pair.client, &mut pair.server);
-        pair.session.turn(&mut pair.server, &mut pair.counters);
+        pair.turn();
         most = most.max(pair.server.unsent());
     }
     // Heads come on top.
@@ -40,7 +40,7 @@ fn an_acknowledgement_that_is_due_is_urgent_and_data_is_not() {
         let info = quiche::RecvInfo { from, to };
         pair.server.recv(&mut buffer[..count], info).unwrap();
     }
-    pair.session.turn(&mut pair.server, &mut pair.counters);
+    pair.turn();
     pair.server.send(&mut buffer).unwrap();
     assert!(pair.server.unsent() > 0 && !pair.server.is_urgent());
     pair.settle();

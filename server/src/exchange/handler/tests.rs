@@ -103,7 +103,7 @@ fn what_is_dropped_half_way_is_aborted() {
 
         let (incoming, front) = start(false, 1000);
         drop(incoming.reply);
-        assert!(matches!(front.next().await, ToFront::Abort));
+        assert!(matches!(front.next().await, ToFront::Abort(502)));
     });
 }
 

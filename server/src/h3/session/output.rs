@@ -2,63 +2,128 @@
 
 use quiche::h3::WireErrorCode;
 
-use super::{Exchange, SCRATCH, Session};
-use crate::h3::Counters;
-use crate::h3::response::Progress;
+use super::{Exchange, Inbound, Outbound, SCRATCH, Session};
+use crate::h3::desk::Desk;
+use crate::h3::response::{Progress, Sink};
+use crate::observe::access::Outcome;
 
 impl Session {
-    /// Lets pending replies write a block each in turn, until none can or `limits.send_buffer` bytes wait to be sent.
-    pub(super) fn write(&mut self, conn: &mut quiche::Connection, counters: &mut Counters) {
-        let mut blocked = 0;
-        while blocked < self.pending.len() {
-            let Some(stream) = self.pending.pop_front() else {
-                return;
-            };
-            match self.write_block(conn, stream, counters) {
-                Progress::Some => {
-                    blocked = 0;
-                    self.pending.push_back(stream);
+    /// Lets responses write in the order of their priorities, until none can or `limits.send_buffer` bytes wait to be sent.
+    pub(super) fn write(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
+        let mut level = self.pending.level(None);
+        while let Some(priority) = level {
+            let mut progressed = true;
+            while progressed {
+                progressed = false;
+                for stream in self.pending.streams(priority) {
+                    // One that is of use only when whole writes all it can; the others a block each in turn.
+                    while self.write_block(conn, stream, desk) {
+                        progressed = true;
+                        if priority.incremental {
+                            self.pending.served(stream);
+                            break;
+                        }
+                    }
                 }
-                Progress::Blocked => {
-                    blocked += 1;
-                    self.pending.push_back(stream);
-                }
-                Progress::Complete => {}
             }
+            level = self.pending.level(Some(priority));
         }
     }
 
+    /// Whether a block was written and more may follow.
     fn write_block(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        counters: &mut Counters,
-    ) -> Progress {
-        let Some(Exchange::Replying { response, ended }) = self.open.get_mut(&stream) else {
-            return Progress::Complete;
+        desk: &mut Desk<'_>,
+    ) -> bool {
+        let Some(Exchange {
+            priority,
+            outbound: Outbound::Replying(response),
+            ..
+        }) = self.open.get_mut(&stream)
+        else {
+            return false;
         };
-        let limit = usize::try_from(self.site.limits().send_buffer).unwrap_or(usize::MAX);
+        let priority = *priority;
+        let limit = usize::try_from(desk.site.limits().send_buffer).unwrap_or(usize::MAX);
         let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
-        let written = SCRATCH
-            .with_borrow_mut(|scratch| response.write(h3, conn, stream, scratch, room, counters));
+        let counters = &mut *desk.counters;
+        let written = SCRATCH.with_borrow_mut(|scratch| {
+            let mut sink = Sink {
+                h3,
+                conn,
+                stream,
+                priority,
+                scratch,
+                room,
+                counters,
+            };
+            response.write(&mut sink)
+        });
         match written {
-            Ok(Progress::Complete) => {
-                if *ended {
-                    self.open.remove(&stream);
-                } else {
-                    self.open.insert(stream, Exchange::Replied);
-                }
-                Progress::Complete
+            Ok(Progress::Some) => {
+                self.return_credit(stream, desk);
+                return true;
             }
-            Ok(progress) => progress,
+            Ok(Progress::Blocked) => {}
+            Ok(Progress::Waiting) => {
+                self.pending.remove(priority, stream);
+                self.return_credit(stream, desk);
+            }
+            Ok(Progress::Complete) => self.complete(stream, desk),
+            Ok(Progress::Broken) => {
+                desk.counters.broken += 1;
+                self.give_up(conn, stream, WireErrorCode::InternalError, desk);
+            }
             Err(_) => {
                 // The client stopped it, or the stream is gone.
-                counters.cancelled += 1;
+                desk.counters.cancelled += 1;
                 self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestCancelled);
-                Progress::Complete
+                self.give_up(conn, stream, WireErrorCode::RequestCancelled, desk);
             }
+        }
+        false
+    }
+
+    /// The whole response was taken.
+    fn complete(&mut self, stream: u64, desk: &mut Desk<'_>) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        self.pending.remove(exchange.priority, stream);
+        let duration = desk.now.saturating_duration_since(exchange.begun);
+        desk.counters.latency.record(duration);
+        self.record(stream, Outcome::Complete, desk);
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        exchange.outbound = Outbound::Over;
+        if exchange.handler.is_none() && !matches!(exchange.inbound, Inbound::Discarding(_)) {
+            // Whatever still comes of the request concerns nobody.
+            exchange.limit = u64::MAX;
+        }
+        if exchange.is_over() {
+            self.forget(stream, desk);
+        }
+    }
+
+    /// Tells a handler what it may send again: not for every block, but before it has to wait.
+    pub(super) fn return_credit(&mut self, stream: u64, desk: &mut Desk<'_>) {
+        let Some(Exchange {
+            outbound: Outbound::Replying(response),
+            handler: Some(handler),
+            ..
+        }) = self.open.get_mut(&stream)
+        else {
+            return;
+        };
+        if let Some(link) = desk.link.as_deref_mut()
+            && response.credit > 0
+            && (response.credit >= link.share() / 4 || response.is_drained())
+        {
+            link.credit(handler.exchange, std::mem::take(&mut response.credit));
         }
     }
 }

@@ -1,13 +1,19 @@
-//! Requests as they arrive, up to the decision how to answer them.
+//! Requests as they arrive, and who answers them.
+
+use std::sync::Arc;
 
 use quiche::Shutdown;
-use quiche::h3::{Error, Event, Header, WireErrorCode};
+use quiche::h3::{Event, Header, WireErrorCode};
 
-use super::{Exchange, SCRATCH, Session, code};
-use crate::exchange::Reply;
-use crate::h3::Counters;
+use super::{Exchange, Handler, Inbound, Outbound, Session};
+use crate::exchange::message::Request as Handed;
+use crate::exchange::{Peer, Reply, RequestHead};
+use crate::h3::desk::Desk;
+use crate::h3::priority::Priority;
 use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
+use crate::observe::access::Outcome;
+use crate::route::{Answer, Route};
 
 impl Session {
     pub(super) fn on_event(
@@ -15,23 +21,20 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         event: Event,
-        counters: &mut Counters,
+        desk: &mut Desk<'_>,
     ) {
         match event {
             Event::Headers { list, more_frames } => {
                 if self.open.contains_key(&stream) {
-                    self.on_trailers(conn, stream, &list, counters);
+                    self.on_trailers(conn, stream, &list, desk);
                 } else {
-                    self.on_head(conn, stream, &list, more_frames, counters);
+                    self.on_head(conn, stream, &list, more_frames, desk);
                 }
             }
-            Event::Data => self.on_data(conn, stream, counters),
-            Event::Finished => self.on_end(conn, stream, counters),
-            Event::Reset(_) => self.on_reset(conn, stream, counters),
-            Event::PriorityUpdate => {
-                // Taken so that quiche forgets it; replies take turns.
-                let _ = self.h3.take_last_priority_update(stream);
-            }
+            Event::Data => self.on_data(conn, stream, desk),
+            Event::Finished => self.on_end(conn, stream, desk),
+            Event::Reset(_) => self.on_reset(conn, stream, desk),
+            Event::PriorityUpdate => self.on_priority_update(conn, stream),
             // It limits pushes, and there are none.
             Event::GoAway => {}
         }
@@ -43,42 +46,142 @@ impl Session {
         stream: u64,
         list: &[Header],
         more_frames: bool,
-        counters: &mut Counters,
+        desk: &mut Desk<'_>,
     ) {
         self.requests += 1;
-        counters.requests += 1;
+        desk.counters.requests += 1;
         if self.refused_from.is_some_and(|limit| stream >= limit) {
-            counters.rejected += 1;
-            return self.give_up(conn, stream, WireErrorCode::RequestRejected);
+            desk.counters.rejected += 1;
+            return self.give_up(conn, stream, WireErrorCode::RequestRejected, desk);
         }
         self.next_stream = self.next_stream.max(stream + 4);
-        let limits = self.site.limits();
-        let request = match request::parse(list, limits.header_bytes) {
+        self.open.insert(stream, blank(desk));
+        let parsed = request::parse(list, desk.site.limits().header_bytes);
+        if desk.access.is_some() {
+            let head = parsed.as_ref().ok().map(|request| &request.head);
+            self.note(stream, peer(conn).address, head, desk);
+        }
+        let request = match parsed {
             Ok(request) => request,
             Err(Refusal::TooLarge) => {
-                return self.refuse(conn, stream, 431, "431 header section too large\n");
+                return self.refuse(conn, stream, 431, "431 header section too large\n", desk);
             }
-            Err(Refusal::Malformed) => return self.malformed(conn, stream, counters),
+            Err(Refusal::Malformed) => return self.malformed(conn, stream, desk),
         };
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
-            return self.malformed(conn, stream, counters);
+            return self.malformed(conn, stream, desk);
         }
-        if request
-            .content_length
-            .is_some_and(|length| length > limits.request_body)
-        {
-            return self.refuse(conn, stream, 413, "413 request body too large\n");
+        self.prioritize(conn, stream, &request.head);
+        if !conn.is_established() && !is_safe(&request.head.method) {
+            // RFC 8470 §5.2: what has effects is not done on the word of somebody who may only repeat it.
+            desk.counters.too_early += 1;
+            return self.refuse(conn, stream, 425, "425 not in early data\n", desk);
         }
-        if more_frames && request.expects_status {
-            // A final status at once, instead of 100: no handler needs the body.
-            self.stop_reading(conn, stream);
-            return self.reply(stream, &request, true);
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.is_head = request.head.method == "HEAD";
+            exchange.content_length = request.content_length;
         }
-        let exchange = Exchange::Receiving {
-            request,
-            received: 0,
+        match desk.site.answer(&request.head) {
+            Answer::Origin(route) => {
+                self.hand_over(conn, stream, request, route, more_frames, desk);
+            }
+            Answer::Reply(reply) => {
+                self.answer_later(conn, stream, &request, reply, more_frames, desk);
+            }
+        }
+    }
+
+    /// A request that the site answers by itself: at once where the client waits for a status, or else when it has ended.
+    fn answer_later(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        request: &Request,
+        reply: Reply,
+        more_frames: bool,
+        desk: &mut Desk<'_>,
+    ) {
+        let limit = desk.site.limits().request_body;
+        if request.content_length.is_some_and(|length| length > limit) {
+            return self.refuse(conn, stream, 413, "413 request body too large\n", desk);
+        }
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
         };
-        self.open.insert(stream, exchange);
+        exchange.limit = limit;
+        if more_frames && request.expects_status {
+            // A final status at once, instead of 100: nobody needs the body.
+            self.stop_reading(conn, stream);
+            return self.begin(stream, reply);
+        }
+        exchange.inbound = Inbound::Discarding(Box::new(reply));
+    }
+
+    /// A request for a handler on the origin thread.
+    fn hand_over(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        request: Request,
+        route: Arc<Route>,
+        more_frames: bool,
+        desk: &mut Desk<'_>,
+    ) {
+        let too_long = |length| length > route.request_body;
+        if request.content_length.is_some_and(too_long) {
+            return self.refuse(conn, stream, 413, "413 request body too large\n", desk);
+        }
+        let limits = desk.site.limits();
+        if self.running >= limits.max_concurrent_streams {
+            // Those of requests given up count until they have stopped.
+            desk.counters.overloaded += 1;
+            return self.refuse(conn, stream, 503, "503 too many requests at once\n", desk);
+        }
+        let mut head = request.head;
+        route.edit_request(&mut head.headers);
+        let peer = peer(conn);
+        let place = desk.place(stream);
+        let opened = desk.link.as_deref_mut().and_then(|link| {
+            let request = Box::new(Handed {
+                head,
+                peer,
+                route: Arc::clone(&route),
+                content_length: request.content_length,
+                has_body: more_frames,
+            });
+            Some((link.open(place, request)?, link.share()))
+        });
+        let Some((number, share)) = opened else {
+            desk.counters.overloaded += 1;
+            return self.refuse(
+                conn,
+                stream,
+                503,
+                "503 no room for further requests\n",
+                desk,
+            );
+        };
+        self.running += 1;
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        exchange.limit = route.request_body;
+        exchange.handler = Some(Handler {
+            exchange: number,
+            route,
+            credit: share,
+            readable: false,
+            trailers: None,
+        });
+        let mut response = Response::awaited();
+        if more_frames {
+            exchange.inbound = Inbound::Passing;
+            if request.expects_status {
+                response.interim(100, &Vec::new());
+                self.pending.insert(exchange.priority, stream);
+            }
+        }
+        exchange.outbound = Outbound::Replying(response);
     }
 
     fn on_trailers(
@@ -86,84 +189,74 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         list: &[Header],
-        counters: &mut Counters,
+        desk: &mut Desk<'_>,
     ) {
-        let limit = self.site.limits().header_bytes;
-        if request::trailers(list, limit).is_err() {
-            self.malformed(conn, stream, counters);
-        }
-    }
-
-    fn on_data(&mut self, conn: &mut quiche::Connection, stream: u64, counters: &mut Counters) {
-        let read = SCRATCH.with_borrow_mut(|scratch| {
-            let mut total = 0_u64;
-            loop {
-                match self.h3.recv_body(conn, stream, scratch) {
-                    Ok(count) => total += count as u64,
-                    Err(Error::Done) => return Ok(total),
-                    Err(error) => return Err(error),
-                }
-            }
-        });
-        let count = match read {
-            Ok(count) => count,
-            Err(Error::TransportError(quiche::Error::StreamReset(_))) => {
-                return self.on_reset(conn, stream, counters);
-            }
-            Err(Error::TransportError(_)) => return,
-            Err(error) => return self.fail(conn, code(error), counters),
-        };
-        counters.bytes_in += count;
-        let Some(Exchange::Receiving { request, received }) = self.open.get_mut(&stream) else {
-            return;
-        };
-        *received += count;
-        if request
-            .content_length
-            .is_some_and(|length| *received > length)
-        {
-            self.malformed(conn, stream, counters);
-        } else if *received > self.site.limits().request_body {
-            self.refuse(conn, stream, 413, "413 request body too large\n");
-        }
-    }
-
-    /// The client has sent all of a request.
-    fn on_end(&mut self, conn: &mut quiche::Connection, stream: u64, counters: &mut Counters) {
-        match self.open.remove(&stream) {
-            Some(Exchange::Receiving { request, received }) => {
-                if request
-                    .content_length
-                    .is_some_and(|length| length != received)
+        match request::trailers(list, desk.site.limits().header_bytes) {
+            Ok(fields) => {
+                if let Some(exchange) = self.open.get_mut(&stream)
+                    && let Some(handler) = &mut exchange.handler
                 {
-                    return self.malformed(conn, stream, counters);
+                    handler.trailers = Some(fields);
                 }
-                self.reply(stream, &request, true);
             }
-            Some(Exchange::Replying { response, .. }) => {
-                let ended = true;
-                self.open
-                    .insert(stream, Exchange::Replying { response, ended });
-            }
-            Some(Exchange::Replied) => {}
-            None if self.given_up.contains(&stream) => {}
-            None => {
-                counters.malformed += 1;
-                self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestIncomplete);
-            }
+            Err(_) => self.malformed(conn, stream, desk),
         }
     }
 
-    fn on_reset(&mut self, conn: &mut quiche::Connection, stream: u64, counters: &mut Counters) {
-        match self.open.remove(&stream) {
-            Some(Exchange::Replied) => {}
+    pub(super) fn on_reset(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        desk: &mut Desk<'_>,
+    ) {
+        match self.open.get(&stream) {
+            Some(Exchange {
+                outbound: Outbound::Over,
+                ..
+            }) => self.forget(stream, desk),
             Some(_) => {
-                counters.cancelled += 1;
+                desk.counters.cancelled += 1;
                 self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestCancelled);
+                self.give_up(conn, stream, WireErrorCode::RequestCancelled, desk);
             }
             None => self.strays += 1,
+        }
+    }
+
+    /// By the request's own field (RFC 9218 §4), or by a frame that came before it (§7.1), which weighs more.
+    fn prioritize(&mut self, conn: &mut quiche::Connection, stream: u64, head: &RequestHead) {
+        let mut fields = head.headers.iter();
+        let field = fields.find(|(name, _)| name == "priority");
+        let update = self.h3.take_last_priority_update(stream).ok();
+        let value = update
+            .as_deref()
+            .or(field.map(|(_, value)| value.as_bytes()));
+        if let Some(value) = value {
+            self.set_priority(conn, stream, Priority::parse(value));
+        }
+    }
+
+    fn on_priority_update(&mut self, conn: &mut quiche::Connection, stream: u64) {
+        // Before its request it stays with the engine, which bounds it by the streams that the client may open.
+        if self.open.contains_key(&stream)
+            && let Ok(value) = self.h3.take_last_priority_update(stream)
+        {
+            self.set_priority(conn, stream, Priority::parse(&value));
+        }
+    }
+
+    fn set_priority(&mut self, conn: &mut quiche::Connection, stream: u64, priority: Priority) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        let before = std::mem::replace(&mut exchange.priority, priority);
+        if let Outbound::Replying(response) = &exchange.outbound {
+            self.pending.remove(before, stream);
+            // One that has nothing to write takes itself out again.
+            self.pending.insert(priority, stream);
+            if response.has_begun() {
+                priority.apply(conn, stream);
+            }
         }
     }
 
@@ -173,53 +266,125 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         code: WireErrorCode,
+        desk: &mut Desk<'_>,
     ) {
         if conn.stream_finished(stream) {
             self.given_up.push(stream);
         }
-        self.open.remove(&stream);
-        self.pending.retain(|pending| *pending != stream);
+        let outcome = match code {
+            WireErrorCode::RequestCancelled => Outcome::Cancelled,
+            _ => Outcome::Reset,
+        };
+        self.record(stream, outcome, desk);
+        self.forget(stream, desk);
         // Either direction may be over already, which is as good.
         let _ = conn.stream_shutdown(stream, Shutdown::Write, code as u64);
         let _ = conn.stream_shutdown(stream, Shutdown::Read, code as u64);
     }
 
-    fn malformed(&mut self, conn: &mut quiche::Connection, stream: u64, counters: &mut Counters) {
-        counters.malformed += 1;
+    /// Drops what is kept of a request and stops its handler, unless that has answered and has all of the body.
+    pub(super) fn forget(&mut self, stream: u64, desk: &mut Desk<'_>) {
+        let Some(exchange) = self.open.remove(&stream) else {
+            return;
+        };
+        self.pending.remove(exchange.priority, stream);
+        if !exchange.is_over()
+            && let Some(handler) = exchange.handler
+            && let Some(link) = desk.link.as_deref_mut()
+        {
+            link.cancel(handler.exchange);
+        }
+    }
+
+    pub(super) fn malformed(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        desk: &mut Desk<'_>,
+    ) {
+        desk.counters.malformed += 1;
         self.wasted += 1;
-        self.give_up(conn, stream, WireErrorCode::MessageError);
+        self.give_up(conn, stream, WireErrorCode::MessageError, desk);
     }
 
     /// Asks the client to send no more of a request that is answered without it (RFC 9114 §4.1).
-    fn stop_reading(&mut self, conn: &mut quiche::Connection, stream: u64) {
+    pub(super) fn stop_reading(&mut self, conn: &mut quiche::Connection, stream: u64) {
         if conn.stream_finished(stream) {
             self.given_up.push(stream);
+        }
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.inbound = Inbound::Over;
         }
         let _ = conn.stream_shutdown(stream, Shutdown::Read, WireErrorCode::NoError as u64);
     }
 
-    /// Answers before the request has ended.
-    fn refuse(
+    /// Answers before the request has ended, in its handler's stead if it has one. Where a handler has begun to answer
+    /// only a reset is left.
+    pub(super) fn refuse(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
         status: u16,
         text: &'static str,
+        desk: &mut Desk<'_>,
     ) {
         self.stop_reading(conn, stream);
-        let response = Response::new(Reply::plain(status, text), false);
-        self.begin(stream, response, true);
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        if let Some(handler) = exchange.handler.take()
+            && let Some(link) = desk.link.as_deref_mut()
+        {
+            link.cancel(handler.exchange);
+        }
+        let reply = Reply::plain(status, text);
+        match &mut exchange.outbound {
+            Outbound::Replying(response) => {
+                if !response.replace(reply, exchange.is_head) {
+                    return self.give_up(conn, stream, WireErrorCode::ExcessiveLoad, desk);
+                }
+                self.pending.insert(exchange.priority, stream);
+            }
+            Outbound::Silent => self.begin(stream, reply),
+            Outbound::Over => self.forget(stream, desk),
+        }
     }
 
-    fn reply(&mut self, stream: u64, request: &Request, ended: bool) {
-        let reply = self.site.answer(&request.head);
-        let response = Response::new(reply, request.head.method == "HEAD");
-        self.begin(stream, response, ended);
+    pub(super) fn begin(&mut self, stream: u64, reply: Reply) {
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.outbound = Outbound::Replying(Response::whole(reply, exchange.is_head));
+            self.pending.insert(exchange.priority, stream);
+        }
     }
+}
 
-    fn begin(&mut self, stream: u64, response: Response, ended: bool) {
-        self.open
-            .insert(stream, Exchange::Replying { response, ended });
-        self.pending.push_back(stream);
+fn blank(desk: &Desk<'_>) -> Exchange {
+    Exchange {
+        begun: desk.now,
+        is_head: false,
+        priority: Priority::default(),
+        inbound: Inbound::Over,
+        outbound: Outbound::Silent,
+        handler: None,
+        content_length: None,
+        limit: 0,
+        received: 0,
+        noted: None,
     }
+}
+
+/// Who is at the other end now. Data that comes before the handshake is done is early data.
+fn peer(conn: &quiche::Connection) -> Peer {
+    let path = conn.path_stats().find(|path| path.active);
+    let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
+    Peer {
+        address: path.as_ref().map_or(nobody, |path| path.peer_addr),
+        local: path.map(|path| path.local_addr),
+        early_data: !conn.is_established(),
+    }
+}
+
+/// RFC 9110 §9.2.1.
+fn is_safe(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
 }

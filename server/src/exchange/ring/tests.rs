@@ -1,0 +1,103 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::exchange::{Peer, RequestHead};
+use crate::route::Site;
+
+const PLACE: Place = Place {
+    slot: 3,
+    serial: 7,
+    stream: 4,
+};
+
+fn request() -> Box<Request> {
+    let config = sluicegate_config::Config::embedded();
+    let site = Site::compile(&config.routes, &config.limits).unwrap();
+    Box::new(Request {
+        head: RequestHead {
+            method: "GET".to_owned(),
+            scheme: Some("https".to_owned()),
+            authority: "example.org".to_owned(),
+            path: "/".to_owned(),
+            query: None,
+            headers: Vec::new(),
+        },
+        peer: Peer {
+            address: ([192, 0, 2, 1], 1).into(),
+            local: None,
+            early_data: false,
+        },
+        route: Arc::clone(site.any_route().unwrap()),
+        content_length: None,
+        has_body: true,
+    })
+}
+
+#[test]
+fn a_full_ring_refuses_exchanges_and_loses_no_end() {
+    let (mut link, mut feed) = rings(2, 1000, u64::MAX);
+    let first = link.open(PLACE, request()).unwrap();
+    assert!(link.has_room());
+    link.data(first, Bytes::from_static(b"x"));
+    assert!(!link.has_room());
+    assert_eq!(link.open(PLACE, request()), None);
+    link.end(first, None);
+    link.cancel(first);
+    assert_eq!((link.counters.refused_queue, link.counters.waited), (1, 2));
+
+    assert!(matches!(
+        feed.take().unwrap().message,
+        ToHandler::Open { credit: 1000, .. }
+    ));
+    assert!(matches!(feed.take().unwrap().message, ToHandler::Data(_)));
+    assert!(feed.take().is_none());
+    // What waits comes first, whatever is said later.
+    link.credit(first, 1);
+    link.flush();
+    assert!(matches!(feed.take().unwrap().message, ToHandler::End(None)));
+    assert!(matches!(feed.take().unwrap().message, ToHandler::Cancel));
+    link.flush();
+    assert!(matches!(feed.take().unwrap().message, ToHandler::Credit(1)));
+    assert!(link.has_room());
+}
+
+#[test]
+fn memory_is_promised_until_an_exchange_is_closed() {
+    let (mut link, mut feed) = rings(16, 1000, 3999);
+    let first = link.open(PLACE, request()).unwrap();
+    assert_eq!(link.open(PLACE, request()), None);
+    assert_eq!(link.counters.refused_memory, 1);
+    link.cancel(first);
+    assert_eq!(link.open(PLACE, request()), None);
+    let closed = Envelope {
+        exchange: first,
+        message: ToFront::Closed,
+    };
+    feed.give(closed).unwrap();
+    assert!(matches!(link.take(), Some((PLACE, ToFront::Closed))));
+    assert_eq!(link.running(), 0);
+    let second = link.open(PLACE, request()).unwrap();
+    assert_ne!(first, second);
+    // Of an exchange that is closed nothing more is heard.
+    let late = Envelope {
+        exchange: first,
+        message: ToFront::End(None),
+    };
+    feed.give(late).unwrap();
+    assert!(link.take().is_none());
+}
+
+#[test]
+fn a_message_that_does_not_fit_comes_back() {
+    let (mut link, mut feed) = rings(1, 1000, u64::MAX);
+    let exchange = link.open(PLACE, request()).unwrap();
+    let message = |n| Envelope {
+        exchange,
+        message: ToFront::Credit(n),
+    };
+    feed.give(message(1)).unwrap();
+    let back = feed.give(message(2)).unwrap_err();
+    assert!(matches!(link.take(), Some((PLACE, ToFront::Credit(1)))));
+    feed.give(back).unwrap();
+    assert!(matches!(link.take(), Some((PLACE, ToFront::Credit(2)))));
+}

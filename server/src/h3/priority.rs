@@ -1,0 +1,166 @@
+//! Which of a connection's responses goes first (RFC 9218).
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+/// What quiche adds to an urgency to order streams of requests after its own.
+const ENGINE_OFFSET: u8 = 124;
+const LOWEST: u8 = 7;
+
+/// A response's priority; lower orders first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Priority {
+    /// 0 to 7, 0 first.
+    pub(super) urgency: u8,
+    /// Whether it is of use in parts, so that it shares with others of its urgency.
+    pub(super) incremental: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Priority {
+            urgency: 3,
+            incremental: false,
+        }
+    }
+}
+
+impl Priority {
+    /// From a `priority` field or a PRIORITY_UPDATE frame; what is missing, unknown or out of bounds counts as not said
+    /// (RFC 9218 §4), and so does all of a value that is no dictionary.
+    pub(super) fn parse(value: &[u8]) -> Priority {
+        let mut priority = Priority::default();
+        let Ok(text) = std::str::from_utf8(value) else {
+            return priority;
+        };
+        let Ok(dictionary) = sfv::Parser::new(text).parse::<sfv::Dictionary>() else {
+            return priority;
+        };
+        if let Some(sfv::ListEntry::Item(item)) = dictionary.get("u")
+            && let Some(urgency) = item.bare_item.as_integer()
+            && let Ok(urgency) = u8::try_from(i64::from(urgency))
+            && urgency <= LOWEST
+        {
+            priority.urgency = urgency;
+        }
+        if let Some(sfv::ListEntry::Item(item)) = dictionary.get("i")
+            && let Some(incremental) = item.bare_item.as_boolean()
+        {
+            priority.incremental = incremental;
+        }
+        priority
+    }
+
+    /// Has the engine order the stream's packets by it.
+    pub(super) fn apply(self, conn: &mut quiche::Connection, stream: u64) {
+        // The stream may be gone, and then there is nothing to order.
+        let _ = conn.stream_priority(stream, self.urgency + ENGINE_OFFSET, self.incremental);
+    }
+}
+
+/// Streams with something to write, in the order of their turns: by urgency; of the same urgency first those that are of
+/// use only when whole, one after the other; then the others, block by block in turn.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    streams: BTreeSet<(Priority, u64)>,
+    /// The incremental stream that wrote last: the next round begins after it.
+    last: u64,
+}
+
+impl Queue {
+    pub(super) fn insert(&mut self, priority: Priority, stream: u64) {
+        self.streams.insert((priority, stream));
+    }
+
+    pub(super) fn remove(&mut self, priority: Priority, stream: u64) {
+        self.streams.remove(&(priority, stream));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.streams.clear();
+    }
+
+    /// The most urgent priority in the queue that comes after `after`.
+    pub(super) fn level(&self, after: Option<Priority>) -> Option<Priority> {
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded((after, u64::MAX)));
+        let mut streams = self.streams.range((from, Bound::Unbounded));
+        streams.next().map(|(priority, _)| *priority)
+    }
+
+    /// The streams of a priority, in the order of their turns.
+    pub(super) fn streams(&self, priority: Priority) -> Vec<u64> {
+        let all = self.streams.range((priority, 0)..=(priority, u64::MAX));
+        let all = all.map(|(_, stream)| *stream);
+        if !priority.incremental {
+            return all.collect();
+        }
+        let (later, earlier): (Vec<u64>, Vec<u64>) = all.partition(|stream| *stream > self.last);
+        later.into_iter().chain(earlier).collect()
+    }
+
+    /// Notes that an incremental stream has had its turn.
+    pub(super) fn served(&mut self, stream: u64) {
+        self.last = stream;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(urgency: u8, incremental: bool) -> Priority {
+        Priority {
+            urgency,
+            incremental,
+        }
+    }
+
+    #[test]
+    fn a_priority_is_read_as_far_as_it_makes_sense() {
+        for (text, expected) in [
+            ("", at(3, false)),
+            ("u=0", at(0, false)),
+            ("u=5, i", at(5, true)),
+            ("i=?0,u=7", at(7, false)),
+            ("u=8", at(3, false)),
+            ("u=-1", at(3, false)),
+            ("u=1.5", at(3, false)),
+            ("u=\"1\", i=1", at(3, false)),
+            ("u=1;x=2, i;y, z=(1 2)", at(1, true)),
+            ("u=1,,", at(3, false)),
+            ("U=1", at(3, false)),
+        ] {
+            assert_eq!(Priority::parse(text.as_bytes()), expected, "{text:?}");
+        }
+        assert_eq!(Priority::parse(b"u=1, \xff"), at(3, false));
+    }
+
+    #[test]
+    fn the_urgent_go_first_the_whole_one_by_one_and_the_others_in_turn() {
+        let mut queue = Queue::default();
+        for (priority, stream) in [
+            (at(3, true), 0),
+            (at(3, true), 4),
+            (at(3, true), 8),
+            (at(3, false), 16),
+            (at(3, false), 12),
+            (at(0, true), 20),
+        ] {
+            queue.insert(priority, stream);
+        }
+        let first = queue.level(None).unwrap();
+        assert_eq!((first, queue.streams(first)), (at(0, true), vec![20]));
+        let second = queue.level(Some(first)).unwrap();
+        assert_eq!(
+            (second, queue.streams(second)),
+            (at(3, false), vec![12, 16])
+        );
+        let third = queue.level(Some(second)).unwrap();
+        assert_eq!(queue.streams(third), [4, 8, 0]);
+        queue.served(4);
+        assert_eq!(queue.streams(third), [8, 0, 4]);
+        assert_eq!(queue.level(Some(third)), None);
+        queue.remove(at(0, true), 20);
+        assert_eq!(queue.level(None), Some(second));
+    }
+}

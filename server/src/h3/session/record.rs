@@ -1,0 +1,121 @@
+//! What is told of a request once it is over.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::{REFERER, USER_AGENT};
+
+use super::{Exchange, Outbound, Session};
+use crate::clock;
+use crate::exchange::RequestHead;
+use crate::h3::desk::Desk;
+use crate::observe::access::{Outcome, Record};
+
+/// What an access log tells of a connection.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Name of the listener.
+    pub listener: Arc<str>,
+    /// Its congestion controllers'.
+    pub algorithm: &'static str,
+    /// The client's first destination connection ID.
+    pub connection: Box<[u8]>,
+}
+
+/// What an access log tells of a request, kept until its end.
+#[derive(Debug)]
+pub(super) struct Noted {
+    received: Duration,
+    client: SocketAddr,
+    method: String,
+    authority: String,
+    path: String,
+    query: Option<String>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+}
+
+impl Session {
+    /// Keeps what the access log, if there is one, will want of a request.
+    pub(super) fn note(
+        &mut self,
+        stream: u64,
+        client: SocketAddr,
+        head: Option<&RequestHead>,
+        desk: &Desk<'_>,
+    ) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        if desk.access.is_none() || self.caller.is_none() {
+            return;
+        }
+        let text = |of: fn(&RequestHead) -> &String| head.map(of).cloned().unwrap_or_default();
+        let field = |wanted| {
+            let mut fields = head.into_iter().flat_map(|head| &head.headers);
+            fields
+                .find(|(name, _)| *name == wanted)
+                .map(|(_, value)| value.clone())
+        };
+        exchange.noted = Some(Box::new(Noted {
+            received: clock::unix(),
+            client,
+            method: text(|head| &head.method),
+            authority: text(|head| &head.authority),
+            path: text(|head| &head.path),
+            query: head.and_then(|head| head.query.clone()),
+            referer: field(REFERER),
+            user_agent: field(USER_AGENT),
+        }));
+    }
+
+    /// Writes the line of a request that is over; once.
+    pub(super) fn record(&mut self, stream: u64, outcome: Outcome, desk: &mut Desk<'_>) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        let (Some(access), Some(caller)) = (desk.access.as_deref_mut(), &self.caller) else {
+            return;
+        };
+        let Some(noted) = exchange.noted.take() else {
+            return;
+        };
+        access.record(&Record {
+            received: noted.received,
+            duration: desk.now.saturating_duration_since(exchange.begun),
+            client: noted.client,
+            listener: &caller.listener,
+            method: &noted.method,
+            authority: &noted.authority,
+            path: &noted.path,
+            query: noted.query.as_deref(),
+            status: exchange.status(),
+            bytes_sent: exchange.sent(),
+            bytes_received: exchange.received,
+            referer: noted.referer.as_ref().map(HeaderValue::as_bytes),
+            user_agent: noted.user_agent.as_ref().map(HeaderValue::as_bytes),
+            connection: &caller.connection,
+            algorithm: caller.algorithm,
+            outcome,
+        });
+    }
+}
+
+impl Exchange {
+    /// Of the final head, if it was handed to the stream.
+    fn status(&self) -> Option<u16> {
+        match &self.outbound {
+            Outbound::Replying(response) if response.headed => Some(response.status),
+            _ => None,
+        }
+    }
+
+    fn sent(&self) -> u64 {
+        match &self.outbound {
+            Outbound::Replying(response) => response.sent,
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What handlers on the origin thread say.
+
+use quiche::h3::WireErrorCode;
+
+use super::{Exchange, Inbound, Outbound, Session};
+use crate::exchange::Reply;
+use crate::exchange::message::ToFront;
+use crate::h3::desk::Desk;
+
+impl Session {
+    /// Takes a handler's message about a stream; [`Session::turn`] writes what comes of it.
+    pub fn on_message(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        message: ToFront,
+        desk: &mut Desk<'_>,
+    ) {
+        if matches!(message, ToFront::Closed) {
+            self.running = self.running.saturating_sub(1);
+            return self.on_closed(conn, stream, desk);
+        }
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        match message {
+            ToFront::Credit(amount) => {
+                if let Some(handler) = &mut exchange.handler {
+                    handler.credit += amount;
+                    if handler.readable {
+                        self.pass_on(conn, stream, desk);
+                    }
+                }
+            }
+            ToFront::StopBody => {
+                if matches!(exchange.inbound, Inbound::Passing) {
+                    self.stop_reading(conn, stream);
+                }
+            }
+            ToFront::Abort(status) => self.on_abort(conn, stream, status, desk),
+            ToFront::Head(mut head) => {
+                if let Some(handler) = &exchange.handler {
+                    handler.route.edit_response(&mut head.fields);
+                }
+                self.respond(stream, ToFront::Head(head));
+            }
+            other => self.respond(stream, other),
+        }
+    }
+
+    /// Adds to a response and lets it have its turn.
+    fn respond(&mut self, stream: u64, message: ToFront) {
+        if let Some(Exchange {
+            priority,
+            outbound: Outbound::Replying(response),
+            ..
+        }) = self.open.get_mut(&stream)
+        {
+            response.take(message);
+            self.pending.insert(*priority, stream);
+        }
+    }
+
+    /// The handler failed: the client hears it by a status if it has heard nothing yet, or else by a reset.
+    fn on_abort(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        status: u16,
+        desk: &mut Desk<'_>,
+    ) {
+        let reply = match status {
+            504 => Reply::plain(504, "504 no answer in time\n"),
+            _ => Reply::plain(502, "502 no valid answer from the origin\n"),
+        };
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        let Outbound::Replying(response) = &mut exchange.outbound else {
+            return;
+        };
+        if response.replace(reply, exchange.is_head) {
+            self.pending.insert(exchange.priority, stream);
+            if matches!(exchange.inbound, Inbound::Passing) {
+                self.stop_reading(conn, stream);
+            }
+        } else {
+            desk.counters.broken += 1;
+            self.give_up(conn, stream, WireErrorCode::InternalError, desk);
+        }
+    }
+
+    /// Nothing of the exchange is left on the handler's side.
+    fn on_closed(&mut self, conn: &mut quiche::Connection, stream: u64, desk: &mut Desk<'_>) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        exchange.handler = None;
+        if matches!(exchange.inbound, Inbound::Passing) {
+            // It has answered without the rest of the body.
+            self.stop_reading(conn, stream);
+        }
+        let over = self.open.get(&stream).is_some_and(Exchange::is_over);
+        if over {
+            self.forget(stream, desk);
+        }
+    }
+}

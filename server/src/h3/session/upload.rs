@@ -1,0 +1,190 @@
+//! Bodies of requests.
+
+use bytes::Bytes;
+use quiche::h3::{Error, WireErrorCode};
+
+use super::{Exchange, Inbound, SCRATCH, Session, code};
+use crate::exchange::message::cost;
+use crate::h3::desk::Desk;
+
+/// Largest block of a request's body that a handler is sent, bytes.
+const BLOCK: usize = 16 * 1024;
+
+impl Session {
+    pub(super) fn on_data(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        desk: &mut Desk<'_>,
+    ) {
+        if let Some(Exchange {
+            inbound: Inbound::Passing,
+            handler: Some(handler),
+            ..
+        }) = self.open.get_mut(&stream)
+        {
+            handler.readable = true;
+            return self.pass_on(conn, stream, desk);
+        }
+        let read = SCRATCH.with_borrow_mut(|scratch| {
+            let mut total = 0_u64;
+            loop {
+                match self.h3.recv_body(conn, stream, scratch) {
+                    Ok(count) => total += count as u64,
+                    Err(Error::Done) => return Ok(total),
+                    Err(error) => return Err(error),
+                }
+            }
+        });
+        match read {
+            Ok(count) => {
+                self.account(conn, stream, count, desk);
+            }
+            Err(error) => self.on_read_error(conn, stream, error, desk),
+        }
+    }
+
+    /// Hands the body to its handler, as far as its credit and the ring allow. The client's flow-control credit grows
+    /// with what is read, so a handler that takes nothing stops the client.
+    pub(super) fn pass_on(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        desk: &mut Desk<'_>,
+    ) {
+        loop {
+            let Some(Exchange {
+                inbound: Inbound::Passing,
+                handler: Some(handler),
+                ..
+            }) = self.open.get_mut(&stream)
+            else {
+                return;
+            };
+            let Some(link) = desk.link.as_deref_mut() else {
+                return;
+            };
+            if handler.credit <= cost(0) {
+                return;
+            }
+            if !link.has_room() {
+                self.starved.push(stream);
+                return;
+            }
+            let room = usize::try_from(handler.credit - cost(0)).unwrap_or(usize::MAX);
+            let exchange = handler.exchange;
+            let read = SCRATCH.with_borrow_mut(|scratch| {
+                let room = room.min(BLOCK).min(scratch.len());
+                let count = self.h3.recv_body(conn, stream, &mut scratch[..room])?;
+                Ok(Bytes::copy_from_slice(&scratch[..count]))
+            });
+            match read {
+                Ok(block) => {
+                    handler.credit = handler.credit.saturating_sub(cost(block.len()));
+                    if self.account(conn, stream, block.len() as u64, desk)
+                        && let Some(link) = desk.link.as_deref_mut()
+                    {
+                        link.data(exchange, block);
+                    }
+                }
+                Err(Error::Done) => {
+                    handler.readable = false;
+                    return;
+                }
+                Err(error) => return self.on_read_error(conn, stream, error, desk),
+            }
+        }
+    }
+
+    /// Tries again where the ring was full.
+    pub(super) fn feed_starved(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
+        for stream in std::mem::take(&mut self.starved) {
+            self.pass_on(conn, stream, desk);
+        }
+    }
+
+    /// Whether a body waits for room in the origin's ring.
+    pub fn is_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+
+    /// Counts what was read; `false` where the request is refused for it.
+    fn account(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        count: u64,
+        desk: &mut Desk<'_>,
+    ) -> bool {
+        desk.counters.bytes_in += count;
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return false;
+        };
+        exchange.received += count;
+        let promised = exchange.content_length;
+        if promised.is_some_and(|length| exchange.received > length) {
+            self.malformed(conn, stream, desk);
+            return false;
+        }
+        if exchange.received > exchange.limit {
+            self.refuse(conn, stream, 413, "413 request body too large\n", desk);
+            return false;
+        }
+        true
+    }
+
+    fn on_read_error(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        error: Error,
+        desk: &mut Desk<'_>,
+    ) {
+        match error {
+            Error::TransportError(quiche::Error::StreamReset(_)) => {
+                self.on_reset(conn, stream, desk);
+            }
+            Error::TransportError(_) => {}
+            error => self.fail(conn, code(error), desk),
+        }
+    }
+
+    /// The client has sent all of a request.
+    pub(super) fn on_end(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        desk: &mut Desk<'_>,
+    ) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            if !self.given_up.contains(&stream) {
+                desk.counters.malformed += 1;
+                self.wasted += 1;
+                self.give_up(conn, stream, WireErrorCode::RequestIncomplete, desk);
+            }
+            return;
+        };
+        let inbound = std::mem::replace(&mut exchange.inbound, Inbound::Over);
+        if !matches!(inbound, Inbound::Over)
+            && exchange
+                .content_length
+                .is_some_and(|length| length != exchange.received)
+        {
+            return self.malformed(conn, stream, desk);
+        }
+        match inbound {
+            Inbound::Discarding(reply) => self.begin(stream, *reply),
+            Inbound::Passing => {
+                if let Some(handler) = &mut exchange.handler
+                    && let Some(link) = desk.link.as_deref_mut()
+                {
+                    link.end(handler.exchange, handler.trailers.take());
+                }
+            }
+            Inbound::Over => {}
+        }
+        if self.open.get(&stream).is_some_and(Exchange::is_over) {
+            self.forget(stream, desk);
+        }
+    }
+}

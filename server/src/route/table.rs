@@ -1,0 +1,109 @@
+//! From host, path and method to a route.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sluicegate_config::HostPattern;
+
+use super::Route;
+
+/// Routes by host, each list with the longest path first.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    exact: HashMap<String, Vec<Arc<Route>>>,
+    /// Longest suffix first.
+    suffixes: Vec<(String, Vec<Arc<Route>>)>,
+    any: Vec<Arc<Route>>,
+}
+
+/// What a table says.
+pub(super) enum Found<'a> {
+    /// This route.
+    Route(&'a Arc<Route>),
+    /// The path is there for other methods.
+    OtherMethods(Vec<&'a str>),
+    /// There is none.
+    Nothing,
+}
+
+impl Table {
+    pub(super) fn add(&mut self, hosts: &[HostPattern], route: &Arc<Route>) {
+        if hosts.is_empty() {
+            self.any.push(Arc::clone(route));
+        }
+        for host in hosts {
+            let list = match host {
+                HostPattern::Exact(host) => self.exact.entry(host.clone()).or_default(),
+                HostPattern::Suffix(suffix) => {
+                    let known = self.suffixes.iter().position(|(known, _)| known == suffix);
+                    let at = known.unwrap_or_else(|| {
+                        self.suffixes.push((suffix.clone(), Vec::new()));
+                        self.suffixes.len() - 1
+                    });
+                    &mut self.suffixes[at].1
+                }
+            };
+            list.push(Arc::clone(route));
+        }
+    }
+
+    /// To be called after the last route was added.
+    pub(super) fn sort(&mut self) {
+        self.suffixes
+            .sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        let suffixes = self.suffixes.iter_mut().map(|(_, list)| list);
+        let exact = self.exact.values_mut();
+        for list in exact.chain(suffixes).chain([&mut self.any]) {
+            // Of the same path those for certain methods come first.
+            list.sort_by_key(|route| {
+                (
+                    std::cmp::Reverse(route.path.len()),
+                    route.methods.is_empty(),
+                )
+            });
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.any.iter()
+    }
+
+    pub(super) fn find(&self, host: &str, path: &str, method: &str) -> Found<'_> {
+        let lower;
+        let host = if host.bytes().any(|b| b.is_ascii_uppercase()) {
+            lower = host.to_ascii_lowercase();
+            lower.as_str()
+        } else {
+            host
+        };
+        let exact = self.exact.get(host).into_iter();
+        let suffixes = self.suffixes.iter().filter_map(|(suffix, list)| {
+            (host.len() > suffix.len() && host.ends_with(suffix)).then_some(list)
+        });
+        for list in exact.chain(suffixes).chain([&self.any]) {
+            match find_in(list, path, method) {
+                Found::Nothing => {}
+                found => return found,
+            }
+        }
+        Found::Nothing
+    }
+}
+
+fn find_in<'a>(list: &'a [Arc<Route>], path: &str, method: &str) -> Found<'a> {
+    let Some(first) = list.iter().position(|route| path.starts_with(&route.path)) else {
+        return Found::Nothing;
+    };
+    let same = list[first..]
+        .iter()
+        .take_while(|route| route.path == list[first].path);
+    let mut others = Vec::new();
+    for route in same {
+        if route.methods.is_empty() || route.methods.iter().any(|m| m == method) {
+            return Found::Route(route);
+        }
+        others.extend(route.methods.iter().map(String::as_str));
+    }
+    Found::OtherMethods(others)
+}

@@ -1,0 +1,396 @@
+//! Requests that a handler on the origin thread answers; here the test is that handler.
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+use quiche::h3::Header;
+use sluicegate::exchange::Fields;
+use sluicegate::exchange::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
+use sluicegate::exchange::ring::{Feed, rings};
+
+use crate::{Pair, counters};
+
+/// What an exchange may have on its way.
+const SHARE: u64 = 4096;
+const LIMIT: usize = 60_000;
+
+/// The session, and the handler's end of its link.
+struct Bench {
+    pair: Pair,
+    feed: Feed,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let (link, feed) = rings(64, SHARE, u64::MAX);
+        let mut pair = Pair::new();
+        pair.link = Some(link);
+        Bench { pair, feed }
+    }
+
+    fn give(&mut self, exchange: u64, message: ToFront) {
+        self.feed.give(Envelope { exchange, message }).unwrap();
+    }
+
+    fn head(&mut self, exchange: u64, length: Option<u64>, end: bool) {
+        let fields = fields(&[("x-from", "origin"), ("server", "theirs")]);
+        let head = Head {
+            status: 200,
+            fields,
+            length,
+            end,
+        };
+        self.give(exchange, ToFront::Head(head));
+    }
+
+    /// The next message, which opens an exchange.
+    fn opened(&mut self) -> (u64, Request) {
+        let Envelope { exchange, message } = self.feed.take().expect("a message");
+        match message {
+            ToHandler::Open { request, credit } => {
+                assert_eq!(credit, SHARE);
+                (exchange, *request)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A request without a body, as far as the handler.
+    fn ask(&mut self, method: &str, path: &str) -> (u64, u64) {
+        let stream = self.pair.request(method, path, &[], true);
+        self.pair.settle();
+        (stream, self.opened().0)
+    }
+
+    /// A request whose body is still to come.
+    fn begin(&mut self, more: &[(&str, &str)]) -> u64 {
+        self.pair.request("POST", "/app/x", more, false)
+    }
+
+    /// Sends what the stream takes of a body.
+    fn send(&mut self, stream: u64, body: &[u8], fin: bool) -> usize {
+        let Pair { h3, client, .. } = &mut self.pair;
+        h3.send_body(client, stream, body, fin).unwrap_or(0)
+    }
+}
+
+fn fields(list: &[(&'static str, &'static str)]) -> Fields {
+    let lines = list.iter().map(|(name, value)| {
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_request_is_handed_over_as_it_came_and_as_configured() {
+    let mut bench = Bench::new();
+    let more = [("x-mine", "1"), ("x-gone", "2"), ("cookie", "a=b")];
+    bench.pair.request("DELETE", "/app/x?y=z", &more, true);
+    bench.pair.settle();
+    let (_, request) = bench.opened();
+    let head = &request.head;
+    assert_eq!(
+        (head.method.as_str(), head.path.as_str()),
+        ("DELETE", "/app/x")
+    );
+    assert_eq!(head.query.as_deref(), Some("y=z"));
+    assert_eq!(
+        head.headers,
+        fields(&[("x-mine", "1"), ("cookie", "a=b"), ("x-set", "new")])
+    );
+    assert!(!request.has_body && !request.peer.early_data);
+    assert_eq!(request.peer.address.port(), 1111);
+}
+
+#[test]
+fn a_response_arrives_with_its_interim_head_its_blocks_and_its_trailers() {
+    let mut bench = Bench::new();
+    let (stream, exchange) = bench.ask("GET", "/app/x");
+    bench.give(exchange, ToFront::Interim(103, fields(&[("link", "</a>")])));
+    bench.pair.settle();
+    assert_eq!(bench.pair.streams[&stream].status(), "103");
+    bench.head(exchange, None, false);
+    for block in ["one ", "two ", "three"] {
+        bench.give(
+            exchange,
+            ToFront::Data(Bytes::from_static(block.as_bytes())),
+        );
+    }
+    bench.pair.settle();
+    let seen = &bench.pair.streams[&stream];
+    assert_eq!(
+        (seen.status(), &seen.body[..]),
+        ("200", &b"one two three"[..])
+    );
+    assert!(!seen.finished && !seen.headers.contains_key("content-length"));
+    assert_eq!(
+        (&seen.headers["server"][..], &seen.headers["x-added"][..]),
+        ("theirs", "1")
+    );
+    bench.give(exchange, ToFront::End(Some(fields(&[("x-sum", "9")]))));
+    bench.give(exchange, ToFront::Closed);
+    bench.pair.settle();
+    let seen = &bench.pair.streams[&stream];
+    assert!(seen.finished);
+    assert_eq!(seen.headers["x-sum"], "9");
+    assert!(bench.pair.session.is_idle());
+    // What was taken may be sent again.
+    let mut credit = 0;
+    while let Some(Envelope {
+        message: ToHandler::Credit(amount),
+        ..
+    }) = bench.feed.take()
+    {
+        credit += amount;
+    }
+    assert_eq!(credit, cost(8) + cost(4) + cost(4) + cost(5));
+}
+
+#[test]
+fn head_is_answered_with_the_length_alone() {
+    let mut bench = Bench::new();
+    let (stream, exchange) = bench.ask("HEAD", "/app/x");
+    bench.head(exchange, Some(1234), true);
+    bench.pair.settle();
+    let seen = &bench.pair.streams[&stream];
+    assert_eq!(
+        (&seen.headers["content-length"][..], seen.finished),
+        ("1234", true)
+    );
+    assert!(seen.body.is_empty() && bench.pair.session.is_idle());
+}
+
+#[test]
+fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
+    let mut bench = Bench::new();
+    let body = counters(LIMIT as u64);
+    let stream = bench.begin(&[("te", "trailers")]);
+    let mut sent = bench.send(stream, &body, false);
+    bench.pair.settle();
+    let (exchange, request) = bench.opened();
+    assert!(request.has_body && request.content_length.is_none());
+    let (mut received, mut in_flight) = (Vec::new(), 0);
+    let mut rounds = 0;
+    while received.len() < body.len() {
+        rounds += 1;
+        assert!(rounds < 1000, "{} of {}", received.len(), body.len());
+        while let Some(envelope) = bench.feed.take() {
+            let ToHandler::Data(block) = envelope.message else {
+                panic!("{:?}", envelope.message);
+            };
+            in_flight += cost(block.len());
+            received.extend_from_slice(&block);
+        }
+        assert!(in_flight <= SHARE, "{in_flight}");
+        bench.give(exchange, ToFront::Credit(std::mem::take(&mut in_flight)));
+        if sent < body.len() {
+            sent += bench.send(stream, &body[sent..], false);
+        }
+        bench.pair.settle();
+    }
+    assert!(received == body);
+    let trailer = [Header::new(b"x-sum", b"7")];
+    let Pair { h3, client, .. } = &mut bench.pair;
+    h3.send_additional_headers(client, stream, &trailer, true, true)
+        .unwrap();
+    bench.pair.settle();
+    let end = bench.feed.take().unwrap().message;
+    let ToHandler::End(Some(trailers)) = end else {
+        panic!("{end:?}");
+    };
+    assert_eq!(trailers, fields(&[("x-sum", "7")]));
+}
+
+#[test]
+fn a_full_ring_stops_an_upload_until_there_is_room() {
+    let mut bench = Bench::new();
+    let (link, feed) = rings(2, 1 << 20, u64::MAX);
+    (bench.pair.link, bench.feed) = (Some(link), feed);
+    let body = counters(50_000);
+    let stream = bench.begin(&[]);
+    let (mut sent, mut received) = (0, Vec::new());
+    let mut ended = false;
+    for _ in 0..200 {
+        sent += bench.send(stream, &body[sent..], true);
+        bench.pair.settle();
+        while let Some(envelope) = bench.feed.take() {
+            match envelope.message {
+                ToHandler::Open { .. } => {}
+                ToHandler::Data(block) => received.extend_from_slice(&block),
+                ToHandler::End(None) => ended = true,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(ended && received == body, "{}", received.len());
+}
+
+#[test]
+fn what_a_client_gives_up_is_cancelled() {
+    let mut bench = Bench::new();
+    let (stream, exchange) = bench.ask("GET", "/app/x");
+    bench.head(exchange, None, false);
+    bench.give(exchange, ToFront::Data(Bytes::from_static(b"begun")));
+    bench.pair.settle();
+    let stop = quiche::Shutdown::Read;
+    bench
+        .pair
+        .client
+        .stream_shutdown(stream, stop, 0x10c)
+        .unwrap();
+    bench.pair.settle();
+    bench.give(exchange, ToFront::Data(Bytes::from_static(b"more")));
+    bench.pair.settle();
+    let mut messages = std::iter::from_fn(|| bench.feed.take().map(|e| e.message));
+    assert!(messages.any(|m| matches!(m, ToHandler::Cancel)));
+    assert!(bench.pair.session.is_idle());
+    assert_eq!(bench.pair.counters.cancelled, 1);
+}
+
+#[test]
+fn a_handler_that_fails_is_a_502_or_a_reset() {
+    for (begun, length) in [(false, None), (true, None), (true, Some(10))] {
+        let mut bench = Bench::new();
+        let (stream, exchange) = bench.ask("GET", "/app/x");
+        if begun {
+            bench.head(exchange, length, false);
+            bench.give(exchange, ToFront::Data(Bytes::from_static(b"begun")));
+        }
+        // Fewer bytes than promised are as bad as no end.
+        let last = match length {
+            Some(_) => ToFront::End(None),
+            None => ToFront::Abort(502),
+        };
+        bench.give(exchange, last);
+        bench.give(exchange, ToFront::Closed);
+        bench.pair.settle();
+        let seen = &bench.pair.streams[&stream];
+        if begun {
+            assert_eq!((seen.reset, seen.finished), (Some(0x102), false));
+            assert_eq!(bench.pair.counters.broken, 1);
+        } else {
+            assert_eq!((seen.status(), seen.finished), ("502", true));
+        }
+        assert!(bench.pair.session.is_idle());
+    }
+}
+
+#[test]
+fn a_handler_may_answer_without_the_rest_of_the_body() {
+    let mut bench = Bench::new();
+    let stream = bench.begin(&[]);
+    bench.send(stream, &[1; 20_000], false);
+    bench.pair.settle();
+    let (exchange, _) = bench.opened();
+    bench.give(exchange, ToFront::StopBody);
+    bench.head(exchange, Some(0), true);
+    bench.give(exchange, ToFront::Closed);
+    bench.pair.settle();
+    let seen = &bench.pair.streams[&stream];
+    assert_eq!((seen.status(), seen.finished), ("200", true));
+    // It is over in both directions: the client was told to send no more.
+    let refused = bench.pair.client.stream_writable(stream, 1);
+    assert_eq!(refused, Err(quiche::Error::InvalidStreamState(stream)));
+    assert!(bench.pair.session.is_idle());
+}
+
+#[test]
+fn a_body_that_is_not_what_was_promised_stops_the_handler() {
+    for (promised, sent, fin) in [("5", 6, false), ("5", 4, true)] {
+        let mut bench = Bench::new();
+        let stream = bench.begin(&[("content-length", promised)]);
+        bench.send(stream, &[1; 10][..sent], fin);
+        bench.pair.settle();
+        assert_eq!(bench.opened().1.content_length, Some(5));
+        let mut messages = std::iter::from_fn(|| bench.feed.take().map(|e| e.message));
+        assert!(
+            messages.any(|m| matches!(m, ToHandler::Cancel)),
+            "{promised} {sent}"
+        );
+        // H3_MESSAGE_ERROR
+        assert_eq!(bench.pair.streams[&stream].reset, Some(0x10e));
+    }
+}
+
+#[test]
+fn a_route_s_own_limit_holds_for_bodies_of_unknown_length() {
+    let mut bench = Bench::new();
+    let (link, feed) = rings(64, 1 << 20, u64::MAX);
+    (bench.pair.link, bench.feed) = (Some(link), feed);
+    let stream = bench.begin(&[]);
+    let mut sent = 0;
+    for _ in 0..20 {
+        sent += bench.send(stream, &vec![0; LIMIT + 1 - sent], false);
+        bench.pair.settle();
+        if sent > LIMIT {
+            break;
+        }
+    }
+    assert_eq!(bench.pair.streams[&stream].status(), "413");
+    let mut messages = std::iter::from_fn(|| bench.feed.take().map(|e| e.message));
+    assert!(messages.any(|m| matches!(m, ToHandler::Cancel)));
+}
+
+#[test]
+fn handlers_of_requests_given_up_count_until_they_have_stopped() {
+    let mut bench = Bench::new();
+    let mut exchanges = Vec::new();
+    // limits.max_concurrent_streams
+    for _ in 0..4 {
+        let (stream, exchange) = bench.ask("GET", "/app/x");
+        exchanges.push(exchange);
+        let stop = quiche::Shutdown::Read;
+        bench
+            .pair
+            .client
+            .stream_shutdown(stream, stop, 0x10c)
+            .unwrap();
+        bench.pair.settle();
+        let cancel = bench.feed.take().unwrap();
+        assert!(matches!(cancel.message, ToHandler::Cancel));
+    }
+    let stream = bench.pair.request("GET", "/app/x", &[], true);
+    bench.pair.settle();
+    assert_eq!(bench.pair.streams[&stream].status(), "503");
+    bench.give(exchanges[0], ToFront::Closed);
+    bench.pair.settle();
+    bench.ask("GET", "/app/x");
+    assert_eq!(bench.pair.counters.overloaded, 1);
+}
+
+#[test]
+fn without_an_origin_its_routes_answer_503() {
+    let mut pair = Pair::new();
+    assert_eq!(pair.ask("GET", "/app/x", &[]).status(), "503");
+}
+
+#[test]
+fn the_urgent_response_goes_first_whoever_makes_it() {
+    let mut bench = Bench::new();
+    // More than the send buffer and the window hold.
+    let slow = bench
+        .pair
+        .request("GET", "/bytes/1000000", &[("priority", "u=6")], true);
+    bench.pair.step();
+    let urgent = bench
+        .pair
+        .request("GET", "/app/x", &[("priority", "u=0")], true);
+    bench.pair.step();
+    bench.pair.step();
+    let (exchange, _) = bench.opened();
+    bench.head(exchange, Some(3), false);
+    bench.give(exchange, ToFront::Data(Bytes::from_static(b"now")));
+    bench.give(exchange, ToFront::End(None));
+    while !bench
+        .pair
+        .streams
+        .get(&urgent)
+        .is_some_and(|seen| seen.finished)
+    {
+        assert!(bench.pair.step());
+        let slow = bench.pair.streams.get(&slow);
+        assert!(!slow.is_some_and(|seen| seen.finished));
+    }
+}
