@@ -70,7 +70,8 @@ pub(crate) static FILES: Table = Table {
             kind: Kind::Path,
             given: Given::Required("\"/srv/www\""),
             examples: &[],
-            summary: "The folder.",
+            summary: "The folder. Hidden files below it (a dot in front) are not served, .well-known apart. It is looked up for \
+                      each request, so another one may be put in its place.",
         },
         Key {
             name: "index",
@@ -87,7 +88,7 @@ pub(crate) static FILES: Table = Table {
             given: Given::Default("true"),
             examples: &[],
             summary: "Whether name.br, name.zst or name.gz beside a file answers for it where the client takes that \
-                      coding. Turn it off where such files are documents of their own.",
+                      coding, unless it is older than the file. Turn it off where such files are documents of their own.",
         },
         Key {
             name: "symlinks",
@@ -96,7 +97,8 @@ pub(crate) static FILES: Table = Table {
             },
             given: Given::Default("\"inside\""),
             examples: &[],
-            summary: "Symbolic links that are followed: none, those that lead to a place below the folder, or all. \
+            summary: "Symbolic links that are followed: none, those that lead to a place below the folder (an absolute \
+                      link counts as leading elsewhere), or all. \
                       With follow, whoever may write in the folder chooses what is served.",
         },
     ],

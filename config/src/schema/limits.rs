@@ -188,8 +188,9 @@ pub(crate) static LIMITS: Table = Table {
             },
             given: Given::Default("\"1s\""),
             examples: &[],
-            summary: "How long a kept file is answered before the folder is looked at again: a change is seen that \
-                      much later. 0s looks each time.",
+            summary: "How long a kept file is answered before the folder is looked at again. One request waits for \
+                      that, the others get the old file until it is there: a change is seen after twice the time \
+                      at most. 0s looks each time.",
         },
     ],
     specs: &[],

@@ -3,6 +3,7 @@
 //! Each worker has one, with a runtime of its own; pairs share nothing. The worker hands requests over by a ring
 //! ([`crate::exchange::ring`]); here each becomes a task, which is dropped when its client gives up.
 
+pub mod files;
 mod pump;
 
 use std::io;

@@ -1,0 +1,230 @@
+//! From the path of a request to a path below a folder, without a look at the disk.
+
+/// Largest name of a file, bytes: what Linux allows.
+const MAX_NAME: usize = 255;
+/// Largest path below the root, bytes: PATH_MAX less room for an index and for the suffix of a variant.
+const MAX_PATH: usize = 3584;
+/// Where hosts keep what others may ask for (RFC 8615).
+const WELL_KNOWN: &[u8] = b".well-known";
+
+/// What a request asks for below a root.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Names joined by `/`, with none in front or behind; empty for the root itself.
+    pub(super) path: Box<[u8]>,
+    /// The path ends with a slash, so it means a folder.
+    pub(super) folder: bool,
+}
+
+/// Why a path cannot name a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is none: bad percent-encoding, NUL, `.` or `..` for a name.
+    Malformed,
+    /// It is one that is never served.
+    NotFound,
+}
+
+impl Target {
+    /// Reads `rest`, what is left of `path` behind a route's prefix; both still percent-encoded, and decoded once.
+    ///
+    /// Slashes in a row count as one. A name is refused where it holds a slash or backslash that was encoded, and a
+    /// backslash that was not: other systems and clients would see another path there. Hidden names (a dot in front)
+    /// are never found, `.well-known` apart: what tools leave in a folder is not meant for clients.
+    pub(super) fn of(path: &str, rest: &str) -> Result<Target, Refusal> {
+        let prefix = path.strip_suffix(rest).unwrap_or_default();
+        if !(rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')) {
+            // `/static` is not in front of `/statics`.
+            return Err(Refusal::NotFound);
+        }
+        let mut found = Vec::with_capacity(rest.len());
+        let mut verdict = Ok(());
+        for segment in rest.split('/').filter(|segment| !segment.is_empty()) {
+            if !found.is_empty() {
+                found.push(b'/');
+            }
+            let start = found.len();
+            decode(segment, &mut found)?;
+            verdict = verdict.and(check(&found[start..])?);
+        }
+        verdict?;
+        if found.len() > MAX_PATH {
+            return Err(Refusal::NotFound);
+        }
+        Ok(Target {
+            path: found.into_boxed_slice(),
+            folder: path.ends_with('/'),
+        })
+    }
+}
+
+/// Whether a decoded name may be looked up. A malformed one is the outer error: it outweighs all others of the path.
+fn check(name: &[u8]) -> Result<Result<(), Refusal>, Refusal> {
+    if name == b"." || name == b".." || name.contains(&0) {
+        return Err(Refusal::Malformed);
+    }
+    let hidden = name.starts_with(b".") && name != WELL_KNOWN;
+    let ambiguous = name.iter().any(|byte| matches!(byte, b'/' | b'\\'));
+    let refused = hidden || ambiguous || name.len() > MAX_NAME;
+    Ok(if refused {
+        Err(Refusal::NotFound)
+    } else {
+        Ok(())
+    })
+}
+
+fn decode(segment: &str, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    let mut bytes = segment.bytes();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'%' => {
+                let (high, low) = (hex(bytes.next()), hex(bytes.next()));
+                let (Some(high), Some(low)) = (high, low) else {
+                    return Err(Refusal::Malformed);
+                };
+                high << 4 | low
+            }
+            plain => plain,
+        });
+    }
+    Ok(())
+}
+
+fn hex(digit: Option<u8>) -> Option<u8> {
+    match digit? {
+        digit @ b'0'..=b'9' => Some(digit - b'0'),
+        digit @ b'a'..=b'f' => Some(digit - b'a' + 10),
+        digit @ b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn below_root(path: &str) -> Result<Target, Refusal> {
+        Target::of(path, &path[1..])
+    }
+
+    fn target(path: &str, folder: bool) -> Result<Target, Refusal> {
+        let path = path.as_bytes().into();
+        Ok(Target { path, folder })
+    }
+
+    #[test]
+    fn paths_are_decoded_once() {
+        for (asked, path, folder) in [
+            ("/", "", true),
+            ("/a", "a", false),
+            ("/a/", "a", true),
+            ("/a//b///c", "a/b/c", false),
+            ("//", "", true),
+            ("/%61%2E%62", "a.b", false),
+            ("/%2561", "%61", false),
+            ("/%252e%252e/%252f", "%2e%2e/%2f", false),
+            ("/a+b%20c", "a+b c", false),
+            ("/%C3%A4", "ä", false),
+            ("/.well-known/acme", ".well-known/acme", false),
+            ("/a..b/c.", "a..b/c.", false),
+        ] {
+            assert_eq!(below_root(asked), target(path, folder), "{asked}");
+        }
+        assert_eq!(&*below_root("/%ff").unwrap().path, [0xff]);
+    }
+
+    #[test]
+    fn what_is_no_path_is_refused() {
+        for asked in [
+            "/%",
+            "/%2",
+            "/%g0",
+            "/%0g",
+            "/a%",
+            "/%00",
+            "/a%00.html",
+            "/..",
+            "/.",
+            "/a/../b",
+            "/%2e%2E/x",
+            "/.%2e",
+            "/%2e",
+            "/a/./b",
+            "/../",
+            "/.git/..",
+            "/a\\b/..",
+        ] {
+            assert_eq!(below_root(asked), Err(Refusal::Malformed), "{asked}");
+        }
+        for asked in [
+            "/a%2fb",
+            "/%2F",
+            "/..%2f..",
+            "/a\\b",
+            "/a%5cb",
+            "/.git/config",
+            "/.env",
+            "/a/.b",
+            "/...",
+            "/..a",
+            "/%2egit",
+            "/.well-known2",
+            "/.well-known/.b",
+        ] {
+            assert_eq!(below_root(asked), Err(Refusal::NotFound), "{asked}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        let longest = format!("/{}", "n".repeat(MAX_NAME));
+        assert!(below_root(&longest).is_ok());
+        assert_eq!(below_root(&format!("{longest}n")), Err(Refusal::NotFound));
+        // What counts is the name, not how it was written.
+        assert!(below_root(&format!("/{}", "%6e".repeat(MAX_NAME))).is_ok());
+        let path = "/name".repeat(MAX_PATH / 5);
+        assert!(below_root(&path).is_ok());
+        assert_eq!(below_root(&format!("{path}{path}")), Err(Refusal::NotFound));
+    }
+
+    #[test]
+    fn a_prefix_ends_where_a_name_does() {
+        let of = |prefix: &str, rest: &str| Target::of(&format!("{prefix}{rest}"), rest);
+        assert_eq!(of("/static", ""), target("", false));
+        assert_eq!(of("/static", "/"), target("", true));
+        assert_eq!(of("/static", "/a"), target("a", false));
+        assert_eq!(of("/static/", ""), target("", true));
+        assert_eq!(of("/static/", "a"), target("a", false));
+        assert_eq!(of("/static", "s"), Err(Refusal::NotFound));
+        assert_eq!(of("/static", "../etc"), Err(Refusal::NotFound));
+        assert_eq!(of("/static/", "../etc"), Err(Refusal::Malformed));
+    }
+
+    /// Every path of up to six bytes out of those that matter.
+    #[test]
+    fn no_path_leads_anywhere_but_down() {
+        const ALPHABET: &[u8] = b"./%2e5cCfF\\0a";
+        for length in 0..=5_u32 {
+            for number in 0..ALPHABET.len().pow(length) {
+                let mut path = String::from("/");
+                let mut left = number;
+                for _ in 0..length {
+                    path.push(char::from(ALPHABET[left % ALPHABET.len()]));
+                    left /= ALPHABET.len();
+                }
+                let Ok(Target { path: found, .. }) = below_root(&path) else {
+                    continue;
+                };
+                let names = found.split(|byte| *byte == b'/');
+                let sound = |name: &[u8]| {
+                    !name.is_empty() && name[0] != b'.' && !name.iter().any(|b| b"\\\0".contains(b))
+                };
+                assert!(found.is_empty() || { names }.all(sound), "{path}");
+                // A slash in a name would show as one name more than the request had.
+                let asked = path.split('/').filter(|name| !name.is_empty()).count();
+                let names = found.split(|byte| *byte == b'/').count();
+                assert!(found.is_empty() || names == asked, "{path}");
+            }
+        }
+    }
+}
