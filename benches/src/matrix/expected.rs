@@ -101,6 +101,7 @@ impl Expected {
             && self.place.is_none_or(|place| place == cell.place)
             && self.controls.contains(&cell.control.to_string().as_str())
             && self.measure == figure.bound.measure.name()
+            && figure.judged
     }
 }
 
@@ -140,4 +141,37 @@ pub fn surprises(cells: &[Cell], expected: &[Expected]) -> Vec<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::bound::{Bound, Limit, Measure, Who};
+
+    #[test]
+    fn bound_of_another_algorithm_with_the_same_measure_is_not_meant() {
+        let figure = |judged, value| Figure {
+            bound: Bound {
+                who: Who::All,
+                measure: Measure::MeanWindow {
+                    from: std::time::Duration::ZERO,
+                },
+                limit: Limit::Near(value),
+            },
+            value: Some(155.0),
+            judged,
+            failing_seeds: Vec::new(),
+        };
+        let cell = Cell {
+            scenario: "loss-0.01",
+            place: Place::EndToEnd,
+            control: Control::Ours("reno"),
+            figures: vec![figure(false, 187.0), figure(true, 120.0)],
+            runs: 2,
+            mean_done: None,
+        };
+        let found = surprises(std::slice::from_ref(&cell), EXPECTED);
+        assert!(found.is_empty(), "{found:?}");
+        assert_eq!(surprises(&[cell], &[]).len(), 1);
+    }
 }

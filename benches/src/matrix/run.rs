@@ -112,7 +112,10 @@ fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
         For::Everyone if place == Place::EndToEnd && !core => {
             Control::ours().chain(REFERENCES).collect()
         }
-        For::Everyone => Control::ours().collect(),
+        For::EveryoneAnd(control) if place == Place::EndToEnd && !core => {
+            Control::ours().chain([control]).collect()
+        }
+        For::Everyone | For::EveryoneAnd(_) => Control::ours().collect(),
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Efforts {
 pub enum For {
     /// Every algorithm of the registry, and where there are connections the engine's CUBIC and BBR beside them.
     Everyone,
+    /// The same, but of the engine's only this one.
+    EveryoneAnd(Control),
     /// Every algorithm of the registry but this one.
     EveryoneBut(&'static str),
     /// This control alone.
