@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use sluicegate_cc::State;
 use thiserror::Error;
 
 use super::record::Record;
@@ -26,10 +27,10 @@ const ROOM: f64 = 1.05;
 const BLUE: RGBColor = RGBColor(31, 119, 180);
 const ORANGE: RGBColor = RGBColor(255, 127, 14);
 const GREY: RGBColor = RGBColor(127, 127, 127);
-const PALETTE: [RGBColor; 8] = [
+const RED: RGBColor = RGBColor(214, 39, 40);
+const PALETTE: [RGBColor; 7] = [
     RGBColor(44, 160, 44),
     BLUE,
-    RGBColor(214, 39, 40),
     ORANGE,
     RGBColor(148, 103, 189),
     RGBColor(140, 86, 75),
@@ -268,7 +269,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, end: f64) -> Result<(), String> {
         .map_err(told)
 }
 
-/// A strip in the colour of the state, and what the colours mean.
+/// A strip in the colour of the state, and what the colours mean. Recovery is red in every picture.
 fn draw_states(area: &Area<'_>, flow: &Record, end: f64) -> Result<(), String> {
     let mut names: Vec<&str> = Vec::new();
     for name in flow.points.iter().filter_map(|point| point.state) {
@@ -277,7 +278,11 @@ fn draw_states(area: &Area<'_>, flow: &Record, end: f64) -> Result<(), String> {
         }
     }
     let color = |name: &str| {
-        let place = names.iter().position(|known| *known == name).unwrap_or(0);
+        if name == State::Recovery.name() {
+            return RED;
+        }
+        let others = names.iter().filter(|&&name| name != State::Recovery.name());
+        let place = others.take_while(|known| **known != name).count();
         PALETTE[place % PALETTE.len()]
     };
     let mut chart = ChartBuilder::on(area)

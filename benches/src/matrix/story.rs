@@ -52,8 +52,10 @@ pub fn tell(folder: &Path, seed: Option<u64>) -> Result<Vec<(PathBuf, String)>, 
             None => "never done".to_owned(),
         };
         let recovery = flow.time_in(State::Recovery.name()).as_secs_f64();
+        let window = flow.points.last().map_or(0, |point| point.cwnd);
         let title = format!(
-            "{control}, 10 MB, 10 ms, 30 % loss for 2 s, seed {seed}: {outcome}, {recovery:.1} s in recovery"
+            "{control}, 10 MB, 10 ms, 30 % loss for 2 s, seed {seed}: {outcome}, {recovery:.1} s in recovery, window \
+             {window} bytes in the end"
         );
         let path = folder.join(format!("story-{control}.svg"));
         plot::write_on(&path, &title, &[flow], axes)?;
