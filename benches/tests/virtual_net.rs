@@ -85,3 +85,37 @@ fn packets_stay_full_under_random_loss() {
         );
     }
 }
+
+/// The largest burst of a response to a connection that was idle for seconds after its first `start` bytes.
+fn burst_after_idle(control: Control, start: u64) -> u64 {
+    let restart = Duration::from_secs(15);
+    let outcome = run(&Scenario {
+        body: Source::Bursts(vec![(Duration::ZERO, start), (restart, 12_000)]),
+        ..scenario(
+            control,
+            Link {
+                rate: Some(10_000_000),
+                queue_bytes: 50_000,
+                ..Link::new(DELAY)
+            },
+        )
+    });
+    let outcome = outcome.expect("both ends can be set up");
+    assert!(outcome.completed.is_some(), "{control}");
+    let after = outcome.trace.iter().filter(|sample| sample.at >= restart);
+    after.map(|sample| sample.burst).max().unwrap_or(0)
+}
+
+/// A path whose rate is known takes a response at that rate. Before, the initial window is what there is to go by.
+#[test]
+fn response_after_idle_time_leaves_at_once_only_while_the_rate_is_not_known() {
+    for control in Control::ours() {
+        let unknown = burst_after_idle(control, 12_000);
+        assert!(unknown >= 10 * 1_200, "{control}: {unknown} bytes");
+        let known = burst_after_idle(control, 12_000_000);
+        assert!(
+            (1_200..=2 * 1_200).contains(&known),
+            "{control}: {known} bytes"
+        );
+    }
+}

@@ -81,6 +81,14 @@ pub enum State {
 }
 
 impl State {
+    /// Whether the path's rate is still searched for.
+    pub const fn is_starting(self) -> bool {
+        matches!(
+            self,
+            Self::SlowStart | Self::ConservativeSlowStart | Self::Startup
+        )
+    }
+
     /// The name in qlog.
     pub const fn name(self) -> &'static str {
         match self {

@@ -51,16 +51,13 @@ pub const EXPECTED: &[Expected] = &[
         (150.0, 170.0),
         FEW,
     ),
-    entry("idle-restart", END_TO_END, ALL, BURST, (5.0, 6.0), RESTART),
 ];
 
-const ALL: &[&str] = &["cubic", "reno", "bbr3"];
 const LOSS_BASED: &[&str] = &["cubic", "reno"];
 const BBR3: &[&str] = &["bbr3"];
 
 const DRAINED: &str = "queue drained";
 const SHARE: &str = "of the link";
-const BURST: &str = "burst against the quantum";
 
 const SIMULATOR: Option<Place> = Some(Place::Simulator);
 const END_TO_END: Option<Place> = Some(Place::EndToEnd);
@@ -74,8 +71,6 @@ const LATE: &str = "A packet later than the transport's threshold counts as lost
                     raises its threshold after such losses, the simulator does not.";
 const FEW: &str = "A minute holds five losses, too few to come down from slow start's window; the simulator runs for five \
                    minutes.";
-const RESTART: &str = "The engine's pacer lets ten packets go at once when nothing is in flight, as RFC 9002 §7.7 \
-                       allows.";
 
 const fn entry(
     scenario: &'static str,

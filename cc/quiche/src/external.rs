@@ -117,6 +117,9 @@ pub trait Controller: Debug + Send + Sync {
     /// Bytes that may leave back to back.
     fn send_quantum(&self) -> usize;
 
+    /// Whether the path's rate is still searched for, as in slow start.
+    fn is_starting(&self) -> bool;
+
     /// For qlog's `congestion_state_updated`.
     fn state(&self) -> &'static str;
 

@@ -86,6 +86,15 @@ impl Sender {
         }
     }
 
+    /// Packets that go unpaced when nothing is in flight, besides the one after them. The engine's `initial` is for a
+    /// path whose rate is not known yet (RFC 9002 §7.7); afterwards they make one quantum with that one.
+    pub(in crate::recovery::gcongestion) fn restart_burst(&self, initial: usize) -> usize {
+        match self {
+            Sender::External { cc, mss } if !cc.is_starting() => (cc.send_quantum() / *mss).max(2) - 1,
+            _ => initial,
+        }
+    }
+
     pub(in crate::recovery::gcongestion) fn rtt_persistent_jump_count(&self) -> u64 {
         match self {
             Sender::Bbr2(b) => b.rtt_persistent_jump_count(),

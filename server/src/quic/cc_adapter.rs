@@ -126,6 +126,10 @@ impl quiche::cc::Controller for Adapter {
         usize::try_from(self.controller.send_quantum()).unwrap_or(usize::MAX)
     }
 
+    fn is_starting(&self) -> bool {
+        self.controller.state().is_starting()
+    }
+
     fn state(&self) -> &'static str {
         self.controller.state().name()
     }
