@@ -119,3 +119,26 @@ fn response_after_idle_time_leaves_at_once_only_while_the_rate_is_not_known() {
         );
     }
 }
+
+/// Rates measured while data ran out say nothing about the path: what comes after small responses must not be slow.
+#[test]
+fn small_responses_do_not_tell_the_rate_of_the_path() {
+    let seconds = |s| Duration::from_secs(s);
+    let mut offers: Vec<_> = (0..10).map(|second| (seconds(second), 12_000)).collect();
+    offers.push((seconds(10), 5_000_000));
+    for control in Control::ours() {
+        let down = Link {
+            rate: Some(100_000_000),
+            queue_bytes: 500_000,
+            ..Link::new(DELAY)
+        };
+        let outcome = run(&Scenario {
+            body: Source::Bursts(offers.clone()),
+            ..scenario(control, down)
+        });
+        let outcome = outcome.expect("both ends can be set up");
+        let time = outcome.completed.expect("done") - seconds(10);
+        // 400 ms at the link's rate, and some round trips of 40 ms until it is reached.
+        assert!(time < Duration::from_millis(900), "{control}: {time:?}");
+    }
+}

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 9] = [
+const PATCHES: [&str; 10] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
@@ -25,6 +25,7 @@ const PATCHES: [&str; 9] = [
     "07-emptied-stream",
     "08-whole-datagrams",
     "09-restart-burst",
+    "10-data-ran-out",
 ];
 
 /// Our files, and their places in quiche's source.

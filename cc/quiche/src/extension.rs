@@ -44,6 +44,21 @@ impl<F: BufFactory> Connection<F> {
         Some(path.recovery.state_str(crate::clock::now()))
     }
 
+    /// An attempt to send on a path, with `room` bytes of the datagram open to it, came to nothing.
+    ///
+    /// The engine tells its controllers that data ran out only where it sends a packet without any. Controllers from
+    /// outside hear of it at every attempt that the window would have allowed.
+    pub(crate) fn note_nothing_sent(&mut self, path: usize, room: usize) {
+        if self.recovery_config.cc_factory.is_none() || room == 0 || self.streams.has_flushable() {
+            return;
+        }
+        if let Ok(path) = self.paths.get_mut(path) {
+            if path.recovery.cwnd_available() > 0 {
+                path.recovery.on_app_limited();
+            }
+        }
+    }
+
     /// Forgets a path that the connection has left, where there would be no room for the peer's next address.
     ///
     /// The engine forgets a path only without a Destination Connection ID, and gives it every spare one, so that a
