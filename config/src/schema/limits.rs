@@ -29,7 +29,9 @@ pub(crate) static LIMITS: Table = Table {
             given: Given::Default("4096"),
             examples: &[],
             summary: "Open connections of one worker from one client: an IPv4 address or an IPv6 /56. One more is \
-                      refused. Raise it where many people share an address, lower it to hold back a single attacker.",
+                      refused. Raise it where many people share an address, lower it to hold back a single attacker, but \
+                      not below quic.retry_above: connections from forged addresses would then take up a client's \
+                      share until their handshakes time out.",
         },
         Key {
             name: "handshake_timeout",

@@ -7,6 +7,7 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::cid::ConnectionId;
+use super::clients::Client;
 use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::header::Header;
@@ -27,6 +28,11 @@ impl Endpoint {
     ) -> Option<usize> {
         if self.is_draining() || self.len() as u64 >= self.settings.limits.connections_per_worker {
             self.counters.refused += 1;
+            return None;
+        }
+        let client = Client::from(meta.peer.ip());
+        if self.clients.open(client) >= self.settings.limits.connections_per_client {
+            self.counters.refused_per_client += 1;
             return None;
         }
         // A token that is not ours counts as none (RFC 9000 §8.1.3).
@@ -119,9 +125,12 @@ impl Endpoint {
                 return None;
             }
         };
-        let mut connection = Connection::new(engine, meta.listener, algorithm);
+        let deadline = quiche::clock::now() + self.settings.limits.handshake_timeout;
+        let client = Client::from(meta.peer.ip());
+        let mut connection = Connection::new(engine, meta.listener, algorithm, client, deadline);
         connection.cids.push(cid);
         connection.original_dcid = original.map(<[u8]>::to_vec);
+        self.clients.enter(client);
         let key = self.insert(connection);
         self.routes.insert(cid.as_bytes().to_vec(), key);
         self.half_open += 1;

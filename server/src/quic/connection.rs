@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{Ecn, ListenerId, TxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
+use super::clients::Client;
 use super::reset::ResetTokens;
 use super::timers::Slot;
 use crate::exchange::message::ToFront;
@@ -14,6 +15,9 @@ use crate::h3;
 /// How far ahead of its release time a packet may leave, so that packets leave in batches. The controllers' send
 /// quantum is a millisecond's worth of their rate, too.
 const PACING_SLACK: Duration = Duration::from_millis(1);
+
+/// CONNECTION_REFUSED (RFC 9000 §20.1).
+const REFUSED: u64 = 0x2;
 
 /// Datagrams in one batch: the kernel's bound on GSO segments.
 const MAX_SEGMENTS: usize = 64;
@@ -35,6 +39,8 @@ pub struct Connection {
     pub listener: ListenerId,
     /// Its congestion controllers'.
     pub algorithm: &'static str,
+    /// Who opened it, wherever it is now.
+    pub(super) client: Client,
     /// Connection IDs under which the endpoint finds it.
     pub cids: Vec<ConnectionId>,
     /// The client's first choice. It leads here for good, or a late copy of the first packet would open another connection.
@@ -51,15 +57,26 @@ pub struct Connection {
     pub caller: Option<h3::Caller>,
     session: Option<h3::Session>,
     release: Option<Instant>,
+    /// When its handshake must be done; `None` once it is, or was given up.
+    handshake_deadline: Option<Instant>,
+    /// Its handshake took too long.
+    given_up: bool,
 }
 
 impl Connection {
-    /// Wraps a connection that was just accepted.
-    pub fn new(engine: quiche::Connection, listener: ListenerId, algorithm: &'static str) -> Self {
+    /// Wraps a connection that was just accepted, whose handshake must be done by `handshake_deadline`.
+    pub(super) fn new(
+        engine: quiche::Connection,
+        listener: ListenerId,
+        algorithm: &'static str,
+        client: Client,
+        handshake_deadline: Instant,
+    ) -> Self {
         Self {
             engine,
             listener,
             algorithm,
+            client,
             cids: Vec::new(),
             original_dcid: None,
             half_open: true,
@@ -69,7 +86,40 @@ impl Connection {
             caller: None,
             session: None,
             release: None,
+            handshake_deadline: Some(handshake_deadline),
+            given_up: false,
         }
+    }
+
+    /// Closes it if its handshake should be done by now and is not, and says whether it did.
+    pub(super) fn give_up_handshake(&mut self, now: Instant) -> bool {
+        if self
+            .handshake_deadline
+            .is_none_or(|deadline| now < deadline)
+        {
+            return false;
+        }
+        self.handshake_deadline = None;
+        if self.engine.is_established() {
+            return false;
+        }
+        self.given_up = self
+            .engine
+            .close(false, REFUSED, b"handshake timeout")
+            .is_ok();
+        self.given_up
+    }
+
+    /// The handshake is done.
+    pub(super) fn on_established(&mut self) {
+        self.half_open = false;
+        self.handshake_deadline = None;
+    }
+
+    /// Whether nothing is left to do for it; asked once it has nothing to send. One that was given up and may not even
+    /// say so, as its client never proved its address, is not waited for.
+    pub(super) fn is_over(&self) -> bool {
+        self.engine.is_closed() || (self.given_up && !self.engine.is_draining())
     }
 
     /// Lets the HTTP/3 session work, once the handshake allows one.
@@ -157,9 +207,11 @@ impl Connection {
         !self.engine.is_established() || (self.is_idle() && !self.engine.has_unacked())
     }
 
-    /// When it wants to be called again: a timer of the engine, or the time its next packet may leave.
+    /// When it wants to be called again: a timer of the engine, the time its next packet may leave, or the end of the
+    /// time for its handshake.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.engine.timeout_instant(), self.release]
+        let engine = self.engine.timeout_instant();
+        [engine, self.release, self.handshake_deadline]
             .into_iter()
             .flatten()
             .min()

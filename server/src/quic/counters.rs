@@ -90,6 +90,8 @@ pub struct Counters {
     pub established: u64,
     /// Connections that ended before their handshake did.
     pub unfinished: u64,
+    /// Of these, those that were not done within `limits.handshake_timeout`.
+    pub handshake_timeouts: u64,
     /// Retry packets handed out to be sent.
     pub retries: u64,
     /// Version negotiation packets handed out to be sent.
@@ -98,6 +100,8 @@ pub struct Counters {
     pub resets: u64,
     /// Initials refused: too many connections, or draining.
     pub refused: u64,
+    /// Initials refused: too many connections of that client.
+    pub refused_per_client: u64,
     /// Retry tokens that did not hold.
     pub bad_tokens: u64,
     /// Connections accepted, by algorithm.
@@ -126,10 +130,12 @@ impl AddAssign<&Counters> for Counters {
             accepted,
             established,
             unfinished,
+            handshake_timeouts,
             retries,
             negotiations,
             resets,
             refused,
+            refused_per_client,
             bad_tokens,
             guarded,
             strays,
@@ -140,10 +146,12 @@ impl AddAssign<&Counters> for Counters {
         self.accepted += accepted;
         self.established += established;
         self.unfinished += unfinished;
+        self.handshake_timeouts += handshake_timeouts;
         self.retries += retries;
         self.negotiations += negotiations;
         self.resets += resets;
         self.refused += refused;
+        self.refused_per_client += refused_per_client;
         self.bad_tokens += bad_tokens;
         self.guarded += guarded;
         self.strays += strays;
@@ -164,10 +172,12 @@ impl Show for Counters {
             accepted,
             established,
             unfinished,
+            handshake_timeouts,
             retries,
             negotiations,
             resets,
             refused,
+            refused_per_client,
             bad_tokens,
             guarded,
             strays,
@@ -175,9 +185,15 @@ impl Show for Counters {
             dropped,
             h3,
         } = self;
-        show_connections(
+        show_connections(page, [*accepted, *established, *guarded]);
+        show_refusals(
             page,
-            [*accepted, *established, *unfinished, *refused, *guarded],
+            [
+                *unfinished,
+                *handshake_timeouts,
+                *refused,
+                *refused_per_client,
+            ],
         );
         show_answers(
             page,
@@ -201,10 +217,7 @@ impl Show for Counters {
     }
 }
 
-fn show_connections(
-    page: &mut Page,
-    [accepted, established, unfinished, refused, guarded]: [u64; 5],
-) {
+fn show_connections(page: &mut Page, [accepted, established, guarded]: [u64; 3]) {
     page.counter(
         "sluicegate_connections_accepted_total",
         "Connections accepted, before their handshake.",
@@ -216,9 +229,25 @@ fn show_connections(
         established,
     );
     page.counter(
+        "sluicegate_connections_guarded_total",
+        "Connections that got another algorithm because of a low round-trip time.",
+        guarded,
+    );
+}
+
+fn show_refusals(
+    page: &mut Page,
+    [unfinished, handshake_timeouts, refused, refused_per_client]: [u64; 4],
+) {
+    page.counter(
         "sluicegate_handshakes_failed_total",
         "Connections that ended before their handshake did.",
         unfinished,
+    );
+    page.counter(
+        "sluicegate_handshake_timeouts_total",
+        "Connections closed because their handshake took too long.",
+        handshake_timeouts,
     );
     page.counter(
         "sluicegate_connections_refused_total",
@@ -226,9 +255,9 @@ fn show_connections(
         refused,
     );
     page.counter(
-        "sluicegate_connections_guarded_total",
-        "Connections that got another algorithm because of a low round-trip time.",
-        guarded,
+        "sluicegate_connections_refused_per_client_total",
+        "Connections not accepted: too many of that client are open.",
+        refused_per_client,
     );
 }
 

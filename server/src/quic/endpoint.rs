@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{RxMeta, TxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
+use super::clients::Clients;
 use super::connection::{Connection, Fill};
 use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
@@ -39,6 +40,7 @@ pub struct Endpoint {
     ready: VecDeque<usize>,
     pub(super) stateless: VecDeque<Stateless>,
     pub(super) half_open: u64,
+    pub(super) clients: Clients,
     pub(super) cids: CidGenerator,
     pub(super) entropy: Entropy,
     pub(super) tokens: Tokens,
@@ -72,6 +74,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             stateless: VecDeque::new(),
             half_open: 0,
+            clients: Clients::default(),
             entropy: Entropy::new(),
             origin: now,
             draining: false,
@@ -210,6 +213,8 @@ impl Endpoint {
             {
                 connection.engine.on_timeout();
             }
+            let given_up = connection.give_up_handshake(now);
+            self.counters.handshake_timeouts += u64::from(given_up);
             self.queue(key);
         }
     }
@@ -271,7 +276,7 @@ impl Endpoint {
                 Some(meta)
             }
             Fill::Nothing => {
-                if connection.engine.is_closed() {
+                if connection.is_over() {
                     self.remove(key, now);
                 } else {
                     let deadline = connection.deadline();
@@ -291,7 +296,7 @@ impl Endpoint {
             return;
         };
         if connection.half_open && connection.engine.is_established() {
-            connection.half_open = false;
+            connection.on_established();
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
             if self.draining {
@@ -333,6 +338,7 @@ impl Endpoint {
             serial: connection.serial,
             now,
         });
+        self.clients.leave(connection.client);
         for cid in &connection.cids {
             self.routes.remove(&cid.as_bytes()[..]);
         }

@@ -4,6 +4,7 @@ mod admission;
 pub mod cc_adapter;
 pub mod census;
 pub mod cid;
+mod clients;
 pub mod connection;
 pub mod counters;
 pub mod endpoint;

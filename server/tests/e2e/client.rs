@@ -60,6 +60,13 @@ impl Client {
         Client { endpoint, config }
     }
 
+    /// A connection as such, without HTTP/3.
+    pub(crate) async fn dial(&self, server: SocketAddr) -> quinn::Connection {
+        let config = self.config.clone();
+        let connecting = self.endpoint.connect_with(config, server, "localhost");
+        connecting.unwrap().await.unwrap()
+    }
+
     pub(crate) async fn connect(&self, server: SocketAddr) -> Session {
         self.connect_with(self.config.clone(), server).await
     }

@@ -6,6 +6,7 @@
 )]
 
 mod admin;
+mod bounds;
 mod client;
 mod failure;
 mod lifecycle;

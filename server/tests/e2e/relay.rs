@@ -19,10 +19,15 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) async fn start(server: SocketAddr) -> Relay {
+        Relay::start_for(server, usize::MAX).await
+    }
+
+    /// One that loses what the client sends after its first `count` datagrams.
+    pub(crate) async fn start_for(server: SocketAddr, count: usize) -> Relay {
         let inside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = inside.local_addr().unwrap();
         let (orders, inbox) = unbounded_channel();
-        tokio::spawn(pass(inside, server, inbox));
+        tokio::spawn(pass(inside, server, inbox, count));
         Relay { address, orders }
     }
 
@@ -37,7 +42,12 @@ impl Relay {
     }
 }
 
-async fn pass(inside: UdpSocket, server: SocketAddr, mut orders: UnboundedReceiver<Order>) {
+async fn pass(
+    inside: UdpSocket,
+    server: SocketAddr,
+    mut orders: UnboundedReceiver<Order>,
+    mut left: usize,
+) {
     let mut outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let (mut first, mut client) = (Vec::new(), None);
     let (mut up, mut down) = ([0; 2048], [0; 2048]);
@@ -58,7 +68,10 @@ async fn pass(inside: UdpSocket, server: SocketAddr, mut orders: UnboundedReceiv
                 if first.is_empty() {
                     first = up[..length].to_vec();
                 }
-                outside.send_to(&up[..length], server).await.unwrap();
+                if left > 0 {
+                    left -= 1;
+                    outside.send_to(&up[..length], server).await.unwrap();
+                }
             }
             received = outside.recv_from(&mut down) => {
                 let (length, _) = received.unwrap();

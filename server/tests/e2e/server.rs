@@ -250,3 +250,11 @@ pub(crate) fn field(line: &str, key: &str) -> String {
     let (_, value) = value.unwrap_or_else(|| panic!("no {key} in: {line}"));
     value.trim_matches('"').to_owned()
 }
+
+/// A counter of the server's last lines.
+pub(crate) fn total(said: &[String], subject: &str, counter: &str) -> u64 {
+    let subject = format!("total of {subject}");
+    let line = said.iter().find(|line| line.contains(&subject));
+    let line = line.unwrap_or_else(|| panic!("no {subject} in {said:#?}"));
+    field(line, counter).parse().unwrap()
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::{Client, run};
 use crate::on_every_backend;
 use crate::relay::Relay;
-use crate::server::{Folder, PAGE, Server, field};
+use crate::server::{Folder, PAGE, Server, field, total};
 
 on_every_backend!(
     garbage_does_no_harm,
@@ -193,14 +193,6 @@ fn dropped(said: &[String], reason: &str) -> u64 {
     let mut lines = said.iter();
     let line = lines.find(|line| line.contains("datagrams dropped") && line.contains(&reason));
     line.map_or(0, |line| field(line, "count").parse().unwrap())
-}
-
-/// A counter of the server's last lines.
-fn total(said: &[String], subject: &str, counter: &str) -> u64 {
-    let subject = format!("total of {subject}");
-    let line = said.iter().find(|line| line.contains(&subject));
-    let line = line.unwrap_or_else(|| panic!("no {subject} in {said:#?}"));
-    field(line, counter).parse().unwrap()
 }
 
 /// The answer to `datagram`, which is sent again where it gets lost.

@@ -9,8 +9,11 @@ use super::*;
 const UNIX: Duration = Duration::from_secs(1_800_000_000);
 
 fn meta() -> RxMeta {
-    let [peer, local]: [SocketAddr; 2] =
-        ["192.0.2.1:5000", "192.0.2.2:443"].map(|a| a.parse().unwrap());
+    meta_of("192.0.2.1:5000")
+}
+
+fn meta_of(peer: &str) -> RxMeta {
+    let [peer, local]: [SocketAddr; 2] = [peer, "192.0.2.2:443"].map(|a| a.parse().unwrap());
     RxMeta {
         listener: ListenerId(0),
         peer,
@@ -90,3 +93,5 @@ fn a_datagram_that_ends_its_connection_is_counted() {
     assert_eq!(endpoint.counters.accepted, 1);
     assert_eq!(dropped(&endpoint, DropReason::RefusedByEngine), 1);
 }
+
+mod bounds;

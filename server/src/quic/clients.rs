@@ -1,0 +1,93 @@
+//! How many connections each client has open.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Who counts as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Client {
+    V4(Ipv4Addr),
+    V6([u8; 7]),
+}
+
+impl From<IpAddr> for Client {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Client::V4(address),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, e, f, g, ..] = address.octets();
+                Client::V6([a, b, c, d, e, f, g])
+            }
+        }
+    }
+}
+
+/// The open connections of each client that has any.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    open: HashMap<Client, u64>,
+}
+
+impl Clients {
+    /// Connections that `client` has open.
+    pub(super) fn open(&self, client: Client) -> u64 {
+        self.open.get(&client).copied().unwrap_or(0)
+    }
+
+    /// A connection was opened.
+    pub(super) fn enter(&mut self, client: Client) {
+        *self.open.entry(client).or_default() += 1;
+    }
+
+    /// A connection that had entered is gone.
+    pub(super) fn leave(&mut self, client: Client) {
+        match self.open.get_mut(&client) {
+            Some(open) if *open > 1 => *open -= 1,
+            _ => {
+                self.open.remove(&client);
+            }
+        }
+    }
+
+    /// Clients with a connection.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(address: &str) -> Client {
+        address.parse::<IpAddr>().unwrap().into()
+    }
+
+    #[test]
+    fn a_client_is_an_address_or_the_first_56_bits_of_one() {
+        assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+        assert_eq!(client("::ffff:192.0.2.1"), client("192.0.2.1"));
+        assert_eq!(
+            client("2001:db8:1:200::1"),
+            client("2001:db8:1:2ff:ffff:ffff:ffff:ffff")
+        );
+        assert_ne!(client("2001:db8:1:200::1"), client("2001:db8:1:300::1"));
+    }
+
+    #[test]
+    fn who_has_left_is_forgotten() {
+        let (one, other) = (client("192.0.2.1"), client("2001:db8::1"));
+        let mut clients = Clients::default();
+        for who in [one, other, one] {
+            clients.enter(who);
+        }
+        assert_eq!((clients.open(one), clients.open(other)), (2, 1));
+        clients.leave(one);
+        clients.leave(other);
+        assert_eq!((clients.open(one), clients.open(other)), (1, 0));
+        assert_eq!(clients.len(), 1);
+        clients.leave(one);
+        assert_eq!(clients.len(), 0);
+    }
+}

@@ -1,0 +1,216 @@
+//! What clients may hold of an endpoint, and for how long. Time is the test's own.
+
+use super::*;
+
+/// Turns and datagrams of a test are far fewer.
+const ENOUGH: usize = 10_000;
+
+/// A client that asks for HTTP/3 and trusts anybody.
+struct Client {
+    engine: quiche::Connection,
+    meta: RxMeta,
+}
+
+impl Client {
+    fn new(address: &str) -> Client {
+        let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+        let protocols = quiche::h3::APPLICATION_PROTOCOL;
+        config.set_application_protos(protocols).unwrap();
+        config.verify_peer(false);
+        // For HTTP/3's control stream and QPACK's two.
+        config.set_initial_max_streams_uni(3);
+        config.set_initial_max_stream_data_uni(1024);
+        config.set_initial_max_data(4096);
+        let meta = meta_of(address);
+        let id = quiche::ConnectionId::from_ref(&[7; 16]);
+        let engine = quiche::connect(None, &id, meta.peer, meta.local, &mut config);
+        Client {
+            engine: engine.unwrap(),
+            meta,
+        }
+    }
+
+    /// Sends all that it wants to send, and answers the lengths of the datagrams.
+    fn speak(&mut self, endpoint: &mut Endpoint, now: Instant) -> Vec<usize> {
+        let mut buffer = vec![0; 1500];
+        let mut sent = Vec::new();
+        while let Ok((length, _)) = self.engine.send(&mut buffer) {
+            endpoint.ingest(&self.meta, &mut buffer[..length], now, UNIX);
+            sent.push(length);
+        }
+        sent
+    }
+
+    fn hear(&mut self, datagrams: Vec<Vec<u8>>) {
+        let info = quiche::RecvInfo {
+            from: self.meta.local,
+            to: self.meta.peer,
+        };
+        for mut datagram in datagrams {
+            // Some come too late for it.
+            let _ = self.engine.recv(&mut datagram, info);
+        }
+    }
+}
+
+/// An endpoint and its time.
+struct Bench {
+    endpoint: Endpoint,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(settings: Settings) -> Bench {
+        let now = crate::clock::now();
+        quiche::clock::set(Some(now));
+        let endpoint = Endpoint::new(settings, now);
+        Bench { endpoint, now }
+    }
+
+    /// The datagrams that the endpoint wants to send now.
+    fn said(&mut self) -> Vec<Vec<u8>> {
+        let mut buffer = vec![0; 65_536];
+        let mut said = Vec::new();
+        while let Some(meta) = self.endpoint.fill(&mut buffer, self.now) {
+            said.extend(buffer[..meta.len].chunks(meta.segment).map(<[u8]>::to_vec));
+            assert!(said.len() < ENOUGH);
+        }
+        said
+    }
+
+    /// Lets time pass, and answers what is sent meanwhile.
+    fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
+        let end = self.now + time;
+        let mut said = self.said();
+        for _ in 0..ENOUGH {
+            let next = self.endpoint.next_deadline().filter(|at| *at <= end);
+            self.now = next.map_or(end, |at| at.max(self.now));
+            quiche::clock::set(Some(self.now));
+            self.endpoint.on_deadline(ENOUGH, self.now);
+            said.extend(self.said());
+            if next.is_none() {
+                return said;
+            }
+        }
+        panic!("the endpoint never rests");
+    }
+
+    /// A whole handshake.
+    fn connect(&mut self, address: &str) -> Client {
+        let mut client = Client::new(address);
+        for _ in 0..10 {
+            client.speak(&mut self.endpoint, self.now);
+            let said = self.said();
+            client.hear(said);
+        }
+        assert!(client.engine.is_established());
+        client
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        quiche::clock::set(None);
+    }
+}
+
+fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
+    let mut settings = Settings::plain(0, 1);
+    change(&mut settings);
+    settings
+}
+
+#[test]
+fn a_client_has_no_more_connections_than_its_share() {
+    let mut bench = Bench::new(settings(|s| s.limits.connections_per_client = 2));
+    let open = |bench: &mut Bench, address: &str| {
+        let before = bench.endpoint.counters.clone();
+        let sent = Client::new(address).speak(&mut bench.endpoint, bench.now);
+        let after = &bench.endpoint.counters;
+        let accepted = after.accepted > before.accepted;
+        let refused = after.refused_per_client - before.refused_per_client;
+        assert_eq!(refused, if accepted { 0 } else { sent.len() as u64 });
+        accepted
+    };
+    assert!(open(&mut bench, "192.0.2.1:5000"));
+    assert!(open(&mut bench, "192.0.2.1:5001"));
+    assert!(!open(&mut bench, "192.0.2.1:5002"));
+    assert!(open(&mut bench, "192.0.2.3:5000"));
+    // One customer's network, and the next one's.
+    assert!(open(&mut bench, "[2001:db8:0:100::1]:5000"));
+    assert!(open(&mut bench, "[2001:db8:0:1ff::1]:5000"));
+    assert!(!open(&mut bench, "[2001:db8:0:155::1]:5000"));
+    assert!(open(&mut bench, "[2001:db8:0:200::1]:5000"));
+    assert_eq!(bench.endpoint.counters.refused, 0);
+    assert_eq!((bench.endpoint.len(), bench.endpoint.clients.len()), (6, 4));
+    // None of them goes on: all are forgotten, and their clients with them.
+    bench.pass(Duration::from_secs(60));
+    assert_eq!((bench.endpoint.len(), bench.endpoint.clients.len()), (0, 0));
+    assert!(open(&mut bench, "192.0.2.1:5002"));
+}
+
+#[test]
+fn a_client_that_closes_a_connection_may_open_another() {
+    let mut bench = Bench::new(settings(|s| s.limits.connections_per_client = 1));
+    let mut client = bench.connect("192.0.2.1:5000");
+    let refused = Client::new("192.0.2.1:5001").speak(&mut bench.endpoint, bench.now);
+    let refused = refused.len() as u64;
+    assert_eq!(bench.endpoint.counters.refused_per_client, refused);
+    client.engine.close(true, 0x100, b"").unwrap();
+    client.speak(&mut bench.endpoint, bench.now);
+    bench.pass(Duration::from_secs(10));
+    bench.connect("192.0.2.1:5001");
+    assert_eq!(bench.endpoint.counters.refused_per_client, refused);
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_is_closed_with_a_word() {
+    // A client that has proved its address: the server may speak to it for as long as it likes.
+    let mut bench = Bench::new(settings(|s| s.quic.retry_above = Some(0)));
+    let limit = bench.endpoint.settings.limits.handshake_timeout;
+    let mut client = Client::new("192.0.2.1:5000");
+    client.speak(&mut bench.endpoint, bench.now);
+    let retry = bench.said();
+    client.hear(retry);
+    client.speak(&mut bench.endpoint, bench.now);
+    let mut unheard = bench.pass(limit - Duration::from_millis(1));
+    assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (1, 1));
+    unheard.extend(bench.pass(Duration::from_millis(1)));
+    assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
+    client.hear(unheard);
+    let error = client.engine.peer_error().unwrap();
+    assert_eq!((error.is_app, error.error_code), (false, 0x2));
+    bench.pass(bench.endpoint.settings.quic.idle_timeout);
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (0, 0));
+    let counters = &bench.endpoint.counters;
+    assert_eq!((counters.handshake_timeouts, counters.unfinished), (1, 1));
+}
+
+#[test]
+fn who_never_proved_an_address_is_forgotten_when_the_time_is_up() {
+    // Long enough for the server to say all that it may say to such a client (RFC 9000 §8.1), by trying again: no word of
+    // the end can leave.
+    let limit = Duration::from_secs(25);
+    let mut bench = Bench::new(settings(|s| s.limits.handshake_timeout = limit));
+    Client::new("192.0.2.1:5000").speak(&mut bench.endpoint, bench.now);
+    bench.pass(limit - Duration::from_millis(1));
+    assert_eq!(bench.endpoint.len(), 1);
+    let last_words = bench.pass(Duration::from_millis(1));
+    assert!(last_words.is_empty());
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (0, 0));
+    assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
+    assert!(bench.endpoint.routes.is_empty());
+}
+
+#[test]
+fn a_handshake_that_is_done_in_time_is_left_alone() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let limit = bench.endpoint.settings.limits.handshake_timeout;
+    assert!(limit < bench.endpoint.settings.quic.idle_timeout);
+    let client = bench.connect("192.0.2.1:5000");
+    bench.pass(limit + Duration::from_secs(1));
+    assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (1, 0));
+    assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
+    assert!(client.engine.peer_error().is_none());
+}

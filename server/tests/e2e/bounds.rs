@@ -1,0 +1,72 @@
+//! What clients may hold of a server, and for how long.
+
+use quinn::ConnectionError;
+
+use crate::client::{Client, run};
+use crate::on_every_backend;
+use crate::relay::Relay;
+use crate::server::{Folder, PAGE, Server, Setup, total};
+
+on_every_backend!(
+    a_client_with_its_share_of_connections_waits_for_one_of_them_to_end,
+    a_handshake_that_takes_too_long_is_ended,
+);
+
+/// One worker, with these limits.
+fn start(backend: &str, limits: &str, folder: &Folder) -> Server {
+    let setup = Setup::new(backend)
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("main", "127.0.0.1:0", "cubic")
+        .with(&format!("[limits]\n{limits}"));
+    Server::start(&setup, folder)
+}
+
+fn a_client_with_its_share_of_connections_waits_for_one_of_them_to_end(backend: &str) {
+    let folder = Folder::new();
+    let mut server = start(backend, "connections_per_client = 2", &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let first = client.connect(server.address()).await;
+        let mut second = client.connect(server.address()).await;
+        let address = server.address();
+        let third = client.connect(address);
+        let others = async {
+            // Meanwhile the third has asked in vain.
+            let other = Client::bound(&folder, [127, 0, 0, 2].into());
+            for _ in 0..3 {
+                let mut session = other.connect(address).await;
+                assert_eq!(session.get("/").await.text().await, PAGE);
+                assert_eq!(second.get("/").await.text().await, PAGE);
+                drop(session);
+                other.endpoint.wait_idle().await;
+            }
+            drop(first);
+        };
+        let (mut third, ()) = tokio::join!(third, others);
+        assert_eq!(third.get("/").await.text().await, PAGE);
+    });
+    let said = server.process.last_words();
+    assert!(total(&said, "connections", "refused_per_client") >= 1);
+    assert_eq!(total(&said, "connections", "refused"), 0);
+    assert_eq!(total(&said, "connections", "established"), 6);
+}
+
+/// The client hears the server's words and takes the handshake for done; what it sends is lost.
+fn a_handshake_that_takes_too_long_is_ended(backend: &str) {
+    let folder = Folder::new();
+    let mut server = start(backend, "handshake_timeout = \"100ms\"", &folder);
+    run(async {
+        let relay = Relay::start_for(server.address(), 1).await;
+        let client = Client::new(&folder);
+        let connection = client.dial(relay.address).await;
+        let ConnectionError::ConnectionClosed(close) = connection.closed().await else {
+            panic!("not closed by the server's transport")
+        };
+        assert_eq!(u64::from(close.error_code), 0x2);
+        let mut session = client.connect(server.address()).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+    });
+    let said = server.process.last_words();
+    assert_eq!(total(&said, "connections", "handshake_timeouts"), 1);
+    assert_eq!(total(&said, "connections", "established"), 1);
+}
