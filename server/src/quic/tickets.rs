@@ -7,7 +7,10 @@
 
 use std::time::Duration;
 
+use boring::error::ErrorStack;
+use boring::sha::sha256;
 use boring::ssl::{SslContextBuilder, SslOptions};
+use sluicegate_config::Limits;
 
 /// Neither gives tickets nor takes them.
 pub(super) fn refuse(context: &mut SslContextBuilder) {
@@ -19,4 +22,18 @@ pub(super) fn limit(context: &mut SslContextBuilder, lifetime: Duration) {
     let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
     // SAFETY: the builder owns a valid SSL_CTX, which nothing else uses while it is borrowed here; the call writes a number.
     unsafe { boring_sys::SSL_CTX_set_session_psk_dhe_timeout(context.as_ptr(), seconds) };
+}
+
+/// Tickets hold only where the limits are those under which they were given: a client sends its early data within the
+/// limits that it remembers, and a server that has lowered one must not take it (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2).
+pub(super) fn bind(context: &mut SslContextBuilder, limits: &Limits) -> Result<(), ErrorStack> {
+    let remembered = [
+        limits.connection_window,
+        limits.stream_window,
+        limits.max_concurrent_streams,
+        limits.cids_per_connection,
+        limits.header_bytes,
+    ];
+    let remembered = remembered.map(u64::to_be_bytes);
+    context.set_session_id_context(&sha256(remembered.as_flattened()))
 }

@@ -14,6 +14,9 @@ use super::secrets::Secrets;
 use super::{self_signed, tickets};
 use crate::clock;
 
+/// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
+const MAX_STREAMS_UNI: u64 = 8;
+
 /// Stands in messages where the names of files would.
 const SELF_SIGNED: &str = "self-signed certificate";
 
@@ -162,6 +165,13 @@ pub fn server_config(
     let mut context = identity.context()?;
     if quic.session_tickets {
         tickets::limit(&mut context, quic.session_lifetime);
+        if quic.early_data {
+            tickets::bind(&mut context, limits).map_err(|e| TransportError::Tls {
+                origin: identity.origin.clone(),
+                cause: e.to_string(),
+                remedy: "turn quic.early_data off",
+            })?;
+        }
     } else {
         tickets::refuse(&mut context);
     }
@@ -182,13 +192,15 @@ pub fn server_config(
     config.set_max_connection_window(limits.connection_window);
     config.set_max_stream_window(limits.stream_window);
     config.set_initial_max_streams_bidi(limits.max_concurrent_streams);
-    // Control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
-    config.set_initial_max_streams_uni(8);
+    config.set_initial_max_streams_uni(MAX_STREAMS_UNI);
     config.set_active_connection_id_limit(limits.cids_per_connection);
     config.set_disable_active_migration(!quic.migration);
     config.enable_pacing(true);
     if quic.session_tickets {
         config.set_ticket_key(&secrets.session_ticket_key())?;
+        if quic.early_data {
+            config.enable_early_data();
+        }
     }
     Ok(config)
 }

@@ -6,6 +6,8 @@ use sluicegate_config::Config;
 
 use super::*;
 
+const EARLY: &[u8] = b"a request";
+
 /// What servers with one identity and one set of secrets have in common.
 struct Site {
     identity: Identity,
@@ -26,6 +28,13 @@ impl Site {
 
     /// Connects a client, with a session of an earlier connection if given, to a server of its own.
     fn connect(&self, session: Option<&[u8]>) -> quiche::Connection {
+        let (client, _) = self.connect_early(session);
+        client
+    }
+
+    /// As [`Site::connect`], with what a client that may sends early; the server's side is asked for it before it has
+    /// heard anything else.
+    fn connect_early(&self, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
         let server = server_config(&self.identity, &self.quic, &self.limits, &self.secrets);
         let mut server = server.unwrap();
         let mut client = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
@@ -33,6 +42,7 @@ impl Site {
             .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
             .unwrap();
         client.verify_peer(false);
+        client.enable_early_data();
         let [near, far]: [SocketAddr; 2] =
             ["127.0.0.1:1111", "127.0.0.1:2222"].map(|a| a.parse().unwrap());
         let ids = [[1; 16], [2; 16]];
@@ -43,12 +53,28 @@ impl Site {
             client.set_session(session).unwrap();
         }
         let mut server = quiche::accept(&peer, None, far, near, &mut server).unwrap();
+        let mut early = vec![0; 100];
+        // The first packet, after which a client with a session knows whether it may.
+        let mut first = [0; 1500];
+        let (count, info) = client.send(&mut first).unwrap();
+        if client.is_in_early_data() {
+            client.stream_send(0, EARLY, true).unwrap();
+        }
+        let info = quiche::RecvInfo {
+            from: info.from,
+            to: info.to,
+        };
+        server.recv(&mut first[..count], info).unwrap();
+        carry(&mut client, &mut server);
+        assert!(!server.is_established());
+        let read = server.stream_recv(0, &mut early);
+        early.truncate(read.map_or(0, |(count, _)| count));
         for _ in 0..10 {
             carry(&mut client, &mut server);
             carry(&mut server, &mut client);
         }
         assert!(client.is_established() && server.is_established());
-        client
+        (client, early)
     }
 }
 
@@ -135,4 +161,50 @@ fn without_tickets_none_is_given_or_taken() {
     let second = site.connect(first.session());
     assert!(!second.is_resumed());
     assert_eq!(site.connect(None).session(), None);
+}
+
+#[test]
+fn early_data_is_taken_where_it_is_configured_and_the_session_allows_it() {
+    let mut site = Site::new(Config::embedded().quic);
+    let (first, early) = site.connect_early(None);
+    assert_eq!(early, b"");
+    let (second, early) = site.connect_early(first.session());
+    assert!(second.is_resumed());
+    assert_eq!(early, b"", "it is off by default");
+    site.quic.early_data = true;
+    // A session from before knows of nothing.
+    let (third, early) = site.connect_early(second.session());
+    assert_eq!(early, b"");
+    let (fourth, early) = site.connect_early(third.session());
+    assert!(fourth.is_resumed());
+    assert_eq!(early, EARLY);
+}
+
+#[test]
+fn early_data_is_not_taken_under_other_limits_than_the_client_remembers() {
+    let site = || {
+        Site::new(Quic {
+            early_data: true,
+            ..Config::embedded().quic
+        })
+    };
+    let changes: [fn(&mut Limits); 5] = [
+        |limits| limits.connection_window -= 1,
+        |limits| limits.stream_window -= 1,
+        |limits| limits.max_concurrent_streams -= 1,
+        |limits| limits.cids_per_connection -= 1,
+        |limits| limits.header_bytes -= 1,
+    ];
+    for change in changes {
+        let mut site = site();
+        let (first, _) = site.connect_early(None);
+        let session = first.session().map(<[u8]>::to_vec);
+        let (same, early) = site.connect_early(session.as_deref());
+        assert!(same.is_resumed());
+        assert_eq!(early, EARLY);
+        change(&mut site.limits);
+        let (other, early) = site.connect_early(session.as_deref());
+        assert!(!other.is_resumed());
+        assert_eq!(early, b"");
+    }
 }
