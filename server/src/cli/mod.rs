@@ -52,9 +52,7 @@ pub fn main(registry: &Registry) -> ExitCode {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             get::run(&args, clock::now, &mut out, &mut err)
         }
-        Command::Cc => cc::list(registry, &mut std::io::stdout().lock())
-            .map(|()| 0)
-            .map_err(Into::into),
+        Command::Cc => printed(cc::list(registry, &mut std::io::stdout().lock())),
     };
     match result {
         Ok(code) => ExitCode::from(code),
@@ -81,10 +79,17 @@ fn check(file: &std::path::Path, registry: &Registry) -> anyhow::Result<u8> {
     match Config::load(file, registry) {
         Ok(config) => {
             boot::examine(&config, registry)?;
-            std::io::stdout().write_all(config.to_toml().as_bytes())?;
-            Ok(0)
+            printed(std::io::stdout().write_all(config.to_toml().as_bytes()))
         }
         Err(error) => Ok(wrong(&error)),
+    }
+}
+
+/// The exit code of what was printed. A reader that has seen enough, such as `head`, is no error.
+fn printed(result: std::io::Result<()>) -> anyhow::Result<u8> {
+    match result {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(0),
     }
 }
 

@@ -143,6 +143,46 @@ fn advice_waits_until_the_server_serves() {
     server.process.line_with(&["no listener uses", "spare"]);
 }
 
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = Folder::new();
+    std::fs::write(folder.path("edge.toml"), listener("127.0.0.1:0", "key.pem")).unwrap();
+    for arguments in [&["cc"][..], &["check", "edge.toml"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+            .args(arguments)
+            .current_dir(folder.path(""))
+            .stdout(writer)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_file_of_issuers_that_cannot_be_used_is_named_with_the_cause() {
+    let folder = Folder::new();
+    std::fs::write(folder.path("empty.pem"), "").unwrap();
+    std::fs::write(folder.path("words.pem"), "no certificate\n").unwrap();
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(folder.path("broken.pem"), broken).unwrap();
+    for (file, cause) in [
+        ("nowhere.pem", "cannot read nowhere.pem: No such file"),
+        (".", "cannot read .: Is a directory"),
+        ("empty.pem", "empty.pem holds no certificate"),
+        ("words.pem", "words.pem holds no certificate"),
+        ("broken.pem", "broken.pem is no PEM file of certificates: "),
+    ] {
+        let arguments = ["get", "--cacert", file, "https://127.0.0.1:1/"];
+        let mut process = Process::start(&arguments, &folder.path(""));
+        assert_eq!(process.wait().code(), Some(1), "{:?}", process.said);
+        assert_eq!(process.said.len(), 1, "{:?}", process.said);
+        assert!(process.said[0].contains(cause), "{:?}", process.said);
+    }
+}
+
 /// Runs `test` in a thread to which `io_uring` is forbidden, and so to the processes that it starts, as container runtimes
 /// do it.
 fn without_io_uring(test: impl FnOnce() + Send + 'static) {

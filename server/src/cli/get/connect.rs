@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use boring::ssl::{SslContextBuilder, SslMethod, SslVerifyMode};
+use boring::x509::X509;
 
 use super::fetch::readable;
 use super::link::Link;
@@ -52,9 +53,7 @@ pub(super) fn client_config(
     } else {
         tls.set_verify(SslVerifyMode::PEER);
         match issuers {
-            Some(file) => tls
-                .set_ca_file(file)
-                .map_err(|_| anyhow!("no certificate can be read from {}", file.display()))?,
+            Some(file) => trust(&mut tls, file)?,
             None => {
                 tls.set_default_verify_paths()?;
                 if Path::new(SYSTEM_BUNDLE).exists() {
@@ -75,6 +74,20 @@ pub(super) fn client_config(
     config.set_max_stream_window(WINDOW);
     config.set_disable_active_migration(true);
     Ok(config)
+}
+
+/// Trusts the certificates in `file`, and no other.
+fn trust(tls: &mut SslContextBuilder, file: &Path) -> anyhow::Result<()> {
+    let pem = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let issuers = X509::stack_from_pem(&pem)
+        .with_context(|| format!("{} is no PEM file of certificates", file.display()))?;
+    if issuers.is_empty() {
+        bail!("{} holds no certificate in PEM", file.display());
+    }
+    for issuer in issuers {
+        tls.cert_store_mut().add_cert(issuer)?;
+    }
+    Ok(())
 }
 
 /// Tries one address after the other until one completes a handshake or refuses it; only silence leads on to the next.
