@@ -95,6 +95,9 @@ fn metrics_tell_of_real_requests(backend: &str) {
         ] {
             assert_eq!(found.get(name), Some(&expected), "{name} in {found:#?}");
         }
+        let latency = "sluicegate_http_request_duration_seconds";
+        assert_eq!(found[&format!("{latency}_count")], 5.0);
+        assert_eq!(found[&format!("{latency}_bucket{{le=\"+Inf\"}}")], 5.0);
         for algorithm in ["cubic", "bbr3"] {
             let start = "sluicegate_connections_by_controller_state{algorithm=";
             let count = sum(&found, &format!("{start}\"{algorithm}\",state=\""));

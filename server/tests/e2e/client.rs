@@ -125,10 +125,25 @@ impl Session {
         self.try_get(path).await.unwrap()
     }
 
+    /// The same, with these fields.
+    pub(crate) async fn get_with(&mut self, path: &str, fields: &[(&str, &[u8])]) -> Response {
+        self.try_get_with(path, fields).await.unwrap()
+    }
+
     pub(crate) async fn try_get(&mut self, path: &str) -> Result<Response, h3::error::StreamError> {
-        let request = http::Request::get(format!("https://localhost{path}"))
-            .body(())
-            .unwrap();
+        self.try_get_with(path, &[]).await
+    }
+
+    async fn try_get_with(
+        &mut self,
+        path: &str,
+        fields: &[(&str, &[u8])],
+    ) -> Result<Response, h3::error::StreamError> {
+        let mut request = http::Request::get(format!("https://localhost{path}"));
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).unwrap();
         let mut stream = self.requests.send_request(request).await?;
         stream.finish().await?;
         let head = stream.recv_response().await?;
@@ -147,6 +162,12 @@ impl Response {
     pub(crate) async fn piece(&mut self) -> Option<Bytes> {
         let piece = self.stream.recv_data().await.unwrap();
         piece.map(|mut piece| piece.copy_to_bytes(piece.remaining()))
+    }
+
+    /// Tells the server that no more of it is wanted.
+    pub(crate) fn cancel(mut self) {
+        self.stream
+            .stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
     }
 
     pub(crate) async fn text(mut self) -> String {

@@ -5,6 +5,7 @@
     reason = "a test stops where something is not as expected"
 )]
 
+mod access;
 mod admin;
 mod bounds;
 mod client;

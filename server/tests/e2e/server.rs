@@ -143,7 +143,12 @@ impl Process {
 
     /// Asks it to end, as a service manager does.
     pub(crate) fn terminate(&self) {
-        let order = format!("kill -TERM {}", self.child.id());
+        self.signal("TERM");
+    }
+
+    /// Sends it that signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let order = format!("kill -{name} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &order]).status().unwrap();
         assert!(status.success());
     }

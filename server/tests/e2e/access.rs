@@ -1,0 +1,216 @@
+//! The access log, as the server of a folder leaves it behind.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::admin::{ADMIN, address, metrics};
+use crate::client::{Client, Session, run};
+use crate::on_every_backend;
+use crate::server::{Folder, PAGE, Process, Server, Setup};
+
+on_every_backend!(
+    json_lines_tell_of_every_request,
+    combined_lines_tell_of_every_request,
+    a_renamed_log_is_begun_anew_on_a_signal,
+    a_full_disk_stops_no_request,
+);
+
+/// Quotes, a backslash, and a byte that is not UTF-8.
+const AGENT: &[u8] = b"a \"client\" \\ \xff";
+/// What the generator refuses.
+const REFUSED: &str = "/bytes/\"\\x?y";
+/// A download that nobody finishes.
+const LONG: &str = "/bytes/50MiB";
+
+fn setup(backend: &str, log: &str) -> Setup {
+    Setup::new(backend)
+        .with(ADMIN)
+        .with(&format!("[access_log]\n{log}"))
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("main", "127.0.0.1:0", "reno")
+}
+
+/// A page, a refusal with a query and a hostile header, and a download that is cancelled.
+async fn visit(session: &mut Session) {
+    assert_eq!(session.get("/").await.text().await, PAGE);
+    let fields = [("user-agent", AGENT), ("referer", b"https://a/?\"")];
+    let response = session.get_with(REFUSED, &fields).await;
+    assert_eq!(response.head.status(), 404);
+    response.text().await;
+    let mut response = session.get(LONG).await;
+    response.piece().await.unwrap();
+    response.cancel();
+}
+
+/// What a server that was visited has left in its log.
+fn lines_after_a_visit(backend: &str, format: &str) -> Vec<String> {
+    let folder = Folder::new();
+    let log = format!("file = \"access.log\"\nformat = \"{format}\"");
+    let mut server = Server::start(&setup(backend, &log), &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        visit(&mut session).await;
+        drop(session);
+        client.endpoint.wait_idle().await;
+    });
+    server.process.last_words();
+    lines(&folder.path("access.log"))
+}
+
+fn lines(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'));
+    text.lines().map(str::to_owned).collect()
+}
+
+fn json_lines_tell_of_every_request(backend: &str) {
+    let lines = lines_after_a_visit(backend, "json");
+    let records = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+    let records: Vec<Value> = records.collect();
+    let [page, refusal, download] = &records[..] else {
+        panic!("{lines:#?}");
+    };
+    for record in &records {
+        let client: SocketAddr = record["client"].as_str().unwrap().parse().unwrap();
+        assert!(client.ip().is_loopback() && client.port() > 0);
+        for (key, expected) in [
+            ("listener", "main"),
+            ("method", "GET"),
+            ("authority", "localhost"),
+            ("protocol", "HTTP/3"),
+            ("worker", "default-0"),
+            ("congestion_control", "reno"),
+        ] {
+            assert_eq!(record[key], expected, "{record}");
+        }
+        assert_eq!(record["connection"], page["connection"]);
+        assert!(record["connection"].as_str().unwrap().len() >= 16);
+        assert!(record["time"].as_str().unwrap().ends_with('Z'));
+        assert!(record["duration_us"].is_u64());
+    }
+    assert_eq!((&page["path"], &page["status"]), (&"/".into(), &200.into()));
+    assert_eq!(page["bytes_sent"], PAGE.len());
+    assert_eq!(page["outcome"], "complete");
+    assert_eq!(page["user_agent"], Value::Null);
+    assert_eq!(refusal["status"], 404);
+    assert_eq!(refusal["path"], REFUSED);
+    assert_eq!(refusal["user_agent"], *String::from_utf8_lossy(AGENT));
+    assert_eq!(refusal["referer"], "https://a/?\"");
+    assert_eq!(
+        (&download["path"], &download["status"]),
+        (&LONG.into(), &200.into())
+    );
+    assert_eq!(download["outcome"], "cancelled");
+    assert!(download["bytes_sent"].as_u64().unwrap() > 0);
+}
+
+fn combined_lines_tell_of_every_request(backend: &str) {
+    let lines = lines_after_a_visit(backend, "combined");
+    let [page, refusal, download] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert!(lines.iter().all(|line| line.starts_with("127.0.0.1 - - [")));
+    let length = PAGE.len();
+    let end = format!(" +0000] \"GET / HTTP/3\" 200 {length} \"-\" \"-\"");
+    assert!(page.ends_with(&end), "{page}");
+    let (_, request) = refusal.split_once("] ").unwrap();
+    let expected = "\"GET /bytes/\\x22\\x5Cx?y HTTP/3\" 404 ";
+    assert!(request.starts_with(expected), "{refusal}");
+    let expected = "\"https://a/?\\x22\" \"a \\x22client\\x22 \\x5C \\xFF\"";
+    assert!(request.ends_with(expected), "{refusal}");
+    let expected = format!("\"GET {LONG} HTTP/3\" 200 ");
+    assert!(download.contains(&expected), "{download}");
+}
+
+fn a_renamed_log_is_begun_anew_on_a_signal(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup(backend, "file = \"access.log\""), &folder);
+    let (current, old) = (folder.path("access.log"), folder.path("access.log.1"));
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        session.get("/?before").await.text().await;
+        // The line is in the file once it is counted.
+        let admin = address(&mut server);
+        written(admin, 1.0);
+        std::fs::rename(&current, &old).unwrap();
+        session.get("/?between").await.text().await;
+        written(admin, 2.0);
+        server.process.signal("USR1");
+        server.process.line_with(&["access log reopened"]);
+        session.get("/?after").await.text().await;
+        drop(session);
+        client.endpoint.wait_idle().await;
+    });
+    server.process.last_words();
+    let paths = |file: &Path| {
+        let lines = lines(file);
+        let path = |line: &String| {
+            let record: Value = serde_json::from_str(line).unwrap();
+            record["path"].as_str().unwrap().to_owned()
+        };
+        lines.iter().map(path).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&old), ["/?before", "/?between"]);
+    assert_eq!(paths(&current), ["/?after"]);
+}
+
+/// Waits until so many lines are in the file.
+fn written(admin: SocketAddr, lines: f64) {
+    counted(admin, "sluicegate_access_log_records_written_total", lines);
+}
+
+fn counted(admin: SocketAddr, name: &str, expected: f64) {
+    // Each scrape takes its time.
+    for _ in 0..10_000 {
+        if metrics(admin)[name] >= expected {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{name} does not reach {expected}");
+}
+
+fn a_full_disk_stops_no_request(backend: &str) {
+    const REQUESTS: u32 = 50;
+    let folder = Folder::new();
+    let mut server = Server::start(&setup(backend, "file = \"/dev/full\""), &folder);
+    let admin = address(&mut server);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        for _ in 0..REQUESTS {
+            assert_eq!(session.get("/").await.text().await, PAGE);
+        }
+        drop(session);
+        client.endpoint.wait_idle().await;
+    });
+    let dropped = "sluicegate_access_log_records_dropped_total{reason=\"disk\"}";
+    counted(admin, dropped, REQUESTS.into());
+    let found = metrics(admin);
+    assert_eq!(found["sluicegate_access_log_records_written_total"], 0.0);
+    assert!(found["sluicegate_access_log_disk_errors_total"] > 0.0);
+    let said = server.process.last_words();
+    let told = said
+        .iter()
+        .filter(|line| line.contains("cannot write to /dev/full"));
+    assert_eq!(told.count(), 1, "{said:#?}");
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_named() {
+    let folder = Folder::new();
+    let text = "[access_log]\nfile = \"nowhere/access.log\"\n\
+                [[listener]]\nname = \"main\"\naddress = \"127.0.0.1:0\"\ntls = \"self-signed\"\n";
+    std::fs::write(folder.path("refused.toml"), text).unwrap();
+    let mut process = Process::start(&["run", "-c", "refused.toml"], &folder.path(""));
+    assert_eq!(process.wait().code(), Some(1));
+    let said = &process.said;
+    assert_eq!(said.len(), 1, "{said:?}");
+    for part in ["`access_log.file`", "nowhere/access.log", "No such file"] {
+        assert!(said[0].contains(part), "{said:?}");
+    }
+}
