@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 10] = [
+const PATCHES: [&str; 11] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
@@ -26,6 +26,7 @@ const PATCHES: [&str; 10] = [
     "08-whole-datagrams",
     "09-restart-burst",
     "10-data-ran-out",
+    "11-padding-counts",
 ];
 
 /// Our files, and their places in quiche's source.

@@ -188,6 +188,19 @@ fn a_handshake_that_takes_too_long_is_closed_with_a_word() {
 }
 
 #[test]
+fn who_never_proved_an_address_is_sent_three_times_what_came_from_there() {
+    let mut bench = Bench::new(settings(|s| {
+        s.limits.handshake_timeout = Duration::from_secs(300);
+    }));
+    let sent = Client::new("192.0.2.1:5000").speak(&mut bench.endpoint, bench.now);
+    let said = bench.pass(Duration::from_secs(300));
+    let heard: usize = sent.iter().sum();
+    let said: usize = said.iter().map(Vec::len).sum();
+    // Padding and repetitions count (RFC 9000 §8.1).
+    assert!(said > heard && said <= 3 * heard, "{said} for {heard}");
+}
+
+#[test]
 fn who_never_proved_an_address_is_forgotten_when_the_time_is_up() {
     // Long enough for the server to say all that it may say to such a client (RFC 9000 §8.1), by trying again: no word of
     // the end can leave.
