@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sluicegate_cc::Registry;
-use sluicegate_config::{Config, Group, Listener};
+use sluicegate_config::{Config, Group, Listener, Tls};
 use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_group};
 
 use super::Shared;
 use crate::clock;
+use crate::quic::edition::{Door, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
 use crate::quic::transport::{Identity, server_config};
@@ -20,21 +21,12 @@ const BIND_LIMIT: Duration = Duration::from_secs(1);
 /// Between two tries.
 const BIND_STEP: Duration = Duration::from_millis(20);
 
-/// A listener on one address, ready for every worker of its group.
-#[derive(Clone)]
-pub(super) struct Door {
-    pub(super) id: ListenerId,
-    pub(super) name: String,
-    pub(super) selection: Selection,
-    pub(super) identity: Arc<Identity>,
-}
-
 /// A group's entrances.
 pub(super) struct Entrances {
     /// Of each worker, one per listener.
     pub(super) bindings: Vec<Vec<Binding>>,
-    /// The same for every worker.
-    pub(super) doors: Vec<Door>,
+    /// All of them.
+    pub(super) ids: Vec<ListenerId>,
 }
 
 /// The listeners of all groups, as far as they are bound.
@@ -42,6 +34,7 @@ pub(super) struct Entrances {
 pub(super) struct Announced {
     next_id: u16,
     pub(super) lines: Vec<Line>,
+    pub(super) doors: Vec<Door>,
 }
 
 /// What is said of a listener once its workers serve.
@@ -59,14 +52,17 @@ pub(super) fn prepare(
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-) -> Result<(Selection, Identity)> {
+) -> Result<(Selection, Identities)> {
     let selection = Selection::of(listener, registry)?;
-    let identity = match listener.tls.first() {
-        Some(tls) => Identity::load(&tls.certificate, &tls.key),
+    let mut given = listener.tls.iter();
+    let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key);
+    let first = match given.next() {
+        Some(tls) => load(tls),
         None => Identity::self_signed(),
     }?;
-    server_config(&identity, &config.quic, &config.limits, secrets)?;
-    Ok((selection, identity))
+    let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
+    server_config((&first, &others), &config.quic, &config.limits, secrets)?;
+    Ok((selection, (first, others)))
 }
 
 /// Binds a listener's addresses for every worker of `group`.
@@ -78,9 +74,9 @@ pub(super) fn open_listener(
     announced: &mut Announced,
     entrances: &mut Entrances,
 ) -> Result<()> {
-    let (selection, identity) = prepare(listener, registry, &shared.config, &shared.secrets)
+    let (selection, identities) = prepare(listener, registry, &shared.config, &shared.secrets)
         .with_context(|| format!("listener `{}`", listener.name))?;
-    let identity = Arc::new(identity);
+    let identities = Arc::new(identities);
     for address in &listener.addresses {
         let id = ListenerId(announced.next_id);
         announced.next_id = announced
@@ -100,11 +96,12 @@ pub(super) fn open_listener(
         for (worker, binding) in entrances.bindings.iter_mut().zip(bound) {
             worker.push(binding);
         }
-        entrances.doors.push(Door {
+        entrances.ids.push(id);
+        announced.doors.push(Door {
             id,
             name: listener.name.clone(),
             selection: selection.clone(),
-            identity: Arc::clone(&identity),
+            identities: Arc::clone(&identities),
         });
     }
     Ok(())

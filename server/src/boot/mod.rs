@@ -3,8 +3,10 @@
 mod eyes;
 mod listen;
 mod plan;
+mod reload;
 mod watch;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -15,10 +17,12 @@ use sluicegate_config::Config;
 use self::eyes::{Eyes, start_access_log};
 use self::listen::{Announced, prepare};
 use self::plan::{cores, plan_group};
+use self::reload::Reloader;
 use self::watch::{Note, await_ready, run_down};
 use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Watched;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
+use crate::quic::edition::{Door, Edition};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::Tracing;
 use crate::route::Site;
@@ -33,33 +37,37 @@ struct Shared {
     access: Option<Arc<AccessWriter>>,
 }
 
-/// Serves until a signal says stop.
+/// Serves until a signal says stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
 ///
 /// # Errors
 /// Whatever keeps the server from starting: one line with cause and remedy.
-pub fn serve(config: Config, registry: &Registry) -> Result<()> {
+pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Result<()> {
     let shared = Arc::new(share(config)?);
     let eyes = Eyes::open(&shared)?;
     let (notes, inbox) = channel();
-    let mut posts = Vec::new();
+    let (mut plans, mut posts) = (Vec::new(), Vec::new());
     let mut watched = Vec::new();
     let mut announced = Announced::default();
     for group in &shared.config.groups {
-        let plans = plan_group(group, &shared, registry, &mut announced)?;
-        for plan in plans {
+        for (plan, post) in plan_group(group, &shared, registry, &mut announced)? {
             watched.push(Watched {
-                group: plan.0.group.clone(),
-                index: usize::from(plan.0.index),
-                post: plan.1.clone(),
+                group: plan.group.clone(),
+                index: usize::from(plan.index),
+                post: post.clone(),
             });
-            posts.push(plan.1);
-            let (reports, forward) = channel();
-            worker::spawn(plan.0, reports).context("cannot start a thread")?;
-            relay(forward, notes.clone())?;
+            plans.push(plan);
+            posts.push(post);
         }
     }
     if posts.is_empty() {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
+    }
+    let edition = Arc::new(first_edition(&shared, announced.doors));
+    for plan in plans {
+        let (reports, forward) = channel();
+        let edition = Arc::clone(&edition);
+        worker::spawn(plan, edition, reports).context("cannot start a thread")?;
+        relay(forward, notes.clone())?;
     }
     eyes.panel.scraper.watch(watched);
     // Before anybody hears that it serves: from then on the order to stop may come.
@@ -69,8 +77,15 @@ pub fn serve(config: Config, registry: &Registry) -> Result<()> {
     }
     eyes.announce();
     advise(&shared.config);
-    let limit = shared.config.server.drain_timeout;
-    run_down(&inbox, &posts, &eyes, limit).tell();
+    let mut reloader = Reloader {
+        source,
+        registry,
+        config: shared.config.clone(),
+        edition,
+        secrets: Arc::clone(&shared.secrets),
+        posts: posts.clone(),
+    };
+    run_down(&inbox, &posts, &eyes, &mut reloader).tell();
     eyes.close();
     Ok(())
 }
@@ -92,6 +107,16 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<()> {
             .with_context(|| format!("listener `{}`", listener.name))?;
     }
     Ok(())
+}
+
+fn first_edition(shared: &Shared, doors: Vec<Door>) -> Edition {
+    Edition {
+        number: 1,
+        site: Arc::clone(&shared.site),
+        limits: shared.config.limits.clone(),
+        quic: shared.config.quic.clone(),
+        doors,
+    }
 }
 
 fn relay(from: Receiver<Report>, to: Sender<Note>) -> Result<()> {

@@ -1,18 +1,18 @@
 //! What each worker of a group is started with.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Cores, Group, Limits, Listener};
+use sluicegate_dataplane::ListenerId;
 
 use super::Shared;
-use super::listen::{Announced, Door, Entrances, open_listener};
+use super::listen::{Announced, Entrances, open_listener};
 use crate::exchange::ring::{Link, rings};
 use crate::origin;
-use crate::quic::settings::{self, Settings};
-use crate::quic::transport::server_config;
+use crate::quic::edition::Edition;
+use crate::quic::settings::Settings;
 use crate::worker::{self, Plan, Post};
 
 /// Binds a group's listeners and plans its workers, each with its post. A group without listeners gets none.
@@ -34,12 +34,12 @@ pub(super) fn plan_group(
     let cores = cores(group)?;
     let mut entrances = Entrances {
         bindings: cores.iter().map(|_| Vec::new()).collect(),
-        doors: Vec::new(),
+        ids: Vec::new(),
     };
     for listener in listeners {
         open_listener(listener, group, registry, shared, announced, &mut entrances)?;
     }
-    let Entrances { bindings, doors } = entrances;
+    let Entrances { bindings, ids } = entrances;
     let (posts, inboxes): (Vec<Post>, Vec<_>) = cores.iter().map(|_| worker::post()).unzip();
     let peers = Arc::new(posts.clone());
     let workers = peers.len();
@@ -52,7 +52,7 @@ pub(super) fn plan_group(
         .zip(posts.into_iter().enumerate())
     {
         let index = u8::try_from(index).map_err(|_| too_many(group))?;
-        let (shared, doors) = (Arc::clone(shared), doors.clone());
+        let (shared, ids) = (Arc::clone(shared), ids.clone());
         let name = format!("{}-{index}", group.name);
         let link = start_origin(group, index, &spare, &shared.config.limits)?;
         plans.push((
@@ -63,8 +63,8 @@ pub(super) fn plan_group(
                 backend: group.backend,
                 driver: group.driver,
                 bindings,
-                settings: Box::new(move || {
-                    settings(&shared, &doors, &name, (index, workers), link)
+                settings: Box::new(move |edition| {
+                    settings(&shared, edition, &ids, &name, (index, workers), link)
                 }),
                 inbox,
                 peers: Arc::clone(&peers),
@@ -134,29 +134,19 @@ pub(super) fn cores(group: &Group) -> Result<Vec<usize>> {
 
 fn settings(
     shared: &Shared,
-    doors: &[Door],
+    edition: &Edition,
+    ids: &[ListenerId],
     name: &str,
     (worker, workers): (u8, usize),
     link: Link,
 ) -> Result<Settings, String> {
-    let mut listeners = HashMap::new();
-    for door in doors {
-        let (quic, limits) = (&shared.config.quic, &shared.config.limits);
-        let config = server_config(&door.identity, quic, limits, &shared.secrets)
-            .map_err(|e| e.to_string())?;
-        let listener = settings::Listener {
-            name: door.name.as_str().into(),
-            selection: door.selection.clone(),
-            config,
-        };
-        listeners.insert(door.id, listener);
-    }
+    let listeners = edition.listeners(|id| ids.contains(&id), &shared.secrets);
     Ok(Settings {
-        listeners,
-        site: Arc::clone(&shared.site),
-        h3: crate::h3::config(&shared.config.limits).map_err(|e| e.to_string())?,
-        limits: shared.config.limits.clone(),
-        quic: shared.config.quic.clone(),
+        listeners: listeners.map_err(|e| e.to_string())?,
+        site: Arc::clone(&edition.site),
+        h3: crate::h3::config(&edition.limits).map_err(|e| e.to_string())?,
+        limits: edition.limits.clone(),
+        quic: edition.quic.clone(),
         secrets: Arc::clone(&shared.secrets),
         tracing: shared.tracing.clone(),
         access: shared.access.as_ref().map(|log| log.log(name.to_owned())),

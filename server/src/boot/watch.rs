@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use super::eyes::Eyes;
 use super::listen::Line;
+use super::reload::Reloader;
 use crate::clock;
 use crate::observe::phase::Phase;
 use crate::observe::totals::Totals;
@@ -56,7 +57,9 @@ pub(super) fn await_ready(
             Ok(Note::Worker(Report::Failed(cause))) => bail!("{cause}"),
             Ok(Note::Signal(Signal::Stop)) => return Ok(false),
             Ok(Note::Signal(Signal::Reopen)) => eyes.reopen(),
-            Ok(Note::Signal(Signal::Reload)) => refuse_to_reload(),
+            Ok(Note::Signal(Signal::Reload)) => {
+                tracing::warn!("still starting with the configuration as it was read; ask again");
+            }
             Ok(Note::Worker(Report::Stopped(..))) => bail!("a worker stopped while starting"),
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
@@ -81,8 +84,9 @@ pub(super) fn run_down(
     inbox: &Receiver<Note>,
     posts: &[Post],
     eyes: &Eyes,
-    limit: Duration,
+    reloader: &mut Reloader<'_>,
 ) -> Totals {
+    let limit = reloader.config.server.drain_timeout;
     let mut totals = Totals::default();
     let mut running = posts.len();
     let mut deadline: Option<Instant> = None;
@@ -108,7 +112,10 @@ pub(super) fn run_down(
             }
             Some(Note::Worker(_)) => {}
             Some(Note::Signal(Signal::Reopen)) => eyes.reopen(),
-            Some(Note::Signal(Signal::Reload)) => refuse_to_reload(),
+            Some(Note::Signal(Signal::Reload)) => {
+                let edition = reloader.reload();
+                eyes.lifecycle().reloaded(edition);
+            }
             Some(Note::Signal(Signal::Stop)) | None => {
                 if stopped {
                     return totals;
@@ -123,8 +130,4 @@ pub(super) fn run_down(
         }
     }
     totals
-}
-
-fn refuse_to_reload() {
-    tracing::warn!("a running server does not read its configuration again; restart it");
 }

@@ -64,14 +64,14 @@ pub fn main(registry: &Registry) -> ExitCode {
 }
 
 fn run(file: Option<PathBuf>, registry: &Registry) -> anyhow::Result<u8> {
-    let config = match file.map(|file| Config::load(&file, registry)) {
+    let config = match file.as_deref().map(|file| Config::load(file, registry)) {
         None => Config::embedded(),
         Some(Ok(config)) => config,
         Some(Err(error)) => return Ok(wrong(&error)),
     };
     start_log(&config.log);
     die_loudly();
-    boot::serve(config, registry)?;
+    boot::serve(config, file, registry)?;
     Ok(0)
 }
 

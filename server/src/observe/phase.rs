@@ -1,6 +1,6 @@
 //! What the process is doing, for those who ask whether it takes requests.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::metrics::{Page, Show};
 
@@ -32,17 +32,36 @@ impl Phase {
 
 /// The phase, set by the main thread and read by any other.
 #[derive(Debug, Default)]
-pub struct Lifecycle(AtomicU8);
+pub struct Lifecycle {
+    phase: AtomicU8,
+    /// Of the configuration in effect, where it was read again.
+    edition: AtomicU64,
+    taken: AtomicU64,
+    refused: AtomicU64,
+}
 
 impl Lifecycle {
     /// From now on.
     pub fn set(&self, phase: Phase) {
-        self.0.store(phase as u8, Ordering::Release);
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    /// The configuration was read again: the number of the new edition, or nothing where it was not taken.
+    pub fn reloaded(&self, edition: Option<u64>) {
+        match edition {
+            Some(edition) => {
+                self.edition.store(edition, Ordering::Relaxed);
+                self.taken.fetch_add(1, Ordering::Relaxed);
+            }
+            None => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// By now.
     pub fn phase(&self) -> Phase {
-        let stored = usize::from(self.0.load(Ordering::Acquire));
+        let stored = usize::from(self.phase.load(Ordering::Acquire));
         Phase::ALL[stored.min(Phase::ALL.len() - 1)]
     }
 }
@@ -54,6 +73,18 @@ impl Show for Lifecycle {
         for phase in Phase::ALL {
             family.sample(&[("phase", phase.name())], u8::from(phase == now));
         }
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        page.gauge(
+            "sluicegate_config_edition",
+            "Number of the configuration in effect; the one of the start is 1.",
+            read(&self.edition).max(1),
+        );
+        let mut family = page.counters(
+            "sluicegate_config_reloads_total",
+            "Times that the configuration was read again, by what came of it.",
+        );
+        family.sample(&[("result", "taken")], read(&self.taken));
+        family.sample(&[("result", "refused")], read(&self.refused));
     }
 }
 

@@ -7,6 +7,7 @@ pub mod cid;
 mod clients;
 pub mod connection;
 pub mod counters;
+pub mod edition;
 pub mod endpoint;
 pub mod entropy;
 pub mod header;

@@ -68,6 +68,16 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Takes over what an earlier one has learnt, where that still means something.
+    pub fn keep_learnt(&mut self, earlier: &mut Selection) {
+        if let (Some(guard), Some(before)) = (&mut self.guard, &mut earlier.guard)
+            && guard.below == before.below
+        {
+            guard.networks = std::mem::take(&mut before.networks);
+            guard.order = std::mem::take(&mut before.order);
+        }
+    }
+
     /// As configured.
     ///
     /// # Errors

@@ -68,7 +68,8 @@ impl Settings {
         let secrets = Arc::new(Secrets::in_memory());
         let identity = super::transport::Identity::self_signed().unwrap();
         let (quic, limits) = (config.quic, config.limits);
-        let engine = super::transport::server_config(&identity, &quic, &limits, &secrets).unwrap();
+        let engine =
+            super::transport::server_config((&identity, &[]), &quic, &limits, &secrets).unwrap();
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),

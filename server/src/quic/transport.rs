@@ -1,5 +1,7 @@
 //! What the engine is told about a listener: transport parameters, TLS, congestion control.
 
+mod sni;
+
 use std::path::Path;
 
 use boring::error::ErrorStack;
@@ -52,6 +54,9 @@ pub enum TransportError {
         /// In words.
         remedy: &'static str,
     },
+    /// The HTTP/3 engine refused a setting.
+    #[error("the HTTP/3 engine refused the settings: {0}")]
+    Http(quiche::h3::Error),
     /// The engine refused a setting.
     #[error("the QUIC engine refused the settings: {0}")]
     Engine(#[from] quiche::Error),
@@ -101,7 +106,13 @@ impl Identity {
         })
     }
 
-    fn context(&self) -> Result<SslContextBuilder, TransportError> {
+    /// Whether it was made at the start, and not read from files.
+    pub fn is_self_signed(&self) -> bool {
+        self.origin == SELF_SIGNED
+    }
+
+    /// With the names that the certificate is for.
+    fn context(&self) -> Result<(Vec<String>, SslContextBuilder), TransportError> {
         let fail = |cause: String, remedy| TransportError::Tls {
             origin: self.origin.clone(),
             cause,
@@ -119,6 +130,7 @@ impl Identity {
             )
         })?;
         context.set_certificate(&leaf).map_err(lost)?;
+        let names = sni::names(&leaf);
         for link in chain {
             context.add_extra_chain_cert(link).map_err(lost)?;
         }
@@ -136,7 +148,7 @@ impl Identity {
         };
         context.set_private_key(&key).map_err(mismatch)?;
         context.check_private_key().map_err(mismatch)?;
-        Ok(context)
+        Ok((names, context))
     }
 }
 
@@ -152,29 +164,49 @@ fn self_signed_pem() -> Result<(Vec<u8>, Vec<u8>), ErrorStack> {
     Ok((certificate.to_pem()?, key.private_key_to_pem_pkcs8()?))
 }
 
-/// The engine's configuration for connections of one listener, without a congestion controller.
+/// Sets whether clients get session tickets, and what these are good for.
+fn ticketing(
+    context: &mut SslContextBuilder,
+    identity: &Identity,
+    quic: &Quic,
+    limits: &Limits,
+) -> Result<(), TransportError> {
+    if !quic.session_tickets {
+        tickets::refuse(context);
+        return Ok(());
+    }
+    tickets::limit(context, quic.session_lifetime);
+    if quic.early_data {
+        tickets::allow_early_data(context);
+        tickets::bind(context, limits).map_err(|e| TransportError::Tls {
+            origin: identity.origin.clone(),
+            cause: e.to_string(),
+            remedy: "turn quic.early_data off",
+        })?;
+    }
+    Ok(())
+}
+
+/// The engine's configuration for connections of one listener, without a congestion controller. Clients get the first
+/// identity where they ask for a name of none of the others.
 ///
 /// # Errors
 /// A certificate or key that cannot be used, or a setting that the engine refuses.
 pub fn server_config(
-    identity: &Identity,
+    (first, others): (&Identity, &[Identity]),
     quic: &Quic,
     limits: &Limits,
     secrets: &Secrets,
 ) -> Result<quiche::Config, TransportError> {
-    let mut context = identity.context()?;
-    if quic.session_tickets {
-        tickets::limit(&mut context, quic.session_lifetime);
-        if quic.early_data {
-            tickets::bind(&mut context, limits).map_err(|e| TransportError::Tls {
-                origin: identity.origin.clone(),
-                cause: e.to_string(),
-                remedy: "turn quic.early_data off",
-            })?;
-        }
-    } else {
-        tickets::refuse(&mut context);
-    }
+    let (names, mut context) = first.context()?;
+    ticketing(&mut context, first, quic, limits)?;
+    let others = others.iter().map(|other| {
+        let (names, mut context) = other.context()?;
+        ticketing(&mut context, other, quic, limits)?;
+        Ok((names, context))
+    });
+    let others = others.collect::<Result<Vec<_>, TransportError>>()?;
+    sni::select(&mut context, names, others);
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?;
     config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
@@ -198,9 +230,6 @@ pub fn server_config(
     config.enable_pacing(true);
     if quic.session_tickets {
         config.set_ticket_key(&secrets.session_ticket_key())?;
-        if quic.early_data {
-            config.enable_early_data();
-        }
     }
     Ok(config)
 }

@@ -7,6 +7,7 @@ use sluicegate_dataplane::{RxMeta, Waker};
 use tokio::sync::oneshot;
 
 use super::Snapshot;
+use crate::quic::edition::Edition;
 
 /// Datagrams that wait at most; further ones are refused, never kept.
 const CAPACITY: usize = 1024;
@@ -20,6 +21,8 @@ pub enum Command {
     Drain,
     /// Stop.
     Stop,
+    /// Serve by this edition of the configuration from now on.
+    Adopt(Arc<Edition>),
     /// Say what was done so far and what is held.
     Snapshot(oneshot::Sender<Box<Snapshot>>),
 }
@@ -66,7 +69,7 @@ impl Post {
     pub fn send(&self, command: Command) -> bool {
         let taken = match command {
             Command::Stray(..) => self.datagrams.try_send(command).is_ok(),
-            Command::Drain | Command::Stop | Command::Snapshot(_) => {
+            Command::Drain | Command::Stop | Command::Adopt(_) | Command::Snapshot(_) => {
                 self.orders.send(command).is_ok()
             }
         };

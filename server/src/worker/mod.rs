@@ -16,8 +16,12 @@ pub use snapshot::Snapshot;
 
 use crate::clock;
 use crate::quic::counters::Counters;
+use crate::quic::edition::Edition;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
+
+/// Makes an endpoint's settings, as an edition of the configuration has them.
+pub type MakeSettings = Box<dyn FnOnce(&Edition) -> Result<Settings, String> + Send>;
 
 /// What a worker is started with.
 pub struct Plan {
@@ -34,7 +38,7 @@ pub struct Plan {
     /// Sockets of every listener of the group.
     pub bindings: Vec<Binding>,
     /// Makes the endpoint's settings, on the worker's thread.
-    pub settings: Box<dyn FnOnce() -> Result<Settings, String> + Send>,
+    pub settings: MakeSettings,
     /// What others send it.
     pub inbox: Mail,
     /// To the group's workers, by index.
@@ -67,10 +71,14 @@ pub enum Report {
 ///
 /// # Errors
 /// The system gave no thread.
-pub fn spawn(plan: Plan, reports: Sender<Report>) -> std::io::Result<JoinHandle<()>> {
+pub fn spawn(
+    plan: Plan,
+    edition: Arc<Edition>,
+    reports: Sender<Report>,
+) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(format!("{}-{}", plan.group, plan.index))
-        .spawn(move || match start(plan, &reports) {
+        .spawn(move || match start(plan, &edition, &reports) {
             Ok(mut worker) => {
                 worker.run();
                 let _ = reports.send(worker.stopped());
@@ -81,7 +89,7 @@ pub fn spawn(plan: Plan, reports: Sender<Report>) -> std::io::Result<JoinHandle<
         })
 }
 
-fn start(plan: Plan, reports: &Sender<Report>) -> Result<turn::Worker, String> {
+fn start(plan: Plan, edition: &Edition, reports: &Sender<Report>) -> Result<turn::Worker, String> {
     let core = core_affinity::CoreId { id: plan.core };
     if !core_affinity::set_for_current(core) {
         return Err(format!(
@@ -91,7 +99,7 @@ fn start(plan: Plan, reports: &Sender<Report>) -> Result<turn::Worker, String> {
     }
     let opened = open(plan.backend, &plan.driver, plan.bindings)
         .map_err(|e| format!("group `{}`: {e}", plan.group))?;
-    let settings = (plan.settings)()?;
+    let settings = (plan.settings)(edition)?;
     let driver: Driver = opened.driver;
     plan.inbox.attach(driver.waker());
     if let Some(link) = &settings.link {

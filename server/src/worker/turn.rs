@@ -131,6 +131,12 @@ impl Worker {
                         .ingest(&meta, &mut datagram, now, clock::unix());
                 }
                 Some(Command::Drain) => self.endpoint.drain(),
+                Some(Command::Adopt(edition)) => {
+                    // It was tried before it was sent.
+                    if let Err(error) = self.endpoint.adopt(&edition) {
+                        tracing::error!(%error, edition = edition.number, "this worker stays with its configuration");
+                    }
+                }
                 Some(Command::Stop) => {
                     self.endpoint.drain();
                     self.stopping = true;

@@ -85,6 +85,14 @@ impl Client {
         self.connect_with(config, server).await
     }
 
+    /// `None` where the handshake fails.
+    pub(crate) async fn try_connect(&self, server: SocketAddr) -> Option<Session> {
+        let attempt = self
+            .endpoint
+            .connect_with(self.config.clone(), server, "localhost");
+        Some(Session::over(attempt.unwrap().await.ok()?).await)
+    }
+
     async fn connect_with(&self, config: quinn::ClientConfig, server: SocketAddr) -> Session {
         let connection = self
             .endpoint
@@ -92,13 +100,7 @@ impl Client {
             .unwrap()
             .await
             .unwrap();
-        let transport = h3_quinn::Connection::new(connection.clone());
-        let (mut driver, requests) = h3::client::new(transport).await.unwrap();
-        tokio::spawn(async move { poll_fn(|context| driver.poll_close(context)).await });
-        Session {
-            connection,
-            requests,
-        }
+        Session::over(connection).await
     }
 }
 
@@ -120,6 +122,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    async fn over(connection: quinn::Connection) -> Session {
+        let transport = h3_quinn::Connection::new(connection.clone());
+        let (mut driver, requests) = h3::client::new(transport).await.unwrap();
+        tokio::spawn(async move { poll_fn(|context| driver.poll_close(context)).await });
+        Session {
+            connection,
+            requests,
+        }
+    }
+
     /// The response to `GET path`, as far as its head.
     pub(crate) async fn get(&mut self, path: &str) -> Response {
         self.try_get(path).await.unwrap()

@@ -13,6 +13,7 @@ mod failure;
 mod lifecycle;
 mod memory;
 mod relay;
+mod reload;
 mod server;
 mod transfer;
 mod wire;

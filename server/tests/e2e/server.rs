@@ -233,6 +233,13 @@ impl Server {
         )
     }
 
+    /// Has it read another configuration, and waits until it says one of `words` about it.
+    pub(crate) fn reload(&mut self, setup: &Setup, folder: &Folder, words: &str) -> String {
+        std::fs::write(folder.path("sluicegate.toml"), &setup.text).unwrap();
+        self.process.signal("HUP");
+        self.process.line_with(&["configuration", words])
+    }
+
     /// Of the only or first listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listeners[0].1

@@ -11,6 +11,7 @@ const EARLY: &[u8] = b"a request";
 /// What servers with one identity and one set of secrets have in common.
 struct Site {
     identity: Identity,
+    others: Vec<Identity>,
     secrets: Secrets,
     quic: Quic,
     limits: Limits,
@@ -20,6 +21,7 @@ impl Site {
     fn new(quic: Quic) -> Site {
         Site {
             identity: Identity::self_signed().unwrap(),
+            others: Vec::new(),
             secrets: Secrets::in_memory(),
             quic,
             limits: Config::embedded().limits,
@@ -28,14 +30,24 @@ impl Site {
 
     /// Connects a client, with a session of an earlier connection if given, to a server of its own.
     fn connect(&self, session: Option<&[u8]>) -> quiche::Connection {
-        let (client, _) = self.connect_early(session);
+        let (client, _) = self.connect_early("localhost", session);
+        client
+    }
+
+    fn connect_to(&self, name: &str, session: Option<&[u8]>) -> quiche::Connection {
+        let (client, _) = self.connect_early(name, session);
         client
     }
 
     /// As [`Site::connect`], with what a client that may sends early; the server's side is asked for it before it has
     /// heard anything else.
-    fn connect_early(&self, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
-        let server = server_config(&self.identity, &self.quic, &self.limits, &self.secrets);
+    fn connect_early(&self, name: &str, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
+        let server = server_config(
+            (&self.identity, &self.others),
+            &self.quic,
+            &self.limits,
+            &self.secrets,
+        );
         let mut server = server.unwrap();
         let mut client = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
         client
@@ -47,8 +59,7 @@ impl Site {
             ["127.0.0.1:1111", "127.0.0.1:2222"].map(|a| a.parse().unwrap());
         let ids = [[1; 16], [2; 16]];
         let [own, peer] = ids.each_ref().map(|id| quiche::ConnectionId::from_ref(id));
-        let name = Some("localhost");
-        let mut client = quiche::connect(name, &own, near, far, &mut client).unwrap();
+        let mut client = quiche::connect(Some(name), &own, near, far, &mut client).unwrap();
         if let Some(session) = session {
             client.set_session(session).unwrap();
         }
@@ -166,16 +177,16 @@ fn without_tickets_none_is_given_or_taken() {
 #[test]
 fn early_data_is_taken_where_it_is_configured_and_the_session_allows_it() {
     let mut site = Site::new(Config::embedded().quic);
-    let (first, early) = site.connect_early(None);
+    let (first, early) = site.connect_early("localhost", None);
     assert_eq!(early, b"");
-    let (second, early) = site.connect_early(first.session());
+    let (second, early) = site.connect_early("localhost", first.session());
     assert!(second.is_resumed());
     assert_eq!(early, b"", "it is off by default");
     site.quic.early_data = true;
     // A session from before knows of nothing.
-    let (third, early) = site.connect_early(second.session());
+    let (third, early) = site.connect_early("localhost", second.session());
     assert_eq!(early, b"");
-    let (fourth, early) = site.connect_early(third.session());
+    let (fourth, early) = site.connect_early("localhost", third.session());
     assert!(fourth.is_resumed());
     assert_eq!(early, EARLY);
 }
@@ -197,14 +208,53 @@ fn early_data_is_not_taken_under_other_limits_than_the_client_remembers() {
     ];
     for change in changes {
         let mut site = site();
-        let (first, _) = site.connect_early(None);
+        let (first, _) = site.connect_early("localhost", None);
         let session = first.session().map(<[u8]>::to_vec);
-        let (same, early) = site.connect_early(session.as_deref());
+        let (same, early) = site.connect_early("localhost", session.as_deref());
         assert!(same.is_resumed());
         assert_eq!(early, EARLY);
         change(&mut site.limits);
-        let (other, early) = site.connect_early(session.as_deref());
+        let (other, early) = site.connect_early("localhost", session.as_deref());
         assert!(!other.is_resumed());
         assert_eq!(early, b"");
     }
+}
+
+#[test]
+fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
+    let identity = |names: &[&str]| {
+        let key = self_signed::key().unwrap();
+        let made = self_signed::certificate(&key, names, &[1; 16], clock::unix()).unwrap();
+        Identity {
+            chain: made.to_pem().unwrap(),
+            key: key.private_key_to_pem_pkcs8().unwrap(),
+            origin: names.join(" "),
+        }
+    };
+    let mut site = Site::new(Config::embedded().quic);
+    site.identity = identity(&["first.example", "a.wild.example"]);
+    site.others = vec![
+        identity(&["*.wild.example"]),
+        identity(&["b.wild.example", "x.example"]),
+    ];
+    for (asked, expected) in [
+        ("first.example", "first.example"),
+        ("a.wild.example", "first.example"),
+        ("b.wild.example", "b.wild.example"),
+        ("C.Wild.Example", "*.wild.example"),
+        ("x.example", "b.wild.example"),
+        ("nobody.example", "first.example"),
+    ] {
+        let client = site.connect_to(asked, None);
+        let certificate = X509::from_der(client.peer_cert().unwrap()).unwrap();
+        assert_eq!(sni::names(&certificate)[0], expected, "{asked}");
+        // Negotiated with the other context, too.
+        assert_eq!(client.application_proto(), b"h3", "{asked}");
+    }
+    // A session resumes whatever certificate it began with.
+    site.quic.early_data = true;
+    let first = site.connect_to("x.example", None);
+    let (second, early) = site.connect_early("x.example", first.session());
+    assert!(second.is_resumed());
+    assert_eq!(early, EARLY);
 }
