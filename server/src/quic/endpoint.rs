@@ -1,5 +1,8 @@
 //! All connections of one worker: where a datagram goes, what leaves next, and when.
 
+mod draining;
+mod origin;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,7 +21,6 @@ use super::settings::Settings;
 use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
-use crate::exchange::ring::Link;
 use crate::h3::Desk;
 
 /// Where a datagram belongs, if not here.
@@ -92,11 +94,6 @@ impl Endpoint {
     /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Whether new connections are refused.
-    pub fn is_draining(&self) -> bool {
-        self.draining
     }
 
     /// Takes one datagram. `unix` is the time since 1970, for tokens.
@@ -350,85 +347,6 @@ impl Endpoint {
             self.counters.unfinished += 1;
         }
         self.free.push(key);
-    }
-
-    /// Takes up to `budget` messages of handlers on the origin thread to their connections; answers whether there may be
-    /// more.
-    pub fn on_origin(&mut self, budget: usize, now: Instant) -> bool {
-        let mut more = true;
-        for _ in 0..budget {
-            let taken = self.settings.link.as_mut().and_then(Link::take);
-            let Some((place, message)) = taken else {
-                more = false;
-                break;
-            };
-            let slot = self.connections.get_mut(place.slot);
-            let Some(connection) = slot.and_then(Option::as_mut) else {
-                continue;
-            };
-            if connection.serial != place.serial {
-                continue;
-            }
-            let mut desk = Desk {
-                site: &self.settings.site,
-                link: self.settings.link.as_mut(),
-                counters: &mut self.counters.h3,
-                access: self.settings.access.as_mut(),
-                slot: place.slot,
-                serial: place.serial,
-                now,
-            };
-            connection.on_message(place.stream, message, &mut desk);
-            self.queue(place.slot);
-        }
-        if !self.starved.is_empty() && self.settings.link.as_ref().is_some_and(Link::has_room) {
-            for key in std::mem::take(&mut self.starved) {
-                if self.connections[key].is_some() {
-                    self.queue(key);
-                }
-            }
-        }
-        more
-    }
-
-    /// Wakes the origin thread if there is news for it.
-    pub fn flush_origin(&mut self) {
-        if let Some(link) = &mut self.settings.link {
-            link.flush();
-        }
-    }
-
-    /// Refuses new connections and tells every client that no further request will be taken.
-    pub fn drain(&mut self) {
-        self.draining = true;
-        for key in 0..self.connections.len() {
-            if let Some(connection) = self.connections[key].as_mut() {
-                connection.drain();
-                self.queue(key);
-            }
-        }
-    }
-
-    /// While draining: closes connections whose requests are all answered, or every one if `now_all`.
-    pub fn close_idle(&mut self, now_all: bool) {
-        for key in 0..self.connections.len() {
-            if let Some(connection) = self.connections[key].as_mut()
-                && (now_all || connection.is_finished())
-            {
-                // H3_NO_ERROR
-                let _ = connection.engine.close(true, 0x100, b"");
-                self.queue(key);
-            }
-        }
-    }
-
-    /// While draining: whether every connection has said its last word or heard the client's.
-    pub fn is_drained(&self) -> bool {
-        self.connections.iter().flatten().all(|c| {
-            c.engine.is_closed()
-                || c.engine.is_draining()
-                || (c.engine.local_error().is_some() && !c.queued)
-        })
     }
 }
 

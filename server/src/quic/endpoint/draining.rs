@@ -1,0 +1,43 @@
+//! The end: no further connection, no further request, then a last word to every client.
+
+use super::Endpoint;
+
+impl Endpoint {
+    /// Whether new connections are refused.
+    pub fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// Refuses new connections and tells every client that no further request will be taken.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        for key in 0..self.connections.len() {
+            if let Some(connection) = self.connections[key].as_mut() {
+                connection.drain();
+                self.queue(key);
+            }
+        }
+    }
+
+    /// While draining: closes connections whose requests are all answered, or every one if `now_all`.
+    pub fn close_idle(&mut self, now_all: bool) {
+        for key in 0..self.connections.len() {
+            if let Some(connection) = self.connections[key].as_mut()
+                && (now_all || connection.is_finished())
+            {
+                // H3_NO_ERROR
+                let _ = connection.engine.close(true, 0x100, b"");
+                self.queue(key);
+            }
+        }
+    }
+
+    /// While draining: whether every connection has said its last word or heard the client's.
+    pub fn is_drained(&self) -> bool {
+        self.connections.iter().flatten().all(|c| {
+            c.engine.is_closed()
+                || c.engine.is_draining()
+                || (c.engine.local_error().is_some() && !c.queued)
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! What handlers on the origin thread say, brought to their connections.
+
+use std::time::Instant;
+
+use super::Endpoint;
+use crate::exchange::ring::Link;
+use crate::h3::Desk;
+
+impl Endpoint {
+    /// Takes up to `budget` messages of handlers on the origin thread to their connections; answers whether there may be
+    /// more.
+    pub fn on_origin(&mut self, budget: usize, now: Instant) -> bool {
+        let mut more = true;
+        for _ in 0..budget {
+            let taken = self.settings.link.as_mut().and_then(Link::take);
+            let Some((place, message)) = taken else {
+                more = false;
+                break;
+            };
+            let slot = self.connections.get_mut(place.slot);
+            let Some(connection) = slot.and_then(Option::as_mut) else {
+                continue;
+            };
+            if connection.serial != place.serial {
+                continue;
+            }
+            let mut desk = Desk {
+                site: &self.settings.site,
+                link: self.settings.link.as_mut(),
+                counters: &mut self.counters.h3,
+                access: self.settings.access.as_mut(),
+                slot: place.slot,
+                serial: place.serial,
+                now,
+            };
+            connection.on_message(place.stream, message, &mut desk);
+            self.queue(place.slot);
+        }
+        if !self.starved.is_empty() && self.settings.link.as_ref().is_some_and(Link::has_room) {
+            for key in std::mem::take(&mut self.starved) {
+                if self.connections[key].is_some() {
+                    self.queue(key);
+                }
+            }
+        }
+        more
+    }
+
+    /// Wakes the origin thread if there is news for it.
+    pub fn flush_origin(&mut self) {
+        if let Some(link) = &mut self.settings.link {
+            link.flush();
+        }
+    }
+}
