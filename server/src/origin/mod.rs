@@ -4,6 +4,7 @@
 //! ([`crate::exchange::ring`]); here each becomes a task, which is dropped when its client gives up.
 
 pub mod files;
+pub mod proxy;
 mod pump;
 
 use std::io;

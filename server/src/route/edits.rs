@@ -32,11 +32,14 @@ impl Edits {
         })
     }
 
+    /// Whether every line of a field is this one's own.
+    pub(super) fn sets(&self, name: &HeaderName) -> bool {
+        self.set.iter().any(|(set, _)| set == name)
+    }
+
     pub(super) fn apply(&self, fields: &mut Fields) {
         if !self.remove.is_empty() || !self.set.is_empty() {
-            fields.retain(|(name, _)| {
-                !self.remove.contains(name) && !self.set.iter().any(|(set, _)| set == name)
-            });
+            fields.retain(|(name, _)| !self.remove.contains(name) && !self.sets(name));
         }
         fields.extend(self.set.iter().chain(&self.add).cloned());
     }

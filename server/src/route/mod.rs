@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Files, Handler, Limits, Proxy};
 
 use crate::exchange::{Fields, Reply, RequestHead};
@@ -210,6 +210,11 @@ impl Route {
     /// Changes a request's fields as configured.
     pub fn edit_request(&self, fields: &mut Fields) {
         self.request_headers.apply(fields);
+    }
+
+    /// Whether a field of an edited request comes from the configuration, not from the client.
+    pub fn sets_in_request(&self, name: &HeaderName) -> bool {
+        self.request_headers.sets(name)
     }
 
     /// Changes a final response's fields as configured.

@@ -244,7 +244,7 @@ fn fields_are_removed_set_and_added_in_this_order() {
     };
     let field = |name, value| {
         (
-            http::HeaderName::from_static(name),
+            HeaderName::from_static(name),
             HeaderValue::from_static(value),
         )
     };

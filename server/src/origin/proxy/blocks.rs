@@ -1,0 +1,128 @@
+//! Blocks of a body that are about as large as the memory they hold.
+
+use bytes::{Bytes, BytesMut};
+
+/// What small pieces are gathered in, bytes.
+const BLOCK: usize = 16 << 10;
+/// Smallest and largest piece that is passed on as it is: smaller ones would hold on to much more memory than they count,
+/// larger ones would overdraw a credit by too much.
+const WHOLE: std::ops::RangeInclusive<usize> = (32 << 10)..=(64 << 10);
+/// The first memory of a body whose length is not known, bytes.
+const FIRST: usize = 2 << 10;
+
+/// Gathers small pieces.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    gathered: BytesMut,
+    /// What is taken next.
+    size: usize,
+}
+
+impl Blocks {
+    /// For a body of `length`, if it is known.
+    pub(super) fn new(length: Option<u64>) -> Blocks {
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        Blocks {
+            gathered: BytesMut::new(),
+            size: length.unwrap_or(FIRST).clamp(1, BLOCK),
+        }
+    }
+
+    /// Takes from the front of `piece`; a block, if one is complete. To be called again until there is none.
+    pub(super) fn add(&mut self, piece: &mut Bytes) -> Option<Bytes> {
+        while !piece.is_empty() {
+            if piece.len() >= *WHOLE.start() {
+                return Some(self.flush().unwrap_or_else(|| {
+                    let size = piece.len().min(*WHOLE.end());
+                    piece.split_to(size)
+                }));
+            }
+            if self.gathered.capacity() == self.gathered.len() {
+                if let Some(block) = self.flush() {
+                    return Some(block);
+                }
+                self.gathered.reserve(self.size.max(piece.len().min(BLOCK)));
+                self.size = (self.size * 2).clamp(FIRST, BLOCK);
+            }
+            let room = self.gathered.capacity() - self.gathered.len();
+            let part = piece.split_to(room.min(piece.len()));
+            self.gathered.extend_from_slice(&part);
+        }
+        None
+    }
+
+    /// What has been gathered so far.
+    pub(super) fn flush(&mut self) -> Option<Bytes> {
+        let gathered = self.gathered.split();
+        (!gathered.is_empty()).then(|| gathered.freeze())
+    }
+
+    /// Nothing waits for more.
+    pub(super) fn is_empty(&self) -> bool {
+        self.gathered.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(blocks: &mut Blocks, pieces: &[usize]) -> (Vec<usize>, Vec<u8>) {
+        let mut sizes = Vec::new();
+        let mut content = Vec::new();
+        let mut next = 0_u8;
+        for size in pieces {
+            let bytes = (0..*size).map(|_| {
+                next = next.wrapping_add(1);
+                next
+            });
+            let mut piece = Bytes::from_iter(bytes);
+            while let Some(block) = blocks.add(&mut piece) {
+                sizes.push(block.len());
+                content.extend_from_slice(&block);
+            }
+        }
+        if let Some(block) = blocks.flush() {
+            sizes.push(block.len());
+            content.extend_from_slice(&block);
+        }
+        (sizes, content)
+    }
+
+    #[test]
+    fn nothing_is_lost_or_swapped_whatever_the_sizes() {
+        for pieces in [
+            vec![1; 5000],
+            vec![100, 40_000, 7, 200_000, 1],
+            vec![20_000, 20_000, 3],
+            vec![],
+        ] {
+            let (_, content) = all(&mut Blocks::new(None), &pieces);
+            assert_eq!(content.len(), pieces.iter().sum::<usize>());
+            let mut expected = 0_u8;
+            assert!(content.iter().all(|byte| {
+                expected = expected.wrapping_add(1);
+                *byte == expected
+            }));
+        }
+    }
+
+    #[test]
+    fn small_pieces_become_large_blocks_and_large_ones_stay() {
+        let (sizes, _) = all(&mut Blocks::new(Some(1 << 20)), &[100; 1000]);
+        assert!(sizes.len() <= 8, "{sizes:?}");
+        let (sizes, _) = all(&mut Blocks::new(None), &[5, 150_000]);
+        assert_eq!(sizes, [5, 65_536, 65_536, 2_043, 16_384, 501]);
+    }
+
+    #[test]
+    fn a_short_body_takes_no_more_memory_than_it_needs() {
+        let mut blocks = Blocks::new(Some(10));
+        let mut piece = Bytes::from_static(b"0123456789");
+        assert_eq!(blocks.add(&mut piece), None);
+        assert!(blocks.gathered.capacity() < 64);
+        assert!(!blocks.is_empty());
+        assert_eq!(blocks.flush().unwrap(), "0123456789");
+        assert!(blocks.is_empty());
+    }
+}

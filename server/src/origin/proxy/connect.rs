@@ -1,0 +1,81 @@
+//! Opening a connection to an upstream.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::failure::Failure;
+
+/// Addresses of one name that are tried.
+const MAX_ADDRESSES: usize = 8;
+
+/// Connects to `host:port` within `limit`, which includes finding the name's addresses. All of them are tried in turn,
+/// each with an equal share of the time that is left.
+///
+/// # Errors
+/// The last address's failure, or the name's own.
+pub(super) async fn connect(address: &str, limit: Duration) -> Result<TcpStream, Failure> {
+    let deadline = Instant::now() + limit;
+    let found = timeout_at(deadline, lookup_host(address)).await;
+    let found = found.map_err(|_| Failure::ConnectTimeout)?;
+    let found: Vec<SocketAddr> = found
+        .map_err(|_| Failure::Resolve)?
+        .take(MAX_ADDRESSES)
+        .collect();
+    let mut failure = Failure::Resolve;
+    for (tried, address) in found.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let share = u32::try_from(found.len() - tried).map_or(left, |shares| left / shares);
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                // Heads and ends of bodies must not wait for an acknowledgement; a socket that refuses works slower.
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => failure = classify(&error),
+            Err(_) => failure = Failure::ConnectTimeout,
+        }
+        if failure == Failure::Exhausted {
+            break;
+        }
+    }
+    Err(failure)
+}
+
+fn classify(error: &io::Error) -> Failure {
+    let code = error.raw_os_error();
+    let local = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::EADDRNOTAVAIL,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+    ];
+    if code.is_some_and(|code| local.contains(&code)) {
+        return Failure::Exhausted;
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Failure::Refused,
+        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+        io::ErrorKind::ConnectionReset => Failure::Closed,
+        _ => Failure::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_descriptors_is_not_the_upstreams_fault() {
+        let of = |code| classify(&io::Error::from_raw_os_error(code));
+        assert_eq!(of(libc::EMFILE), Failure::Exhausted);
+        assert!(!of(libc::ENFILE).blames_upstream());
+        assert_eq!(of(libc::ECONNREFUSED), Failure::Refused);
+        assert_eq!(of(libc::ETIMEDOUT), Failure::ConnectTimeout);
+        assert_eq!(of(libc::EHOSTUNREACH), Failure::Unreachable);
+    }
+}

@@ -1,0 +1,253 @@
+//! What the proxy of one thread counts.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+use super::failure::Failure;
+use crate::observe::metrics::{Page, Show};
+
+/// Totals since the start, and the states of the upstreams now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests taken.
+    pub requests: u64,
+    /// Requests that cannot be passed on as they are: 4xx or 501.
+    pub refused: u64,
+    /// Final responses of upstreams passed on.
+    pub answered: u64,
+    /// Exchanges that the client gave up, or let stand still while it sent its body.
+    pub given_up: u64,
+    /// Answers that were complete before the request was, so that the rest of it was stopped.
+    pub early_answers: u64,
+    /// Further attempts after one that failed.
+    pub retries: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Requests sent on a connection that had served another before.
+    pub reused: u64,
+    /// Idle connections that the upstream closed.
+    pub idle_closed: u64,
+    /// Idle connections closed for their age, or because there were too many.
+    pub idle_dropped: u64,
+    /// What went wrong, by [`Failure::index`]; with retries, one request can count several times.
+    pub failures: [u64; Failure::ALL.len()],
+    /// By address.
+    pub upstreams: BTreeMap<String, State>,
+}
+
+/// How an upstream is seen now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Exchanges that it serves.
+    pub active: u64,
+    /// Connections to it, idle ones included.
+    pub connections: u64,
+    /// Idle connections kept to it.
+    pub idle: u64,
+    /// How many threads have it out of rotation.
+    pub out: u64,
+    /// Failures since it is known.
+    pub failures: u64,
+}
+
+impl AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        // Named one by one, so that none is forgotten.
+        let Counters {
+            requests,
+            refused,
+            answered,
+            given_up,
+            early_answers,
+            retries,
+            opened,
+            reused,
+            idle_closed,
+            idle_dropped,
+            failures,
+            upstreams,
+        } = other;
+        self.requests += requests;
+        self.refused += refused;
+        self.answered += answered;
+        self.given_up += given_up;
+        self.early_answers += early_answers;
+        self.retries += retries;
+        self.opened += opened;
+        self.reused += reused;
+        self.idle_closed += idle_closed;
+        self.idle_dropped += idle_dropped;
+        for (sum, more) in self.failures.iter_mut().zip(failures) {
+            *sum += more;
+        }
+        for (address, state) in upstreams {
+            *self.upstreams.entry(address.clone()).or_default() += state;
+        }
+    }
+}
+
+impl AddAssign<&State> for State {
+    fn add_assign(&mut self, other: &State) {
+        let State {
+            active,
+            connections,
+            idle,
+            out,
+            failures,
+        } = other;
+        self.active += active;
+        self.connections += connections;
+        self.idle += idle;
+        self.out += out;
+        self.failures += failures;
+    }
+}
+
+impl Show for Counters {
+    fn show(&self, page: &mut Page) {
+        // Named one by one, so that none is forgotten.
+        let Counters {
+            requests,
+            refused,
+            answered,
+            given_up,
+            early_answers,
+            retries,
+            opened,
+            reused,
+            idle_closed,
+            idle_dropped,
+            failures,
+            upstreams,
+        } = self;
+        for (name, help, value) in [
+            ("requests", "Requests for upstreams.", requests),
+            ("refused", "Requests that cannot be passed on.", refused),
+            ("answered", "Whole responses passed back.", answered),
+            ("given_up", "Requests that the client gave up.", given_up),
+            (
+                "early_answers",
+                "Responses whole before their requests.",
+                early_answers,
+            ),
+            (
+                "retries",
+                "Further attempts after one that failed.",
+                retries,
+            ),
+            ("connections_opened", "Connections to upstreams.", opened),
+            (
+                "connections_reused",
+                "Requests on a connection that had served another.",
+                reused,
+            ),
+            (
+                "idle_closed",
+                "Idle connections that an upstream closed.",
+                idle_closed,
+            ),
+            (
+                "idle_dropped",
+                "Idle connections that were old or too many.",
+                idle_dropped,
+            ),
+        ] {
+            page.counter(&format!("sluicegate_proxy_{name}_total"), help, value);
+        }
+        let mut family = page.counters(
+            "sluicegate_proxy_failures_total",
+            "What went wrong at upstreams.",
+        );
+        for (failure, count) in Failure::ALL.into_iter().zip(failures) {
+            family.sample(&[("reason", failure.name())], count);
+        }
+        show_upstreams(page, upstreams);
+    }
+}
+
+fn show_upstreams(page: &mut Page, upstreams: &BTreeMap<String, State>) {
+    type Figure = fn(&State) -> u64;
+    let gauges: [(&str, &str, Figure); 4] = [
+        ("active", "Exchanges that an upstream serves.", |s| s.active),
+        ("connections", "Connections to an upstream.", |s| {
+            s.connections
+        }),
+        ("idle", "Idle connections kept to an upstream.", |s| s.idle),
+        (
+            "out",
+            "Threads that have an upstream out of rotation.",
+            |s| s.out,
+        ),
+    ];
+    for (name, help, figure) in gauges {
+        let name = format!("sluicegate_upstream_{name}");
+        let mut family = page.gauges(&name, help);
+        for (address, state) in upstreams {
+            family.sample(&[("upstream", address)], figure(state));
+        }
+    }
+    let mut family = page.counters(
+        "sluicegate_upstream_failures_total",
+        "Failures of an upstream since the configuration names it.",
+    );
+    for (address, state) in upstreams {
+        family.sample(&[("upstream", address)], state.failures);
+    }
+}
+
+/// The counters while they count.
+#[derive(Debug, Default)]
+pub(super) struct Tally(RefCell<Counters>);
+
+impl Tally {
+    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        change(&mut self.0.borrow_mut());
+    }
+
+    pub(super) fn totals(&self) -> Counters {
+        self.0.borrow().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_threads_keep_upstreams_apart() {
+        let state = |active| State {
+            active,
+            connections: 2,
+            idle: 1,
+            out: 1,
+            failures: 4,
+        };
+        let mut one = Counters {
+            requests: 3,
+            ..Counters::default()
+        };
+        one.failures[Failure::Closed.index()] = 5;
+        one.upstreams.insert("a:1".to_owned(), state(1));
+        let mut sum = one.clone();
+        one.upstreams.insert("b:1".to_owned(), state(7));
+        sum += &one;
+        assert_eq!(sum.requests, 6);
+        assert_eq!(sum.failures[Failure::Closed.index()], 10);
+        assert_eq!(sum.upstreams["a:1"].active, 2);
+        assert_eq!(sum.upstreams["a:1"].failures, 8);
+        assert_eq!(sum.upstreams["b:1"], state(7));
+
+        let mut page = Page::default();
+        sum.show(&mut page);
+        let text = page.into_text();
+        for line in [
+            "sluicegate_proxy_requests_total 6",
+            "sluicegate_proxy_failures_total{reason=\"closed\"} 10",
+            "sluicegate_upstream_active{upstream=\"b:1\"} 7",
+            "sluicegate_upstream_failures_total{upstream=\"a:1\"} 8",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line}: {text}");
+        }
+    }
+}

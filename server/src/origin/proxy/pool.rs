@@ -1,0 +1,152 @@
+//! Idle connections to one upstream.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use super::counters::Tally;
+use super::link::Link;
+
+/// Connections that wait for a request. Each is watched by a task of its own, so that one which the upstream closes, or
+/// which has waited long enough, is closed here too.
+#[derive(Debug)]
+pub(super) struct Pool {
+    idle: RefCell<VecDeque<Idle>>,
+    tally: Rc<Tally>,
+    /// Idle connections kept.
+    limit: usize,
+    timeout: Duration,
+    serial: Cell<u64>,
+    closed: Cell<bool>,
+}
+
+type Slot = Rc<RefCell<Option<Link>>>;
+
+struct Idle {
+    serial: u64,
+    slot: Slot,
+    watcher: AbortHandle,
+}
+
+impl std::fmt::Debug for Idle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Idle({})", self.serial)
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.watcher.abort();
+        self.slot.borrow_mut().take();
+    }
+}
+
+impl Pool {
+    pub(super) fn new(limit: u64, timeout: Duration, tally: &Rc<Tally>) -> Rc<Pool> {
+        Rc::new(Pool {
+            idle: RefCell::default(),
+            tally: Rc::clone(tally),
+            limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            timeout,
+            serial: Cell::new(0),
+            closed: Cell::new(false),
+        })
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.idle.borrow().len()
+    }
+
+    /// Closes what waits, and keeps nothing from now on.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+        self.idle.borrow_mut().clear();
+    }
+
+    /// The connection that was used last and is still open.
+    pub(super) async fn take(&self) -> Option<Link> {
+        std::future::poll_fn(|cx| {
+            loop {
+                let newest = self.idle.borrow_mut().pop_back();
+                let Some(newest) = newest else {
+                    return Poll::Ready(None);
+                };
+                let link = newest.slot.borrow_mut().take();
+                if let Some(mut link) = link {
+                    link.poll(cx);
+                    if link.is_ready() {
+                        return Poll::Ready(Some(link));
+                    }
+                }
+                self.tally.count(|c| c.idle_closed += 1);
+            }
+        })
+        .await
+    }
+
+    /// Keeps a connection whose exchange is over, if it can serve another; the one that has waited longest makes room.
+    pub(super) async fn keep(self: &Rc<Pool>, mut link: Link) {
+        // hyper learns that the exchange is over when it is driven once more.
+        std::future::poll_fn(|cx| {
+            link.poll(cx);
+            Poll::Ready(())
+        })
+        .await;
+        if self.closed.get() || self.limit == 0 || !link.is_ready() {
+            return;
+        }
+        let slot = Rc::new(RefCell::new(Some(link)));
+        let serial = self.serial.get();
+        self.serial.set(serial + 1);
+        let watcher = watch(Rc::clone(&slot), serial, self.timeout, Rc::downgrade(self));
+        let watcher = tokio::task::spawn_local(watcher).abort_handle();
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= self.limit {
+            idle.pop_front();
+            self.tally.count(|c| c.idle_dropped += 1);
+        }
+        idle.push_back(Idle {
+            serial,
+            slot,
+            watcher,
+        });
+    }
+
+    fn forget(&self, serial: u64) {
+        self.idle.borrow_mut().retain(|idle| idle.serial != serial);
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+async fn watch(slot: Slot, serial: u64, timeout: Duration, pool: Weak<Pool>) {
+    let closed = std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
+        Some(link) => {
+            link.poll(cx);
+            match link.is_ready() {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            }
+        }
+        None => Poll::Ready(()),
+    });
+    let closed = tokio::time::timeout(timeout, closed).await.is_ok();
+    slot.borrow_mut().take();
+    let Some(pool) = pool.upgrade() else {
+        return;
+    };
+    pool.tally.count(|c| match closed {
+        true => c.idle_closed += 1,
+        false => c.idle_dropped += 1,
+    });
+    pool.forget(serial);
+}

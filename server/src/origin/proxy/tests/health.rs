@@ -1,0 +1,215 @@
+//! Several upstreams: who is asked, who is left out.
+
+use tokio::time::{advance, pause, resume};
+
+use super::*;
+
+/// An address where nobody listens.
+async fn nobody() -> SocketAddr {
+    Server::new().await.address()
+}
+
+/// An upstream that says its name to everybody, as often as asked; each answer ends its connection.
+async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
+    let server = Server::new().await;
+    let address = server.address();
+    let task = tokio::task::spawn_local(async move {
+        loop {
+            let mut conn = server.accept().await;
+            conn.head().await;
+            let response = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\nx-name: {name}\r\ncontent-length: 0\r\n\r\n"
+            );
+            conn.send(response.as_bytes()).await;
+        }
+    });
+    (address, task)
+}
+
+/// Who answers, or the status in a proxy's own words.
+async fn who(edge: &Edge) -> String {
+    let (front, task) = edge.get("/");
+    let answer = front.answer().await;
+    task.await.unwrap();
+    match field(&answer, "x-name") {
+        Some(name) => name.to_owned(),
+        None => status(&answer).to_string(),
+    }
+}
+
+#[test]
+fn upstreams_take_turns() {
+    run(async {
+        let (a, _a) = named("a").await;
+        let (b, _b) = named("b").await;
+        let (c, _c) = named("c").await;
+        let edge = Edge::new(proxy(&[a, b, c]));
+        let mut names = Vec::new();
+        for _ in 0..6 {
+            names.push(who(&edge).await);
+        }
+        assert_eq!(names.join(""), "abcabc");
+    });
+}
+
+#[test]
+fn a_request_goes_on_to_the_next_upstream_where_one_refuses() {
+    run(async {
+        let (b, _b) = named("b").await;
+        let edge = Edge::new(proxy(&[nobody().await, b]));
+        assert_eq!(who(&edge).await, "b");
+        assert_eq!(edge.failures(Failure::Refused), 1);
+        // Whatever the request is: nothing of it was sent.
+        for (length, has_body) in [(None, false), (Some(4), true)] {
+            let (front, task) = edge.start(head("POST", "/", &[]), length, has_body, PLENTY);
+            front.data(b"body");
+            front.end(None);
+            assert_eq!(status(&front.answer().await), 200);
+            task.await.unwrap();
+        }
+        let edge = Edge::new(Proxy {
+            retries: 0,
+            ..proxy(&[nobody().await, b])
+        });
+        assert_eq!(who(&edge).await, "502");
+        edge.assert_nothing_open();
+    });
+}
+
+#[test]
+fn an_upstream_that_fails_often_is_left_out_then_tried_once() {
+    run(async {
+        let (b, _b) = named("b").await;
+        let down = nobody().await;
+        let edge = Edge::new(Proxy {
+            retries: 0,
+            ..proxy(&[down, b])
+        });
+        let mut seen = Vec::new();
+        for _ in 0..10 {
+            seen.push(who(&edge).await);
+        }
+        // Three in a row, and then it is out.
+        assert_eq!(seen.join(" "), "502 b 502 b 502 b b b b b");
+        let state = |edge: &Edge| edge.counters().upstreams[&edge.proxy.upstreams[0]];
+        assert_eq!((state(&edge).out, state(&edge).failures), (1, 3));
+
+        pause();
+        advance(edge.proxy.fail_timeout).await;
+        resume();
+        assert_eq!(state(&edge).out, 0);
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            seen.push(who(&edge).await);
+        }
+        // One trial is enough to be out again.
+        assert_eq!(
+            seen.iter().filter(|name| *name == "502").count(),
+            1,
+            "{seen:?}"
+        );
+        assert_eq!(state(&edge).out, 1);
+
+        // And one is enough to be back.
+        pause();
+        advance(edge.proxy.fail_timeout).await;
+        resume();
+        let listener = TcpListener::bind(down).await.unwrap();
+        let back = tokio::task::spawn_local(async move {
+            loop {
+                let mut conn = Conn(listener.accept().await.unwrap().0);
+                conn.head().await;
+                conn.send(b"HTTP/1.1 200 OK\r\nconnection: close\r\nx-name: a\r\ncontent-length: 0\r\n\r\n")
+                    .await;
+            }
+        });
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            seen.push(who(&edge).await);
+        }
+        assert_eq!(
+            seen.iter().filter(|name| *name == "a").count(),
+            2,
+            "{seen:?}"
+        );
+        back.abort();
+    });
+}
+
+#[test]
+fn only_one_request_tries_an_upstream_that_was_out() {
+    run(async {
+        let server = Server::new().await;
+        let (b, _b) = named("b").await;
+        let edge = Edge::new(Proxy {
+            retries: 0,
+            max_fails: 1,
+            ..proxy(&[server.address(), b])
+        });
+        let (front, task) = edge.get("/");
+        drop(server.accept().await);
+        assert_eq!(status(&front.answer().await), 502);
+        task.await.unwrap();
+        pause();
+        advance(edge.proxy.fail_timeout).await;
+        resume();
+        assert_eq!(who(&edge).await, "b");
+        let (front, trial) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        for _ in 0..4 {
+            assert_eq!(who(&edge).await, "b");
+        }
+        // A client that gives up leaves the trial to the next one.
+        trial.abort();
+        drop(front);
+        conn.closed().await;
+        let (front, _task) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        conn.send(OK).await;
+        assert_eq!(status(&front.answer().await), 200);
+    });
+}
+
+#[test]
+fn where_all_are_out_they_are_asked_all_the_same() {
+    run(async {
+        let down = nobody().await;
+        let edge = Edge::new(proxy(&[down]));
+        for _ in 0..3 {
+            assert_eq!(who(&edge).await, "502");
+        }
+        assert_eq!(edge.state().out, 1);
+        let listener = TcpListener::bind(down).await.unwrap();
+        let back = tokio::task::spawn_local(async move {
+            let mut conn = Conn(listener.accept().await.unwrap().0);
+            conn.head().await;
+            conn.send(OK).await;
+            conn
+        });
+        assert_eq!(who(&edge).await, "200");
+        assert_eq!(edge.state().out, 0);
+        drop(back);
+    });
+}
+
+#[test]
+fn a_name_with_an_address_is_found_and_one_without_is_502() {
+    run(async {
+        let server = Server::new().await;
+        let port = server.address().port();
+        let mut edge = server.edge();
+        Rc::make_mut(&mut edge.proxy).upstreams = vec![format!("localhost:{port}")];
+        let (front, task) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        conn.send(OK).await;
+        assert_eq!(status(&front.answer().await), 200);
+        task.await.unwrap();
+        // No resolver has to be asked to know that this is no name.
+        Rc::make_mut(&mut edge.proxy).upstreams = vec!["a..b:80".to_owned()];
+        assert_eq!(who(&edge).await, "502");
+        assert_eq!(edge.failures(Failure::Resolve), 2);
+    });
+}

@@ -1,0 +1,278 @@
+//! Connections that serve several requests, and what may be tried again on another.
+
+use tokio::time::pause;
+
+use super::*;
+
+/// A GET answered on `conn`.
+async fn exchange(edge: &Edge, conn: &mut Conn) {
+    let (front, task) = edge.get("/");
+    conn.head().await;
+    conn.send(OK).await;
+    assert_eq!(front.answer().await.body, b"ok");
+    task.await.unwrap();
+}
+
+/// An edge with one idle connection.
+async fn warm(server: &Server) -> (Edge, Conn) {
+    let edge = server.edge();
+    let (front, task) = edge.get("/");
+    let mut conn = server.accept().await;
+    conn.head().await;
+    conn.send(OK).await;
+    front.answer().await;
+    task.await.unwrap();
+    assert_eq!(edge.state().idle, 1);
+    (edge, conn)
+}
+
+#[test]
+fn one_connection_serves_one_request_after_another() {
+    run(async {
+        let server = Server::new().await;
+        let (edge, mut conn) = warm(&server).await;
+        for _ in 0..9 {
+            exchange(&edge, &mut conn).await;
+        }
+        let counters = edge.counters();
+        assert_eq!((counters.opened, counters.reused), (1, 9));
+        let state = edge.state();
+        assert_eq!((state.active, state.connections, state.idle), (0, 1, 1));
+    });
+}
+
+#[test]
+fn bodies_of_every_framing_leave_the_connection_usable() {
+    run(async {
+        let server = Server::new().await;
+        let (edge, mut conn) = warm(&server).await;
+        for length in [Some(4), None] {
+            let (front, task) = edge.start(head("POST", "/", &[]), length, true, PLENTY);
+            front.data(b"data");
+            front.end(None);
+            let request = conn.head().await;
+            let (framing, rest) = match length {
+                Some(_) => ("content-length: 4\r\n", 4),
+                None => ("transfer-encoding: chunked\r\n", 14),
+            };
+            assert!(request.contains(framing), "{request}");
+            conn.take(rest).await;
+            conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-t: 1\r\n\r\n")
+                .await;
+            let answer = front.answer().await;
+            task.await.unwrap();
+            assert_eq!(
+                (answer.body.as_slice(), answer.complete),
+                (&b"ok"[..], true)
+            );
+            assert_eq!(answer.trailers.unwrap()[0].0, "x-t");
+        }
+        assert_eq!(edge.counters().opened, 1);
+    });
+}
+
+#[test]
+fn what_ends_the_connection_leaves_none_idle() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        for response in [
+            &b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"[..],
+            b"HTTP/1.1 200 OK\r\n\r\nok",
+            b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok",
+        ] {
+            let (front, task) = edge.get("/");
+            let mut conn = server.accept().await;
+            conn.head().await;
+            conn.send(response).await;
+            conn.0.shutdown().await.unwrap();
+            let answer = front.answer().await;
+            task.await.unwrap();
+            assert_eq!(
+                (answer.body.as_slice(), answer.complete),
+                (&b"ok"[..], true)
+            );
+            assert_eq!(edge.state().idle, 0);
+            edge.assert_nothing_open();
+        }
+    });
+}
+
+#[test]
+fn idle_connections_are_bounded_in_number() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let mut running = Vec::new();
+        for _ in 0..7 {
+            let (front, task) = edge.get("/");
+            let mut conn = server.accept().await;
+            conn.head().await;
+            running.push((front, task, conn));
+        }
+        assert_eq!(edge.state().active, 7);
+        for (front, task, conn) in &mut running {
+            conn.send(OK).await;
+            front.answer().await;
+            task.await.unwrap();
+        }
+        let state = edge.state();
+        assert_eq!((state.idle, state.connections), (4, 4));
+        assert_eq!(edge.counters().idle_dropped, 3);
+        // The ones that have waited longest are closed.
+        for (_, _, conn) in &mut running[..3] {
+            conn.closed().await;
+        }
+    });
+}
+
+#[test]
+fn idle_connections_are_bounded_in_time() {
+    run(async {
+        let server = Server::new().await;
+        let (edge, mut conn) = warm(&server).await;
+        pause();
+        tokio::time::sleep(edge.proxy.keepalive_timeout - Duration::from_secs(1)).await;
+        assert_eq!(edge.state().idle, 1);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        settle().await;
+        assert_eq!(edge.state().idle, 0);
+        assert_eq!(edge.counters().idle_dropped, 1);
+        edge.assert_nothing_open();
+        conn.closed().await;
+    });
+}
+
+#[test]
+fn a_connection_that_the_upstream_closes_or_talks_on_while_idle_is_gone() {
+    run(async {
+        for unasked in [&b""[..], b"HTTP/1.1 408 Late\r\n\r\n"] {
+            let server = Server::new().await;
+            let (edge, mut conn) = warm(&server).await;
+            conn.send(unasked).await;
+            conn.0.shutdown().await.unwrap();
+            conn.closed().await;
+            settle().await;
+            assert_eq!((edge.state().idle, edge.counters().idle_closed), (0, 1));
+            edge.assert_nothing_open();
+        }
+    });
+}
+
+#[test]
+fn a_configuration_that_keeps_an_upstream_keeps_its_connections() {
+    run(async {
+        let server = Server::new().await;
+        let (edge, mut conn) = warm(&server).await;
+        let other = Proxy {
+            strip_prefix: true,
+            ..Proxy::clone(&edge.proxy)
+        };
+        edge.upstreams.configure([&other]);
+        assert_eq!(edge.state().idle, 1);
+        exchange(&edge, &mut conn).await;
+        // Another limit is another pool.
+        let other = Proxy {
+            keepalive: 2,
+            ..other
+        };
+        edge.upstreams.configure([&other]);
+        assert_eq!(edge.state().idle, 0);
+        conn.closed().await;
+        edge.upstreams.configure([]);
+        assert_eq!(edge.counters().upstreams.len(), 0);
+    });
+}
+
+/// A request on a connection that the upstream closes when it sees it; what becomes of it on the next one.
+async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retries: u64) -> u16 {
+    let server = Server::new().await;
+    let mut edge = server.edge();
+    Rc::make_mut(&mut edge.proxy).retries = retries;
+    let (edge, mut stale) = {
+        let (front, task) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        conn.send(OK).await;
+        front.answer().await;
+        task.await.unwrap();
+        (edge, conn)
+    };
+    let length = body.map(|body| body.len() as u64);
+    let (front, task) = edge.start(head(method, "/", &[]), length, body.is_some(), PLENTY);
+    if let Some(body) = body {
+        front.data(body);
+        front.end(None);
+    }
+    stale.head().await;
+    drop(stale);
+    let upstream = tokio::task::spawn_local(async move {
+        let mut conn = server.accept().await;
+        conn.head().await;
+        conn.send(OK).await;
+        conn
+    });
+    let answer = front.answer().await;
+    task.await.unwrap();
+    let counters = edge.counters();
+    let ok = status(&answer) == 200;
+    assert_eq!(counters.retries, u64::from(ok), "{method}");
+    assert_eq!(edge.failures(Failure::Closed), u64::from(!ok), "{method}");
+    // A connection that had waited says nothing about the upstream's health.
+    assert_eq!(edge.state().failures, 0, "{method}");
+    upstream.abort();
+    status(&answer)
+}
+
+#[test]
+fn only_what_may_be_done_twice_is_tried_again_after_a_stale_connection() {
+    run(async {
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"] {
+            assert_eq!(
+                on_a_stale_connection(method, None, 1).await,
+                200,
+                "{method}"
+            );
+        }
+        for method in ["POST", "PATCH", "BREW"] {
+            assert_eq!(
+                on_a_stale_connection(method, None, 1).await,
+                502,
+                "{method}"
+            );
+        }
+        assert_eq!(on_a_stale_connection("PUT", Some(b"body"), 1).await, 502);
+        assert_eq!(on_a_stale_connection("GET", None, 0).await, 502);
+    });
+}
+
+#[test]
+fn nothing_is_tried_again_once_a_byte_of_the_response_was_there() {
+    run(async {
+        let server = Server::new().await;
+        let (edge, mut conn) = warm(&server).await;
+        let (front, task) = edge.get("/");
+        conn.head().await;
+        conn.send(b"H").await;
+        settle().await;
+        drop(conn);
+        assert_eq!(status(&front.answer().await), 502);
+        task.await.unwrap();
+        assert_eq!(edge.counters().retries, 0);
+    });
+}
+
+#[test]
+fn nothing_is_tried_again_on_a_fresh_connection_that_saw_the_request() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        drop(conn);
+        assert_eq!(status(&front.answer().await), 502);
+        task.await.unwrap();
+        assert_eq!((edge.counters().retries, edge.state().failures), (0, 1));
+    });
+}

@@ -1,0 +1,220 @@
+//! How long anything may take. The clock stands still but for what the timers wait for.
+
+use tokio::time::{Instant, pause};
+
+use super::*;
+
+/// An answer, once the clock runs by itself.
+async fn late(front: &Front) -> Answer {
+    settle().await;
+    pause();
+    front.answer().await
+}
+
+#[test]
+fn a_head_that_does_not_come_is_504() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        let before = Instant::now();
+        let answer = late(&front).await;
+        task.await.unwrap();
+        assert_eq!(status(&answer), 504);
+        assert_eq!(edge.failures(Failure::HeadTimeout), 1);
+        assert!(before.elapsed() >= edge.proxy.head_timeout);
+        // Nothing that was sent is sent again.
+        assert_eq!(edge.counters().retries, 0);
+        edge.assert_nothing_open();
+        conn.closed().await;
+    });
+}
+
+#[test]
+fn neither_drops_of_a_head_nor_informational_responses_prolong_the_wait() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        let before = Instant::now();
+        let drip = tokio::task::spawn_local(async move {
+            let text = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nx: ";
+            for byte in text.iter().chain(std::iter::repeat(&b'a')) {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                if conn.0.write_all(&[*byte]).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let answer = late(&front).await;
+        task.await.unwrap();
+        assert_eq!(status(&answer), 504);
+        let took = before.elapsed();
+        assert!(took >= edge.proxy.head_timeout && took < edge.proxy.head_timeout * 2);
+        drip.await.unwrap();
+        edge.assert_nothing_open();
+    });
+}
+
+#[test]
+fn a_body_that_stands_still_is_reset_and_one_that_drips_is_not() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.get("/");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n")
+            .await;
+        settle().await;
+        pause();
+        for _ in 0..5 {
+            tokio::time::sleep(edge.proxy.idle_timeout - Duration::from_secs(1)).await;
+            conn.send(b"x").await;
+            settle().await;
+        }
+        let answer = front.answer().await;
+        task.await.unwrap();
+        assert_eq!(
+            (answer.body.as_slice(), answer.complete),
+            (&b"xxxxx"[..], false)
+        );
+        assert_eq!(edge.failures(Failure::BodyTimeout), 1);
+        edge.assert_nothing_open();
+        conn.closed().await;
+    });
+}
+
+#[test]
+fn a_client_that_reads_late_is_not_the_upstreams_fault() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.start(head("GET", "/", &[]), None, false, 1);
+        let mut conn = server.accept().await;
+        conn.head().await;
+        conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab")
+            .await;
+        settle().await;
+        conn.send(b"c").await;
+        settle().await;
+        pause();
+        tokio::time::sleep(edge.proxy.idle_timeout * 3).await;
+        // The last byte has some time to come after the client has taken the others.
+        let slow = tokio::task::spawn_local(async move {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            conn.send(b"d").await;
+            conn
+        });
+        front.credit(PLENTY);
+        let answer = front.answer().await;
+        task.await.unwrap();
+        assert_eq!(
+            (answer.body.as_slice(), answer.complete),
+            (&b"abcd"[..], true)
+        );
+        drop(slow);
+    });
+}
+
+#[test]
+fn an_upload_that_the_upstream_does_not_take_is_504() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.start(head("POST", "/", &[]), Some(1 << 30), true, PLENTY);
+        let mut conn = server.accept().await;
+        conn.head().await;
+        // More than sockets take.
+        for _ in 0..2000 {
+            front.data(&[0; 16 << 10]);
+        }
+        let answer = late(&front).await;
+        task.await.unwrap();
+        assert_eq!(status(&answer), 504);
+        assert_eq!(edge.failures(Failure::WriteTimeout), 1);
+        edge.assert_nothing_open();
+    });
+}
+
+#[test]
+fn an_upload_that_the_client_does_not_send_is_408() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        // Once it is known that there is a body, and once before.
+        for (method, length, sockets) in [("POST", Some(10), 1), ("GET", None, 0)] {
+            let (front, task) = edge.start(head(method, "/", &[]), length, true, PLENTY);
+            let conn = match sockets {
+                0 => None,
+                _ => {
+                    let mut conn = server.accept().await;
+                    conn.head().await;
+                    front.data(b"12345");
+                    conn.take(5).await;
+                    Some(conn)
+                }
+            };
+            let answer = late(&front).await;
+            tokio::time::resume();
+            task.await.unwrap();
+            assert_eq!(status(&answer), 408, "{method}");
+            drop(conn);
+        }
+        let counters = edge.counters();
+        assert_eq!((counters.given_up, counters.opened), (2, 1));
+        assert_eq!(counters.failures, [0; Failure::ALL.len()]);
+        edge.assert_nothing_open();
+    });
+}
+
+#[test]
+fn the_time_for_the_head_begins_when_the_upload_is_through() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.start(head("POST", "/", &[]), Some(6), true, PLENTY);
+        let mut conn = server.accept().await;
+        conn.head().await;
+        settle().await;
+        pause();
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            front.data(b"ab");
+            conn.take(2).await;
+        }
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        conn.send(OK).await;
+        assert_eq!(status(&front.answer().await), 200);
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn an_upstream_that_does_not_let_anyone_in_is_504() {
+    run(async {
+        // A listener whose queue is full takes no further connection.
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queue = Vec::new();
+        for _ in 0..8 {
+            queue.push(tokio::task::spawn_local(TcpStream::connect(address)));
+        }
+        settle().await;
+        let edge = Edge::new(proxy(&[address]));
+        let (front, task) = edge.get("/");
+        let answer = late(&front).await;
+        task.await.unwrap();
+        assert_eq!(status(&answer), 504);
+        assert_eq!(edge.failures(Failure::ConnectTimeout), 2);
+        for waiting in queue {
+            waiting.abort();
+        }
+    });
+}

@@ -1,0 +1,180 @@
+//! The bytes between the proxy and an upstream, and what is known about their movement.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// What has moved since the current request began.
+#[derive(Debug)]
+pub(super) struct Meter {
+    read: Cell<u64>,
+    written: Cell<u64>,
+    read_at: Cell<Instant>,
+    written_at: Cell<Instant>,
+}
+
+impl Meter {
+    fn new(now: Instant) -> Meter {
+        Meter {
+            read: Cell::new(0),
+            written: Cell::new(0),
+            read_at: Cell::new(now),
+            written_at: Cell::new(now),
+        }
+    }
+
+    /// A request begins.
+    pub(super) fn restart(&self, now: Instant) {
+        self.read.set(0);
+        self.written.set(0);
+        self.read_at.set(now);
+        self.written_at.set(now);
+    }
+
+    /// Bytes of the response that have come in.
+    pub(super) fn read(&self) -> u64 {
+        self.read.get()
+    }
+
+    /// Bytes of the request that the system has taken.
+    pub(super) fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    /// When bytes last came in.
+    pub(super) fn read_at(&self) -> Instant {
+        self.read_at.get()
+    }
+
+    /// When bytes last went out.
+    pub(super) fn written_at(&self) -> Instant {
+        self.written_at.get()
+    }
+}
+
+/// Counts connections while they are open.
+#[derive(Debug)]
+pub(super) struct Open(Rc<Cell<u64>>);
+
+impl Open {
+    pub(super) fn new(gauge: &Rc<Cell<u64>>) -> Open {
+        gauge.set(gauge.get() + 1);
+        Open(Rc::clone(gauge))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A connection to an upstream.
+///
+/// A write that fails does not fail the exchange: an upstream may answer early and close, and its answer can still be
+/// read. Where there is none, reading says so.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+    meter: Rc<Meter>,
+    /// A write has failed; no other will succeed.
+    deaf: bool,
+    _open: Open,
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream, open: Open) -> (Wire, Rc<Meter>) {
+        let meter = Rc::new(Meter::new(Instant::now()));
+        let wire = Wire {
+            stream,
+            meter: Rc::clone(&meter),
+            deaf: false,
+            _open: open,
+        };
+        (wire, meter)
+    }
+
+    fn after_write(
+        &mut self,
+        cx: &Context<'_>,
+        result: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match result {
+            Poll::Ready(Ok(count)) => {
+                self.meter
+                    .written
+                    .set(self.meter.written.get() + count as u64);
+                self.meter.written_at.set(Instant::now());
+                Poll::Ready(Ok(count))
+            }
+            Poll::Ready(Err(_)) => {
+                self.deaf = true;
+                // Whatever there is to read has not been asked for since.
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let count = buf.filled().len() - before;
+        if count > 0 {
+            self.meter.read.set(self.meter.read.get() + count as u64);
+            self.meter.read_at.set(Instant::now());
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.deaf {
+            return Poll::Pending;
+        }
+        let result = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.after_write(cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if self.deaf {
+            return Poll::Pending;
+        }
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.after_write(cx, result)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
