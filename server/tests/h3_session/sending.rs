@@ -1,6 +1,7 @@
 //! What waits to be sent, and what must not wait.
 
-use crate::{Pair, SEND_BUFFER, carry, counters};
+use crate::transport::carry;
+use crate::{Pair, SEND_BUFFER, counters};
 
 /// The window would take all of it, and whatever the client says lets the session work again.
 #[test]

@@ -1,0 +1,50 @@
+//! The pair's QUIC half: what both ends allow, and packets from one to the other.
+
+use sluicegate::quic::transport::Identity;
+
+/// Small windows, no check of certificates.
+pub(crate) fn transport() -> quiche::Config {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    config
+        .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
+        .unwrap();
+    config.set_initial_max_data(1 << 20);
+    config.set_initial_max_stream_data_bidi_local(64 << 10);
+    config.set_initial_max_stream_data_bidi_remote(64 << 10);
+    config.set_initial_max_stream_data_uni(64 << 10);
+    config.set_initial_max_streams_bidi(500);
+    config.set_initial_max_streams_uni(8);
+    config.verify_peer(false);
+    config
+}
+
+/// With a certificate.
+pub(crate) fn identified(mut config: quiche::Config) -> quiche::Config {
+    let made = Identity::self_signed().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (cert, key) = (directory.path().join("c"), directory.path().join("k"));
+    std::fs::write(&cert, made.chain).unwrap();
+    std::fs::write(&key, made.key).unwrap();
+    config
+        .load_cert_chain_from_pem_file(cert.to_str().unwrap())
+        .unwrap();
+    config
+        .load_priv_key_from_pem_file(key.to_str().unwrap())
+        .unwrap();
+    config
+}
+
+/// Whether there was anything.
+pub(crate) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) -> bool {
+    let mut buffer = [0; 1500];
+    let mut moved = false;
+    while let Ok((count, info)) = from.send(&mut buffer) {
+        moved = true;
+        let info = quiche::RecvInfo {
+            from: info.from,
+            to: info.to,
+        };
+        let _ = to.recv(&mut buffer[..count], info);
+    }
+    moved
+}
