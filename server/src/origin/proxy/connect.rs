@@ -1,30 +1,24 @@
 //! Opening a connection to an upstream.
 
 use std::io;
-use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::failure::Failure;
+use super::name::Name;
 
-/// Addresses of one name that are tried.
-const MAX_ADDRESSES: usize = 8;
-
-/// Connects to `host:port` within `limit`, which includes finding the name's addresses. All of them are tried in turn,
+/// Connects within `limit`, which includes finding the name's addresses. All of them are tried in turn,
 /// each with an equal share of the time that is left.
 ///
 /// # Errors
 /// The last address's failure, or the name's own.
-pub(super) async fn connect(address: &str, limit: Duration) -> Result<TcpStream, Failure> {
+pub(super) async fn connect(name: &Rc<Name>, limit: Duration) -> Result<TcpStream, Failure> {
     let deadline = Instant::now() + limit;
-    let found = timeout_at(deadline, lookup_host(address)).await;
+    let found = timeout_at(deadline, name.addresses()).await;
     let found = found.map_err(|_| Failure::ConnectTimeout)?;
-    let found: Vec<SocketAddr> = found
-        .map_err(|_| Failure::Resolve)?
-        .take(MAX_ADDRESSES)
-        .collect();
     let mut failure = Failure::Resolve;
     for (tried, address) in found.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -39,9 +33,10 @@ pub(super) async fn connect(address: &str, limit: Duration) -> Result<TcpStream,
             Err(_) => failure = Failure::ConnectTimeout,
         }
         if failure == Failure::Exhausted {
-            break;
+            return Err(failure);
         }
     }
+    name.doubt();
     Err(failure)
 }
 

@@ -22,6 +22,8 @@ pub struct Counters {
     pub early_answers: u64,
     /// Further attempts after one that failed.
     pub retries: u64,
+    /// Lookups of upstreams' names.
+    pub lookups: u64,
     /// Connections opened.
     pub opened: u64,
     /// Requests sent on a connection that had served another before.
@@ -61,6 +63,7 @@ impl AddAssign<&Counters> for Counters {
             given_up,
             early_answers,
             retries,
+            lookups,
             opened,
             reused,
             idle_closed,
@@ -74,6 +77,7 @@ impl AddAssign<&Counters> for Counters {
         self.given_up += given_up;
         self.early_answers += early_answers;
         self.retries += retries;
+        self.lookups += lookups;
         self.opened += opened;
         self.reused += reused;
         self.idle_closed += idle_closed;
@@ -114,6 +118,7 @@ impl Show for Counters {
             given_up,
             early_answers,
             retries,
+            lookups,
             opened,
             reused,
             idle_closed,
@@ -136,6 +141,7 @@ impl Show for Counters {
                 "Further attempts after one that failed.",
                 retries,
             ),
+            ("lookups", "Lookups of names of upstreams.", lookups),
             ("connections_opened", "Connections to upstreams.", opened),
             (
                 "connections_reused",

@@ -14,6 +14,7 @@ mod fields;
 mod forwarded;
 mod interim;
 mod link;
+mod name;
 mod patience;
 mod pool;
 mod relay;

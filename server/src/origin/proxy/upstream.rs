@@ -11,6 +11,7 @@ use super::connect::connect;
 use super::counters::{Counters, State, Tally};
 use super::failure::Failure;
 use super::link::Link;
+use super::name::Name;
 use super::pool::Pool;
 use super::wire::Open;
 use sluicegate_config::Proxy;
@@ -79,7 +80,7 @@ impl Upstreams {
             let state = member.state(now);
             *counters
                 .upstreams
-                .entry(member.address.clone())
+                .entry(member.address().to_owned())
                 .or_default() += &state;
         }
         counters
@@ -103,7 +104,7 @@ impl Upstreams {
         drop(groups);
         let known = self.members();
         let member = |address: &String| {
-            let same = |m: &&Rc<Upstream>| m.address == *address && m.settings == settings;
+            let same = |m: &&Rc<Upstream>| m.address() == address && m.settings == settings;
             match known.iter().find(same) {
                 Some(member) => Rc::clone(member),
                 None => Rc::new(Upstream::new(address, settings, &self.tally)),
@@ -167,7 +168,7 @@ impl Group {
 /// A server that requests are passed on to.
 #[derive(Debug)]
 pub(super) struct Upstream {
-    address: String,
+    name: Rc<Name>,
     settings: Settings,
     tally: Rc<Tally>,
     pool: Rc<Pool>,
@@ -185,7 +186,7 @@ pub(super) struct Upstream {
 impl Upstream {
     fn new(address: &str, settings: Settings, tally: &Rc<Tally>) -> Upstream {
         Upstream {
-            address: address.to_owned(),
+            name: Name::new(address, tally),
             settings,
             tally: Rc::clone(tally),
             pool: Pool::new(settings.keepalive, settings.keepalive_timeout, tally),
@@ -199,7 +200,7 @@ impl Upstream {
     }
 
     pub(super) fn address(&self) -> &str {
-        &self.address
+        self.name.text()
     }
 
     /// Idle connections.
@@ -213,7 +214,7 @@ impl Upstream {
             self.tally.count(|c| c.reused += 1);
             return Ok(link);
         }
-        let stream = connect(&self.address, limit).await?;
+        let stream = connect(&self.name, limit).await?;
         self.tally.count(|c| c.opened += 1);
         let open = Open::new(&self.connections);
         let link = Link::new(stream, open, self.settings.header_bytes).await;
@@ -277,7 +278,7 @@ impl Turn {
             return;
         }
         tracing::debug!(
-            upstream = upstream.address,
+            upstream = upstream.address(),
             "an upstream failed: {}",
             failure.text()
         );
@@ -292,7 +293,7 @@ impl Turn {
         if max_fails > 0 && (self.trial || in_a_row >= max_fails) {
             if upstream.out_until.get().is_none() {
                 tracing::warn!(
-                    upstream = upstream.address,
+                    upstream = upstream.address(),
                     failures = in_a_row,
                     "an upstream is out of rotation: {}",
                     failure.text()

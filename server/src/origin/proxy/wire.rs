@@ -178,3 +178,46 @@ impl AsyncWrite for Wire {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_can_be_read_after_a_write_has_failed() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let stream = TcpStream::connect(address).await.unwrap();
+            let gauge = Rc::new(Cell::new(0));
+            let (mut wire, meter) = Wire::new(stream, Open::new(&gauge));
+            let mut peer = listener.accept().await.unwrap().0;
+            peer.write_all(b"answer").await.unwrap();
+            peer.set_zero_linger().unwrap();
+            drop(peer);
+            let mut writes = 0;
+            std::future::poll_fn(|cx| {
+                while !wire.deaf {
+                    writes += 1;
+                    assert!(writes < 1000, "the peer has reset the connection");
+                    let write = Pin::new(&mut wire).poll_write(cx, b"x");
+                    assert!(!matches!(write, Poll::Ready(Err(_))));
+                }
+                Poll::Ready(())
+            })
+            .await;
+            let mut answer = [0; 6];
+            wire.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"answer");
+            assert_eq!((meter.read(), gauge.get()), (6, 1));
+            assert!(wire.read_u8().await.is_err());
+            drop(wire);
+            assert_eq!(gauge.get(), 0);
+        });
+    }
+}

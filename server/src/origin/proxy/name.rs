@@ -1,0 +1,145 @@
+//! An upstream's name, and the addresses it stands for.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::lookup_host;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::counters::Tally;
+
+/// Addresses of one name that are tried.
+const MAX_ADDRESSES: usize = 8;
+/// How long addresses hold before they are looked up again.
+const VALID: Duration = Duration::from_secs(10);
+
+/// `host:port`. Looking it up takes a thread that file reads need too, for as long as the system's resolver pleases: at
+/// most one lookup runs, for all who wait, and what was found before serves meanwhile.
+#[derive(Debug)]
+pub(super) struct Name {
+    text: String,
+    /// It is an address itself.
+    literal: bool,
+    tally: Rc<Tally>,
+    found: RefCell<Vec<SocketAddr>>,
+    valid_until: Cell<Option<Instant>>,
+    /// What was found has failed.
+    doubted: Cell<bool>,
+    running: Cell<bool>,
+    ended: Notify,
+}
+
+impl Name {
+    pub(super) fn new(text: &str, tally: &Rc<Tally>) -> Rc<Name> {
+        let literal = text.parse().ok();
+        Rc::new(Name {
+            text: text.to_owned(),
+            literal: literal.is_some(),
+            tally: Rc::clone(tally),
+            found: RefCell::new(literal.into_iter().collect()),
+            valid_until: Cell::new(None),
+            doubted: Cell::new(false),
+            running: Cell::new(false),
+            ended: Notify::new(),
+        })
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The addresses; none where the name has none.
+    pub(super) async fn addresses(self: &Rc<Name>) -> Vec<SocketAddr> {
+        let valid = |until| Instant::now() < until;
+        if !self.literal && !self.valid_until.get().is_some_and(valid) {
+            let ended = self.ended.notified();
+            if !self.running.replace(true) {
+                tokio::task::spawn_local(Rc::clone(self).look_up());
+            }
+            if self.doubted.get() || self.found.borrow().is_empty() {
+                ended.await;
+            }
+        }
+        self.found.borrow().clone()
+    }
+
+    /// None of the addresses could be reached: they may have changed.
+    pub(super) fn doubt(&self) {
+        self.doubted.set(true);
+        self.valid_until.set(None);
+    }
+
+    /// Keeps what was found before if it finds nothing.
+    async fn look_up(self: Rc<Name>) {
+        self.tally.count(|c| c.lookups += 1);
+        if let Ok(found) = lookup_host(&self.text).await {
+            let found: Vec<_> = found.take(MAX_ADDRESSES).collect();
+            if !found.is_empty() {
+                *self.found.borrow_mut() = found;
+                self.valid_until.set(Some(Instant::now() + VALID));
+            }
+        }
+        self.doubted.set(false);
+        self.running.set(false);
+        self.ended.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run<F: Future>(test: F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, test)
+    }
+
+    fn lookups(name: &Name) -> u64 {
+        name.tally.totals().lookups
+    }
+
+    #[test]
+    fn an_address_is_never_looked_up() {
+        run(async {
+            let name = Name::new("[::1]:80", &Rc::default());
+            name.doubt();
+            assert_eq!(name.addresses().await, ["[::1]:80".parse().unwrap()]);
+            assert_eq!(lookups(&name), 0);
+        });
+    }
+
+    #[test]
+    fn all_who_wait_share_one_lookup() {
+        run(async {
+            let name = Name::new("localhost:80", &Rc::default());
+            let (one, two) = tokio::join!(name.addresses(), name.addresses());
+            assert!(!one.is_empty());
+            assert_eq!(one, two);
+            assert_eq!(name.addresses().await, one);
+            assert_eq!(lookups(&name), 1);
+            name.doubt();
+            assert_eq!(name.addresses().await, one);
+            assert_eq!(lookups(&name), 2);
+        });
+    }
+
+    #[test]
+    fn old_addresses_serve_while_new_ones_are_sought() {
+        run(async {
+            let name = Name::new("a..b:80", &Rc::default());
+            assert!(name.addresses().await.is_empty());
+            let old: SocketAddr = "192.0.2.1:80".parse().unwrap();
+            *name.found.borrow_mut() = vec![old];
+            // At once, and after a lookup that finds nothing.
+            assert_eq!(name.addresses().await, [old]);
+            assert!(name.running.get());
+            name.doubt();
+            assert_eq!(name.addresses().await, [old]);
+            assert!(!name.running.get());
+        });
+    }
+}
