@@ -8,6 +8,8 @@ pub mod proxy;
 mod pump;
 
 use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use http::HeaderValue;
@@ -15,6 +17,7 @@ use http::header::CONTENT_TYPE;
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
+use self::files::FileServer;
 use crate::exchange::handler::{Gone, Incoming};
 use crate::exchange::message::Head;
 use crate::exchange::ring::Feed;
@@ -22,6 +25,8 @@ use crate::route::Action;
 
 /// Threads for what the system offers no other way to wait for, such as reading files, beside the origin's own.
 const BLOCKING_THREADS: usize = 16;
+/// Files that are being sent by one origin; a request beyond them gets 503.
+const OPEN_FILES: usize = 1024;
 
 /// What an origin thread is started with.
 pub struct Plan {
@@ -47,20 +52,23 @@ pub fn spawn(plan: Plan) -> io::Result<JoinHandle<()>> {
         if let Some(id) = plan.core {
             core_affinity::set_for_current(core_affinity::CoreId { id });
         }
-        LocalSet::new().block_on(&runtime, pump::run(plan.feed, handle));
+        let files = Rc::new(FileServer::new(OPEN_FILES, 0));
+        let handler = move |incoming| handle(Rc::clone(&files), incoming);
+        LocalSet::new().block_on(&runtime, pump::run(plan.feed, handler));
         // A file that is being read keeps nobody waiting.
         runtime.shutdown_background();
     })
 }
 
 /// Answers an exchange by its route.
-async fn handle(incoming: Incoming) {
-    let text = match incoming.request.route.action {
-        Action::Files(_) => "501 files are not served yet\n",
-        _ => "501 no such handler\n",
-    };
+async fn handle(files: Rc<FileServer>, incoming: Incoming) {
+    let route = Arc::clone(&incoming.request.route);
+    if let Action::Files(folder) = &route.action {
+        let rest = route.rest(&incoming.request.head.path).to_owned();
+        return files.serve(folder, &rest, incoming, drop).await;
+    }
     // The client may have gone, which leaves nothing to do.
-    let _ = plain(incoming, 501, text).await;
+    let _ = plain(incoming, 501, "501 no such handler\n").await;
 }
 
 async fn plain(incoming: Incoming, status: u16, text: &'static str) -> Result<(), Gone> {

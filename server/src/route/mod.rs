@@ -102,7 +102,7 @@ pub enum Action {
     /// Another place.
     Redirect(Location),
     /// Files of a folder, by the origin thread.
-    Files(Files),
+    Files(Arc<Files>),
     /// Other servers, by the origin thread.
     Proxy(Proxy),
 }
@@ -249,7 +249,7 @@ fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, S
                 root: files.root.clone(),
                 cause,
             })?;
-            Action::Files(files.clone())
+            Action::Files(Arc::new(files.clone()))
         }
         Handler::Fixed {
             status,

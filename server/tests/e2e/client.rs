@@ -172,8 +172,7 @@ pub(crate) struct Response {
 impl Response {
     /// The next piece of the body.
     pub(crate) async fn piece(&mut self) -> Option<Bytes> {
-        let piece = self.stream.recv_data().await.unwrap();
-        piece.map(|mut piece| piece.copy_to_bytes(piece.remaining()))
+        self.try_piece().await.unwrap()
     }
 
     /// Tells the server that no more of it is wanted.
@@ -182,12 +181,21 @@ impl Response {
             .stop_sending(h3::error::Code::H3_REQUEST_CANCELLED);
     }
 
-    pub(crate) async fn text(mut self) -> String {
+    pub(crate) async fn try_piece(&mut self) -> Result<Option<Bytes>, h3::error::StreamError> {
+        let piece = self.stream.recv_data().await?;
+        Ok(piece.map(|mut piece| piece.copy_to_bytes(piece.remaining())))
+    }
+
+    pub(crate) async fn text(self) -> String {
+        String::from_utf8(self.bytes().await).unwrap()
+    }
+
+    pub(crate) async fn bytes(mut self) -> Vec<u8> {
         let mut body = Vec::new();
         while let Some(piece) = self.piece().await {
             body.extend_from_slice(&piece);
         }
-        String::from_utf8(body).unwrap()
+        body
     }
 
     /// Reads on until `counted` holds `target` bytes, or the end.

@@ -10,6 +10,7 @@ mod admin;
 mod bounds;
 mod client;
 mod failure;
+mod files;
 mod lifecycle;
 mod memory;
 mod relay;

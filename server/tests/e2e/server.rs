@@ -141,6 +141,15 @@ impl Process {
         words.next().unwrap().parse().unwrap()
     }
 
+    /// Descriptors that are open on files below `folder`.
+    pub(crate) fn open_files(&self, folder: &Path) -> usize {
+        let folder = folder.canonicalize().unwrap();
+        let links = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        // One that is closed meanwhile has no target.
+        let targets = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+        targets.filter(|target| target.starts_with(&folder)).count()
+    }
+
     /// Asks it to end, as a service manager does.
     pub(crate) fn terminate(&self) {
         self.signal("TERM");

@@ -1,0 +1,147 @@
+//! Files of a folder.
+
+use std::fs;
+
+use crate::client::{Client, Session, run};
+use crate::on_every_backend;
+use crate::server::{Folder, Server, Setup};
+
+on_every_backend!(
+    files_are_served,
+    a_file_that_shrinks_is_a_broken_stream,
+    clients_that_go_away_leave_no_file_open,
+);
+
+/// Larger than all that waits between a disk and a client that reads nothing.
+const LARGE: usize = 40_000_000;
+
+fn server(backend: &str, folder: &Folder) -> Server {
+    let root = folder.path("www");
+    fs::create_dir_all(root.join("docs")).unwrap();
+    fs::write(root.join("docs/index.html"), "<p>index").unwrap();
+    fs::write(root.join("app.js"), "original").unwrap();
+    fs::write(root.join("app.js.br"), "smaller").unwrap();
+    fs::write(root.join("large"), large()).unwrap();
+    fs::write(folder.path("secret"), "secret").unwrap();
+    let route = "[[route]]\npath = \"/static/\"\n[route.files]\nroot = \"www\"";
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic");
+    Server::start(&setup.with(route), folder)
+}
+
+fn large() -> Vec<u8> {
+    let words = (0_u32..).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes());
+    words.take(LARGE).collect()
+}
+
+async fn get(
+    session: &mut Session,
+    path: &str,
+    fields: &[(&str, &str)],
+) -> (http::HeaderMap, u16, Vec<u8>) {
+    let fields: Vec<_> = { fields.iter() }
+        .map(|(name, value)| (*name, value.as_bytes()))
+        .collect();
+    let response = session.get_with(path, &fields).await;
+    let (status, headers) = (
+        response.head.status().as_u16(),
+        response.head.headers().clone(),
+    );
+    (headers, status, response.bytes().await)
+}
+
+fn files_are_served(backend: &str) {
+    let folder = Folder::new();
+    let server = server(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let (headers, status, body) = get(&mut session, "/static/docs/", &[]).await;
+        assert_eq!((status, &body[..]), (200, &b"<p>index"[..]));
+        assert_eq!(headers["content-type"], "text/html; charset=utf-8");
+        assert_eq!(headers["content-length"], "8");
+        let tag = headers["etag"].to_str().unwrap();
+        let (headers, status, body) =
+            get(&mut session, "/static/docs/", &[("if-none-match", tag)]).await;
+        assert_eq!((status, body.len()), (304, 0));
+        assert!(!headers.contains_key("content-length"));
+        let (headers, status, _) = get(&mut session, "/static/docs?a=b", &[]).await;
+        assert_eq!(
+            (status, headers["location"].to_str().unwrap()),
+            (301, "/static/docs/?a=b")
+        );
+        let (headers, _, body) =
+            get(&mut session, "/static/app.js", &[("accept-encoding", "br")]).await;
+        assert_eq!(
+            (headers["content-encoding"].to_str().unwrap(), &body[..]),
+            ("br", &b"smaller"[..])
+        );
+        let all = large();
+        let (headers, status, body) = get(&mut session, "/static/large", &[]).await;
+        assert_eq!(
+            (status, headers["content-length"].to_str().unwrap()),
+            (200, "40000000")
+        );
+        assert!(body == all);
+        let range = ("range", "bytes=1000000-1999999");
+        let (headers, status, body) = get(&mut session, "/static/large", &[range]).await;
+        assert_eq!(status, 206);
+        assert_eq!(headers["content-range"], "bytes 1000000-1999999/40000000");
+        assert!(body == all[1_000_000..2_000_000]);
+        for (path, expected) in [
+            ("/static/nothing", 404),
+            ("/static/%2e%2e/secret", 400),
+            ("/static/..%2fsecret", 404),
+            ("/static/docs/index.html/", 404),
+        ] {
+            assert_eq!(get(&mut session, path, &[]).await.1, expected, "{path}");
+        }
+    });
+}
+
+fn a_file_that_shrinks_is_a_broken_stream(backend: &str) {
+    let folder = Folder::new();
+    let server = server(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let mut response = session.get("/static/large").await;
+        let file = fs::File::options()
+            .write(true)
+            .open(folder.path("www/large"))
+            .unwrap();
+        file.set_len(1000).unwrap();
+        let mut taken = 0;
+        let error = loop {
+            match response.try_piece().await {
+                Ok(Some(piece)) => taken += piece.len(),
+                Ok(None) => panic!("{taken} bytes looked whole"),
+                Err(error) => break error,
+            }
+        };
+        assert!(taken < LARGE, "{error}");
+        // The connection goes on.
+        assert_eq!(session.get("/static/docs/").await.text().await, "<p>index");
+    });
+}
+
+fn clients_that_go_away_leave_no_file_open(backend: &str) {
+    let folder = Folder::new();
+    let server = server(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        for _ in 0..20 {
+            let mut session = client.connect(server.address()).await;
+            let mut response = session.get("/static/large").await;
+            assert!(response.piece().await.is_some());
+        }
+        let mut session = client.connect(server.address()).await;
+        for _ in 0..5000 {
+            if server.process.open_files(&folder.path("www")) == 0 {
+                return;
+            }
+            // Gives the server a chance to see that they have gone.
+            assert_eq!(session.get("/static/docs/").await.text().await, "<p>index");
+        }
+        panic!("files are still open");
+    });
+}
