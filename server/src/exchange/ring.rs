@@ -4,6 +4,8 @@
 //! where it is. What must not be lost (an end, a credit, a cancellation) waits beside the ring; there are at most a few
 //! of these for each exchange, and the number of exchanges is bounded.
 
+mod depth;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +17,8 @@ use tokio::sync::Notify;
 
 use super::Fields;
 use super::message::{Envelope, Request, ToFront, ToHandler};
+
+pub use self::depth::Depth;
 
 /// Where an exchange's messages go in a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use sluicegate_dataplane::Counters as Datagrams;
 
+use crate::exchange::ring::Depth;
 use crate::quic::census::Census;
 use crate::quic::counters::Counters;
 
@@ -18,4 +19,6 @@ pub struct Snapshot {
     pub datagrams: Datagrams,
     /// Its connections.
     pub census: Census,
+    /// Its link to the origin thread.
+    pub origin: Depth,
 }

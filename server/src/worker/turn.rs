@@ -156,6 +156,7 @@ impl Worker {
             endpoint: self.endpoint.counters.clone(),
             datagrams: self.driver.counters(),
             census: self.endpoint.census(),
+            origin: self.endpoint.origin_depth(),
         }
     }
 

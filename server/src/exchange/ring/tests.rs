@@ -44,6 +44,16 @@ fn a_full_ring_refuses_exchanges_and_loses_no_end() {
     link.end(first, None);
     link.cancel(first);
     assert_eq!((link.counters.refused_queue, link.counters.waited), (1, 2));
+    let full = Depth {
+        to_origin: 2,
+        owed: 2,
+        from_origin: 0,
+        capacity: 2,
+        running: 1,
+        promised: 2000,
+        counters: link.counters,
+    };
+    assert_eq!(link.depth(), full);
 
     assert!(matches!(
         feed.take().unwrap().message,

@@ -3,6 +3,7 @@
 use sluicegate_dataplane::Counters as Datagrams;
 
 use super::page::{Page, Show};
+use crate::exchange::ring::Depth;
 use crate::quic::census::Census;
 use crate::quic::counters::Counters;
 use crate::worker::{Post, Snapshot};
@@ -51,7 +52,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     for known in workers {
         open.sample(&known.labels(), known.last.census.open);
     }
-    let mut sums = (Counters::default(), Census::default());
+    let (mut endpoints, mut censuses, mut origins) = <(Counters, Census, Depth)>::default();
     for known in workers {
         // Named one by one, so that none is forgotten.
         let Snapshot {
@@ -59,12 +60,15 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
             endpoint,
             datagrams: _,
             census,
+            origin,
         } = &*known.last;
-        sums.0 += endpoint;
-        sums.1 += census;
+        endpoints += endpoint;
+        censuses += census;
+        origins += origin;
     }
-    sums.1.show(page);
-    sums.0.show(page);
+    censuses.show(page);
+    endpoints.show(page);
+    origins.show(page);
     show_datagrams(workers, page);
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Endpoint;
-use crate::exchange::ring::Link;
+use crate::exchange::ring::{Depth, Link};
 use crate::h3::Desk;
 
 impl Endpoint {
@@ -44,6 +44,12 @@ impl Endpoint {
             }
         }
         more
+    }
+
+    /// How full the rings are; nothing where there is no origin.
+    pub fn origin_depth(&self) -> Depth {
+        let link = self.settings.link.as_ref();
+        link.map(Link::depth).unwrap_or_default()
     }
 
     /// Wakes the origin thread if there is news for it.
