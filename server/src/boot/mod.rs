@@ -46,7 +46,7 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     let eyes = Eyes::open(&shared)?;
     let (notes, inbox) = channel();
     let (mut plans, mut posts) = (Vec::new(), Vec::new());
-    let mut watched = Vec::new();
+    let (mut watched, mut origins) = (Vec::new(), Vec::new());
     let mut announced = Announced::default();
     for group in &shared.config.groups {
         for (plan, post) in plan_group(group, &shared, registry, &mut announced)? {
@@ -54,7 +54,9 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
                 group: plan.group.clone(),
                 index: usize::from(plan.index),
                 post: post.clone(),
+                origin: plan.origin.clone(),
             });
+            origins.push(plan.origin.clone());
             plans.push(plan);
             posts.push(post);
         }
@@ -84,6 +86,7 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         edition,
         secrets: Arc::clone(&shared.secrets),
         posts: posts.clone(),
+        origins,
     };
     run_down(&inbox, &posts, &eyes, &mut reloader).tell();
     eyes.close();

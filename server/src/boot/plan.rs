@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use sluicegate_cc::Registry;
-use sluicegate_config::{Config, Cores, Group, Limits, Listener};
+use sluicegate_config::{Config, Cores, Group, Listener};
 use sluicegate_dataplane::ListenerId;
 
 use super::Shared;
@@ -54,7 +54,7 @@ pub(super) fn plan_group(
         let index = u8::try_from(index).map_err(|_| too_many(group))?;
         let (shared, ids) = (Arc::clone(shared), ids.clone());
         let name = format!("{}-{index}", group.name);
-        let link = start_origin(group, index, &spare, &shared.config.limits)?;
+        let (link, origin) = start_origin(group, index, &spare, &shared)?;
         plans.push((
             Plan {
                 group: group.name.clone(),
@@ -66,6 +66,7 @@ pub(super) fn plan_group(
                 settings: Box::new(move |edition| {
                     settings(&shared, edition, &ids, &name, (index, workers), link)
                 }),
+                origin,
                 inbox,
                 peers: Arc::clone(&peers),
             },
@@ -77,7 +78,13 @@ pub(super) fn plan_group(
 
 /// Starts the thread beside a worker. It goes to a core without a worker where there is one, or else wherever the system
 /// finds time: the worker it serves may be busy while another one is not.
-fn start_origin(group: &Group, index: u8, spare: &[usize], limits: &Limits) -> Result<Link> {
+fn start_origin(
+    group: &Group,
+    index: u8,
+    spare: &[usize],
+    shared: &Shared,
+) -> Result<(Link, origin::Post)> {
+    let limits = &shared.config.limits;
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
     let (link, feed) = rings(queue, limits.stream_buffer, limits.worker_buffer);
     let core = match spare.len() {
@@ -88,9 +95,10 @@ fn start_origin(group: &Group, index: u8, spare: &[usize], limits: &Limits) -> R
         name: format!("{}-{index}-origin", group.name),
         core,
         feed,
+        site: Arc::clone(&shared.site),
     };
-    origin::spawn(plan).context("cannot start a thread")?;
-    Ok(link)
+    let post = origin::spawn(plan).context("cannot start a thread")?;
+    Ok((link, post))
 }
 
 /// Cores that the process may use and no worker does.

@@ -8,6 +8,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use super::listen::prepare;
+use crate::origin::{self, Order};
 use crate::quic::edition::{Door, Edition};
 use crate::quic::secrets::Secrets;
 use crate::route::Site;
@@ -23,6 +24,7 @@ pub(super) struct Reloader<'a> {
     pub(super) edition: Arc<Edition>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) posts: Vec<Post>,
+    pub(super) origins: Vec<origin::Post>,
 }
 
 impl Reloader<'_> {
@@ -60,6 +62,10 @@ impl Reloader<'_> {
         let edition = Arc::new(self.make(&config)?);
         for post in &self.posts {
             post.send(Command::Adopt(Arc::clone(&edition)));
+        }
+        for origin in &self.origins {
+            // It is gone only where the process is going.
+            let _ = origin.send(Order::Adopt(Arc::clone(&edition.site)));
         }
         self.config = config;
         self.edition = edition;
@@ -118,6 +124,11 @@ fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
             limits.origin_queue,
         )
     };
+    let cache = |config: &Config| {
+        let limits = &config.limits;
+        let size = (limits.file_cache, limits.file_cache_entry);
+        (size, limits.file_cache_valid)
+    };
     let differs = [
         ("[server]", before.server != after.server),
         ("[[group]]", before.groups != after.groups),
@@ -128,6 +139,10 @@ fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
         (
             "limits.stream_buffer, limits.worker_buffer and limits.origin_queue",
             rings(before) != rings(after),
+        ),
+        (
+            "limits.file_cache, limits.file_cache_entry and limits.file_cache_valid",
+            cache(before) != cache(after),
         ),
         (
             "quic.stateless_reset_per_second",

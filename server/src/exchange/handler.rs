@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::Fields;
 use super::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
+use crate::origin::files::Entry;
 
 /// The client went away, or broke off what it was sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -168,7 +170,23 @@ pub struct Incoming {
     pub reply: Responder,
 }
 
+/// Tells the front what it may keep of an answer.
+#[derive(Debug)]
+pub struct Keeper(Rc<Shared>);
+
+impl Keeper {
+    /// A file for the front's memory, or nothing in the place of what it has.
+    pub fn keep(self, entry: Option<Arc<Entry>>) {
+        self.0.say(ToFront::Keep(entry));
+    }
+}
+
 impl Incoming {
+    /// For what the front may keep of the answer.
+    pub fn keeper(&self) -> Keeper {
+        Keeper(Rc::clone(&self.reply.shared))
+    }
+
     /// A new exchange, and where the front's further messages go.
     pub fn new(
         exchange: u64,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Fields, Peer, RequestHead};
+use crate::origin::files::Entry;
 use crate::route::Route;
 
 /// What a block counts against a credit beyond its bytes: one-byte blocks must not cost more memory than they are charged.
@@ -76,6 +77,8 @@ pub enum ToFront {
     Credit(u64),
     /// The handler wants no more of the request's body.
     StopBody,
+    /// What the front may answer the same request with for a while, without asking again; or nothing of the kind.
+    Keep(Option<Arc<Entry>>),
     /// Nothing of the exchange is left on the handler's side. Its last message, after a cancellation too.
     Closed,
 }

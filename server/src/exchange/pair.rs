@@ -117,7 +117,7 @@ impl Front {
                     return answer;
                 }
                 ToFront::Abort(_) => return answer,
-                ToFront::Credit(_) | ToFront::StopBody => {}
+                ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) => {}
                 ToFront::Closed => return answer,
             }
         }

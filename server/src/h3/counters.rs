@@ -25,6 +25,8 @@ pub struct Counters {
     pub cancelled: u64,
     /// Requests refused while draining.
     pub rejected: u64,
+    /// Requests for files that the worker had in memory.
+    pub from_memory: u64,
     /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory.
     pub overloaded: u64,
     /// Requests refused with 425: not safe, and in early data.
@@ -47,6 +49,7 @@ impl AddAssign<&Counters> for Counters {
             malformed,
             cancelled,
             rejected,
+            from_memory,
             overloaded,
             too_early,
             broken,
@@ -58,6 +61,7 @@ impl AddAssign<&Counters> for Counters {
         self.malformed += malformed;
         self.cancelled += cancelled;
         self.rejected += rejected;
+        self.from_memory += from_memory;
         self.overloaded += overloaded;
         self.too_early += too_early;
         self.broken += broken;
@@ -79,6 +83,7 @@ impl Show for Counters {
             malformed,
             cancelled,
             rejected,
+            from_memory,
             overloaded,
             too_early,
             broken,
@@ -111,6 +116,11 @@ impl Show for Counters {
                 cancelled,
             ),
             (
+                "sluicegate_http_requests_from_memory_total",
+                "Requests for files that a worker had in memory.",
+                from_memory,
+            ),
+            (
                 "sluicegate_http_responses_broken_total",
                 "Responses reset because their handler failed half way.",
                 broken,
@@ -124,13 +134,7 @@ impl Show for Counters {
             page.counter(name, help, value);
         }
         show_refused([rejected, overloaded, too_early], page);
-        let mut family = page.counters(
-            "sluicegate_http_responses_total",
-            "Response heads handed to streams, by status.",
-        );
-        for (status, count) in responses.seen() {
-            family.sample(&[("code", &status.to_string())], count);
-        }
+        responses.show(page);
         page.histogram(
             "sluicegate_http_request_duration_seconds",
             "From a request's head to the last byte of its response handed to the stream.",

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::Counters;
 use crate::exchange::ring::{Link, Place};
 use crate::observe::access::AccessLog;
+use crate::origin::files::Cache;
 use crate::route::Site;
 
 /// A worker's things, lent to one of its connections' sessions.
@@ -16,6 +17,8 @@ pub struct Desk<'a> {
     pub link: Option<&'a mut Link>,
     /// Of the worker's sessions.
     pub counters: &'a mut Counters,
+    /// Files that the worker answers by itself.
+    pub cache: &'a mut Cache,
     /// The worker's end of the access log, where there is one.
     pub access: Option<&'a mut AccessLog>,
     /// The connection's slot and serial number.

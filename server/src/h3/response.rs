@@ -152,7 +152,11 @@ impl Response {
                 flow.trailers = trailers.filter(|fields| !fields.is_empty());
                 flow.ended = true;
             }
-            ToFront::Abort(_) | ToFront::Credit(_) | ToFront::StopBody | ToFront::Closed => {}
+            ToFront::Abort(_)
+            | ToFront::Credit(_)
+            | ToFront::StopBody
+            | ToFront::Keep(_)
+            | ToFront::Closed => {}
         }
     }
 

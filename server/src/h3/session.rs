@@ -20,6 +20,7 @@ use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use crate::exchange::{Fields, Reply};
 use crate::observe::access::Outcome;
+use crate::origin::files::Key;
 use crate::route::Route;
 
 thread_local! {
@@ -111,6 +112,8 @@ struct Handler {
     /// The stream has more of the body than the credit or the ring allowed.
     readable: bool,
     trailers: Option<Fields>,
+    /// Under which its answer may be kept.
+    file: Option<Key>,
 }
 
 impl Exchange {

@@ -2,6 +2,8 @@
 
 use std::ops::AddAssign;
 
+use crate::observe::metrics::{Page, Show};
+
 /// Lowest and highest status (RFC 9110 §15).
 const RANGE: std::ops::RangeInclusive<u16> = 100..=599;
 
@@ -47,6 +49,18 @@ impl AddAssign<&Statuses> for Statuses {
     fn add_assign(&mut self, other: &Statuses) {
         for (sum, more) in self.0.iter_mut().zip(&other.0) {
             *sum += more;
+        }
+    }
+}
+
+impl Show for Statuses {
+    fn show(&self, page: &mut Page) {
+        let mut family = page.counters(
+            "sluicegate_http_responses_total",
+            "Response heads handed to streams, by status.",
+        );
+        for (status, count) in self.seen() {
+            family.sample(&[("code", &status.to_string())], count);
         }
     }
 }

@@ -10,18 +10,17 @@ mod pump;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use http::HeaderValue;
-use http::header::CONTENT_TYPE;
 use tokio::runtime::Builder;
-use tokio::task::LocalSet;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task::{LocalSet, spawn_local};
 
 use self::files::FileServer;
-use crate::exchange::handler::{Gone, Incoming};
-use crate::exchange::message::Head;
+use self::proxy::Upstreams;
+use crate::exchange::handler::Incoming;
 use crate::exchange::ring::Feed;
-use crate::route::Action;
+use crate::route::{Action, Site};
 
 /// Threads for what the system offers no other way to wait for, such as reading files, beside the origin's own.
 const BLOCKING_THREADS: usize = 16;
@@ -36,51 +35,91 @@ pub struct Plan {
     pub core: Option<usize>,
     /// From and to its worker.
     pub feed: Feed,
+    /// What it serves, until it is told otherwise.
+    pub site: Arc<Site>,
 }
 
-/// Starts the thread. It ends when its worker does.
+/// Something for an origin thread that concerns no exchange.
+#[derive(Debug)]
+pub enum Order {
+    /// Requests come by this site from now on.
+    Adopt(Arc<Site>),
+    /// Say what the proxy did so far, and how its upstreams are.
+    Report(oneshot::Sender<Box<proxy::Counters>>),
+}
+
+/// To an origin thread.
+pub type Post = UnboundedSender<Order>;
+
+/// What all handlers of a thread share.
+struct Handlers {
+    files: FileServer,
+    upstreams: Rc<Upstreams>,
+}
+
+/// Starts the thread, and answers how to reach it. It ends when its worker does.
 ///
 /// # Errors
 /// The system gave no thread or no runtime.
-pub fn spawn(plan: Plan) -> io::Result<JoinHandle<()>> {
+pub fn spawn(plan: Plan) -> io::Result<Post> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_name(format!("{}-files", plan.name))
         .build()?;
+    let (post, mut orders) = unbounded_channel();
+    let (core, feed, site) = (plan.core, plan.feed, plan.site);
     std::thread::Builder::new().name(plan.name).spawn(move || {
-        if let Some(id) = plan.core {
+        if let Some(id) = core {
             core_affinity::set_for_current(core_affinity::CoreId { id });
         }
-        let files = Rc::new(FileServer::new(OPEN_FILES, 0));
-        let handler = move |incoming| handle(Rc::clone(&files), incoming);
-        LocalSet::new().block_on(&runtime, pump::run(plan.feed, handler));
+        let handlers = Rc::new(Handlers {
+            files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
+            upstreams: Upstreams::new(),
+        });
+        handlers.upstreams.configure(site.proxies());
+        let handler = {
+            let handlers = Rc::clone(&handlers);
+            move |incoming| Rc::clone(&handlers).handle(incoming)
+        };
+        LocalSet::new().block_on(&runtime, async {
+            spawn_local(async move {
+                while let Some(order) = orders.recv().await {
+                    handlers.obey(order);
+                }
+            });
+            pump::run(feed, handler).await;
+        });
         // A file that is being read keeps nobody waiting.
         runtime.shutdown_background();
-    })
+    })?;
+    Ok(post)
 }
 
-/// Answers an exchange by its route.
-async fn handle(files: Rc<FileServer>, incoming: Incoming) {
-    let route = Arc::clone(&incoming.request.route);
-    if let Action::Files(folder) = &route.action {
-        let rest = route.rest(&incoming.request.head.path).to_owned();
-        return files.serve(folder, &rest, incoming, drop).await;
+impl Handlers {
+    fn obey(&self, order: Order) {
+        match order {
+            Order::Adopt(site) => self.upstreams.configure(site.proxies()),
+            Order::Report(answer) => {
+                // Who asked may have given up.
+                let _ = answer.send(Box::new(self.upstreams.counters()));
+            }
+        }
     }
-    // The client may have gone, which leaves nothing to do.
-    let _ = plain(incoming, 501, "501 no such handler\n").await;
-}
 
-async fn plain(incoming: Incoming, status: u16, text: &'static str) -> Result<(), Gone> {
-    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    let head = Head {
-        status,
-        fields: vec![(CONTENT_TYPE, content_type)],
-        length: Some(text.len() as u64),
-        end: false,
-    };
-    let mut body = incoming.reply.head(head).await?;
-    body.data(text.into()).await?;
-    body.end(None);
-    Ok(())
+    /// Answers an exchange by its route.
+    async fn handle(self: Rc<Self>, incoming: Incoming) {
+        let route = Arc::clone(&incoming.request.route);
+        match &route.action {
+            Action::Proxy(proxy) => proxy::serve(&self.upstreams, proxy, incoming).await,
+            Action::Files(folder) => {
+                let rest = route.rest(&incoming.request.head.path).to_owned();
+                let keeper = incoming.keeper();
+                let learn = |entry| keeper.keep(entry);
+                self.files.serve(folder, &rest, incoming, learn).await;
+            }
+            // What a worker answers by itself does not come here; whoever waits is told 502.
+            Action::Fixed(_) | Action::Generate { .. } | Action::Redirect(_) => {}
+        }
+    }
 }

@@ -22,6 +22,7 @@ use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
 use crate::h3::Desk;
+use crate::origin::files::Cache;
 
 /// Where a datagram belongs, if not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Endpoint {
     draining: bool,
     /// Serial number of the connection taken in last.
     last_serial: u64,
+    /// Files that are answered from memory.
+    pub(super) cache: Cache,
     /// Slots of connections whose requests wait for room in the origin's ring.
     starved: Vec<usize>,
     /// What happened so far.
@@ -62,6 +65,7 @@ impl Endpoint {
     /// An endpoint without connections.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let secrets = Arc::clone(&settings.secrets);
+        let file_cache = (settings.limits.file_cache, settings.limits.file_cache_valid);
         let resets = u32::try_from(settings.quic.stateless_reset_per_second).unwrap_or(u32::MAX);
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
@@ -81,6 +85,7 @@ impl Endpoint {
             origin: now,
             draining: false,
             last_serial: 0,
+            cache: Cache::new(file_cache.0, file_cache.1),
             starved: Vec::new(),
             counters: Counters::default(),
         }
@@ -257,6 +262,7 @@ impl Endpoint {
             link: self.settings.link.as_mut(),
             counters: &mut self.counters.h3,
             access: self.settings.access.as_mut(),
+            cache: &mut self.cache,
             slot: key,
             serial: connection.serial,
             now,
@@ -331,6 +337,7 @@ impl Endpoint {
             link: self.settings.link.as_mut(),
             counters: &mut self.counters.h3,
             access: self.settings.access.as_mut(),
+            cache: &mut self.cache,
             slot: key,
             serial: connection.serial,
             now,

@@ -10,6 +10,7 @@ mod table;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -63,6 +64,8 @@ pub enum SiteError {
     },
 }
 
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
+
 /// Every route with its handler, and the limits for requests; immutable.
 #[derive(Debug)]
 pub struct Site {
@@ -75,6 +78,8 @@ pub struct Site {
 /// A route, ready to answer.
 #[derive(Debug)]
 pub struct Route {
+    /// No other route of the process has it, be it one of an earlier configuration.
+    pub id: u64,
     /// Its prefix.
     pub path: String,
     /// Empty: any.
@@ -143,6 +148,14 @@ impl Site {
     /// What clients may send and hold.
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Every route's proxy.
+    pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.table.routes().filter_map(|route| match &route.action {
+            Action::Proxy(proxy) => Some(proxy),
+            _ => None,
+        })
     }
 
     /// Whether some route is answered by an origin thread.
@@ -272,6 +285,7 @@ fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, S
         }
     };
     Ok(Route {
+        id: LAST_ID.fetch_add(1, Ordering::Relaxed),
         path: route.path.clone(),
         methods: route.methods.clone(),
         action,

@@ -64,9 +64,11 @@ impl Table {
         }
     }
 
-    #[cfg(test)]
+    /// All of them, some more than once; no order is promised but that those for any host come first.
     pub(super) fn routes(&self) -> impl Iterator<Item = &Arc<Route>> {
-        self.any.iter()
+        let suffixes = self.suffixes.iter().flat_map(|(_, list)| list);
+        let exact = self.exact.values().flatten();
+        self.any.iter().chain(suffixes).chain(exact)
     }
 
     pub(super) fn find(&self, host: &str, path: &str, method: &str) -> Found<'_> {

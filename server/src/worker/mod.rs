@@ -15,6 +15,7 @@ pub use mailbox::{Command, Mail, Post, post};
 pub use snapshot::Snapshot;
 
 use crate::clock;
+use crate::origin;
 use crate::quic::counters::Counters;
 use crate::quic::edition::Edition;
 use crate::quic::endpoint::Endpoint;
@@ -39,6 +40,8 @@ pub struct Plan {
     pub bindings: Vec<Binding>,
     /// Makes the endpoint's settings, on the worker's thread.
     pub settings: MakeSettings,
+    /// To the origin thread beside it.
+    pub origin: origin::Post,
     /// What others send it.
     pub inbox: Mail,
     /// To the group's workers, by index.

@@ -142,6 +142,23 @@ impl Session {
         self.try_get_with(path, fields).await.unwrap()
     }
 
+    /// The response to `POST path` with the generator's first `length` bytes.
+    pub(crate) async fn upload(&mut self, path: &str, length: u64) -> Response {
+        let request = http::Request::post(format!("https://localhost{path}"))
+            .header("content-length", length)
+            .body(());
+        let mut stream = self.requests.send_request(request.unwrap()).await.unwrap();
+        let mut at = 0;
+        while at < length {
+            let block: Vec<u8> = (at..length.min(at + 65_536)).map(generated).collect();
+            at += block.len() as u64;
+            stream.send_data(block.into()).await.unwrap();
+        }
+        stream.finish().await.unwrap();
+        let head = stream.recv_response().await.unwrap();
+        Response { head, stream }
+    }
+
     pub(crate) async fn try_get(&mut self, path: &str) -> Result<Response, h3::error::StreamError> {
         self.try_get_with(path, &[]).await
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
 use crate::on_every_backend;
 use crate::server::{Folder, Server, Setup};
@@ -10,6 +11,7 @@ on_every_backend!(
     files_are_served,
     a_file_that_shrinks_is_a_broken_stream,
     clients_that_go_away_leave_no_file_open,
+    a_small_file_is_answered_from_memory_until_it_changes,
 );
 
 /// Larger than all that waits between a disk and a client that reads nothing.
@@ -24,7 +26,11 @@ fn server(backend: &str, folder: &Folder) -> Server {
     fs::write(root.join("large"), large()).unwrap();
     fs::write(folder.path("secret"), "secret").unwrap();
     let route = "[[route]]\npath = \"/static/\"\n[route.files]\nroot = \"www\"";
-    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic");
+    let setup = Setup::new(backend)
+        .with(ADMIN)
+        .with("[limits]\nfile_cache_valid = \"100ms\"")
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("one", "127.0.0.1:0", "cubic");
     Server::start(&setup.with(route), folder)
 }
 
@@ -143,5 +149,40 @@ fn clients_that_go_away_leave_no_file_open(backend: &str) {
             assert_eq!(session.get("/static/docs/").await.text().await, "<p>index");
         }
         panic!("files are still open");
+    });
+}
+
+fn a_small_file_is_answered_from_memory_until_it_changes(backend: &str) {
+    const FROM_MEMORY: &str = "sluicegate_http_requests_from_memory_total";
+    let folder = Folder::new();
+    let mut server = server(backend, &folder);
+    let admin = address(&mut server);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let mut asked = 0_u32;
+        while metrics(admin)[FROM_MEMORY] < 10.0 {
+            for _ in 0..20 {
+                let (headers, status, body) = get(&mut session, "/static/app.js", &[]).await;
+                assert_eq!((status, &body[..]), (200, &b"original"[..]));
+                let tag = headers["etag"].to_str().unwrap().to_owned();
+                let fields = [("if-none-match", tag.as_str())];
+                let unchanged = get(&mut session, "/static/app.js", &fields).await;
+                assert_eq!(unchanged.1, 304);
+            }
+            asked += 40;
+            assert!(asked < 100_000);
+        }
+        fs::write(folder.path("www/app.js"), "changed").unwrap();
+        loop {
+            let (_, status, body) = get(&mut session, "/static/app.js", &[]).await;
+            assert_eq!(status, 200);
+            if body == b"changed" {
+                break;
+            }
+            assert_eq!(body, b"original");
+        }
+        fs::remove_file(folder.path("www/app.js")).unwrap();
+        while get(&mut session, "/static/app.js", &[]).await.1 != 404 {}
     });
 }

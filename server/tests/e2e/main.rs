@@ -13,6 +13,7 @@ mod failure;
 mod files;
 mod lifecycle;
 mod memory;
+mod proxy;
 mod relay;
 mod reload;
 mod server;

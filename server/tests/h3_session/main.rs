@@ -12,11 +12,13 @@ mod transport;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate::clock;
 use sluicegate::exchange::ring::Link;
 use sluicegate::h3::{Counters, Desk, Session};
+use sluicegate::origin::files::Cache;
 use sluicegate::route::Site;
 use sluicegate_config::{Config, Limits};
 use transport::{carry, identified, transport};
@@ -47,6 +49,7 @@ struct Pair {
     session: Session,
     site: Arc<Site>,
     link: Option<Link>,
+    cache: Cache,
     counters: Counters,
     streams: BTreeMap<u64, Seen>,
     goaway: Option<u64>,
@@ -79,12 +82,14 @@ fn site() -> Arc<Site> {
 fn desk<'a>(
     site: &'a Arc<Site>,
     link: &'a mut Option<Link>,
+    cache: &'a mut Cache,
     counters: &'a mut Counters,
 ) -> Desk<'a> {
     Desk {
         site,
         link: link.as_mut(),
         counters,
+        cache,
         access: None,
         slot: 0,
         serial: 1,
@@ -119,6 +124,7 @@ impl Pair {
             session,
             site: site(),
             link: None,
+            cache: Cache::new(1 << 20, Duration::from_secs(60)),
             counters: Counters::default(),
             streams: BTreeMap::new(),
             goaway: None,
@@ -129,10 +135,20 @@ impl Pair {
     fn turn(&mut self) {
         while let Some((place, message)) = self.link.as_mut().and_then(Link::take) {
             let (session, server) = (&mut self.session, &mut self.server);
-            let mut desk = desk(&self.site, &mut self.link, &mut self.counters);
+            let mut desk = desk(
+                &self.site,
+                &mut self.link,
+                &mut self.cache,
+                &mut self.counters,
+            );
             session.on_message(server, place.stream, message, &mut desk);
         }
-        let mut desk = desk(&self.site, &mut self.link, &mut self.counters);
+        let mut desk = desk(
+            &self.site,
+            &mut self.link,
+            &mut self.cache,
+            &mut self.counters,
+        );
         self.session.turn(&mut self.server, &mut desk);
         if let Some(link) = &mut self.link {
             link.flush();

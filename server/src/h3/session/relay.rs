@@ -38,6 +38,16 @@ impl Session {
                 }
             }
             ToFront::Abort(status) => self.on_abort(conn, stream, status, desk),
+            ToFront::Keep(entry) => {
+                if let Some(handler) = &mut exchange.handler
+                    && let Some(key) = handler.file.take()
+                {
+                    match entry {
+                        Some(entry) => desk.cache.put(key, entry, desk.now),
+                        None => desk.cache.forget(&key),
+                    }
+                }
+            }
             ToFront::Head(mut head) => {
                 if let Some(handler) = &exchange.handler {
                     handler.route.edit_response(&mut head.fields);

@@ -13,7 +13,8 @@ use crate::h3::priority::Priority;
 use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
 use crate::observe::access::Outcome;
-use crate::route::{Answer, Route};
+use crate::origin::files::{Key, reply_from_memory};
+use crate::route::{Action, Answer, Route};
 
 impl Session {
     pub(super) fn on_event(
@@ -82,9 +83,13 @@ impl Session {
             exchange.content_length = request.content_length;
         }
         match desk.site.answer(&request.head) {
-            Answer::Origin(route) => {
-                self.hand_over(conn, stream, request, route, more_frames, desk);
-            }
+            Answer::Origin(route) => match from_memory(&request.head, &route, desk) {
+                Ok(reply) => self.answer_later(conn, stream, &request, reply, more_frames, desk),
+                Err(file) => {
+                    let wanted = Wanted { route, file };
+                    self.hand_over(conn, stream, request, wanted, more_frames, desk);
+                }
+            },
             Answer::Reply(reply) => {
                 self.answer_later(conn, stream, &request, reply, more_frames, desk);
             }
@@ -123,7 +128,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         request: Request,
-        route: Arc<Route>,
+        Wanted { route, file }: Wanted,
         more_frames: bool,
         desk: &mut Desk<'_>,
     ) {
@@ -172,6 +177,7 @@ impl Session {
             credit: share,
             readable: false,
             trailers: None,
+            file,
         });
         let mut response = Response::awaited();
         if more_frames {
@@ -355,6 +361,33 @@ impl Session {
             exchange.outbound = Outbound::Replying(Response::whole(reply, exchange.is_head));
             self.pending.insert(exchange.priority, stream);
         }
+    }
+}
+
+/// Which handler a request is for, and under what its answer may be kept.
+struct Wanted {
+    route: Arc<Route>,
+    file: Option<Key>,
+}
+
+/// A file that the worker has in memory; or else what it would be found under.
+fn from_memory(
+    head: &RequestHead,
+    route: &Route,
+    desk: &mut Desk<'_>,
+) -> Result<Reply, Option<Key>> {
+    let Action::Files(files) = &route.action else {
+        return Err(None);
+    };
+    let key = Key::of(route.id, files, head, route.rest(&head.path)).ok_or(None)?;
+    match desk.cache.get(&key, desk.now) {
+        Some(entry) => {
+            let mut reply = reply_from_memory(head, &entry);
+            route.edit_response(&mut reply.headers);
+            desk.counters.from_memory += 1;
+            Ok(reply)
+        }
+        None => Err(Some(key)),
     }
 }
 

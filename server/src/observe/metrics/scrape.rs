@@ -14,6 +14,7 @@ use crate::clock;
 use crate::observe::access::AccessWriter;
 use crate::observe::phase::Lifecycle;
 use crate::observe::qlog::QlogWriter;
+use crate::origin::{Order, proxy};
 use crate::worker::{Command, Snapshot};
 
 /// How long all workers together may take to answer.
@@ -48,6 +49,8 @@ struct Seat {
     watched: Watched,
     /// To a question that was not answered yet. There is never a second one in the mailbox.
     pending: Option<oneshot::Receiver<Box<Snapshot>>>,
+    /// The same with the origin thread beside it.
+    pending_origin: Option<oneshot::Receiver<Box<proxy::Counters>>>,
 }
 
 impl Scraper {
@@ -128,22 +131,19 @@ impl Seat {
                 index: watched.index.to_string(),
                 up: false,
                 last: Box::default(),
+                proxy: Box::default(),
             },
             watched: watched.clone(),
             pending: None,
+            pending_origin: None,
         }
     }
 
-    /// Sends the question, unless an earlier one lies there still. An answer that came too late for the scrape before is old.
+    /// Sends the questions, unless earlier ones lie there still. An answer that came too late for the scrape before is old.
     fn ask(&mut self) {
         self.known.up = false;
-        match self.pending.as_mut().map(oneshot::Receiver::try_recv) {
-            Some(Ok(late)) => {
-                self.known.last = late;
-                self.pending = None;
-            }
-            Some(Err(TryRecvError::Closed)) => self.pending = None,
-            Some(Err(TryRecvError::Empty)) | None => {}
+        if let Some(late) = leftover(&mut self.pending) {
+            self.known.last = late;
         }
         if self.pending.is_none() {
             let (answer, pending) = oneshot::channel();
@@ -151,20 +151,52 @@ impl Seat {
                 self.pending = Some(pending);
             }
         }
-    }
-
-    /// Waits for the answer.
-    async fn hear(&mut self, give_up: tokio::time::Instant) {
-        let Some(pending) = &mut self.pending else {
-            return;
-        };
-        // If it is late, the worker will find the question all the same, and the next scrape its answer.
-        if let Ok(answer) = tokio::time::timeout_at(give_up, pending).await {
-            self.pending = None;
-            if let Ok(snapshot) = answer {
-                self.known.last = snapshot;
-                self.known.up = true;
+        if let Some(late) = leftover(&mut self.pending_origin) {
+            self.known.proxy = late;
+        }
+        if self.pending_origin.is_none() {
+            let (answer, pending) = oneshot::channel();
+            if self.watched.origin.send(Order::Report(answer)).is_ok() {
+                self.pending_origin = Some(pending);
             }
         }
     }
+
+    /// Waits for the answers.
+    async fn hear(&mut self, give_up: tokio::time::Instant) {
+        if let Some(snapshot) = heard(&mut self.pending, give_up).await {
+            self.known.last = snapshot;
+            self.known.up = true;
+        }
+        if let Some(proxy) = heard(&mut self.pending_origin, give_up).await {
+            self.known.proxy = proxy;
+        }
+    }
+}
+
+/// An answer to an earlier question, if it has come by now.
+fn leftover<T>(pending: &mut Option<oneshot::Receiver<T>>) -> Option<T> {
+    match pending.as_mut()?.try_recv() {
+        Ok(late) => {
+            *pending = None;
+            Some(late)
+        }
+        Err(TryRecvError::Closed) => {
+            *pending = None;
+            None
+        }
+        Err(TryRecvError::Empty) => None,
+    }
+}
+
+/// The answer, if it comes in time. If it is late, the question will be found all the same, and the answer by the next
+/// scrape.
+async fn heard<T>(
+    pending: &mut Option<oneshot::Receiver<T>>,
+    give_up: tokio::time::Instant,
+) -> Option<T> {
+    let answer = tokio::time::timeout_at(give_up, pending.as_mut()?).await;
+    let answer = answer.ok()?;
+    *pending = None;
+    answer.ok()
 }

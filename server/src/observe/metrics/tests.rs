@@ -9,7 +9,15 @@ use crate::worker::{Command, Mail, Snapshot, post};
 fn worker(group: &str, index: usize) -> (Watched, Mail) {
     let (post, mail) = post();
     let group = group.to_owned();
-    (Watched { group, index, post }, mail)
+    // An origin thread that is gone answers nothing.
+    let (origin, _) = tokio::sync::mpsc::unbounded_channel();
+    let watched = Watched {
+        group,
+        index,
+        post,
+        origin,
+    };
+    (watched, mail)
 }
 
 /// What a busy worker answers.

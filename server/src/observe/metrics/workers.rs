@@ -4,6 +4,7 @@ use sluicegate_dataplane::Counters as Datagrams;
 
 use super::page::{Page, Show};
 use crate::exchange::ring::Depth;
+use crate::origin::{self, proxy};
 use crate::quic::census::Census;
 use crate::quic::counters::Counters;
 use crate::worker::{Post, Snapshot};
@@ -17,6 +18,8 @@ pub struct Watched {
     pub index: usize,
     /// To its mailbox.
     pub post: Post,
+    /// To the origin thread beside it.
+    pub origin: origin::Post,
 }
 
 /// What is known of a worker.
@@ -28,6 +31,8 @@ pub(super) struct Known {
     pub(super) up: bool,
     /// Its last answer. It stays where no later one came: counters never fall.
     pub(super) last: Box<Snapshot>,
+    /// Of the origin thread's proxy, likewise.
+    pub(super) proxy: Box<proxy::Counters>,
 }
 
 impl Known {
@@ -69,6 +74,9 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     censuses.show(page);
     endpoints.show(page);
     origins.show(page);
+    let mut proxies = proxy::Counters::default();
+    workers.iter().for_each(|known| proxies += &*known.proxy);
+    proxies.show(page);
     show_datagrams(workers, page);
 }
 

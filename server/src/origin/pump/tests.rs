@@ -59,6 +59,7 @@ fn messages(link: &mut Link) -> Vec<String> {
                 ToFront::Abort(status) => format!("abort {status}"),
                 ToFront::Credit(amount) => format!("credit {amount}"),
                 ToFront::StopBody => "stop".to_owned(),
+                ToFront::Keep(_) => "keep".to_owned(),
                 ToFront::Closed => "closed".to_owned(),
                 ToFront::Interim(status, _) => format!("interim {status}"),
             }

@@ -29,6 +29,7 @@ impl Endpoint {
                 link: self.settings.link.as_mut(),
                 counters: &mut self.counters.h3,
                 access: self.settings.access.as_mut(),
+                cache: &mut self.cache,
                 slot: place.slot,
                 serial: place.serial,
                 now,

@@ -1,0 +1,196 @@
+//! Requests that go on to another server.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::admin::{ADMIN, address, metrics};
+use crate::client::{Client, Counted, generated_sha256, run};
+use crate::on_every_backend;
+use crate::server::{Folder, Server, Setup};
+
+on_every_backend!(
+    bodies_pass_unchanged_both_ways,
+    an_upstream_that_fails_is_told_apart,
+    clients_that_go_away_leave_no_connection,
+);
+
+const SIZE: u64 = 40_000_000;
+
+/// An HTTP/1.1 server of a few lines; open connections are counted.
+struct Upstream {
+    address: SocketAddr,
+    open: Arc<AtomicUsize>,
+}
+
+impl Upstream {
+    fn start() -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let open = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&open);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let count = Arc::clone(&count);
+                std::thread::spawn(move || {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    while answer(&stream).is_some() {}
+                    count.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Upstream { address, open }
+    }
+}
+
+/// The path of a request and the length of its body; `None` where the connection is over.
+fn head(reader: &mut impl BufRead) -> Option<(String, u64)> {
+    let (mut path, mut length) = (None, 0);
+    loop {
+        let mut line = String::new();
+        reader
+            .read_line(&mut line)
+            .ok()
+            .filter(|count| *count > 0)?;
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            return Some((path?, length));
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        path = path.or_else(|| line.split(' ').nth(1).map(str::to_owned));
+    }
+}
+
+/// One request; `None` where the connection is over.
+fn answer(stream: &TcpStream) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let mut writer = stream;
+    let (path, length) = head(&mut reader)?;
+    match path.as_str() {
+        "/app/down" => {
+            write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {SIZE}\r\n\r\n").ok()?;
+            for first in (0..SIZE / 8).step_by(1250) {
+                let block: Vec<u8> = (first..first + 1250).flat_map(u64::to_le_bytes).collect();
+                writer.write_all(&block).ok()?;
+            }
+        }
+        "/app/up" => {
+            let mut body = Vec::new();
+            let total = reader.take(length).read_to_end(&mut body).ok()?;
+            let digest = Sha256::digest(&body);
+            let sum: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+            let text = format!("{total} {sum}");
+            let length = text.len();
+            write!(
+                writer,
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{text}"
+            )
+            .ok()?;
+        }
+        "/app/short" => {
+            write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfive!").ok()?;
+            return None;
+        }
+        "/app/garbage" => {
+            write!(writer, "nothing like HTTP\r\n\r\n").ok()?;
+            return None;
+        }
+        "/app/never" => {
+            // Until the other side has had enough.
+            reader.read(&mut [0]).ok().filter(|count| *count > 0)?;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn server(backend: &str, folder: &Folder, upstream: SocketAddr) -> Server {
+    let setup = Setup::new(backend)
+        .with(ADMIN)
+        .listener("one", "127.0.0.1:0", "cubic")
+        .with(&format!(
+            "[[route]]\npath = \"/app/\"\nrequest_body = \"100MiB\"\n\
+             [route.proxy]\nupstreams = \"{upstream}\"\nhead_timeout = \"3s\"\n\
+             [[route]]\npath = \"/dead/\"\nproxy = {{ upstreams = \"127.0.0.1:1\" }}"
+        ));
+    Server::start(&setup, folder)
+}
+
+fn bodies_pass_unchanged_both_ways(backend: &str) {
+    let folder = Folder::new();
+    let upstream = Upstream::start();
+    let mut server = server(backend, &folder, upstream.address);
+    let admin = address(&mut server);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let before = server.process.resident_kib();
+        let mut response = session.get("/app/down").await;
+        assert_eq!(response.head.headers()["content-length"], SIZE.to_string());
+        response
+            .count_to_the_end(&mut Counted::default(), SIZE)
+            .await;
+        let answer = session.upload("/app/up", SIZE).await.text().await;
+        assert_eq!(answer, format!("{SIZE} {}", generated_sha256(SIZE)));
+        let grown = server.process.resident_kib().saturating_sub(before);
+        assert!(grown < 32 << 10, "{grown} KiB");
+        let found = metrics(admin);
+        assert_eq!(found["sluicegate_origin_exchanges_opened_total"], 2.0);
+        assert_eq!(found["sluicegate_origin_exchanges"], 0.0);
+    });
+}
+
+fn an_upstream_that_fails_is_told_apart(backend: &str) {
+    let folder = Folder::new();
+    let upstream = Upstream::start();
+    let server = server(backend, &folder, upstream.address);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        for (path, status) in [
+            ("/dead/", 502),
+            ("/app/garbage", 502),
+            ("/app/close", 502),
+            ("/app/never", 504),
+        ] {
+            let response = session.get(path).await;
+            assert_eq!(response.head.status(), status, "{path}");
+        }
+        // The reset may overtake the head.
+        let Ok(mut response) = session.try_get("/app/short").await else {
+            return;
+        };
+        assert_eq!(response.head.status(), 200);
+        while let Ok(piece) = response.try_piece().await {
+            assert!(piece.is_some(), "it looks whole");
+        }
+    });
+}
+
+fn clients_that_go_away_leave_no_connection(backend: &str) {
+    let folder = Folder::new();
+    let upstream = Upstream::start();
+    let mut server = server(backend, &folder, upstream.address);
+    let admin = address(&mut server);
+    run(async {
+        let client = Client::new(&folder);
+        for _ in 0..3 {
+            let mut session = client.connect(server.address()).await;
+            let mut begun = Vec::new();
+            for _ in 0..5 {
+                begun.push(session.get("/app/down").await);
+            }
+            drop((begun, session));
+        }
+        while metrics(admin)["sluicegate_origin_exchanges"] > 0.0
+            || upstream.open.load(Ordering::SeqCst) > 0
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    });
+}
