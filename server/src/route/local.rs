@@ -62,7 +62,13 @@ impl Location {
                 Part::Text(text) => location.push_str(text),
                 Part::Host => location.push_str(host(&head.authority)),
                 Part::Path => location.push_str(&head.path),
-                Part::Rest => location.push_str(rest),
+                Part::Rest => {
+                    // Behind a host it must not become a part of its name.
+                    if ends_in_host(&location) && !rest.starts_with('/') {
+                        location.push('/');
+                    }
+                    location.push_str(rest);
+                }
                 Part::Query => {
                     if let Some(query) = &head.query {
                         location.push('?');
@@ -71,9 +77,14 @@ impl Location {
                 }
             }
         }
-        // A path of the client's at the beginning must not become another host.
-        if location.starts_with("//") && !matches!(self.parts.first(), Some(Part::Text(_))) {
-            let path = location.trim_start_matches('/');
+        // A path of the client's at the beginning must not become another host. Browsers take a backslash for a slash.
+        let here = match self.parts.first() {
+            Some(Part::Text(text)) => text.starts_with('/') && !text.starts_with("//"),
+            Some(Part::Path | Part::Rest) => true,
+            Some(Part::Host | Part::Query) | None => false,
+        };
+        if here {
+            let path = location.trim_start_matches(['/', '\\']);
             location = format!("/{path}");
         }
         match HeaderValue::try_from(location) {
@@ -85,6 +96,12 @@ impl Location {
             Err(_) => not_found(),
         }
     }
+}
+
+/// Whether what comes next would stand in the name of a host.
+fn ends_in_host(location: &str) -> bool {
+    let host = location.split_once("//").map(|(_, host)| host);
+    host.is_some_and(|host| !host.contains('/'))
 }
 
 pub(super) fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Reply {

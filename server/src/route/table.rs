@@ -99,7 +99,7 @@ fn find_in<'a>(list: &'a [Arc<Route>], path: &str, method: &str) -> Found<'a> {
     };
     let same = list[first..]
         .iter()
-        .take_while(|route| route.path == list[first].path);
+        .filter(|route| route.path == list[first].path);
     let mut others = Vec::new();
     for route in same {
         if route.methods.is_empty() || route.methods.iter().any(|m| m == method) {

@@ -197,6 +197,21 @@ fn the_method_decides_last_and_others_are_told() {
 }
 
 #[test]
+fn another_path_of_the_same_length_is_not_in_the_way() {
+    let get = |route: Route| Route {
+        methods: vec!["GET".to_owned()],
+        ..route
+    };
+    let site = site(&[
+        get(page("/ab", "get")),
+        get(page("/cd", "other")),
+        page("/ab", "any"),
+    ]);
+    assert_eq!(text(&ask(&site, "GET", "/ab")), b"get");
+    assert_eq!(text(&ask(&site, "HEAD", "/ab")), b"any");
+}
+
+#[test]
 fn a_redirect_carries_the_request_along_and_to_no_other_host() {
     let to = |path: &str, location: &str| {
         let redirect = Redirect {
@@ -209,12 +224,26 @@ fn a_redirect_carries_the_request_along_and_to_no_other_host() {
         to("/all", "https://{host}:8443{path}{query}"),
         to("/old/", "/new/{rest}{query}#{x}"),
         to("/open", "{rest}"),
+        to("/slash/", "/{rest}"),
+        to("/host", "https://{host}{rest}"),
     ]);
     for (path, expected) in [
         ("/all/a%20b?c=d", "https://example.org:8443/all/a%20b?c=d"),
         ("/all", "https://example.org:8443/all"),
         ("/old/x/y?z", "/new/x/y?z#{x}"),
         ("/open//evil.example/x", "/evil.example/x"),
+        ("/open/\\evil.example/x", "/evil.example/x"),
+        ("/openhttps://evil.example/x", "/https://evil.example/x"),
+        ("/slash//evil.example", "/evil.example"),
+        ("/host/x", "https://example.org/x"),
+        (
+            "/host.evil.example/x",
+            "https://example.org/.evil.example/x",
+        ),
+        (
+            "/host@evil.example/x",
+            "https://example.org/@evil.example/x",
+        ),
     ] {
         let reply = ask_at(&site, "example.org:443", "POST", path);
         assert_eq!(reply.status, 301);
