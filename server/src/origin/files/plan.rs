@@ -70,10 +70,16 @@ impl Plan {
     }
 
     /// To the same path with a slash behind it, since names in an index are relative to that. The place is always a path of
-    /// this host: `//name` would be another host.
+    /// this host: `//name` would be another host, and so would `/\name`, as browsers take a backslash for a slash.
     pub(super) fn moved(head: &RequestHead) -> Plan {
-        let path = head.path.trim_matches('/');
-        let mut place = format!("/{path}/");
+        let path = head
+            .path
+            .trim_start_matches(['/', '\\'])
+            .trim_end_matches('/');
+        let mut place = match path {
+            "" => "/".to_owned(),
+            path => format!("/{path}/"),
+        };
         if let Some(query) = &head.query {
             place.push('?');
             place.push_str(query);

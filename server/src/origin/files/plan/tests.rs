@@ -183,6 +183,8 @@ fn a_folder_is_a_place_of_this_host() {
         ("/a%20b", Some("x=//y"), "/a%20b/?x=//y"),
         ("//other.example/a", None, "/other.example/a/"),
         ("///a", None, "/a/"),
+        ("/\\/a", None, "/a/"),
+        ("//\\", None, "/"),
     ] {
         let mut head = head("GET", &[]);
         head.path = path.to_owned();
