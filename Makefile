@@ -18,7 +18,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What the tests run: optimised, with debug assertions. Its settings are in Cargo.toml.
 PROFILE ?= ci
 CARGO ?= cargo
-# How long each fuzz target runs.
+# How long the fuzz targets of a crate run, one after the other.
 FUZZ_SECONDS ?= 60
 # Where a command takes arguments: make run ARGS="-c sluicegate.toml".
 ARGS ?=
@@ -26,7 +26,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 # Packages that are no members of the workspace.
-OUTSIDE := cc/examples/own-controller cc/fuzz
+OUTSIDE := cc/examples/own-controller cc/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
@@ -152,8 +152,19 @@ test-long: setup venv $(BORINGSSL) ## All tests, the long ones too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored
 	echo "== fuzz"
 	if rustup run nightly $(CARGO) fuzz --version >/dev/null 2>&1; then
-	    cd cc
-	    rustup run nightly $(CARGO) fuzz run any_bytes --sanitizer none -- -max_total_time=$(FUZZ_SECONDS) -seed=1
+	    for crate in cc server; do
+	        targets=$$(basename -s .rs $$crate/fuzz/fuzz_targets/*.rs)
+	        seconds=$$(( $(FUZZ_SECONDS) / $$(wc -w <<<"$$targets") ))
+	        for target in $$targets; do
+	            echo "$$crate: $$target"
+	            corpus=$$crate/fuzz/corpus/$$target seeds=$$crate/fuzz/seeds/$$target
+	            mkdir -p $$corpus
+	            folders=$$corpus
+	            [ ! -d $$seeds ] || folders+=" $$seeds"
+	            rustup run nightly $(CARGO) fuzz run --fuzz-dir $$crate/fuzz $$target --sanitizer none $$folders -- \
+	                -max_total_time=$$seconds -timeout=20 -seed=1
+	        done
+	    done
 	else
 	    echo "skipped: no nightly Rust with cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz)"
 	fi

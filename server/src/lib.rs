@@ -4,7 +4,6 @@
 
 pub mod boot;
 pub mod cli;
-mod clients;
 pub mod clock;
 pub mod exchange;
 pub mod h3;
@@ -13,4 +12,7 @@ pub mod origin;
 pub mod quic;
 pub mod route;
 pub mod signal;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod trial;
 pub mod worker;

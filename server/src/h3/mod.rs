@@ -8,6 +8,8 @@ mod request;
 mod response;
 mod session;
 mod statuses;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 
 pub use counters::Counters;
 pub use desk::Desk;

@@ -7,6 +7,8 @@ mod escape;
 mod format;
 mod target;
 mod time;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 mod writer;
 
 use std::net::SocketAddr;

@@ -4,6 +4,7 @@ mod admission;
 pub mod cc_adapter;
 pub mod census;
 pub mod cid;
+mod clients;
 pub mod connection;
 pub mod counters;
 pub mod edition;
@@ -21,4 +22,6 @@ mod tickets;
 pub mod timers;
 pub mod token;
 pub mod transport;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 pub mod version;

@@ -60,26 +60,26 @@ pub struct Settings {
     pub link: Option<Link>,
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl Settings {
     /// Of a worker without routes, whose only listener, 0, has a certificate of its own making.
     pub(crate) fn plain(worker: u8, workers: usize) -> Settings {
         let config = sluicegate_config::Config::embedded();
         let secrets = Arc::new(Secrets::in_memory());
-        let identity = super::transport::Identity::self_signed().unwrap();
+        let identity = super::transport::Identity::self_signed().expect("a certificate");
         let (quic, limits) = (config.quic, config.limits);
-        let engine =
-            super::transport::server_config((&identity, &[]), &quic, &limits, &secrets).unwrap();
+        let engine = super::transport::server_config((&identity, &[]), &quic, &limits, &secrets)
+            .expect("an engine");
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),
-            selection: Selection::of(&config.listeners[0], &registry).unwrap(),
+            selection: Selection::of(&config.listeners[0], &registry).expect("the default"),
             config: engine,
         };
         Settings {
             listeners: HashMap::from([(ListenerId(0), listener)]),
-            site: Arc::new(Site::compile(&[], &limits).unwrap()),
-            h3: crate::h3::config(&limits).unwrap(),
+            site: Arc::new(Site::compile(&[], &limits).expect("no routes")),
+            h3: crate::h3::config(&limits).expect("settings"),
             limits,
             quic,
             secrets,

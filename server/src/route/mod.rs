@@ -6,6 +6,8 @@
 mod edits;
 mod local;
 mod table;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 
 use std::fs;
 use std::path::PathBuf;

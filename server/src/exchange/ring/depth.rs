@@ -111,7 +111,6 @@ impl Show for LinkCounters {
             opened,
             refused_queue,
             refused_memory,
-            refused_client,
             waited,
         } = self;
         page.counter(
@@ -130,6 +129,5 @@ impl Show for LinkCounters {
         );
         refused.sample(&[("reason", "queue")], refused_queue);
         refused.sample(&[("reason", "memory")], refused_memory);
-        refused.sample(&[("reason", "client")], refused_client);
     }
 }

@@ -22,6 +22,8 @@ mod path;
 mod plan;
 mod range;
 mod stream;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod trial;
 mod walk;
 
 use std::cell::Cell;

@@ -1,10 +1,14 @@
 //! Whatever stands in a file, the answer is a configuration or a refusal with a place inside the file.
 
+mod trial;
+
 use proptest::prelude::*;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-const EXAMPLE: &str = include_str!("../example.toml");
+use trial::answered;
+
+const EXAMPLE: &str = include_str!("../../example.toml");
 
 /// The example without its prose: small, and each line is a target.
 fn active() -> String {
@@ -20,20 +24,9 @@ fn active() -> String {
         .collect()
 }
 
-fn answered(text: &str) -> Result<(), TestCaseError> {
-    match Config::from_toml("edge.toml", text, &Registry::builtin()) {
-        Ok(config) => {
-            let again = Config::from_toml("edge.toml", &config.to_toml(), &Registry::builtin());
-            prop_assert_eq!(again, Ok(config));
-        }
-        Err(error) => {
-            let position = error.position.expect("a text has places");
-            prop_assert!(position.line >= 1 && position.column >= 1);
-            prop_assert!(position.line <= text.lines().count() + 1, "{}", error);
-            prop_assert!(!error.to_string().contains('\n'), "{}", error);
-        }
-    }
-    Ok(())
+/// For a property.
+fn holds(text: &str) -> Result<(), TestCaseError> {
+    answered(text).map_err(TestCaseError::fail)
 }
 
 proptest! {
@@ -41,7 +34,7 @@ proptest! {
 
     #[test]
     fn any_text(text in "\\PC{0,200}") {
-        answered(&text)?;
+        holds(&text)?;
     }
 
     #[test]
@@ -61,7 +54,7 @@ proptest! {
             let at = at.index(text.len());
             text[at] = new;
         }
-        answered(&text.into_iter().collect::<String>())?;
+        holds(&text.into_iter().collect::<String>())?;
     }
 
     #[test]
@@ -87,14 +80,14 @@ proptest! {
         let changed = format!("{key} = {value}");
         let text: Vec<&str> =
             minimal.iter().enumerate().map(|(i, l)| if i == target { &changed } else { *l }).collect();
-        answered(&text.join("\n"))?;
+        holds(&text.join("\n"))?;
     }
 
     #[test]
     fn example_cut_short(at in any::<prop::sample::Index>()) {
         let text = active();
         let cut: String = text.chars().take(at.index(text.len())).collect();
-        answered(&cut)?;
+        holds(&cut)?;
     }
 }
 

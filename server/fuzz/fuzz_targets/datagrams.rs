@@ -1,0 +1,7 @@
+//! Datagrams from many peers, over time.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    sluicegate::trial::datagrams(bytes);
+});

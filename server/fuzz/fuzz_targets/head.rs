@@ -1,0 +1,7 @@
+//! Request heads and trailers.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    sluicegate::trial::head(bytes);
+});

@@ -1,0 +1,7 @@
+//! Priorities of responses.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    sluicegate::trial::priority(bytes);
+});

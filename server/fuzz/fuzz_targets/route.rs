@@ -1,0 +1,7 @@
+//! Requests that are looked up.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    sluicegate::trial::route(bytes);
+});

@@ -1,0 +1,7 @@
+//! Tokens of Retry packets.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    sluicegate::trial::token(bytes);
+});

@@ -1,0 +1,19 @@
+//! What holds for every string of bytes, wherever bytes from outside are read.
+//!
+//! A function for each such place turns a string into what a client could send, hands it over, and panics where a rule is
+//! broken. They answer whether the string got past the first check, so that the tests see that they try something. The
+//! tests here run them over seeded strings; the targets in `server/fuzz/` run the same functions with strings of a fuzzer's
+//! making. Each stands beside what it tries, as that is private.
+
+mod bytes;
+
+pub(crate) use bytes::Bytes;
+
+pub use crate::h3::trial::{head, priority};
+pub use crate::observe::access::trial::line;
+pub use crate::origin::files::trial::file;
+pub use crate::quic::trial::{datagrams, header, token};
+pub use crate::route::trial::route;
+
+#[cfg(test)]
+mod tests;
