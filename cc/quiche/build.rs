@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 11] = [
+const PATCHES: [&str; 13] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
@@ -27,6 +27,8 @@ const PATCHES: [&str; 11] = [
     "09-restart-burst",
     "10-data-ran-out",
     "11-padding-counts",
+    "12-http3-rules",
+    "13-closed-requests",
 ];
 
 /// Our files, and their places in quiche's source.
@@ -37,10 +39,26 @@ const ADDED: [(&str, &str); 3] = [
 ];
 
 /// Every published file that a patch or this script changes by position, with the SHA-256 it was written against.
-const CHECKED: [(&str, &str); 7] = [
+const CHECKED: [(&str, &str); 11] = [
     (
         "cid.rs",
         "8e27251ef24fe051629e65e35a972b61d1c76a5c0bc9e56f4924ed1eb19b09ad",
+    ),
+    (
+        "h3/frame.rs",
+        "434fe454f96fe1d3f7f4475b9008c9035907e8de9766b61b04ddebc04c2d8dcb",
+    ),
+    (
+        "h3/mod.rs",
+        "83cf26c3033cc2220ad09520c75d2126058d21cb99288ade20296e82b9649819",
+    ),
+    (
+        "h3/qpack/decoder.rs",
+        "bb43f47d5458e6d718358aed048327a653aecf7e93e505eb40a8b9911343aed5",
+    ),
+    (
+        "h3/stream.rs",
+        "ec992ebe411261b2eb51717fc8e0a92bee928328ff830b5d7be40b86faa9b19e",
     ),
     (
         "lib.rs",

@@ -21,6 +21,11 @@ impl<F: BufFactory> Connection<F> {
         self.streams.tx_buffered()
     }
 
+    /// Whether anything was written to a stream, be it its end.
+    pub fn has_written(&self, stream: u64) -> bool {
+        self.streams.get(stream).is_some_and(|stream| stream.send.off_back() > 0 || stream.send.is_fin())
+    }
+
     /// Whether something waits that pacing must not hold back: an acknowledgement (RFC 9002 §7.7), a challenge or response
     /// of a path, a probe after a timeout.
     pub fn is_urgent(&self) -> bool {

@@ -5,12 +5,12 @@
     reason = "what helpers of a test unwrap is part of the test"
 )]
 
+mod kept;
 mod relay;
 mod sending;
 mod transport;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use sluicegate::h3::{Counters, Desk, Session};
 use sluicegate::origin::files::Cache;
 use sluicegate::route::Site;
 use sluicegate_config::{Config, Limits};
-use transport::{carry, identified, transport};
+use transport::{carry, connected};
 
 const SEND_BUFFER: usize = 16 << 10;
 
@@ -99,20 +99,7 @@ fn desk<'a>(
 
 impl Pair {
     fn new() -> Pair {
-        let [a, b]: [SocketAddr; 2] =
-            ["127.0.0.1:1111", "127.0.0.1:2222"].map(|a| a.parse().unwrap());
-        let (near, far) = ([1; 16], [2; 16]);
-        let (near, far) = (
-            quiche::ConnectionId::from_ref(&near),
-            quiche::ConnectionId::from_ref(&far),
-        );
-        let mut client = quiche::connect(Some("localhost"), &near, a, b, &mut transport()).unwrap();
-        let mut server = quiche::accept(&far, None, b, a, &mut identified(transport())).unwrap();
-        for _ in 0..10 {
-            carry(&mut client, &mut server);
-            carry(&mut server, &mut client);
-        }
-        assert!(client.is_established() && server.is_established());
+        let (mut client, mut server) = connected();
         let config = sluicegate::h3::config(&limits()).unwrap();
         let session = Session::new(&mut server, &config, None).unwrap();
         let plain = quiche::h3::Config::new().unwrap();

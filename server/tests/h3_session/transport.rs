@@ -1,9 +1,11 @@
 //! The pair's QUIC half: what both ends allow, and packets from one to the other.
 
+use std::net::SocketAddr;
+
 use sluicegate::quic::transport::Identity;
 
 /// Small windows, no check of certificates.
-pub(crate) fn transport() -> quiche::Config {
+fn transport() -> quiche::Config {
     let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
     config
         .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
@@ -19,7 +21,7 @@ pub(crate) fn transport() -> quiche::Config {
 }
 
 /// With a certificate.
-pub(crate) fn identified(mut config: quiche::Config) -> quiche::Config {
+fn identified(mut config: quiche::Config) -> quiche::Config {
     let made = Identity::self_signed().unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (cert, key) = (directory.path().join("c"), directory.path().join("k"));
@@ -47,4 +49,22 @@ pub(crate) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) 
         let _ = to.recv(&mut buffer[..count], info);
     }
     moved
+}
+
+/// A client and a server that have met.
+pub(crate) fn connected() -> (quiche::Connection, quiche::Connection) {
+    let [a, b]: [SocketAddr; 2] = ["127.0.0.1:1111", "127.0.0.1:2222"].map(|a| a.parse().unwrap());
+    let (near, far) = ([1; 16], [2; 16]);
+    let (near, far) = (
+        quiche::ConnectionId::from_ref(&near),
+        quiche::ConnectionId::from_ref(&far),
+    );
+    let mut client = quiche::connect(Some("localhost"), &near, a, b, &mut transport()).unwrap();
+    let mut server = quiche::accept(&far, None, b, a, &mut identified(transport())).unwrap();
+    for _ in 0..10 {
+        carry(&mut client, &mut server);
+        carry(&mut server, &mut client);
+    }
+    assert!(client.is_established() && server.is_established());
+    (client, server)
 }

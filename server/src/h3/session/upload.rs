@@ -156,8 +156,13 @@ impl Session {
         stream: u64,
         desk: &mut Desk<'_>,
     ) {
+        // RFC 9114 §7.1. What is not wanted any more may end anywhere.
+        let cut = self.h3.finished_within_frame();
         let Some(exchange) = self.open.get_mut(&stream) else {
             if !self.given_up.contains(&stream) {
+                if cut {
+                    return self.fail(conn, WireErrorCode::FrameError, desk);
+                }
                 desk.counters.malformed += 1;
                 self.wasted += 1;
                 self.give_up(conn, stream, WireErrorCode::RequestIncomplete, desk);
@@ -165,12 +170,14 @@ impl Session {
             return;
         };
         let inbound = std::mem::replace(&mut exchange.inbound, Inbound::Over);
-        if !matches!(inbound, Inbound::Over)
-            && exchange
-                .content_length
-                .is_some_and(|length| length != exchange.received)
-        {
-            return self.malformed(conn, stream, desk);
+        if !matches!(inbound, Inbound::Over) {
+            if cut {
+                return self.fail(conn, WireErrorCode::FrameError, desk);
+            }
+            let promised = exchange.content_length;
+            if promised.is_some_and(|length| length != exchange.received) {
+                return self.malformed(conn, stream, desk);
+            }
         }
         match inbound {
             Inbound::Discarding(reply) => self.begin(stream, *reply),
