@@ -1,5 +1,6 @@
 //! One connection's requests, from their events to the last byte of their replies.
 
+mod ending;
 mod output;
 mod record;
 mod relay;
@@ -56,6 +57,8 @@ pub struct Session {
     wasted: u64,
     /// Resets of streams that were not open, most of which answer a STOP_SENDING of ours.
     strays: u64,
+    /// Streams that the client was asked to send no more of before their ends were known.
+    stopped: u64,
     /// Responses that the client has stopped, as the engine counts them.
     stops: u64,
 }
@@ -146,6 +149,7 @@ impl Session {
             requests: 0,
             wasted: 0,
             strays: 0,
+            stopped: 0,
             stops: 0,
         })
     }
@@ -169,9 +173,7 @@ impl Session {
             self.clear(desk);
             return;
         }
-        let strays = self
-            .strays
-            .saturating_sub(conn.stats().stopped_stream_count_local);
+        let strays = self.strays.saturating_sub(self.stopped);
         let allowed = desk.site.limits().given_up_requests + self.requests / 2;
         if self.wasted + strays > allowed {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, desk);

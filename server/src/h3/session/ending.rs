@@ -1,0 +1,114 @@
+//! How requests end before their time, and what the client hears of it.
+
+use quiche::Shutdown;
+use quiche::h3::WireErrorCode;
+
+use super::{Inbound, Outbound, Session};
+use crate::exchange::Reply;
+use crate::h3::desk::Desk;
+use crate::h3::response::Response;
+use crate::observe::access::Outcome;
+
+impl Session {
+    /// Resets both directions of a stream and forgets it.
+    pub(super) fn give_up(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        code: WireErrorCode,
+        desk: &mut Desk<'_>,
+    ) {
+        let outcome = match code {
+            WireErrorCode::RequestCancelled => Outcome::Cancelled,
+            _ => Outcome::Reset,
+        };
+        self.record(stream, outcome, desk);
+        self.forget(stream, desk);
+        // Either direction may be over already, which is as good.
+        let _ = conn.stream_shutdown(stream, Shutdown::Write, code as u64);
+        self.stop(conn, stream, code);
+    }
+
+    /// Drops what is kept of a request and stops its handler, unless that has answered and has all of the body.
+    pub(super) fn forget(&mut self, stream: u64, desk: &mut Desk<'_>) {
+        let Some(exchange) = self.open.remove(&stream) else {
+            return;
+        };
+        self.pending.remove(exchange.priority, stream);
+        if !exchange.is_over()
+            && let Some(handler) = exchange.handler
+            && let Some(link) = desk.link.as_deref_mut()
+        {
+            link.cancel(handler.exchange);
+        }
+    }
+
+    pub(super) fn malformed(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        desk: &mut Desk<'_>,
+    ) {
+        desk.counters.malformed += 1;
+        self.wasted += 1;
+        self.give_up(conn, stream, WireErrorCode::MessageError, desk);
+    }
+
+    /// Asks the client to send no more of a request that is answered without it (RFC 9114 §4.1).
+    pub(super) fn stop_reading(&mut self, conn: &mut quiche::Connection, stream: u64) {
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.inbound = Inbound::Over;
+        }
+        self.stop(conn, stream, WireErrorCode::NoError);
+    }
+
+    /// Takes no more of a stream. The client may answer with a reset, unless it has sent all already.
+    fn stop(&mut self, conn: &mut quiche::Connection, stream: u64, code: WireErrorCode) {
+        let over = conn.stream_finished(stream);
+        let stopped = conn.stream_shutdown(stream, Shutdown::Read, code as u64);
+        if over {
+            self.given_up.push(stream);
+        } else if stopped.is_ok() {
+            self.stopped += 1;
+        }
+    }
+
+    /// Answers before the request has ended, in its handler's stead if it has one. Where a handler has begun to answer
+    /// only a reset is left.
+    pub(super) fn refuse(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        status: u16,
+        text: &'static str,
+        desk: &mut Desk<'_>,
+    ) {
+        self.stop_reading(conn, stream);
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        if let Some(handler) = exchange.handler.take()
+            && let Some(link) = desk.link.as_deref_mut()
+        {
+            link.cancel(handler.exchange);
+        }
+        let reply = Reply::plain(status, text);
+        match &mut exchange.outbound {
+            Outbound::Replying(response) => {
+                if !response.replace(reply, exchange.is_head) {
+                    return self.give_up(conn, stream, WireErrorCode::ExcessiveLoad, desk);
+                }
+                self.pending.insert(exchange.priority, stream);
+            }
+            Outbound::Silent => self.begin(stream, reply),
+            Outbound::Over => self.forget(stream, desk),
+        }
+    }
+
+    pub(super) fn begin(&mut self, stream: u64, reply: Reply) {
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.outbound = Outbound::Replying(Response::whole(reply, exchange.is_head));
+            self.pending.insert(exchange.priority, stream);
+        }
+    }
+}
