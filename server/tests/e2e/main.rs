@@ -11,12 +11,15 @@ mod bounds;
 mod client;
 mod failure;
 mod files;
+mod http3;
 mod lifecycle;
 mod memory;
 mod proxy;
+mod raw;
 mod relay;
 mod reload;
 mod server;
+mod smuggling;
 mod transfer;
 mod wire;
 
