@@ -4,6 +4,8 @@ mod eyes;
 mod listen;
 mod plan;
 mod reload;
+mod roll_call;
+mod supervisor;
 mod watch;
 
 use std::path::PathBuf;
@@ -18,7 +20,9 @@ use self::eyes::{Eyes, start_access_log};
 use self::listen::{Announced, prepare};
 use self::plan::{cores, plan_group};
 use self::reload::Reloader;
+use self::supervisor::Supervisor;
 use self::watch::{Note, await_ready, run_down};
+use crate::clock;
 use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Watched;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
@@ -71,7 +75,8 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         worker::spawn(plan, edition, reports).context("cannot start a thread")?;
         relay(forward, notes.clone())?;
     }
-    eyes.panel.scraper.watch(watched);
+    eyes.panel.scraper.watch(watched.clone());
+    let mut supervisor = Supervisor::new(watched, clock::now());
     // Before anybody hears that it serves: from then on the order to stop may come.
     crate::signal::watch(notes, Note::Signal).context("cannot watch signals")?;
     if !await_ready(&inbox, posts.len(), &eyes, &announced.lines)? {
@@ -88,7 +93,8 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         posts: posts.clone(),
         origins,
     };
-    run_down(&inbox, &posts, &eyes, &mut reloader).tell();
+    supervisor.ready(&reloader.standing());
+    run_down(&inbox, &posts, &eyes, &mut reloader, &mut supervisor).tell();
     eyes.close();
     Ok(())
 }

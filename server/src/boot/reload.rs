@@ -47,6 +47,11 @@ impl Reloader<'_> {
         }
     }
 
+    /// What is served by, in words.
+    pub(super) fn standing(&self) -> String {
+        format!("serving by configuration {}", self.edition.number)
+    }
+
     fn try_reload(&mut self) -> Result<()> {
         let Some(source) = &self.source else {
             bail!("it is part of the binary; start with `-c FILE` to be able to change it");

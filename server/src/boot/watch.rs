@@ -1,7 +1,7 @@
 //! What the main thread hears of its workers and of the system, and does about it.
 
 use std::collections::HashMap;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use super::eyes::Eyes;
 use super::listen::Line;
 use super::reload::Reloader;
+use super::supervisor::Supervisor;
 use crate::clock;
 use crate::observe::phase::Phase;
 use crate::observe::totals::Totals;
@@ -85,6 +86,7 @@ pub(super) fn run_down(
     posts: &[Post],
     eyes: &Eyes,
     reloader: &mut Reloader<'_>,
+    supervisor: &mut Supervisor,
 ) -> Totals {
     let limit = reloader.config.server.drain_timeout;
     let mut totals = Totals::default();
@@ -92,31 +94,30 @@ pub(super) fn run_down(
     let mut deadline: Option<Instant> = None;
     let mut stopped = false;
     while running > 0 {
-        let left = deadline.map(|d| d.saturating_duration_since(clock::now()));
-        let note = match left {
-            Some(left) => inbox.recv_timeout(left).ok(),
-            None => inbox.recv().ok(),
-        };
-        match note {
-            Some(Note::Worker(Report::Stopped(endpoint, datagrams))) => {
+        supervisor.on_time(clock::now());
+        let until = supervisor.next().into_iter().chain(deadline).min();
+        match hear(inbox, until) {
+            Ok(Note::Worker(Report::Stopped(endpoint, datagrams))) => {
                 running -= 1;
                 totals.add(&endpoint, &datagrams);
             }
-            Some(Note::Signal(Signal::Stop)) if deadline.is_none() => {
+            Ok(Note::Signal(Signal::Stop)) if deadline.is_none() => {
                 eyes.lifecycle().set(Phase::Draining);
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
+                supervisor.stopping(limit);
                 posts.iter().for_each(|p| {
                     p.send(Command::Drain);
                 });
                 deadline = Some(clock::now() + limit);
             }
-            Some(Note::Worker(_)) => {}
-            Some(Note::Signal(Signal::Reopen)) => eyes.reopen(),
-            Some(Note::Signal(Signal::Reload)) => {
-                let edition = reloader.reload();
-                eyes.lifecycle().reloaded(edition);
+            Ok(Note::Worker(_)) => {}
+            Ok(Note::Signal(Signal::Reopen)) => eyes.reopen(),
+            Ok(Note::Signal(Signal::Reload)) if deadline.is_some() => {
+                tracing::warn!("the configuration is not read again: the server is about to stop");
             }
-            Some(Note::Signal(Signal::Stop)) | None => {
+            Ok(Note::Signal(Signal::Reload)) => reload(eyes, reloader, supervisor),
+            Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {}
+            Ok(Note::Signal(Signal::Stop)) | Err(_) => {
                 if stopped {
                     return totals;
                 }
@@ -130,4 +131,23 @@ pub(super) fn run_down(
         }
     }
     totals
+}
+
+/// What is said next, until then.
+fn hear(inbox: &Receiver<Note>, until: Option<Instant>) -> Result<Note, RecvTimeoutError> {
+    match until {
+        Some(at) => inbox.recv_timeout(at.saturating_duration_since(clock::now())),
+        None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+    }
+}
+
+fn reload(eyes: &Eyes, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {
+    supervisor.reloading();
+    let edition = reloader.reload();
+    eyes.lifecycle().reloaded(edition);
+    let mut standing = reloader.standing();
+    if edition.is_none() {
+        standing.push_str("; the last change was not taken, see the log");
+    }
+    supervisor.reloaded(standing, clock::now());
 }

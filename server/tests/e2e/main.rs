@@ -20,6 +20,7 @@ mod relay;
 mod reload;
 mod server;
 mod smuggling;
+mod supervisor;
 mod transfer;
 mod wire;
 

@@ -98,10 +98,16 @@ pub(crate) struct Process {
 impl Process {
     /// Starts the binary.
     pub(crate) fn start(arguments: &[&str], folder: &Path) -> Process {
+        Process::start_told(arguments, folder, &[])
+    }
+
+    /// Starts the binary with these environment variables on top.
+    fn start_told(arguments: &[&str], folder: &Path, told: &[(&str, &str)]) -> Process {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
             .args(arguments)
             .current_dir(folder)
             .env("NO_COLOR", "1")
+            .envs(told.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -130,6 +136,11 @@ impl Process {
                 Err(error) => panic!("no line with {parts:?} ({error}) in {:#?}", self.said),
             }
         }
+    }
+
+    /// As the system knows it.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Memory that it holds, in KiB.
@@ -220,10 +231,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server in `folder` and waits until all of its listeners are announced.
     pub(crate) fn start(setup: &Setup, folder: &Folder) -> Server {
+        Server::start_told(setup, folder, &[])
+    }
+
+    /// With these environment variables on top.
+    pub(crate) fn start_told(setup: &Setup, folder: &Folder, told: &[(&str, &str)]) -> Server {
         let file = folder.path("sluicegate.toml");
         std::fs::write(&file, &setup.text).unwrap();
         let file = file.to_str().unwrap();
-        let mut process = Process::start(&["run", "-c", file], folder.folder.path());
+        let mut process = Process::start_told(&["run", "-c", file], folder.folder.path(), told);
         let count = setup.text.matches("[[listener]]").count();
         let listeners = (0..count).map(|_| {
             let line = process.line_with(&["listening", "listener=", "address="]);

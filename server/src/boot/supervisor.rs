@@ -1,0 +1,194 @@
+//! What a service manager hears of the process (sd_notify(3)). Without one, telling does nothing.
+
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+
+use super::roll_call::RollCall;
+use super::watch::STOP_LIMIT;
+use crate::observe::metrics::Watched;
+
+/// Parts of the watchdog's time after which the threads are looked at. One that answers late, but not too late, is forgiven.
+const LOOKS: u32 = 4;
+/// Between two looks at the threads that take on a configuration.
+const ADOPTION_STEP: Duration = Duration::from_millis(10);
+
+/// Tells, and says when it wants to be called again.
+pub(super) struct Supervisor {
+    workers: Vec<Watched>,
+    watchdog: Option<Watchdog>,
+    adoption: Option<Adoption>,
+    failing: bool,
+}
+
+/// Asked for by the service manager: a sign of life, for as long as every worker and every origin gives one.
+struct Watchdog {
+    every: Duration,
+    at: Instant,
+    call: RollCall,
+    complained: bool,
+}
+
+/// A configuration on its way to the workers.
+struct Adoption {
+    at: Instant,
+    call: RollCall,
+    status: String,
+}
+
+impl Supervisor {
+    /// For a service of these workers.
+    pub(super) fn new(workers: Vec<Watched>, now: Instant) -> Supervisor {
+        let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
+        let watchdog = limit.map(|limit| Watchdog {
+            every: limit / LOOKS,
+            at: now,
+            call: RollCall::of(&workers),
+            complained: false,
+        });
+        Supervisor {
+            workers,
+            watchdog,
+            adoption: None,
+            failing: false,
+        }
+    }
+
+    /// All workers serve.
+    pub(super) fn ready(&mut self, status: &str) {
+        self.tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    }
+
+    /// The configuration is about to be read again.
+    pub(super) fn reloading(&mut self) {
+        // Managers of the kind notify-reload take no RELOADING=1 without the time.
+        match NotifyState::monotonic_usec_now() {
+            Ok(since) => self.tell(&[NotifyState::Reloading, since]),
+            Err(error) => tracing::warn!(%error, "the service manager hears of no reload"),
+        }
+    }
+
+    /// The workers were told to take on a configuration, or to go on with theirs. The service is ready again once they have.
+    pub(super) fn reloaded(&mut self, status: String, now: Instant) {
+        // Letters are read in order: whoever answers has read what came before.
+        let mut call = RollCall::of(&self.workers);
+        call.ask();
+        self.adoption = Some(Adoption {
+            at: now,
+            call,
+            status,
+        });
+    }
+
+    /// What was accepted may finish, for up to `limit`.
+    pub(super) fn stopping(&mut self, limit: Duration) {
+        self.adoption = None;
+        let status = format!("draining, for up to {limit:?}");
+        // Workers say goodbye then, and both logs are written to their ends.
+        let whole = limit + 4 * STOP_LIMIT;
+        let micros = whole.as_micros().try_into().unwrap_or(u32::MAX);
+        self.tell(&[
+            NotifyState::Stopping,
+            NotifyState::Status(&status),
+            NotifyState::ExtendTimeoutUsec(micros),
+        ]);
+    }
+
+    /// When it wants to look at the workers.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let watchdog = self.watchdog.as_ref().map(|watchdog| watchdog.at);
+        let adoption = self.adoption.as_ref().map(|adoption| adoption.at);
+        watchdog.into_iter().chain(adoption).min()
+    }
+
+    /// Looks at the workers, where it is time to.
+    pub(super) fn on_time(&mut self, now: Instant) {
+        if self.watchdog.as_mut().is_some_and(|w| w.is_fed(now)) {
+            self.tell(&[NotifyState::Watchdog]);
+        }
+        if let Some(adoption) = &mut self.adoption
+            && adoption.at <= now
+        {
+            adoption.at = now + ADOPTION_STEP;
+            if adoption.call.missing().is_empty() {
+                let status = std::mem::take(&mut adoption.status);
+                self.adoption = None;
+                self.ready(&status);
+            }
+        }
+    }
+
+    /// A manager that cannot be told is no reason to serve nobody. It is said once.
+    fn tell(&mut self, state: &[NotifyState<'_>]) {
+        let failed = sd_notify::notify(state).err();
+        let was_failing = std::mem::replace(&mut self.failing, failed.is_some());
+        if let (Some(error), false) = (failed, was_failing) {
+            tracing::warn!(%error, "the service manager cannot be told, see NOTIFY_SOCKET");
+        }
+    }
+}
+
+impl Watchdog {
+    /// Whether it is time for a sign of life, and every worker has answered the question of the look before.
+    fn is_fed(&mut self, now: Instant) -> bool {
+        if now < self.at {
+            return false;
+        }
+        self.at = now + self.every;
+        let missing = self.call.missing();
+        if !missing.is_empty() {
+            if !std::mem::replace(&mut self.complained, true) {
+                tracing::error!(threads = ?missing, "no answer; the watchdog hears nothing until there is one");
+            }
+            return false;
+        }
+        if std::mem::take(&mut self.complained) {
+            tracing::warn!("every thread answers again");
+        }
+        self.call.ask();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::roll_call::tests::{answer, report, watched};
+    use crate::clock;
+
+    #[test]
+    fn a_watchdog_is_fed_while_every_thread_answers() {
+        const STEP: Duration = Duration::from_secs(1);
+        let (first, first_mail, mut first_orders) = watched(0);
+        let (second, second_mail, mut second_orders) = watched(1);
+        let start = clock::now();
+        let mut watchdog = Watchdog {
+            every: STEP,
+            at: start,
+            call: RollCall::of(&[first, second]),
+            complained: false,
+        };
+        let mut all = || {
+            [&first_mail, &second_mail].into_iter().for_each(answer);
+            report(&mut first_orders);
+            report(&mut second_orders);
+        };
+        assert!(watchdog.is_fed(start));
+        assert!(!watchdog.is_fed(start), "before its time");
+        all();
+        assert!(watchdog.is_fed(start + STEP));
+        all();
+        assert!(watchdog.is_fed(start + 2 * STEP));
+        answer(&first_mail);
+        report(&mut first_orders);
+        report(&mut second_orders);
+        assert!(!watchdog.is_fed(start + 3 * STEP), "a worker is missing");
+        assert!(!watchdog.is_fed(start + 4 * STEP), "still");
+        answer(&second_mail);
+        assert!(watchdog.is_fed(start + 5 * STEP), "late");
+        answer(&first_mail);
+        answer(&second_mail);
+        report(&mut first_orders);
+        assert!(!watchdog.is_fed(start + 6 * STEP), "an origin is missing");
+    }
+}
