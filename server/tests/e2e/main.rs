@@ -18,6 +18,7 @@ mod proxy;
 mod raw;
 mod relay;
 mod reload;
+mod samples;
 mod server;
 mod smuggling;
 mod supervisor;

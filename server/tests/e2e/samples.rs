@@ -1,0 +1,66 @@
+//! Configurations that are printed or shipped, given to `sluicegate check`.
+
+use std::path::Path;
+
+use crate::server::{Folder, Process};
+
+fn read(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::fs::read_to_string(root.join(name)).unwrap()
+}
+
+/// A folder with all that one of them names.
+fn folder() -> Folder {
+    let folder = Folder::new();
+    for (chain, key) in [
+        ("tls/certificate.pem", "tls/key.pem"),
+        (
+            "tls/example.com/fullchain.pem",
+            "tls/example.com/privkey.pem",
+        ),
+        (
+            "tls/static.example.com/fullchain.pem",
+            "tls/static.example.com/privkey.pem",
+        ),
+    ] {
+        for (from, to) in [("cert.pem", chain), ("key.pem", key)] {
+            let to = folder.path(to);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(folder.path(from), to).unwrap();
+        }
+    }
+    std::fs::create_dir(folder.path("static")).unwrap();
+    folder
+}
+
+fn accepted(name: &str, text: &str, folder: &Folder) {
+    std::fs::write(folder.path("sample.toml"), text).unwrap();
+    let mut process = Process::start(&["check", "sample.toml"], &folder.path(""));
+    let code = process.wait().code();
+    assert_eq!(code, Some(0), "{name}: {:#?}\n{text}", process.said);
+}
+
+#[test]
+fn samples_can_be_served() {
+    let folder = folder();
+    for name in ["deploy/edge.toml", "deploy/compose.toml"] {
+        let text = read(name).replace("/srv/www/static", "static");
+        accepted(name, &text, &folder);
+    }
+}
+
+#[test]
+fn whole_configurations_in_the_handbooks_can_be_served() {
+    let folder = folder();
+    for name in ["README.md", "deploy/README.md"] {
+        let text = read(name);
+        let blocks = text.split("```toml\n").skip(1);
+        let blocks = blocks.map(|block| block.split("```").next().unwrap());
+        // Others show a part.
+        let whole: Vec<_> = blocks.filter(|b| b.contains("[[listener]]\n")).collect();
+        assert!(!whole.is_empty(), "{name}");
+        for block in whole {
+            accepted(name, block, &folder);
+        }
+    }
+}
