@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 13] = [
+const PATCHES: [&str; 14] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
@@ -29,6 +29,7 @@ const PATCHES: [&str; 13] = [
     "11-padding-counts",
     "12-http3-rules",
     "13-closed-requests",
+    "14-whole-heads",
 ];
 
 /// Our files, and their places in quiche's source.

@@ -21,6 +21,16 @@ impl<F: BufFactory> Connection<F> {
         self.streams.tx_buffered()
     }
 
+    /// Lets a stream take `len` bytes at once where nothing waits to be sent: a header section is written whole or not at
+    /// all, and a window that is too small for it does not grow while nothing is sent. Flow control holds all the same.
+    pub(crate) fn make_head_room(&mut self, len: usize) {
+        if self.streams.tx_buffered() == 0 {
+            let allowed = self.max_tx_data.saturating_sub(self.tx_data);
+            let room = usize::try_from(allowed).map_or(len, |allowed| allowed.min(len));
+            self.tx_cap = self.tx_cap.max(room);
+        }
+    }
+
     /// Whether anything was written to a stream, be it its end.
     pub fn has_written(&self, stream: u64) -> bool {
         self.streams.get(stream).is_some_and(|stream| stream.send.off_back() > 0 || stream.send.is_fin())

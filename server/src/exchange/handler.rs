@@ -61,8 +61,8 @@ impl Outbox {
 struct Shared {
     exchange: u64,
     outbox: Rc<Outbox>,
-    /// What of the response may still be sent.
-    credit: Cell<u64>,
+    /// What of the response may still be sent; below zero by what the last block took too much.
+    credit: Cell<i64>,
     sender: RefCell<Option<Waker>>,
     body: RefCell<Upload>,
     gone: Cell<bool>,
@@ -97,11 +97,12 @@ impl Shared {
             if self.gone.get() {
                 return Poll::Ready(Err(Gone));
             }
-            if self.credit.get() == 0 {
+            if self.credit.get() <= 0 {
                 *self.sender.borrow_mut() = Some(cx.waker().clone());
                 return Poll::Pending;
             }
-            self.credit.set(self.credit.get().saturating_sub(amount));
+            self.credit
+                .set(self.credit.get().saturating_sub_unsigned(amount));
             Poll::Ready(Ok(()))
         })
         .await
@@ -132,7 +133,9 @@ impl Inlet {
                 body.ended = true;
             }
             ToHandler::Credit(amount) => {
-                shared.credit.set(shared.credit.get() + amount);
+                shared
+                    .credit
+                    .set(shared.credit.get().saturating_add_unsigned(amount));
                 if let Some(waker) = shared.sender.take() {
                     waker.wake();
                 }
@@ -197,7 +200,7 @@ impl Incoming {
         let shared = Rc::new(Shared {
             exchange,
             outbox,
-            credit: Cell::new(credit),
+            credit: Cell::new(i64::try_from(credit).unwrap_or(i64::MAX)),
             sender: RefCell::default(),
             body: RefCell::new(Upload {
                 ended: !request.has_body,

@@ -142,7 +142,8 @@ impl Link {
     /// Opens an exchange and answers its number; `None` where there is no room for another one.
     pub fn open(&mut self, place: Place, request: Box<Request>) -> Option<u64> {
         let needs = self.share.saturating_mul(2);
-        if self.promised.saturating_add(needs) > self.memory {
+        // One is always possible, however small the memory.
+        if self.promised > 0 && self.promised.saturating_add(needs) > self.memory {
             self.counters.refused_memory += 1;
             return None;
         }

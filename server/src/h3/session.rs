@@ -159,6 +159,7 @@ impl Session {
     ///
     /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
     pub fn turn(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
+        self.feed_starved(conn, desk);
         loop {
             match self.h3.poll(conn) {
                 Ok((stream, event)) => self.on_event(conn, stream, event, desk),
@@ -178,7 +179,6 @@ impl Session {
         if self.wasted + strays > allowed {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, desk);
         }
-        self.feed_starved(conn, desk);
         self.send_goaway(conn);
         self.write(conn, desk);
     }
@@ -214,7 +214,9 @@ impl Session {
         if std::mem::replace(&mut self.stops, stops) == stops {
             return;
         }
-        let mut stopped: Vec<u64> = self.open.keys().copied().collect();
+        let unfinished = { self.open.iter() }
+            .filter(|(_, exchange)| !matches!(exchange.outbound, Outbound::Over));
+        let mut stopped: Vec<u64> = unfinished.map(|(stream, _)| *stream).collect();
         stopped.retain(|stream| {
             let capacity = conn.stream_capacity(*stream);
             matches!(capacity, Err(quiche::Error::StreamStopped(_)))

@@ -51,6 +51,8 @@ pub struct Connection {
     pub serial: u64,
     /// Waiting in the endpoint's queue.
     pub queued: bool,
+    /// Waiting in the endpoint's list of those whose requests want room on the way to their handlers.
+    pub starved: bool,
     /// The endpoint's timer.
     pub timer: Slot,
     /// For the access log, until there is a session.
@@ -82,6 +84,7 @@ impl Connection {
             half_open: true,
             serial: 0,
             queued: false,
+            starved: false,
             timer: Slot::default(),
             caller: None,
             session: None,

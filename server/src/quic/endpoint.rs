@@ -268,7 +268,7 @@ impl Endpoint {
             now,
         };
         connection.drive(&self.settings.h3, &mut desk);
-        if connection.is_starved() {
+        if connection.is_starved() && !std::mem::replace(&mut connection.starved, true) {
             self.starved.push(key);
         }
         self.settle(key);

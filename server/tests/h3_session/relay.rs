@@ -148,6 +148,25 @@ fn a_response_arrives_with_its_interim_head_its_blocks_and_its_trailers() {
     assert_eq!(credit, cost(8) + cost(4) + cost(4) + cost(5));
 }
 
+/// Larger than the first window: there is nothing in flight whose acknowledgement could make it grow.
+#[test]
+fn a_head_larger_than_the_window_arrives() {
+    let mut bench = Bench::new();
+    let (stream, exchange) = bench.ask("GET", "/app/x");
+    let value = HeaderValue::from_str(&"x".repeat(30_000)).unwrap();
+    let head = Head {
+        status: 200,
+        fields: vec![(HeaderName::from_static("x-large"), value)],
+        length: Some(0),
+        end: true,
+    };
+    bench.give(exchange, ToFront::Head(head));
+    bench.pair.settle();
+    let seen = &bench.pair.streams[&stream];
+    assert!(seen.finished);
+    assert_eq!(seen.headers["x-large"].len(), 30_000);
+}
+
 #[test]
 fn head_is_answered_with_the_length_alone() {
     let mut bench = Bench::new();

@@ -68,6 +68,44 @@ fn a_body_goes_no_further_than_its_credit() {
     });
 }
 
+/// A client that is slow makes the sender wait again and again, with a rest of credit each time.
+#[test]
+fn a_credit_overdrawn_is_paid_back_and_never_grows() {
+    const SHARE: u64 = 8192;
+    const LARGEST: usize = 3000;
+    run(async {
+        let (incoming, front) = start(false, SHARE);
+        let sender = tokio::task::spawn_local(async move {
+            let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+            for number in 0..2000 {
+                let block = vec![0; 1 + number * 977 % LARGEST];
+                writer.data(block.into()).await.unwrap();
+            }
+            writer.end(None);
+        });
+        let (mut held, mut owed) = (0, 0);
+        loop {
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            let mut blocks = Vec::new();
+            while let Some(message) = front.try_next() {
+                match message {
+                    ToFront::Data(block) => blocks.push(cost(block.len())),
+                    ToFront::End(_) => return sender.await.unwrap(),
+                    _ => {}
+                }
+            }
+            held += blocks.iter().sum::<u64>();
+            assert!(held < SHARE + cost(LARGEST), "{held}");
+            // Paid back in other pieces than it was taken in.
+            owed += held.min(2500);
+            held -= held.min(2500);
+            front.credit(std::mem::take(&mut owed));
+        }
+    });
+}
+
 #[test]
 fn a_request_body_arrives_whole_with_its_trailers_and_returns_its_credit() {
     run(async {

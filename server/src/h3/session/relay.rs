@@ -23,6 +23,10 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
+        if exchange.handler.is_none() {
+            // The session has answered in its stead.
+            return;
+        }
         match message {
             ToFront::Credit(amount) => {
                 if let Some(handler) = &mut exchange.handler {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quiche::Shutdown;
-use quiche::h3::{Event, Header, WireErrorCode};
+use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 
 use super::{Exchange, Handler, Inbound, Outbound, Session};
 use crate::exchange::message::Request as Handed;
@@ -55,7 +55,7 @@ impl Session {
             return self.give_up(conn, stream, WireErrorCode::RequestRejected, desk);
         }
         self.next_stream = self.next_stream.max(stream + 4);
-        self.open.insert(stream, blank(desk));
+        self.open.insert(stream, blank(list, desk));
         let parsed = request::parse(list, desk.site.limits().header_bytes);
         if desk.access.is_some() {
             let head = parsed.as_ref().ok().map(|request| &request.head);
@@ -78,7 +78,6 @@ impl Session {
             return self.refuse(conn, stream, 425, "425 not in early data\n", desk);
         }
         if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.is_head = request.head.method == "HEAD";
             exchange.content_length = request.content_length;
         }
         match desk.site.answer(&request.head) {
@@ -300,10 +299,11 @@ fn from_memory(
     }
 }
 
-fn blank(desk: &Desk<'_>) -> Exchange {
+fn blank(list: &[Header], desk: &Desk<'_>) -> Exchange {
     Exchange {
         begun: desk.now,
-        is_head: false,
+        // Whatever is wrong with the rest: no body comes with the answer to it.
+        is_head: { list.iter() }.any(|line| line.name() == b":method" && line.value() == b"HEAD"),
         priority: Priority::default(),
         inbound: Inbound::Over,
         outbound: Outbound::Silent,

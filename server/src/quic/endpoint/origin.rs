@@ -39,7 +39,8 @@ impl Endpoint {
         }
         if !self.starved.is_empty() && self.settings.link.as_ref().is_some_and(Link::has_room) {
             for key in std::mem::take(&mut self.starved) {
-                if self.connections[key].is_some() {
+                if let Some(connection) = &mut self.connections[key] {
+                    connection.starved = false;
                     self.queue(key);
                 }
             }
