@@ -5,6 +5,7 @@
     reason = "what helpers of a test unwrap is part of the test"
 )]
 
+mod bench;
 mod kept;
 mod relay;
 mod sending;

@@ -3,85 +3,13 @@
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use quiche::h3::Header;
-use sluicegate::exchange::Fields;
-use sluicegate::exchange::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
-use sluicegate::exchange::ring::{Feed, rings};
+use sluicegate::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
+use sluicegate::exchange::ring::rings;
 
+use crate::bench::{Bench, SHARE, fields};
 use crate::{Pair, counters};
 
-/// What an exchange may have on its way.
-const SHARE: u64 = 4096;
 const LIMIT: usize = 60_000;
-
-/// The session, and the handler's end of its link.
-struct Bench {
-    pair: Pair,
-    feed: Feed,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let (link, feed) = rings(64, SHARE, u64::MAX);
-        let mut pair = Pair::new();
-        pair.link = Some(link);
-        Bench { pair, feed }
-    }
-
-    fn give(&mut self, exchange: u64, message: ToFront) {
-        self.feed.give(Envelope { exchange, message }).unwrap();
-    }
-
-    fn head(&mut self, exchange: u64, length: Option<u64>, end: bool) {
-        let fields = fields(&[("x-from", "origin"), ("server", "theirs")]);
-        let head = Head {
-            status: 200,
-            fields,
-            length,
-            end,
-        };
-        self.give(exchange, ToFront::Head(head));
-    }
-
-    /// The next message, which opens an exchange.
-    fn opened(&mut self) -> (u64, Request) {
-        let Envelope { exchange, message } = self.feed.take().expect("a message");
-        match message {
-            ToHandler::Open { request, credit } => {
-                assert_eq!(credit, SHARE);
-                (exchange, *request)
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// A request without a body, as far as the handler.
-    fn ask(&mut self, method: &str, path: &str) -> (u64, u64) {
-        let stream = self.pair.request(method, path, &[], true);
-        self.pair.settle();
-        (stream, self.opened().0)
-    }
-
-    /// A request whose body is still to come.
-    fn begin(&mut self, more: &[(&str, &str)]) -> u64 {
-        self.pair.request("POST", "/app/x", more, false)
-    }
-
-    /// Sends what the stream takes of a body.
-    fn send(&mut self, stream: u64, body: &[u8], fin: bool) -> usize {
-        let Pair { h3, client, .. } = &mut self.pair;
-        h3.send_body(client, stream, body, fin).unwrap_or(0)
-    }
-}
-
-fn fields(list: &[(&'static str, &'static str)]) -> Fields {
-    let lines = list.iter().map(|(name, value)| {
-        (
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        )
-    });
-    lines.collect()
-}
 
 #[test]
 fn a_request_is_handed_over_as_it_came_and_as_configured() {
