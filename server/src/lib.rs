@@ -4,6 +4,7 @@
 
 pub mod boot;
 pub mod cli;
+mod clients;
 pub mod clock;
 pub mod exchange;
 pub mod h3;

@@ -137,8 +137,9 @@ pub(crate) static LIMITS: Table = Table {
             kind: Kind::Size { min: MIB, max: TIB },
             given: Given::Default("\"1GiB\""),
             examples: &[],
-            summary: "The same for all bodies of a worker together. Lower it where memory is short: transfers then \
-                      wait for each other sooner. Not below stream_buffer.",
+            summary: "What all exchanges of a worker together may hold, each counted with stream_buffer for either \
+                      way; a request beyond it gets 503. One client (an IPv4 address or an IPv6 /56) gets at most \
+                      an eighth. Lower it where memory is short. Not below stream_buffer.",
         },
         Key {
             name: "origin_queue",

@@ -17,8 +17,12 @@ use tokio::sync::Notify;
 
 use super::Fields;
 use super::message::{Envelope, Request, ToFront, ToHandler};
+use crate::clients::{Client, Clients};
 
 pub use self::depth::Depth;
+
+/// One client gets no more than this part of a worker's memory for exchanges, so that it cannot keep all others out.
+const CLIENT_PART: u64 = 8;
 
 /// Where an exchange's messages go in a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +56,9 @@ pub struct Link {
     bells: Arc<Bells>,
     /// What must not be lost and did not fit.
     owed: VecDeque<Envelope<ToHandler>>,
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, (Place, Client)>,
+    /// Exchanges of each client.
+    clients: Clients,
     /// The number of the exchange opened last.
     last: u64,
     /// Something was put into the ring since the bell was rung.
@@ -75,6 +81,8 @@ pub struct LinkCounters {
     pub refused_queue: u64,
     /// Exchanges refused because the worker's memory for them was promised to others.
     pub refused_memory: u64,
+    /// Exchanges refused because their client has its part of that memory already.
+    pub refused_client: u64,
     /// Messages to the origin that had to wait beside the ring.
     pub waited: u64,
 }
@@ -85,11 +93,13 @@ impl std::ops::AddAssign<&LinkCounters> for LinkCounters {
             opened,
             refused_queue,
             refused_memory,
+            refused_client,
             waited,
         } = other;
         self.opened += opened;
         self.refused_queue += refused_queue;
         self.refused_memory += refused_memory;
+        self.refused_client += refused_client;
         self.waited += waited;
     }
 }
@@ -113,6 +123,7 @@ pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (Link, Feed) {
         bells: Arc::clone(&bells),
         owed: VecDeque::new(),
         places: HashMap::new(),
+        clients: Clients::default(),
         last: 0,
         news: false,
         memory,
@@ -147,6 +158,12 @@ impl Link {
             self.counters.refused_memory += 1;
             return None;
         }
+        let client = Client::from(request.peer.address.ip());
+        let others = self.clients.open(client);
+        if others > 0 && needs.saturating_mul(others + 1) > self.memory / CLIENT_PART {
+            self.counters.refused_client += 1;
+            return None;
+        }
         let exchange = self.last + 1;
         let message = ToHandler::Open {
             request,
@@ -159,7 +176,8 @@ impl Link {
         self.last = exchange;
         self.news = true;
         self.promised += needs;
-        self.places.insert(exchange, place);
+        self.places.insert(exchange, (place, client));
+        self.clients.enter(client);
         self.counters.opened += 1;
         Some(exchange)
     }
@@ -225,10 +243,13 @@ impl Link {
     pub fn take(&mut self) -> Option<(Place, ToFront)> {
         while let Ok(Envelope { exchange, message }) = self.from.pop() {
             let place = self.places.get(&exchange).copied();
-            if matches!(message, ToFront::Closed) && self.places.remove(&exchange).is_some() {
+            if matches!(message, ToFront::Closed)
+                && let Some((_, client)) = self.places.remove(&exchange)
+            {
                 self.promised -= self.share.saturating_mul(2);
+                self.clients.leave(client);
             }
-            if let Some(place) = place {
+            if let Some((place, _)) = place {
                 return Some((place, message));
             }
         }

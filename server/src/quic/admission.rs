@@ -7,12 +7,12 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::cid::ConnectionId;
-use super::clients::Client;
 use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::header::Header;
 use super::token;
 use super::version::V1;
+use crate::clients::Client;
 use crate::h3::Caller;
 use crate::observe::qlog::TraceName;
 

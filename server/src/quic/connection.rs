@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{Ecn, ListenerId, TxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
-use super::clients::Client;
 use super::reset::ResetTokens;
 use super::timers::Slot;
+use crate::clients::Client;
 use crate::exchange::message::ToFront;
 use crate::h3;
 

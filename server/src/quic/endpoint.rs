@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{RxMeta, TxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
-use super::clients::Clients;
 use super::connection::{Connection, Fill};
 use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
@@ -21,6 +20,7 @@ use super::settings::Settings;
 use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
+use crate::clients::Clients;
 use crate::h3::Desk;
 use crate::origin::files::Cache;
 

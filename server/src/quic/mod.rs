@@ -4,7 +4,6 @@ mod admission;
 pub mod cc_adapter;
 pub mod census;
 pub mod cid;
-mod clients;
 pub mod connection;
 pub mod counters;
 pub mod edition;

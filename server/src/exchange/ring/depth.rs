@@ -111,6 +111,7 @@ impl Show for LinkCounters {
             opened,
             refused_queue,
             refused_memory,
+            refused_client,
             waited,
         } = self;
         page.counter(
@@ -129,5 +130,6 @@ impl Show for LinkCounters {
         );
         refused.sample(&[("reason", "queue")], refused_queue);
         refused.sample(&[("reason", "memory")], refused_memory);
+        refused.sample(&[("reason", "client")], refused_client);
     }
 }

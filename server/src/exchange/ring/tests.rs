@@ -98,6 +98,28 @@ fn memory_is_promised_until_an_exchange_is_closed() {
 }
 
 #[test]
+fn one_client_leaves_room_for_the_others() {
+    let (mut link, mut feed) = rings(16, 1000, 48_000);
+    let other = || {
+        let mut request = request();
+        request.peer.address = ([192, 0, 2, 2], 1).into();
+        request
+    };
+    let first = link.open(PLACE, request()).unwrap();
+    assert!((0..2).all(|_| link.open(PLACE, request()).is_some()));
+    assert_eq!(link.open(PLACE, request()), None);
+    assert_eq!(link.counters.refused_client, 1);
+    assert!(link.open(PLACE, other()).is_some());
+    let closed = Envelope {
+        exchange: first,
+        message: ToFront::Closed,
+    };
+    feed.give(closed).unwrap();
+    assert!(matches!(link.take(), Some((PLACE, ToFront::Closed))));
+    assert!(link.open(PLACE, request()).is_some());
+}
+
+#[test]
 fn a_message_that_does_not_fit_comes_back() {
     let (mut link, mut feed) = rings(1, 1000, u64::MAX);
     let exchange = link.open(PLACE, request()).unwrap();

@@ -1,11 +1,11 @@
-//! How many connections each client has open.
+//! How many of something each client has open: connections, exchanges.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Who counts as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Client {
+pub(crate) enum Client {
     V4(Ipv4Addr),
     V6([u8; 7]),
 }
@@ -22,25 +22,25 @@ impl From<IpAddr> for Client {
     }
 }
 
-/// The open connections of each client that has any.
+/// What is open, of each client that has anything open.
 #[derive(Debug, Default)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     open: HashMap<Client, u64>,
 }
 
 impl Clients {
-    /// Connections that `client` has open.
-    pub(super) fn open(&self, client: Client) -> u64 {
+    /// How many `client` has open.
+    pub(crate) fn open(&self, client: Client) -> u64 {
         self.open.get(&client).copied().unwrap_or(0)
     }
 
-    /// A connection was opened.
-    pub(super) fn enter(&mut self, client: Client) {
+    /// One was opened.
+    pub(crate) fn enter(&mut self, client: Client) {
         *self.open.entry(client).or_default() += 1;
     }
 
-    /// A connection that had entered is gone.
-    pub(super) fn leave(&mut self, client: Client) {
+    /// One that had entered is gone.
+    pub(crate) fn leave(&mut self, client: Client) {
         match self.open.get_mut(&client) {
             Some(open) if *open > 1 => *open -= 1,
             _ => {
@@ -49,9 +49,9 @@ impl Clients {
         }
     }
 
-    /// Clients with a connection.
+    /// Clients with anything open.
     #[cfg(any(test, fuzzing))]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
 }
