@@ -2,8 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 use sha2::{Digest as _, Sha256};
 
@@ -16,6 +16,7 @@ on_every_backend!(
     bodies_pass_unchanged_both_ways,
     an_upstream_that_fails_is_told_apart,
     clients_that_go_away_leave_no_connection,
+    what_an_upstream_is_asked_already_is_answered_while_the_server_stops,
 );
 
 const SIZE: u64 = 40_000_000;
@@ -24,6 +25,29 @@ const SIZE: u64 = 40_000_000;
 struct Upstream {
     address: SocketAddr,
     open: Arc<AtomicUsize>,
+    late: Arc<Late>,
+}
+
+/// Requests that are answered when the test says so.
+#[derive(Default)]
+struct Late {
+    waiting: AtomicUsize,
+    released: (Mutex<bool>, Condvar),
+}
+
+impl Late {
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let (released, changed) = &self.released;
+        let released = released.lock().unwrap();
+        drop(changed.wait_while(released, |released| !*released).unwrap());
+    }
+
+    fn release(&self) {
+        let (released, changed) = &self.released;
+        *released.lock().unwrap() = true;
+        changed.notify_all();
+    }
 }
 
 impl Upstream {
@@ -32,17 +56,23 @@ impl Upstream {
         let address = listener.local_addr().unwrap();
         let open = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&open);
+        let late = Arc::<Late>::default();
+        let kept = Arc::clone(&late);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let count = Arc::clone(&count);
+                let (count, late) = (Arc::clone(&count), Arc::clone(&kept));
                 std::thread::spawn(move || {
                     count.fetch_add(1, Ordering::SeqCst);
-                    while answer(&stream).is_some() {}
+                    while answer(&stream, &late).is_some() {}
                     count.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
-        Upstream { address, open }
+        Upstream {
+            address,
+            open,
+            late,
+        }
     }
 }
 
@@ -67,7 +97,7 @@ fn head(reader: &mut impl BufRead) -> Option<(String, u64)> {
 }
 
 /// One request; `None` where the connection is over.
-fn answer(stream: &TcpStream) -> Option<()> {
+fn answer(stream: &TcpStream, late: &Late) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     let (path, length) = head(&mut reader)?;
@@ -99,6 +129,10 @@ fn answer(stream: &TcpStream) -> Option<()> {
         "/app/garbage" => {
             write!(writer, "nothing like HTTP\r\n\r\n").ok()?;
             return None;
+        }
+        "/app/late" => {
+            late.wait();
+            write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nlate!").ok()?;
         }
         "/app/never" => {
             // Until the other side has had enough.
@@ -193,4 +227,34 @@ fn clients_that_go_away_leave_no_connection(backend: &str) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     });
+}
+
+fn what_an_upstream_is_asked_already_is_answered_while_the_server_stops(backend: &str) {
+    const REQUESTS: usize = 8;
+    let folder = Folder::new();
+    let upstream = Upstream::start();
+    let mut server = server(backend, &folder, upstream.address);
+    run(async {
+        let client = Client::new(&folder);
+        let mut asked = Vec::new();
+        for _ in 0..REQUESTS {
+            let mut session = client.connect(server.address()).await;
+            asked.push(tokio::spawn(async move {
+                let text = session.get("/app/late").await.text().await;
+                (session, text)
+            }));
+        }
+        while upstream.late.waiting.load(Ordering::SeqCst) < REQUESTS {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        server.process.terminate();
+        server.process.line_with(&["draining"]);
+        upstream.late.release();
+        for task in asked {
+            let (mut session, text) = task.await.unwrap();
+            assert_eq!(text, "late!");
+            assert!(session.try_get("/").await.is_err(), "it takes no more");
+        }
+    });
+    assert_eq!(server.process.wait().code(), Some(0));
 }
