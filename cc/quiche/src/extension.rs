@@ -9,10 +9,16 @@ use crate::BufFactory;
 use crate::Connection;
 
 impl<F: BufFactory> Connection<F> {
-    /// Whether something was sent and not acknowledged yet, or waits to be sent.
+    /// Whether something was sent and not acknowledged yet, or waits to be sent, be it again.
     pub fn has_unacked(&self) -> bool {
         self.streams.has_flushable() ||
-            self.paths.iter().any(|(_, path)| path.recovery.bytes_in_flight() > 0)
+            self.paths.iter().any(|(_, path)| {
+                // What was lost is in no flight, and back in its stream only when the next packet is written.
+                path.recovery.bytes_in_flight() > 0 ||
+                    Epoch::epochs(Epoch::Initial..=Epoch::Application)
+                        .iter()
+                        .any(|&epoch| path.recovery.has_lost_frames(epoch))
+            })
     }
 
     /// Bytes of all streams that wait to be sent, for the first time or again. What waits for an acknowledgement is bounded

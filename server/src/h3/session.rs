@@ -195,6 +195,11 @@ impl Session {
         self.open.is_empty()
     }
 
+    /// How many requests were taken so far.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// Forgets all requests and has their handlers stop: the connection is lost.
     pub fn clear(&mut self, desk: &mut Desk<'_>) {
         let streams: Vec<u64> = self.open.keys().copied().collect();

@@ -19,6 +19,10 @@ const PACING_SLACK: Duration = Duration::from_millis(1);
 /// CONNECTION_REFUSED (RFC 9000 §20.1).
 const REFUSED: u64 = 0x2;
 
+/// How long a drain leaves a client with its last response before it closes the connection. What was acknowledged need
+/// not have been read, and a client's stack may throw away what was not read when the close arrives.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// Datagrams in one batch: the kernel's bound on GSO segments.
 const MAX_SEGMENTS: usize = 64;
 
@@ -63,6 +67,20 @@ pub struct Connection {
     handshake_deadline: Option<Instant>,
     /// Its handshake took too long.
     given_up: bool,
+    asked: Asked,
+    /// How many the session had taken when that was noted.
+    requests: u64,
+}
+
+/// Where a connection is between requests.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// No request yet.
+    Never,
+    /// Requests are open, or parts of responses unacknowledged.
+    Now,
+    /// Until then; the client has everything since.
+    Until(Instant),
 }
 
 impl Connection {
@@ -91,6 +109,8 @@ impl Connection {
             release: None,
             handshake_deadline: Some(handshake_deadline),
             given_up: false,
+            asked: Asked::Never,
+            requests: 0,
         }
     }
 
@@ -204,10 +224,27 @@ impl Connection {
         self.session.as_ref().is_none_or(h3::Session::is_idle)
     }
 
-    /// Whether a drain need not wait for it: nothing is open, and the client has everything. A handshake carries no
-    /// request, and its client may never finish it.
-    pub fn is_finished(&self) -> bool {
-        !self.engine.is_established() || (self.is_idle() && !self.engine.has_unacked())
+    /// Notices when the last response has reached the client.
+    pub(super) fn note_requests(&mut self, now: Instant) {
+        let requests = self.session.as_ref().map_or(0, h3::Session::requests);
+        // One may have come and been answered at once.
+        if std::mem::replace(&mut self.requests, requests) != requests {
+            self.asked = Asked::Now;
+        }
+        if matches!(self.asked, Asked::Now) && self.is_idle() && !self.engine.has_unacked() {
+            self.asked = Asked::Until(now);
+        }
+    }
+
+    /// Whether a drain need not wait for it: nothing is open, and the client has had everything for [`LINGER`]. A
+    /// handshake carries no request, and its client may never finish it.
+    pub fn is_finished(&self, now: Instant) -> bool {
+        let lingers = match self.asked {
+            Asked::Never => false,
+            Asked::Now => true,
+            Asked::Until(end) => now.saturating_duration_since(end) < LINGER,
+        };
+        !self.engine.is_established() || !(lingers || !self.is_idle() || self.engine.has_unacked())
     }
 
     /// When it wants to be called again: a timer of the engine, the time its next packet may leave, or the end of the

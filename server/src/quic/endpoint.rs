@@ -268,6 +268,7 @@ impl Endpoint {
             now,
         };
         connection.drive(&self.settings.h3, &mut desk);
+        connection.note_requests(now);
         if connection.is_starved() && !std::mem::replace(&mut connection.starved, true) {
             self.starved.push(key);
         }

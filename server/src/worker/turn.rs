@@ -79,7 +79,7 @@ impl Worker {
         self.read_mail(now);
         let more = self.endpoint.on_origin(ORIGIN_BUDGET, now);
         if self.endpoint.is_draining() {
-            self.endpoint.close_idle(self.stopping);
+            self.endpoint.close_idle(self.stopping, now);
         }
         let blocked = self.transmit(now)?;
         self.endpoint.flush_log();

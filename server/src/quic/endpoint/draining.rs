@@ -1,5 +1,7 @@
 //! The end: no further connection, no further request, then a last word to every client.
 
+use std::time::Instant;
+
 use super::Endpoint;
 
 impl Endpoint {
@@ -19,11 +21,11 @@ impl Endpoint {
         }
     }
 
-    /// While draining: closes connections whose requests are all answered, or every one if `now_all`.
-    pub fn close_idle(&mut self, now_all: bool) {
+    /// While draining: closes connections whose requests have all been answered for a while, or every one if `all`.
+    pub fn close_idle(&mut self, all: bool, now: Instant) {
         for key in 0..self.connections.len() {
             if let Some(connection) = self.connections[key].as_mut()
-                && (now_all || connection.is_finished())
+                && (all || connection.is_finished(now))
             {
                 // H3_NO_ERROR
                 let _ = connection.engine.close(true, 0x100, b"");

@@ -126,7 +126,7 @@ impl Bench {
             10 => self.write(bytes),
             _ => match bytes.byte() % 16 {
                 0 => self.endpoint.drain(),
-                1 => self.endpoint.close_idle(false),
+                1 => self.endpoint.close_idle(false, self.now),
                 code => self.with_client(bytes, |client, _| client.close(code.into())),
             },
         }

@@ -1,0 +1,125 @@
+//! An endpoint and clients of it in a time of the test's own.
+
+use super::*;
+
+/// Turns and datagrams of a test are far fewer.
+const ENOUGH: usize = 10_000;
+
+/// What a client takes of a response before it says how much it has read.
+const WINDOW: u64 = 100_000;
+
+/// A client that asks for HTTP/3 and trusts anybody.
+pub(super) struct Client {
+    pub(super) engine: quiche::Connection,
+    meta: RxMeta,
+}
+
+impl Client {
+    pub(super) fn new(address: &str) -> Client {
+        let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+        let protocols = quiche::h3::APPLICATION_PROTOCOL;
+        config.set_application_protos(protocols).unwrap();
+        config.verify_peer(false);
+        // For HTTP/3's control stream and QPACK's two.
+        config.set_initial_max_streams_uni(3);
+        config.set_initial_max_stream_data_uni(1024);
+        config.set_initial_max_stream_data_bidi_local(WINDOW);
+        config.set_initial_max_data(WINDOW + 4096);
+        let meta = meta_of(address);
+        let id = quiche::ConnectionId::from_ref(&[7; 16]);
+        let engine = quiche::connect(None, &id, meta.peer, meta.local, &mut config);
+        Client {
+            engine: engine.unwrap(),
+            meta,
+        }
+    }
+
+    /// Sends all that it wants to send, and answers the lengths of the datagrams.
+    pub(super) fn speak(&mut self, endpoint: &mut Endpoint, now: Instant) -> Vec<usize> {
+        let mut buffer = vec![0; 1500];
+        let mut sent = Vec::new();
+        while let Ok((length, _)) = self.engine.send(&mut buffer) {
+            endpoint.ingest(&self.meta, &mut buffer[..length], now, UNIX);
+            sent.push(length);
+        }
+        sent
+    }
+
+    pub(super) fn hear(&mut self, datagrams: Vec<Vec<u8>>) {
+        let info = quiche::RecvInfo {
+            from: self.meta.local,
+            to: self.meta.peer,
+        };
+        for mut datagram in datagrams {
+            // Some come too late for it.
+            let _ = self.engine.recv(&mut datagram, info);
+        }
+    }
+}
+
+/// An endpoint and its time.
+pub(super) struct Bench {
+    pub(super) endpoint: Endpoint,
+    pub(super) now: Instant,
+}
+
+impl Bench {
+    pub(super) fn new(settings: Settings) -> Bench {
+        let now = crate::clock::now();
+        quiche::clock::set(Some(now));
+        let endpoint = Endpoint::new(settings, now);
+        Bench { endpoint, now }
+    }
+
+    /// The datagrams that the endpoint wants to send now.
+    pub(super) fn said(&mut self) -> Vec<Vec<u8>> {
+        let mut buffer = vec![0; 65_536];
+        let mut said = Vec::new();
+        while let Some(meta) = self.endpoint.fill(&mut buffer, self.now) {
+            said.extend(buffer[..meta.len].chunks(meta.segment).map(<[u8]>::to_vec));
+            assert!(said.len() < ENOUGH);
+        }
+        said
+    }
+
+    /// Lets time pass, and answers what is sent meanwhile.
+    pub(super) fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
+        let end = self.now + time;
+        let mut said = self.said();
+        for _ in 0..ENOUGH {
+            let next = self.endpoint.next_deadline().filter(|at| *at <= end);
+            self.now = next.map_or(end, |at| at.max(self.now));
+            quiche::clock::set(Some(self.now));
+            self.endpoint.on_deadline(ENOUGH, self.now);
+            said.extend(self.said());
+            if next.is_none() {
+                return said;
+            }
+        }
+        panic!("the endpoint never rests");
+    }
+
+    /// A whole handshake.
+    pub(super) fn connect(&mut self, address: &str) -> Client {
+        let mut client = Client::new(address);
+        for _ in 0..10 {
+            client.speak(&mut self.endpoint, self.now);
+            let said = self.said();
+            client.hear(said);
+        }
+        assert!(client.engine.is_established());
+        client
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        quiche::clock::set(None);
+    }
+}
+
+pub(super) fn settings(change: impl FnOnce(&mut Settings)) -> Settings {
+    let mut settings = Settings::plain(0, 1);
+    change(&mut settings);
+    settings
+}
