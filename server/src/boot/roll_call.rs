@@ -1,9 +1,7 @@
 //! Who of the threads that serve is there.
 
-use tokio::sync::oneshot;
-use tokio::sync::oneshot::error::TryRecvError;
-
 use crate::observe::metrics::Watched;
+use crate::observe::question::Question;
 use crate::origin::{self, Order, proxy};
 use crate::worker::{Command, Post, Snapshot};
 
@@ -15,17 +13,11 @@ pub(super) struct RollCall {
 struct Seat {
     name: String,
     thread: Thread,
-    pending: Option<Pending>,
 }
 
 enum Thread {
-    Worker(Post),
-    Origin(origin::Post),
-}
-
-enum Pending {
-    Worker(oneshot::Receiver<Box<Snapshot>>),
-    Origin(oneshot::Receiver<Box<proxy::Counters>>),
+    Worker(Post, Question<Box<Snapshot>>),
+    Origin(origin::Post, Question<Box<proxy::Counters>>),
 }
 
 impl RollCall {
@@ -35,73 +27,53 @@ impl RollCall {
             let name = format!("{}-{}", worker.group, worker.index);
             let origin = format!("{name}-origin");
             [
-                Seat::new(name, Thread::Worker(worker.post.clone())),
-                Seat::new(origin, Thread::Origin(worker.origin.clone())),
+                (
+                    name,
+                    Thread::Worker(worker.post.clone(), Question::default()),
+                ),
+                (
+                    origin,
+                    Thread::Origin(worker.origin.clone(), Question::default()),
+                ),
             ]
         });
+        let seats = seats.map(|(name, thread)| Seat { name, thread });
         RollCall {
             seats: seats.collect(),
         }
     }
 
-    /// Asks everyone. Nobody is asked twice at a time: what they do not read costs no memory.
+    /// Asks everyone who was not asked already.
     pub(super) fn ask(&mut self) {
-        for seat in self.seats.iter_mut().filter(|seat| seat.pending.is_none()) {
-            seat.pending = seat.thread.ask();
+        for seat in &mut self.seats {
+            match &mut seat.thread {
+                Thread::Worker(post, question) => {
+                    question.ask(|answer| post.send(Command::Snapshot(answer)));
+                }
+                Thread::Origin(post, question) => {
+                    question.ask(|answer| post.send(Order::Report(answer)).is_ok());
+                }
+            }
         }
     }
 
     /// Names of those that were asked and have not answered.
     pub(super) fn missing(&mut self) -> Vec<&str> {
-        for seat in &mut self.seats {
-            if seat.pending.as_mut().is_some_and(|p| !p.is_open()) {
-                seat.pending = None;
-            }
-        }
-        let missing = self.seats.iter().filter(|seat| seat.pending.is_some());
-        missing.map(|seat| seat.name.as_str()).collect()
+        let missing = { self.seats.iter_mut() }.filter_map(|seat| {
+            let open = match &mut seat.thread {
+                Thread::Worker(_, question) => is_open(question),
+                Thread::Origin(_, question) => is_open(question),
+            };
+            open.then_some(seat.name.as_str())
+        });
+        missing.collect()
     }
 }
 
-impl Seat {
-    fn new(name: String, thread: Thread) -> Seat {
-        Seat {
-            name,
-            thread,
-            pending: None,
-        }
-    }
-}
-
-impl Thread {
-    fn ask(&self) -> Option<Pending> {
-        match self {
-            Thread::Worker(post) => {
-                let (answer, pending) = oneshot::channel();
-                let taken = post.send(Command::Snapshot(answer));
-                taken.then_some(Pending::Worker(pending))
-            }
-            Thread::Origin(post) => {
-                let (answer, pending) = oneshot::channel();
-                let taken = post.send(Order::Report(answer)).is_ok();
-                taken.then_some(Pending::Origin(pending))
-            }
-        }
-    }
-}
-
-impl Pending {
-    /// Whether an answer may still come.
-    fn is_open(&mut self) -> bool {
-        match self {
-            Pending::Worker(pending) => is_open(pending),
-            Pending::Origin(pending) => is_open(pending),
-        }
-    }
-}
-
-fn is_open<T>(pending: &mut oneshot::Receiver<T>) -> bool {
-    matches!(pending.try_recv(), Err(TryRecvError::Empty))
+/// That there is an answer is all that it tells.
+fn is_open<T>(question: &mut Question<T>) -> bool {
+    question.answer();
+    question.is_open()
 }
 
 #[cfg(test)]

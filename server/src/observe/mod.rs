@@ -7,4 +7,5 @@ pub mod histogram;
 pub mod metrics;
 pub mod phase;
 pub mod qlog;
+pub(crate) mod question;
 pub mod totals;

@@ -3,8 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 
 use super::allocator::Allocator;
 use super::page::{Page, Show};
@@ -14,6 +13,7 @@ use crate::clock;
 use crate::observe::access::AccessWriter;
 use crate::observe::phase::Lifecycle;
 use crate::observe::qlog::QlogWriter;
+use crate::observe::question::Question;
 use crate::origin::{Order, proxy};
 use crate::worker::{Command, Snapshot};
 
@@ -42,15 +42,13 @@ pub struct Scraper {
     started: (Duration, Instant),
 }
 
-/// A worker and what it was asked.
+/// A worker with the origin thread beside it, and what they were asked.
 #[derive(Debug)]
 struct Seat {
     known: Known,
     watched: Watched,
-    /// To a question that was not answered yet. There is never a second one in the mailbox.
-    pending: Option<oneshot::Receiver<Box<Snapshot>>>,
-    /// The same with the origin thread beside it.
-    pending_origin: Option<oneshot::Receiver<Box<proxy::Counters>>>,
+    worker: Question<Box<Snapshot>>,
+    origin: Question<Box<proxy::Counters>>,
 }
 
 impl Scraper {
@@ -134,69 +132,35 @@ impl Seat {
                 proxy: Box::default(),
             },
             watched: watched.clone(),
-            pending: None,
-            pending_origin: None,
+            worker: Question::default(),
+            origin: Question::default(),
         }
     }
 
-    /// Sends the questions, unless earlier ones lie there still. An answer that came too late for the scrape before is old.
+    /// Sends the questions. Answers that came too late for the scrape before are old.
     fn ask(&mut self) {
         self.known.up = false;
-        if let Some(late) = leftover(&mut self.pending) {
+        if let Some(late) = self.worker.answer() {
             self.known.last = late;
         }
-        if self.pending.is_none() {
-            let (answer, pending) = oneshot::channel();
-            if self.watched.post.send(Command::Snapshot(answer)) {
-                self.pending = Some(pending);
-            }
-        }
-        if let Some(late) = leftover(&mut self.pending_origin) {
+        if let Some(late) = self.origin.answer() {
             self.known.proxy = late;
         }
-        if self.pending_origin.is_none() {
-            let (answer, pending) = oneshot::channel();
-            if self.watched.origin.send(Order::Report(answer)).is_ok() {
-                self.pending_origin = Some(pending);
-            }
-        }
+        let Watched { post, origin, .. } = &self.watched;
+        self.worker
+            .ask(|answer| post.send(Command::Snapshot(answer)));
+        self.origin
+            .ask(|answer| origin.send(Order::Report(answer)).is_ok());
     }
 
     /// Waits for the answers.
     async fn hear(&mut self, give_up: tokio::time::Instant) {
-        if let Some(snapshot) = heard(&mut self.pending, give_up).await {
+        if let Some(snapshot) = self.worker.answer_until(give_up).await {
             self.known.last = snapshot;
             self.known.up = true;
         }
-        if let Some(proxy) = heard(&mut self.pending_origin, give_up).await {
+        if let Some(proxy) = self.origin.answer_until(give_up).await {
             self.known.proxy = proxy;
         }
     }
-}
-
-/// An answer to an earlier question, if it has come by now.
-fn leftover<T>(pending: &mut Option<oneshot::Receiver<T>>) -> Option<T> {
-    match pending.as_mut()?.try_recv() {
-        Ok(late) => {
-            *pending = None;
-            Some(late)
-        }
-        Err(TryRecvError::Closed) => {
-            *pending = None;
-            None
-        }
-        Err(TryRecvError::Empty) => None,
-    }
-}
-
-/// The answer, if it comes in time. If it is late, the question will be found all the same, and the answer by the next
-/// scrape.
-async fn heard<T>(
-    pending: &mut Option<oneshot::Receiver<T>>,
-    give_up: tokio::time::Instant,
-) -> Option<T> {
-    let answer = tokio::time::timeout_at(give_up, pending.as_mut()?).await;
-    let answer = answer.ok()?;
-    *pending = None;
-    answer.ok()
 }
