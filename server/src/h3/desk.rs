@@ -13,6 +13,8 @@ use crate::route::Site;
 pub struct Desk<'a> {
     /// What is served, as configured now.
     pub site: &'a Arc<Site>,
+    /// For new sessions.
+    pub h3: &'a quiche::h3::Config,
     /// To the origin thread, where there is one.
     pub link: Option<&'a mut Link>,
     /// Of the worker's sessions.

@@ -146,13 +146,13 @@ impl Connection {
     }
 
     /// Lets the HTTP/3 session work, once the handshake allows one.
-    pub fn drive(&mut self, config: &quiche::h3::Config, desk: &mut h3::Desk<'_>) {
+    pub fn drive(&mut self, desk: &mut h3::Desk<'_>) {
         while self.engine.path_event_next().is_some() {}
         self.engine.make_path_room();
         // In early data requests come before the handshake is done.
         let ready = self.engine.is_established() || self.engine.is_in_early_data();
         if self.session.is_none() && ready {
-            match h3::Session::new(&mut self.engine, config, self.caller.take()) {
+            match h3::Session::new(&mut self.engine, desk.h3, self.caller.take()) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");

@@ -21,7 +21,7 @@ use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
 use crate::clients::Clients;
-use crate::h3::Desk;
+use crate::h3::{self, Desk};
 use crate::origin::files::Cache;
 
 /// Where a datagram belongs, if not here.
@@ -257,17 +257,9 @@ impl Endpoint {
     fn fill_from(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Option<TxMeta> {
         let connection = self.connections[key].as_mut()?;
         connection.queued = false;
-        let mut desk = Desk {
-            site: &self.settings.site,
-            link: self.settings.link.as_mut(),
-            counters: &mut self.counters.h3,
-            access: self.settings.access.as_mut(),
-            cache: &mut self.cache,
-            slot: key,
-            serial: connection.serial,
-            now,
-        };
-        connection.drive(&self.settings.h3, &mut desk);
+        let place = (key, connection.serial);
+        let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
+        connection.drive(&mut desk(&mut self.settings, cache, counters, place, now));
         connection.note_requests(now);
         if connection.is_starved() && !std::mem::replace(&mut connection.starved, true) {
             self.starved.push(key);
@@ -333,16 +325,9 @@ impl Endpoint {
         let Some(mut connection) = self.connections[key].take() else {
             return;
         };
-        connection.clear(&mut Desk {
-            site: &self.settings.site,
-            link: self.settings.link.as_mut(),
-            counters: &mut self.counters.h3,
-            access: self.settings.access.as_mut(),
-            cache: &mut self.cache,
-            slot: key,
-            serial: connection.serial,
-            now,
-        });
+        let place = (key, connection.serial);
+        let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
+        connection.clear(&mut desk(&mut self.settings, cache, counters, place, now));
         self.clients.leave(connection.client);
         for cid in &connection.cids {
             self.routes.remove(&cid.as_bytes()[..]);
@@ -355,6 +340,27 @@ impl Endpoint {
             self.counters.unfinished += 1;
         }
         self.free.push(key);
+    }
+}
+
+/// The endpoint's things for the session of the connection with that slot and serial number.
+fn desk<'a>(
+    settings: &'a mut Settings,
+    cache: &'a mut Cache,
+    counters: &'a mut h3::Counters,
+    (slot, serial): (usize, u64),
+    now: Instant,
+) -> Desk<'a> {
+    Desk {
+        site: &settings.site,
+        h3: &settings.h3,
+        link: settings.link.as_mut(),
+        counters,
+        cache,
+        access: settings.access.as_mut(),
+        slot,
+        serial,
+        now,
     }
 }
 

@@ -48,6 +48,7 @@ struct Pair {
     server: quiche::Connection,
     h3: quiche::h3::Connection,
     session: Session,
+    config: quiche::h3::Config,
     site: Arc<Site>,
     link: Option<Link>,
     cache: Cache,
@@ -81,13 +82,14 @@ fn site() -> Arc<Site> {
 }
 
 fn desk<'a>(
-    site: &'a Arc<Site>,
+    (site, h3): (&'a Arc<Site>, &'a quiche::h3::Config),
     link: &'a mut Option<Link>,
     cache: &'a mut Cache,
     counters: &'a mut Counters,
 ) -> Desk<'a> {
     Desk {
         site,
+        h3,
         link: link.as_mut(),
         counters,
         cache,
@@ -110,6 +112,7 @@ impl Pair {
             server,
             h3,
             session,
+            config,
             site: site(),
             link: None,
             cache: Cache::new(1 << 20, Duration::from_secs(60)),
@@ -124,7 +127,7 @@ impl Pair {
         while let Some((place, message)) = self.link.as_mut().and_then(Link::take) {
             let (session, server) = (&mut self.session, &mut self.server);
             let mut desk = desk(
-                &self.site,
+                (&self.site, &self.config),
                 &mut self.link,
                 &mut self.cache,
                 &mut self.counters,
@@ -132,7 +135,7 @@ impl Pair {
             session.on_message(server, place.stream, message, &mut desk);
         }
         let mut desk = desk(
-            &self.site,
+            (&self.site, &self.config),
             &mut self.link,
             &mut self.cache,
             &mut self.counters,

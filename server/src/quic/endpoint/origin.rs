@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use super::Endpoint;
+use super::{Endpoint, desk};
 use crate::exchange::ring::{Depth, Link};
-use crate::h3::Desk;
 
 impl Endpoint {
     /// Takes up to `budget` messages of handlers on the origin thread to their connections; answers whether there may be
@@ -24,16 +23,9 @@ impl Endpoint {
             if connection.serial != place.serial {
                 continue;
             }
-            let mut desk = Desk {
-                site: &self.settings.site,
-                link: self.settings.link.as_mut(),
-                counters: &mut self.counters.h3,
-                access: self.settings.access.as_mut(),
-                cache: &mut self.cache,
-                slot: place.slot,
-                serial: place.serial,
-                now,
-            };
+            let at = (place.slot, place.serial);
+            let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
+            let mut desk = desk(&mut self.settings, cache, counters, at, now);
             connection.on_message(place.stream, message, &mut desk);
             self.queue(place.slot);
         }
