@@ -41,12 +41,7 @@ fn each_cut_is_of_the_window_as_it_was() {
         (0..4).for_each(|_| wire.round());
         for _ in 0..4 {
             let before = wire.cwnd();
-            wire.fill();
-            wire.wait(wire.rtt);
-            wire.event(1, usize::MAX, 0);
-            wire.send(1);
-            wire.wait(wire.rtt);
-            wire.ack(1);
+            wire.reach_avoidance();
             let cut = wire.controller.ssthresh().expect("cut");
             let ratio = cut as f64 / before as f64;
             assert!((ratio - beta(name)).abs() < 0.001, "{name}: {ratio}");

@@ -181,12 +181,7 @@ fn what_a_client_gives_up_is_cancelled() {
     bench.head(exchange, None, false);
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"begun")));
     bench.pair.settle();
-    let stop = quiche::Shutdown::Read;
-    bench
-        .pair
-        .client
-        .stream_shutdown(stream, stop, 0x10c)
-        .unwrap();
+    bench.pair.give_up(stream);
     bench.pair.settle();
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"more")));
     bench.pair.settle();
@@ -288,12 +283,7 @@ fn handlers_of_requests_given_up_count_until_they_have_stopped() {
     for _ in 0..4 {
         let (stream, exchange) = bench.ask("GET", "/app/x");
         exchanges.push(exchange);
-        let stop = quiche::Shutdown::Read;
-        bench
-            .pair
-            .client
-            .stream_shutdown(stream, stop, 0x10c)
-            .unwrap();
+        bench.pair.give_up(stream);
         bench.pair.settle();
         let cancel = bench.feed.take().unwrap();
         assert!(matches!(cancel.message, ToHandler::Cancel));
