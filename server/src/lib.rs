@@ -7,6 +7,7 @@ pub mod cli;
 mod clients;
 pub mod clock;
 pub mod exchange;
+pub mod files;
 pub mod h3;
 pub mod observe;
 pub mod origin;

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::Fields;
 use super::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
-use crate::origin::files::Entry;
+use crate::files::Entry;
 
 /// The client went away, or broke off what it was sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

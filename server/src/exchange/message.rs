@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{Fields, Peer, RequestHead};
-use crate::origin::files::Entry;
+use crate::files::Entry;
 use crate::route::Route;
 
 /// What a block counts against a credit beyond its bytes: one-byte blocks must not cost more memory than they are charged.

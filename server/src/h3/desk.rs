@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::Counters;
 use crate::exchange::ring::{Link, Place};
+use crate::files::Cache;
 use crate::observe::access::AccessLog;
-use crate::origin::files::Cache;
 use crate::route::Site;
 
 /// A worker's things, lent to one of its connections' sessions.

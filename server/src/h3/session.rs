@@ -20,8 +20,8 @@ use super::desk::Desk;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use crate::exchange::{Fields, Reply};
+use crate::files::Key;
 use crate::observe::access::Outcome;
-use crate::origin::files::Key;
 use crate::route::Route;
 
 thread_local! {

@@ -9,9 +9,9 @@ mod bytes;
 
 pub(crate) use bytes::Bytes;
 
+pub use crate::files::trial::file;
 pub use crate::h3::trial::{head, priority};
 pub use crate::observe::access::trial::line;
-pub use crate::origin::files::trial::file;
 pub use crate::quic::trial::{datagrams, header, token};
 pub use crate::route::trial::route;
 

@@ -8,11 +8,11 @@ use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 use super::{Exchange, Handler, Inbound, Outbound, Session};
 use crate::exchange::message::Request as Handed;
 use crate::exchange::{Peer, Reply, RequestHead};
+use crate::files::{Key, reply_from_memory};
 use crate::h3::desk::Desk;
 use crate::h3::priority::Priority;
 use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
-use crate::origin::files::{Key, reply_from_memory};
 use crate::route::{Action, Answer, Route};
 
 impl Session {

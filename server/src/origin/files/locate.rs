@@ -8,11 +8,9 @@ use bytes::Bytes;
 use rustix::io::Errno;
 use sluicegate_config::Files;
 
-use super::accept::{Coding, Preference};
-use super::meta::{Meta, Stamp};
 use super::open::{Found, Root};
-use super::path::Target;
 use super::stream;
+use crate::files::{Coding, Meta, Preference, Stamp, Target};
 
 /// A request as far as it matters to which file it gets.
 #[derive(Debug)]

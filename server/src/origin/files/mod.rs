@@ -1,4 +1,4 @@
-//! Files of a folder (RFC 9110): GET and HEAD, with preconditions, ranges, and encodings that lie beside a file.
+//! Files of a folder: opened, found in the encoding that a client prefers, and streamed.
 //!
 //! Nothing outside of the folder is ever opened: the kernel resolves a path below it (openat2), symbolic links as the route
 //! allows. An absolute link counts as leading out, wherever it leads. `rustix` makes that call without unsafe code here; of
@@ -8,22 +8,12 @@
 //! A variant (`name.br`, `name.zst`, `name.gz`) answers for `name` where the client prefers it and it is not older than the
 //! original; all answers of such a route vary by `accept-encoding`. It is a file of its own: its entity tag, its date.
 //!
-//! What can be told without a disk is pure ([`reply_from_memory`], [`Cache`], [`Key`]), so that a worker answers hot files
-//! itself; [`FileServer::serve`] does the rest on an origin's thread, where it waits for the disk on others.
+//! What to answer is told by [`crate::files`], as it is for a worker's memory; [`FileServer::serve`] waits for the disk on
+//! threads beside the origin's.
 
-mod accept;
-mod cache;
-mod condition;
-mod kind;
 mod locate;
-mod meta;
 mod open;
-mod path;
-mod plan;
-mod range;
 mod stream;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod trial;
 mod walk;
 
 use std::cell::Cell;
@@ -36,19 +26,13 @@ use sluicegate_config::Files;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-pub use accept::{Coding, Preference};
-pub use cache::{Cache, Key};
-pub use meta::{Entry, Meta};
-pub use path::Target;
-pub use plan::reply_from_memory;
-
 use self::locate::{Located, Miss, Query};
-use self::path::Refusal;
-use self::plan::{Piece, Plan};
 use self::stream::{BLOCK, Broken, Held};
 use crate::exchange::RequestHead;
 use crate::exchange::handler::{Gone, Incoming, Responder};
 use crate::exchange::message::Head;
+use crate::files::plan::{self, Piece, Plan};
+use crate::files::{Entry, Refusal, Target, preference};
 
 /// Requests of an origin that look for their files at once; each takes up to three descriptors for the time that takes. The
 /// others wait, each for its turn.
@@ -84,8 +68,8 @@ impl FileServer {
     }
 
     /// Answers with the file at `rest`, what is left of the request's path behind the route's prefix. `learn` is called once,
-    /// before the answer: with what a cache should hold under the request's [`Key`] from now on, or `None` if it should hold
-    /// nothing.
+    /// before the answer: with what a cache should hold under the request's [`Key`](crate::files::Key) from now on, or `None`
+    /// if it should hold nothing.
     pub async fn serve(
         &self,
         files: &Arc<Files>,
@@ -129,7 +113,7 @@ impl FileServer {
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
         let query = Query {
             target,
-            preference: cache::preference(files, head),
+            preference: preference(files, head),
             whole: self.entry_max.max(at_once),
             now: crate::clock::unix(),
         };

@@ -8,8 +8,8 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use sluicegate_config::Symlinks;
 
-use super::meta::Stamp;
 use super::walk;
+use crate::files::Stamp;
 
 /// A FIFO without a writer, or a device, must not block.
 const READ: OFlags = OFlags::NONBLOCK

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::exchange::Body;
+use crate::files::reply_from_memory;
 
 #[test]
 fn a_file_is_sent() {

@@ -17,16 +17,16 @@ use crate::exchange::{Body, Fields, Reply, RequestHead};
 
 /// An answer whose bytes are still in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
-    pub(super) status: u16,
-    pub(super) fields: Fields,
+pub(crate) struct Plan {
+    pub(crate) status: u16,
+    pub(crate) fields: Fields,
     /// The content, for HEAD too; one after the other.
-    pub(super) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Piece>,
 }
 
 /// A part of the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     Text(Bytes),
     /// These bytes of the file; not empty.
     File(Range<u64>),
@@ -43,7 +43,7 @@ impl Piece {
 
 impl Plan {
     /// A status with a line of text that says it.
-    pub(super) fn plain(status: u16, text: &'static str) -> Plan {
+    pub(crate) fn plain(status: u16, text: &'static str) -> Plan {
         Plan {
             status,
             fields: vec![(
@@ -55,7 +55,7 @@ impl Plan {
     }
 
     /// What a path that names no file gets.
-    pub(super) fn refusal(refusal: Refusal) -> Plan {
+    pub(crate) fn refusal(refusal: Refusal) -> Plan {
         match refusal {
             Refusal::Malformed => Plan::plain(400, "400 not a path\n"),
             Refusal::NotFound => Plan::plain(404, "404 not found\n"),
@@ -63,7 +63,7 @@ impl Plan {
     }
 
     /// No encoding of the file is one that the client takes.
-    pub(super) fn not_acceptable() -> Plan {
+    pub(crate) fn not_acceptable() -> Plan {
         let mut plan = Plan::plain(406, "406 no encoding of this file is acceptable\n");
         plan.fields.push(meta::vary());
         plan
@@ -71,7 +71,7 @@ impl Plan {
 
     /// To the same path with a slash behind it, since names in an index are relative to that. The place is always a path of
     /// this host: `//name` would be another host, and so would `/\name`, as browsers take a backslash for a slash.
-    pub(super) fn moved(head: &RequestHead) -> Plan {
+    pub(crate) fn moved(head: &RequestHead) -> Plan {
         let path = head
             .path
             .trim_start_matches(['/', '\\'])
@@ -93,13 +93,13 @@ impl Plan {
     }
 
     /// Length of the content in bytes; `None` where there is none by the status, so that nothing is said about it.
-    pub(super) fn length(&self) -> Option<u64> {
+    pub(crate) fn length(&self) -> Option<u64> {
         let described = !matches!(self.status, 204 | 304);
         described.then(|| self.pieces.iter().map(Piece::length).sum())
     }
 
     /// Whether it takes the file's bytes.
-    pub(super) fn reads_file(&self) -> bool {
+    pub(crate) fn reads_file(&self) -> bool {
         { self.pieces.iter() }.any(|piece| matches!(piece, Piece::File(_)))
     }
 
@@ -128,14 +128,14 @@ impl Plan {
 }
 
 /// A range that is within the file, of a file that is in memory whole.
-pub(super) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
+pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
     let index = |offset: u64| usize::try_from(offset).map_or(bytes.len(), |i| i.min(bytes.len()));
     debug_assert!(range.end <= bytes.len() as u64);
     bytes.slice(index(range.start)..index(range.end))
 }
 
 /// What a method gets that is neither GET nor HEAD, wherever its path leads.
-pub(super) fn refuse_method(method: &str) -> Option<Plan> {
+pub(crate) fn refuse_method(method: &str) -> Option<Plan> {
     let mut plan = match method {
         "GET" | "HEAD" => return None,
         "OPTIONS" => Plan {
@@ -151,7 +151,7 @@ pub(super) fn refuse_method(method: &str) -> Option<Plan> {
 }
 
 /// Answers a GET or HEAD that has found a file.
-pub(super) fn respond(head: &RequestHead, meta: &Meta) -> Plan {
+pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> Plan {
     match condition::evaluate(&head.headers, meta) {
         Verdict::Go => {}
         Verdict::Unchanged => {
@@ -181,7 +181,7 @@ pub(super) fn respond(head: &RequestHead, meta: &Meta) -> Plan {
 }
 
 /// Answers with a file that is in memory, without a look at the disk.
-pub fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Reply {
+pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Reply {
     refuse_method(&head.method)
         .unwrap_or_else(|| respond(head, &entry.meta))
         .into_reply(&entry.bytes)

@@ -17,17 +17,17 @@ use crate::exchange::Fields;
 /// What tells one state of a file from another: no two of them have all of this alike, unless a file is written twice within
 /// a tick of the file system's clock and keeps its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(crate) struct Stamp {
     pub(super) inode: u64,
     /// Bytes.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Since 1970.
     pub(super) seconds: i64,
     pub(super) nanoseconds: i64,
 }
 
 impl Stamp {
-    pub(super) fn of(metadata: &Metadata) -> Stamp {
+    pub(crate) fn of(metadata: &Metadata) -> Stamp {
         Stamp {
             inode: metadata.ino(),
             size: metadata.size(),
@@ -37,7 +37,7 @@ impl Stamp {
     }
 
     /// Changed before the other one was.
-    pub(super) fn is_older(&self, other: &Stamp) -> bool {
+    pub(crate) fn is_older(&self, other: &Stamp) -> bool {
         (self.seconds, self.nanoseconds) < (other.seconds, other.nanoseconds)
     }
 }
@@ -62,7 +62,7 @@ pub struct Meta {
 
 impl Meta {
     /// Of the file that answers for `path`; `now` is the time since 1970.
-    pub(super) fn new(
+    pub(crate) fn new(
         path: &[u8],
         stamp: &Stamp,
         encoding: Coding,

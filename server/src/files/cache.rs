@@ -38,7 +38,7 @@ impl Key {
 }
 
 /// Where nothing lies on the disk in other encodings, what the client accepts makes no difference.
-pub(super) fn preference(files: &Files, head: &RequestHead) -> Preference {
+pub(crate) fn preference(files: &Files, head: &RequestHead) -> Preference {
     match files.precompressed {
         true => Preference::of(&head.headers),
         false => Preference::ORIGINAL,

@@ -32,7 +32,7 @@ impl Coding {
     }
 
     /// What stands behind the original's name in that of the variant.
-    pub(super) fn suffix(self) -> &'static str {
+    pub(crate) fn suffix(self) -> &'static str {
         match self {
             Coding::Identity => "",
             Coding::Gzip => ".gz",
@@ -58,7 +58,7 @@ impl Coding {
 /// The codings that a client takes, best first, up to the original, which is always there: two clients with the same
 /// preference get the same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Preference {
+pub(crate) struct Preference {
     codings: [Coding; 4],
     count: u8,
 }
@@ -115,7 +115,7 @@ impl Preference {
     }
 
     /// Best first; without the original only where the client refuses it.
-    pub(super) fn codings(&self) -> &[Coding] {
+    pub(crate) fn codings(&self) -> &[Coding] {
         &self.codings[..usize::from(self.count)]
     }
 }

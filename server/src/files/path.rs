@@ -9,16 +9,16 @@ const WELL_KNOWN: &[u8] = b".well-known";
 
 /// What a request asks for below a root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
+pub(crate) struct Target {
     /// Names joined by `/`, with none in front or behind; empty for the root itself.
-    pub(super) path: Box<[u8]>,
+    pub(crate) path: Box<[u8]>,
     /// The path ends with a slash, so it means a folder.
-    pub(super) folder: bool,
+    pub(crate) folder: bool,
 }
 
 /// Why a path cannot name a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// It is none: bad percent-encoding, NUL, `.` or `..` for a name.
     Malformed,
     /// It is one that is never served.
@@ -31,7 +31,7 @@ impl Target {
     /// Slashes in a row count as one. A name is refused where it holds a slash or backslash that was encoded, and a
     /// backslash that was not: other systems and clients would see another path there. Hidden names (a dot in front)
     /// are never found, `.well-known` apart: what tools leave in a folder is not meant for clients.
-    pub(super) fn of(path: &str, rest: &str) -> Result<Target, Refusal> {
+    pub(crate) fn of(path: &str, rest: &str) -> Result<Target, Refusal> {
         let prefix = path.strip_suffix(rest).unwrap_or_default();
         if !(rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')) {
             // `/static` is not in front of `/statics`.
