@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
 
 use super::handler::{Incoming, Inlet, Outbox};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
@@ -29,6 +30,26 @@ pub(crate) struct Answer {
     pub(crate) trailers: Option<Fields>,
     /// It ended as it should.
     pub(crate) complete: bool,
+}
+
+/// A request's head at `example.org`; what follows a `?` in `target` is its query.
+pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -> RequestHead {
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query.to_owned())),
+        None => (target, None),
+    };
+    let line = |(name, value): &(&'static str, &str)| {
+        let name = HeaderName::from_static(name);
+        (name, HeaderValue::from_str(value).unwrap())
+    };
+    RequestHead {
+        method: method.to_owned(),
+        scheme: Some("https".to_owned()),
+        authority: "example.org".to_owned(),
+        path: path.to_owned(),
+        query,
+        headers: lines.iter().map(line).collect(),
+    }
 }
 
 /// An exchange with `credit` for its response.

@@ -4,6 +4,7 @@ use http::header::{ALLOW, LOCATION};
 use sluicegate_config::{HeaderEdits, HostPattern, Redirect};
 
 use super::*;
+use crate::exchange::pair::head;
 use crate::exchange::{Body, Generator};
 
 fn limits() -> Limits {
@@ -24,17 +25,9 @@ fn generator(path: &str) -> Route {
 }
 
 fn ask_at(site: &Site, authority: &str, method: &str, path: &str) -> Reply {
-    let (path, query) = match path.split_once('?') {
-        Some((path, query)) => (path, Some(query.to_owned())),
-        None => (path, None),
-    };
     let answer = site.answer(&RequestHead {
-        method: method.to_owned(),
-        scheme: Some("https".to_owned()),
         authority: authority.to_owned(),
-        path: path.to_owned(),
-        query,
-        headers: Vec::new(),
+        ..head(method, path, &[])
     });
     match answer {
         Answer::Reply(reply) => reply,

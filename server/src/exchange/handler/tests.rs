@@ -4,23 +4,14 @@ use std::sync::Arc;
 use http_body_util::BodyExt as _;
 
 use super::*;
-use crate::exchange::RequestHead;
-use crate::exchange::pair::{Front, pair};
+use crate::exchange::pair::{Front, head, pair};
 use crate::route::Site;
 
 fn start(has_body: bool, credit: u64) -> (Incoming, Front) {
     let config = sluicegate_config::Config::embedded();
     let site = Site::compile(&config.routes, &config.limits).unwrap();
-    let head = RequestHead {
-        method: "POST".to_owned(),
-        scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
-        path: "/".to_owned(),
-        query: None,
-        headers: Vec::new(),
-    };
     let route = Arc::clone(site.any_route().unwrap());
-    pair(head, route, None, has_body, credit)
+    pair(head("POST", "/", &[]), route, None, has_body, credit)
 }
 
 fn run<F: Future>(future: F) -> F::Output {

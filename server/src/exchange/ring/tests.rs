@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::exchange::{Peer, RequestHead};
+use crate::exchange::Peer;
+use crate::exchange::pair::head;
 use crate::route::Site;
 
 const PLACE: Place = Place {
@@ -14,14 +15,7 @@ fn request() -> Box<Request> {
     let config = sluicegate_config::Config::embedded();
     let site = Site::compile(&config.routes, &config.limits).unwrap();
     Box::new(Request {
-        head: RequestHead {
-            method: "GET".to_owned(),
-            scheme: Some("https".to_owned()),
-            authority: "example.org".to_owned(),
-            path: "/".to_owned(),
-            query: None,
-            headers: Vec::new(),
-        },
+        head: head("GET", "/", &[]),
         peer: Peer {
             address: ([192, 0, 2, 1], 1).into(),
             local: None,

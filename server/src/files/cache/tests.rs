@@ -3,6 +3,7 @@ use http::HeaderValue;
 use super::super::accept::Coding;
 use super::super::meta::Meta;
 use super::*;
+use crate::exchange::pair::head;
 use sluicegate_config::Symlinks;
 
 const VALID: Duration = Duration::from_secs(10);
@@ -16,23 +17,9 @@ fn files(precompressed: bool) -> Files {
     }
 }
 
-fn head(method: &str, path: &str, accept: &'static str) -> RequestHead {
-    RequestHead {
-        method: method.to_owned(),
-        scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
-        path: path.to_owned(),
-        query: None,
-        headers: vec![(
-            http::header::ACCEPT_ENCODING,
-            HeaderValue::from_static(accept),
-        )],
-    }
-}
-
 fn key(number: usize) -> Key {
     let path = format!("/{number:04}");
-    Key::of(1, &files(true), &head("GET", &path, ""), &path).unwrap()
+    Key::of(1, &files(true), &head("GET", &path, &[]), &path).unwrap()
 }
 
 fn entry(size: usize) -> Arc<Entry> {
@@ -60,7 +47,7 @@ fn start() -> Instant {
 #[test]
 fn a_key_is_what_decides_which_file_is_sent() {
     let of = |route, precompressed, method: &str, path: &str, accept: &'static str| {
-        let head = head(method, path, accept);
+        let head = head(method, path, &[("accept-encoding", accept)]);
         Key::of(route, &files(precompressed), &head, path)
     };
     let key = of(1, true, "GET", "/a/b", "gzip");

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::super::meta::Stamp;
 use super::*;
+use crate::exchange::pair::head;
 
 fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
     let stamp = Stamp {
@@ -15,23 +16,8 @@ fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
     Entry { meta, bytes }
 }
 
-fn head(method: &str, lines: &[(&'static str, &str)]) -> RequestHead {
-    let line = |(name, value): &(&'static str, &str)| {
-        let name = http::HeaderName::from_static(name);
-        (name, HeaderValue::from_str(value).unwrap())
-    };
-    RequestHead {
-        method: method.to_owned(),
-        scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
-        path: "/a.txt".to_owned(),
-        query: None,
-        headers: lines.iter().map(line).collect(),
-    }
-}
-
 fn ask(method: &str, lines: &[(&'static str, &str)], entry: &Entry) -> (u16, String, String) {
-    let reply = reply_from_memory(&head(method, lines), entry);
+    let reply = reply_from_memory(&head(method, "/a.txt", lines), entry);
     let fields = { reply.headers.iter() }
         .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
         .collect();
@@ -56,7 +42,7 @@ fn a_file_is_sent_with_what_is_known_about_it() {
         assert_eq!(ask(method, &[], &entry), expected);
     }
     let nothing = self::entry("", Coding::Identity, false);
-    let reply = reply_from_memory(&head("GET", &[]), &nothing);
+    let reply = reply_from_memory(&head("GET", "/a.txt", &[]), &nothing);
     assert_eq!((reply.status, reply.body), (200, Body::Empty));
 }
 
@@ -83,7 +69,10 @@ fn what_the_client_has_is_not_sent_again() {
         assert_eq!(status, 412);
         assert_eq!(fields, format!("{TYPE}vary: accept-encoding\n"));
     }
-    let plan = respond(&head("GET", &[("if-none-match", "*")]), &entry.meta);
+    let plan = respond(
+        &head("GET", "/a.txt", &[("if-none-match", "*")]),
+        &entry.meta,
+    );
     assert_eq!((plan.length(), plan.reads_file()), (None, false));
 }
 
@@ -151,7 +140,7 @@ fn several_ranges_are_parts() {
         format!("--{boundary}--\r\n"),
     ];
     assert_eq!(body, expected.concat());
-    let request = head("GET", &[("range", "bytes=290-, 0-2, 100-109")]);
+    let request = head("GET", "/a.txt", &[("range", "bytes=290-, 0-2, 100-109")]);
     let plan = respond(&request, &entry.meta);
     assert_eq!(plan.length(), Some(body.len() as u64));
     // Another state of the file has another boundary.
@@ -186,7 +175,7 @@ fn a_folder_is_a_place_of_this_host() {
         ("/\\/a", None, "/a/"),
         ("//\\", None, "/"),
     ] {
-        let mut head = head("GET", &[]);
+        let mut head = head("GET", "/a.txt", &[]);
         head.path = path.to_owned();
         head.query = query.map(str::to_owned);
         let plan = Plan::moved(&head);

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
 use super::*;
+use crate::exchange::Peer;
 use crate::exchange::message::{Head, Request, cost};
+use crate::exchange::pair::head;
 use crate::exchange::ring::{Link, Place, rings};
-use crate::exchange::{Peer, RequestHead};
 use crate::route::Site;
 
 const PLACE: Place = Place {
@@ -22,14 +23,7 @@ fn request(path: &str, timeout: Option<Duration>) -> Box<Request> {
     config.routes.iter_mut().for_each(|r| r.timeout = timeout);
     let site = Site::compile(&config.routes, &config.limits).unwrap();
     Box::new(Request {
-        head: RequestHead {
-            method: "GET".to_owned(),
-            scheme: Some("https".to_owned()),
-            authority: "example.org".to_owned(),
-            path: path.to_owned(),
-            query: None,
-            headers: Vec::new(),
-        },
+        head: head("GET", path, &[]),
         peer: Peer {
             address: ([192, 0, 2, 1], 1).into(),
             local: None,

@@ -11,13 +11,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Files, Symlinks};
 use tempfile::TempDir;
 
 use super::*;
 use crate::exchange::handler::Incoming;
-use crate::exchange::pair::{Answer, Front, pair};
+use crate::exchange::pair::{Answer, Front, head, pair};
 use crate::route::Site;
 
 /// When the files of a test were changed, unless they say otherwise.
@@ -116,25 +115,6 @@ async fn serve(
     let rest = incoming.request.head.path[1..].to_owned();
     let learn = |entry| *learnt.borrow_mut() = entry;
     server.serve(files, &rest, incoming, learn).await;
-}
-
-fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -> RequestHead {
-    let (path, query) = match target.split_once('?') {
-        Some((path, query)) => (path, Some(query.to_owned())),
-        None => (target, None),
-    };
-    let line = |(name, value): &(&'static str, &str)| {
-        let name = HeaderName::from_static(name);
-        (name, HeaderValue::from_str(value).unwrap())
-    };
-    RequestHead {
-        method: method.to_owned(),
-        scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
-        path: path.to_owned(),
-        query,
-        headers: lines.iter().map(line).collect(),
-    }
 }
 
 fn run<F: Future>(future: F) -> F::Output {

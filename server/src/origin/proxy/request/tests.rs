@@ -3,8 +3,9 @@ use std::net::SocketAddr;
 use http::HeaderName;
 use sluicegate_config::HostHeader;
 
-use super::super::tests::{head, proxy, request};
+use super::super::tests::{proxy, request};
 use super::*;
+use crate::exchange::pair::head;
 
 fn config() -> Proxy {
     let address: SocketAddr = "192.0.2.80:80".parse().unwrap();

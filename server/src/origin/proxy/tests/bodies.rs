@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use http::{HeaderName, HeaderValue};
+
 use super::*;
 use crate::exchange::message::ToFront;
 
@@ -95,9 +97,7 @@ fn an_upload_waits_for_a_slow_upstream() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.start(head("POST", "/", &[]), Some(1 << 40), true, PLENTY);
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.post(Some(1 << 40))).await;
         static BLOCK: [u8; 16 << 10] = [7; 16 << 10];
         // A client that keeps to a credit of 8 blocks.
         let (mut ahead, mut used) = (0_u64, 0_u64);
@@ -143,9 +143,8 @@ fn a_download_waits_for_a_slow_client() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.start(head("GET", "/", &[]), None, false, 64 << 10);
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let begun = edge.start(head("GET", "/", &[]), None, false, 64 << 10);
+        let (front, task, mut conn) = server.asked(begun).await;
         conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n")
             .await;
         let sent = Rc::new(Cell::new(0_usize));
@@ -197,9 +196,7 @@ fn no_byte_waits_for_another() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, _task) = edge.get("/events");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, _task, mut conn) = server.asked(edge.get("/events")).await;
         conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
             .await;
         assert!(matches!(front.next().await, ToFront::Head(_)));
@@ -222,9 +219,7 @@ fn small_chunks_that_are_there_together_become_few_blocks() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, _task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, _task, mut conn) = server.asked(edge.get("/")).await;
         let mut response = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
         response.extend(b"1\r\nx\r\n".repeat(2000));
         response.extend(b"0\r\n\r\n");
@@ -251,9 +246,7 @@ fn an_early_answer_gets_through_and_stops_the_upload() {
         for reset in [false, true] {
             let server = Server::new().await;
             let edge = server.edge();
-            let (front, task) = edge.start(head("POST", "/", &[]), Some(1 << 30), true, PLENTY);
-            let mut conn = server.accept().await;
-            conn.head().await;
+            let (front, task, mut conn) = server.asked(edge.post(Some(1 << 30))).await;
             for _ in 0..100 {
                 front.data(&[1; 16 << 10]);
             }
@@ -295,9 +288,7 @@ fn a_client_that_breaks_off_its_upload_leaves_no_whole_request() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.start(head("POST", "/", &[]), None, true, PLENTY);
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.post(None)).await;
         front.data(b"half");
         conn.take(9).await;
         front.cancel();
@@ -318,9 +309,7 @@ fn a_body_of_another_length_than_promised_is_not_passed_on() {
         for body in [&b"ab"[..], b"abcd"] {
             let server = Server::new().await;
             let edge = server.edge();
-            let (front, task) = edge.start(head("POST", "/", &[]), Some(3), true, PLENTY);
-            let mut conn = server.accept().await;
-            conn.head().await;
+            let (front, task, mut conn) = server.asked(edge.post(Some(3))).await;
             front.data(body);
             front.end(None);
             task.await.unwrap();
@@ -337,9 +326,7 @@ fn cancellation_before_the_answer_closes_the_connection() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         assert_eq!(edge.state().active, 1);
         front.cancel();
         task.abort();
@@ -354,9 +341,7 @@ fn both_bodies_move_at_the_same_time() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.start(head("POST", "/", &[]), None, true, PLENTY);
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.post(None)).await;
         conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
             .await;
         assert!(matches!(front.next().await, ToFront::Head(_)));

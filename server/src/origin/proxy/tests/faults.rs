@@ -9,9 +9,7 @@ async fn answer_to(response: &[u8]) -> (Answer, Edge) {
         retries: 0,
         ..proxy(&[server.address()])
     });
-    let (front, task) = edge.get("/");
-    let mut conn = server.accept().await;
-    conn.head().await;
+    let (front, task, mut conn) = server.asked(edge.get("/")).await;
     // The proxy may have given up before all is sent.
     let _ = conn.0.write_all(response).await;
     drop(conn);
@@ -74,9 +72,7 @@ fn a_reset_is_502() {
         for part in [&b""[..], b"HTTP/1.1 200 O"] {
             let server = Server::new().await;
             let edge = server.edge();
-            let (front, task) = edge.get("/");
-            let mut conn = server.accept().await;
-            conn.head().await;
+            let (front, task, mut conn) = server.asked(edge.get("/")).await;
             conn.send(part).await;
             conn.reset();
             assert_eq!(status(&front.answer().await), 502);
@@ -104,9 +100,7 @@ fn endless_heads_are_502_long_before_memory_ends() {
         // 100 MB: the upstream gets rid of no more than what is in the sockets.
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, _task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, _task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(b"HTTP/1.1 200 OK\r\nx: ").await;
         let block = vec![b'a'; 1 << 20];
         let mut sent = 0;
@@ -174,9 +168,7 @@ fn a_body_reset_half_way_does_not_look_whole() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         // Even one that would end with its connection.
         conn.send(b"HTTP/1.1 200 OK\r\n\r\nsome").await;
         settle().await;

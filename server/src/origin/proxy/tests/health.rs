@@ -154,9 +154,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
         advance(edge.proxy.fail_timeout).await;
         resume();
         assert_eq!(who(&edge).await, "b");
-        let (front, trial) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, trial, mut conn) = server.asked(edge.get("/")).await;
         for _ in 0..4 {
             assert_eq!(who(&edge).await, "b");
         }
@@ -164,9 +162,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
         trial.abort();
         drop(front);
         conn.closed().await;
-        let (front, _task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, _task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
         assert_eq!(status(&front.answer().await), 200);
     });
@@ -201,9 +197,7 @@ fn a_name_with_an_address_is_found_and_one_without_is_502() {
         let port = server.address().port();
         let mut edge = server.edge();
         Rc::make_mut(&mut edge.proxy).upstreams = vec![format!("localhost:{port}")];
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
         assert_eq!(status(&front.answer().await), 200);
         task.await.unwrap();

@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
 use sluicegate_config::{HostHeader, Proxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::exchange::RequestHead;
-use crate::exchange::pair::{Answer, Front, pair};
+use crate::exchange::pair::{Answer, Front, head, pair};
 use crate::route::{Route, Site};
 
 /// More credit than a test uses up.
@@ -38,29 +37,6 @@ fn any_route() -> Arc<Route> {
     let config = sluicegate_config::Config::embedded();
     let site = Site::compile(&config.routes, &config.limits).unwrap();
     Arc::clone(site.any_route().unwrap())
-}
-
-pub(super) fn head(
-    method: &str,
-    path: &str,
-    lines: &[(&'static str, &'static str)],
-) -> RequestHead {
-    let (path, query) = match path.split_once('?') {
-        Some((path, query)) => (path, Some(query.to_owned())),
-        None => (path, None),
-    };
-    let line = |(name, value): &(&'static str, &'static str)| {
-        let name = HeaderName::from_static(name);
-        (name, HeaderValue::from_static(value))
-    };
-    RequestHead {
-        method: method.to_owned(),
-        scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
-        path: path.to_owned(),
-        query,
-        headers: lines.iter().map(line).collect(),
-    }
 }
 
 pub(super) fn request(head: RequestHead) -> crate::exchange::message::Request {
@@ -120,6 +96,11 @@ impl Edge {
         self.start(head("GET", path, &[]), None, false, PLENTY)
     }
 
+    /// A POST whose body the front will send.
+    fn post(&self, length: Option<u64>) -> (Front, JoinHandle<()>) {
+        self.start(head("POST", "/", &[]), length, true, PLENTY)
+    }
+
     fn counters(&self) -> Counters {
         self.upstreams.counters()
     }
@@ -155,6 +136,13 @@ impl Server {
 
     async fn accept(&self) -> Conn {
         Conn(self.0.accept().await.unwrap().0)
+    }
+
+    /// Lets in the connection that a request comes on which an edge has begun, and reads the request's head.
+    async fn asked(&self, (front, task): (Front, JoinHandle<()>)) -> (Front, JoinHandle<()>, Conn) {
+        let mut conn = self.accept().await;
+        conn.head().await;
+        (front, task, conn)
     }
 
     /// An edge with this upstream alone.
@@ -265,9 +253,8 @@ fn what_has_no_body_ends_with_its_head_and_tells_its_length() {
             ("GET", "200 OK\r\ncontent-length: 0", 200, Some(0)),
             ("HEAD", "200 OK\r\ntransfer-encoding: chunked", 200, None),
         ] {
-            let (front, task) = edge.start(head(method, "/", &[]), None, false, PLENTY);
-            let mut conn = server.accept().await;
-            conn.head().await;
+            let begun = edge.start(head(method, "/", &[]), None, false, PLENTY);
+            let (front, task, mut conn) = server.asked(begun).await;
             let response = format!("HTTP/1.1 {response}\r\nconnection: close\r\n\r\n");
             conn.send(response.as_bytes()).await;
             let answer = front.answer().await;
@@ -284,9 +271,7 @@ fn informational_responses_pass_but_100() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, _task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, _task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n")
             .await;
         assert!(

@@ -16,9 +16,7 @@ async fn exchange(edge: &Edge, conn: &mut Conn) {
 /// An edge with one idle connection.
 async fn warm(server: &Server) -> (Edge, Conn) {
     let edge = server.edge();
-    let (front, task) = edge.get("/");
-    let mut conn = server.accept().await;
-    conn.head().await;
+    let (front, task, mut conn) = server.asked(edge.get("/")).await;
     conn.send(OK).await;
     front.answer().await;
     task.await.unwrap();
@@ -47,7 +45,7 @@ fn bodies_of_every_framing_leave_the_connection_usable() {
         let server = Server::new().await;
         let (edge, mut conn) = warm(&server).await;
         for length in [Some(4), None] {
-            let (front, task) = edge.start(head("POST", "/", &[]), length, true, PLENTY);
+            let (front, task) = edge.post(length);
             front.data(b"data");
             front.end(None);
             let request = conn.head().await;
@@ -81,9 +79,7 @@ fn what_ends_the_connection_leaves_none_idle() {
             b"HTTP/1.1 200 OK\r\n\r\nok",
             b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok",
         ] {
-            let (front, task) = edge.get("/");
-            let mut conn = server.accept().await;
-            conn.head().await;
+            let (front, task, mut conn) = server.asked(edge.get("/")).await;
             conn.send(response).await;
             conn.0.shutdown().await.unwrap();
             let answer = front.answer().await;
@@ -105,9 +101,7 @@ fn idle_connections_are_bounded_in_number() {
         let edge = server.edge();
         let mut running = Vec::new();
         for _ in 0..7 {
-            let (front, task) = edge.get("/");
-            let mut conn = server.accept().await;
-            conn.head().await;
+            let (front, task, conn) = server.asked(edge.get("/")).await;
             running.push((front, task, conn));
         }
         assert_eq!(edge.state().active, 7);
@@ -190,9 +184,7 @@ async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retrie
     let mut edge = server.edge();
     Rc::make_mut(&mut edge.proxy).retries = retries;
     let (edge, mut stale) = {
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
         front.answer().await;
         task.await.unwrap();
@@ -267,9 +259,7 @@ fn nothing_is_tried_again_on_a_fresh_connection_that_saw_the_request() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, conn) = server.asked(edge.get("/")).await;
         drop(conn);
         assert_eq!(status(&front.answer().await), 502);
         task.await.unwrap();

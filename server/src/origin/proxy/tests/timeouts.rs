@@ -16,9 +16,7 @@ fn a_head_that_does_not_come_is_504() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         let before = Instant::now();
         let answer = late(&front).await;
         task.await.unwrap();
@@ -37,9 +35,7 @@ fn neither_drops_of_a_head_nor_informational_responses_prolong_the_wait() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         let before = Instant::now();
         let drip = tokio::task::spawn_local(async move {
             let text = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nx: ";
@@ -65,9 +61,7 @@ fn a_body_that_stands_still_is_reset_and_one_that_drips_is_not() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n")
             .await;
         settle().await;
@@ -94,9 +88,8 @@ fn a_client_that_reads_late_is_not_the_upstreams_fault() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.start(head("GET", "/", &[]), None, false, 1);
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let begun = edge.start(head("GET", "/", &[]), None, false, 1);
+        let (front, task, mut conn) = server.asked(begun).await;
         conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nab")
             .await;
         settle().await;
@@ -126,9 +119,7 @@ fn an_upload_that_the_upstream_does_not_take_is_504() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.start(head("POST", "/", &[]), Some(1 << 30), true, PLENTY);
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, _conn) = server.asked(edge.post(Some(1 << 30))).await;
         // More than sockets take.
         for _ in 0..2000 {
             front.data(&[0; 16 << 10]);
@@ -177,9 +168,7 @@ fn the_time_for_the_head_begins_when_the_upload_is_through() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task) = edge.start(head("POST", "/", &[]), Some(6), true, PLENTY);
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let (front, task, mut conn) = server.asked(edge.post(Some(6))).await;
         settle().await;
         pause();
         for _ in 0..3 {
