@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use super::Fields;
 use super::message::{Envelope, Request, ToFront, ToHandler};
 use crate::clients::{Client, Clients};
+use crate::observe::sum::summed;
 
 pub use self::depth::Depth;
 
@@ -72,35 +73,20 @@ pub struct Link {
     pub counters: LinkCounters,
 }
 
-/// What a worker's end counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkCounters {
-    /// Exchanges handed to the origin.
-    pub opened: u64,
-    /// Exchanges refused because the ring was full.
-    pub refused_queue: u64,
-    /// Exchanges refused because the worker's memory for them was promised to others.
-    pub refused_memory: u64,
-    /// Exchanges refused because their client has its part of that memory already.
-    pub refused_client: u64,
-    /// Messages to the origin that had to wait beside the ring.
-    pub waited: u64,
-}
-
-impl std::ops::AddAssign<&LinkCounters> for LinkCounters {
-    fn add_assign(&mut self, other: &LinkCounters) {
-        let LinkCounters {
-            opened,
-            refused_queue,
-            refused_memory,
-            refused_client,
-            waited,
-        } = other;
-        self.opened += opened;
-        self.refused_queue += refused_queue;
-        self.refused_memory += refused_memory;
-        self.refused_client += refused_client;
-        self.waited += waited;
+summed! {
+    /// What a worker's end counted.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LinkCounters {
+        /// Exchanges handed to the origin.
+        pub opened: u64,
+        /// Exchanges refused because the ring was full.
+        pub refused_queue: u64,
+        /// Exchanges refused because the worker's memory for them was promised to others.
+        pub refused_memory: u64,
+        /// Exchanges refused because their client has its part of that memory already.
+        pub refused_client: u64,
+        /// Messages to the origin that had to wait beside the ring.
+        pub waited: u64,
     }
 }
 

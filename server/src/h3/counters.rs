@@ -1,73 +1,40 @@
 //! What sessions count.
 
-use std::ops::AddAssign;
-
 use super::Statuses;
 use crate::observe::histogram::Histogram;
 use crate::observe::metrics::{Page, Show};
+use crate::observe::sum::summed;
 
-/// Totals over the sessions that were given it; only ever rises.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Heads received, malformed and refused ones too.
-    pub requests: u64,
-    /// Response heads handed to a stream.
-    pub responses: Statuses,
-    /// From a request's head to the last byte of its response handed to the stream.
-    pub latency: Histogram,
-    /// Bytes of response bodies handed to streams.
-    pub bytes_out: u64,
-    /// Bytes of request bodies read and discarded.
-    pub bytes_in: u64,
-    /// Requests reset for a malformed or incomplete message.
-    pub malformed: u64,
-    /// Requests that the client gave up before the whole response was handed to their streams.
-    pub cancelled: u64,
-    /// Requests refused while draining.
-    pub rejected: u64,
-    /// Requests for files that the worker had in memory.
-    pub from_memory: u64,
-    /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory.
-    pub overloaded: u64,
-    /// Requests refused with 425: not safe, and in early data.
-    pub too_early: u64,
-    /// Responses reset because their handler failed half way.
-    pub broken: u64,
-    /// Connections closed for an error of the client, too many given-up requests included.
-    pub errors: u64,
-}
-
-impl AddAssign<&Counters> for Counters {
-    fn add_assign(&mut self, other: &Counters) {
-        // Named one by one, so that none is forgotten.
-        let Counters {
-            responses,
-            latency,
-            requests,
-            bytes_out,
-            bytes_in,
-            malformed,
-            cancelled,
-            rejected,
-            from_memory,
-            overloaded,
-            too_early,
-            broken,
-            errors,
-        } = other;
-        self.requests += requests;
-        self.bytes_out += bytes_out;
-        self.bytes_in += bytes_in;
-        self.malformed += malformed;
-        self.cancelled += cancelled;
-        self.rejected += rejected;
-        self.from_memory += from_memory;
-        self.overloaded += overloaded;
-        self.too_early += too_early;
-        self.broken += broken;
-        self.errors += errors;
-        self.responses += responses;
-        self.latency += latency;
+summed! {
+    /// Totals over the sessions that were given it; only ever rises.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Counters {
+        /// Heads received, malformed and refused ones too.
+        pub requests: u64,
+        /// Response heads handed to a stream.
+        pub responses: Statuses,
+        /// From a request's head to the last byte of its response handed to the stream.
+        pub latency: Histogram,
+        /// Bytes of response bodies handed to streams.
+        pub bytes_out: u64,
+        /// Bytes of request bodies read and discarded.
+        pub bytes_in: u64,
+        /// Requests reset for a malformed or incomplete message.
+        pub malformed: u64,
+        /// Requests that the client gave up before the whole response was handed to their streams.
+        pub cancelled: u64,
+        /// Requests refused while draining.
+        pub rejected: u64,
+        /// Requests for files that the worker had in memory.
+        pub from_memory: u64,
+        /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory.
+        pub overloaded: u64,
+        /// Requests refused with 425: not safe, and in early data.
+        pub too_early: u64,
+        /// Responses reset because their handler failed half way.
+        pub broken: u64,
+        /// Connections closed for an error of the client, too many given-up requests included.
+        pub errors: u64,
     }
 }
 

@@ -1,8 +1,7 @@
 //! How often each status was answered.
 
-use std::ops::AddAssign;
-
 use crate::observe::metrics::{Page, Show};
+use crate::observe::sum::Sum;
 
 /// Lowest and highest status (RFC 9110 §15).
 const RANGE: std::ops::RangeInclusive<u16> = 100..=599;
@@ -45,10 +44,10 @@ fn index(status: u16) -> usize {
     usize::from(status.clamp(*RANGE.start(), *RANGE.end()) - RANGE.start())
 }
 
-impl AddAssign<&Statuses> for Statuses {
-    fn add_assign(&mut self, other: &Statuses) {
-        for (sum, more) in self.0.iter_mut().zip(&other.0) {
-            *sum += more;
+impl Sum for Statuses {
+    fn add_up(&mut self, more: &Self) {
+        for (sum, more) in self.0.iter_mut().zip(&more.0) {
+            sum.add_up(more);
         }
     }
 }
@@ -80,7 +79,7 @@ mod tests {
         assert_eq!((statuses.class(2), statuses.class(4)), (3, 0));
         let sum = {
             let mut sum = statuses.clone();
-            sum += &statuses;
+            sum.add_up(&statuses);
             sum
         };
         assert_eq!((sum.of(200), sum.of(201)), (4, 0));

@@ -1,7 +1,8 @@
 //! Durations, counted by their length.
 
-use std::ops::AddAssign;
 use std::time::Duration;
+
+use super::sum::Sum;
 
 /// Longest duration of each bucket; what is longer has one of its own.
 pub const BOUNDS: [Duration; 15] = [
@@ -58,13 +59,12 @@ impl Histogram {
     }
 }
 
-impl AddAssign<&Histogram> for Histogram {
-    fn add_assign(&mut self, other: &Histogram) {
+/// By a rule of its own: a sum of durations that does not fit stays at the most that does.
+impl Sum for Histogram {
+    fn add_up(&mut self, more: &Self) {
         // Named one by one, so that none is forgotten.
-        let Histogram { buckets, sum_us } = other;
-        for (sum, more) in self.buckets.iter_mut().zip(buckets) {
-            *sum += more;
-        }
+        let Histogram { buckets, sum_us } = more;
+        self.buckets.add_up(buckets);
         self.sum_us = self.sum_us.saturating_add(*sum_us);
     }
 }
@@ -100,7 +100,7 @@ mod tests {
         first.record(Duration::from_micros(1500));
         second.record(Duration::from_secs(3600));
         second.record(Duration::ZERO);
-        first += &second;
+        first.add_up(&second);
         assert_eq!(first.count(), 3);
         assert_eq!(first.sum(), Duration::from_micros(3_600_001_500));
         first.record(Duration::MAX);

@@ -8,4 +8,5 @@ pub mod metrics;
 pub mod phase;
 pub mod qlog;
 pub(crate) mod question;
+pub mod sum;
 pub mod totals;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sluicegate_dataplane::Counters as Datagrams;
 
 use super::qlog::QlogCounters;
+use super::sum::Sum;
 use crate::quic::counters::{Counters, DropReason};
 
 /// Sums over the workers that have stopped.
@@ -19,7 +20,7 @@ impl Totals {
     /// Adds what one worker counted.
     pub fn add(&mut self, endpoint: &Counters, datagrams: &Datagrams) {
         self.workers += 1;
-        self.endpoints += endpoint;
+        self.endpoints.add_up(endpoint);
         self.datagrams += datagrams;
     }
 

@@ -1,10 +1,10 @@
 //! What an endpoint counts.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 use crate::h3;
 use crate::observe::metrics::{Page, Show};
+use crate::observe::sum::summed;
 
 /// Why a datagram was dropped, on its way in or, the last two, out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,87 +81,47 @@ impl DropReason {
     }
 }
 
-/// Totals since the start.
-#[derive(Clone, Debug, Default)]
-pub struct Counters {
-    /// Connections accepted.
-    pub accepted: u64,
-    /// Handshakes completed.
-    pub established: u64,
-    /// Connections that ended before their handshake did.
-    pub unfinished: u64,
-    /// Of these, those that were not done within `limits.handshake_timeout`.
-    pub handshake_timeouts: u64,
-    /// Retry packets handed out to be sent.
-    pub retries: u64,
-    /// Version negotiation packets handed out to be sent.
-    pub negotiations: u64,
-    /// Stateless resets handed out to be sent.
-    pub resets: u64,
-    /// Initials refused: too many connections, or draining.
-    pub refused: u64,
-    /// Initials refused: too many connections of that client.
-    pub refused_per_client: u64,
-    /// Retry tokens that did not hold.
-    pub bad_tokens: u64,
-    /// Connections accepted, by algorithm.
-    pub by_algorithm: BTreeMap<&'static str, u64>,
-    /// Connections that got another algorithm because of a low round-trip time.
-    pub guarded: u64,
-    /// Datagrams of another worker, handed over where its mailbox had room.
-    pub strays: u64,
-    /// Datagrams dropped, by [`DropReason::index`].
-    pub dropped: [u64; DropReason::ALL.len()],
-    /// Of the HTTP/3 sessions.
-    pub h3: h3::Counters,
+summed! {
+    /// Totals since the start.
+    #[derive(Clone, Debug, Default)]
+    pub struct Counters {
+        /// Connections accepted.
+        pub accepted: u64,
+        /// Handshakes completed.
+        pub established: u64,
+        /// Connections that ended before their handshake did.
+        pub unfinished: u64,
+        /// Of these, those that were not done within `limits.handshake_timeout`.
+        pub handshake_timeouts: u64,
+        /// Retry packets handed out to be sent.
+        pub retries: u64,
+        /// Version negotiation packets handed out to be sent.
+        pub negotiations: u64,
+        /// Stateless resets handed out to be sent.
+        pub resets: u64,
+        /// Initials refused: too many connections, or draining.
+        pub refused: u64,
+        /// Initials refused: too many connections of that client.
+        pub refused_per_client: u64,
+        /// Retry tokens that did not hold.
+        pub bad_tokens: u64,
+        /// Connections accepted, by algorithm.
+        pub by_algorithm: BTreeMap<&'static str, u64>,
+        /// Connections that got another algorithm because of a low round-trip time.
+        pub guarded: u64,
+        /// Datagrams of another worker, handed over where its mailbox had room.
+        pub strays: u64,
+        /// Datagrams dropped, by [`DropReason::index`].
+        pub dropped: [u64; DropReason::ALL.len()],
+        /// Of the HTTP/3 sessions.
+        pub h3: h3::Counters,
+    }
 }
 
 impl Counters {
     /// A datagram was dropped.
     pub fn on_drop(&mut self, reason: DropReason) {
         self.dropped[reason.index()] += 1;
-    }
-}
-
-impl AddAssign<&Counters> for Counters {
-    fn add_assign(&mut self, other: &Counters) {
-        // Named one by one, so that none is forgotten.
-        let Counters {
-            accepted,
-            established,
-            unfinished,
-            handshake_timeouts,
-            retries,
-            negotiations,
-            resets,
-            refused,
-            refused_per_client,
-            bad_tokens,
-            guarded,
-            strays,
-            by_algorithm,
-            dropped,
-            h3,
-        } = other;
-        self.accepted += accepted;
-        self.established += established;
-        self.unfinished += unfinished;
-        self.handshake_timeouts += handshake_timeouts;
-        self.retries += retries;
-        self.negotiations += negotiations;
-        self.resets += resets;
-        self.refused += refused;
-        self.refused_per_client += refused_per_client;
-        self.bad_tokens += bad_tokens;
-        self.guarded += guarded;
-        self.strays += strays;
-        for (algorithm, count) in by_algorithm {
-            *self.by_algorithm.entry(algorithm).or_default() += count;
-        }
-        for (sum, more) in self.dropped.iter_mut().zip(dropped) {
-            *sum += more;
-        }
-        self.h3 += h3;
     }
 }
 

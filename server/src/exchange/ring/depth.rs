@@ -1,27 +1,28 @@
 //! How full a worker's rings are, and what was counted at them.
 
-use std::ops::AddAssign;
-
 use super::{Link, LinkCounters};
 use crate::observe::metrics::{Page, Show};
+use crate::observe::sum::summed;
 
-/// A worker's link to its origin thread, at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Depth {
-    /// Messages in the ring to the origin.
-    pub to_origin: u64,
-    /// Messages that wait beside it.
-    pub owed: u64,
-    /// Messages in the ring from the origin.
-    pub from_origin: u64,
-    /// Messages that either ring holds at most.
-    pub capacity: u64,
-    /// Exchanges that the origin has not closed.
-    pub running: u64,
-    /// Bytes promised to them.
-    pub promised: u64,
-    /// What happened so far.
-    pub counters: LinkCounters,
+summed! {
+    /// A worker's link to its origin thread, at one moment.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Depth {
+        /// Messages in the ring to the origin.
+        pub to_origin: u64,
+        /// Messages that wait beside it.
+        pub owed: u64,
+        /// Messages in the ring from the origin.
+        pub from_origin: u64,
+        /// Messages that either ring holds at most.
+        pub capacity: u64,
+        /// Exchanges that the origin has not closed.
+        pub running: u64,
+        /// Bytes promised to them.
+        pub promised: u64,
+        /// What happened so far.
+        pub counters: LinkCounters,
+    }
 }
 
 impl Link {
@@ -37,28 +38,6 @@ impl Link {
             promised: self.promised,
             counters: self.counters,
         }
-    }
-}
-
-impl AddAssign<&Depth> for Depth {
-    fn add_assign(&mut self, other: &Depth) {
-        // Named one by one, so that none is forgotten.
-        let Depth {
-            to_origin,
-            owed,
-            from_origin,
-            capacity,
-            running,
-            promised,
-            counters,
-        } = other;
-        self.to_origin += to_origin;
-        self.owed += owed;
-        self.from_origin += from_origin;
-        self.capacity += capacity;
-        self.running += running;
-        self.promised += promised;
-        self.counters += counters;
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::quic::census::Controllers;
+use crate::quic::census::Controller;
 use crate::worker::{Command, Mail, Snapshot, post};
 
 /// A worker's name, and its mailbox.
@@ -34,11 +34,11 @@ fn snapshot() -> Snapshot {
     snapshot.endpoint.h3.latency.record(latency);
     snapshot.datagrams.rx_datagrams = 70;
     snapshot.census.open = 2;
-    snapshot.census.controllers.push(Controllers {
+    let controller = Controller {
         algorithm: "cubic",
         state: "slow_start",
-        connections: 2,
-    });
+    };
+    snapshot.census.controllers.insert(controller, 2);
     snapshot
 }
 

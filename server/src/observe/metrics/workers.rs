@@ -4,6 +4,7 @@ use sluicegate_dataplane::Counters as Datagrams;
 
 use super::page::{Page, Show};
 use crate::exchange::ring::Depth;
+use crate::observe::sum::Sum;
 use crate::origin::{self, proxy};
 use crate::quic::census::Census;
 use crate::quic::counters::Counters;
@@ -67,15 +68,17 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
             census,
             origin,
         } = &*known.last;
-        endpoints += endpoint;
-        censuses += census;
-        origins += origin;
+        endpoints.add_up(endpoint);
+        censuses.add_up(census);
+        origins.add_up(origin);
     }
     censuses.show(page);
     endpoints.show(page);
     origins.show(page);
     let mut proxies = proxy::Counters::default();
-    workers.iter().for_each(|known| proxies += &*known.proxy);
+    for known in workers {
+        proxies.add_up(&known.proxy);
+    }
     proxies.show(page);
     show_datagrams(workers, page);
 }

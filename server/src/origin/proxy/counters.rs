@@ -2,109 +2,58 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
 
 use super::failure::Failure;
 use crate::observe::metrics::{Page, Show};
+use crate::observe::sum::summed;
 
-/// Totals since the start, and the states of the upstreams now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Requests taken.
-    pub requests: u64,
-    /// Requests that cannot be passed on as they are: 4xx or 501.
-    pub refused: u64,
-    /// Final responses of upstreams passed on.
-    pub answered: u64,
-    /// Exchanges that the client gave up, or let stand still while it sent its body.
-    pub given_up: u64,
-    /// Answers that were complete before the request was, so that the rest of it was stopped.
-    pub early_answers: u64,
-    /// Further attempts after one that failed.
-    pub retries: u64,
-    /// Lookups of upstreams' names.
-    pub lookups: u64,
-    /// Connections opened.
-    pub opened: u64,
-    /// Requests sent on a connection that had served another before.
-    pub reused: u64,
-    /// Idle connections that the upstream closed.
-    pub idle_closed: u64,
-    /// Idle connections closed for their age, or because there were too many.
-    pub idle_dropped: u64,
-    /// What went wrong, by [`Failure::index`]; with retries, one request can count several times.
-    pub failures: [u64; Failure::ALL.len()],
-    /// By address.
-    pub upstreams: BTreeMap<String, State>,
-}
-
-/// How an upstream is seen now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// Exchanges that it serves.
-    pub active: u64,
-    /// Connections to it, idle ones included.
-    pub connections: u64,
-    /// Idle connections kept to it.
-    pub idle: u64,
-    /// How many threads have it out of rotation.
-    pub out: u64,
-    /// Failures since it is known.
-    pub failures: u64,
-}
-
-impl AddAssign<&Counters> for Counters {
-    fn add_assign(&mut self, other: &Counters) {
-        // Named one by one, so that none is forgotten.
-        let Counters {
-            requests,
-            refused,
-            answered,
-            given_up,
-            early_answers,
-            retries,
-            lookups,
-            opened,
-            reused,
-            idle_closed,
-            idle_dropped,
-            failures,
-            upstreams,
-        } = other;
-        self.requests += requests;
-        self.refused += refused;
-        self.answered += answered;
-        self.given_up += given_up;
-        self.early_answers += early_answers;
-        self.retries += retries;
-        self.lookups += lookups;
-        self.opened += opened;
-        self.reused += reused;
-        self.idle_closed += idle_closed;
-        self.idle_dropped += idle_dropped;
-        for (sum, more) in self.failures.iter_mut().zip(failures) {
-            *sum += more;
-        }
-        for (address, state) in upstreams {
-            *self.upstreams.entry(address.clone()).or_default() += state;
-        }
+summed! {
+    /// Totals since the start, and the states of the upstreams now.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Counters {
+        /// Requests taken.
+        pub requests: u64,
+        /// Requests that cannot be passed on as they are: 4xx or 501.
+        pub refused: u64,
+        /// Final responses of upstreams passed on.
+        pub answered: u64,
+        /// Exchanges that the client gave up, or let stand still while it sent its body.
+        pub given_up: u64,
+        /// Answers that were complete before the request was, so that the rest of it was stopped.
+        pub early_answers: u64,
+        /// Further attempts after one that failed.
+        pub retries: u64,
+        /// Lookups of upstreams' names.
+        pub lookups: u64,
+        /// Connections opened.
+        pub opened: u64,
+        /// Requests sent on a connection that had served another before.
+        pub reused: u64,
+        /// Idle connections that the upstream closed.
+        pub idle_closed: u64,
+        /// Idle connections closed for their age, or because there were too many.
+        pub idle_dropped: u64,
+        /// What went wrong, by [`Failure::index`]; with retries, one request can count several times.
+        pub failures: [u64; Failure::ALL.len()],
+        /// By address.
+        pub upstreams: BTreeMap<String, State>,
     }
 }
 
-impl AddAssign<&State> for State {
-    fn add_assign(&mut self, other: &State) {
-        let State {
-            active,
-            connections,
-            idle,
-            out,
-            failures,
-        } = other;
-        self.active += active;
-        self.connections += connections;
-        self.idle += idle;
-        self.out += out;
-        self.failures += failures;
+summed! {
+    /// How an upstream is seen now.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct State {
+        /// Exchanges that it serves.
+        pub active: u64,
+        /// Connections to it, idle ones included.
+        pub connections: u64,
+        /// Idle connections kept to it.
+        pub idle: u64,
+        /// How many threads have it out of rotation.
+        pub out: u64,
+        /// Failures since it is known.
+        pub failures: u64,
     }
 }
 
@@ -219,6 +168,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::sum::Sum;
 
     #[test]
     fn sums_of_threads_keep_upstreams_apart() {
@@ -237,7 +187,7 @@ mod tests {
         one.upstreams.insert("a:1".to_owned(), state(1));
         let mut sum = one.clone();
         one.upstreams.insert("b:1".to_owned(), state(7));
-        sum += &one;
+        sum.add_up(&one);
         assert_eq!(sum.requests, 6);
         assert_eq!(sum.failures[Failure::Closed.index()], 10);
         assert_eq!(sum.upstreams["a:1"].active, 2);

@@ -14,6 +14,7 @@ use super::link::Link;
 use super::name::Name;
 use super::pool::Pool;
 use super::wire::Open;
+use crate::observe::sum::Sum;
 use sluicegate_config::Proxy;
 
 /// What an upstream's connections and health depend on, so that routes which differ in it share neither.
@@ -78,10 +79,11 @@ impl Upstreams {
         let now = Instant::now();
         for member in self.members() {
             let state = member.state(now);
-            *counters
+            counters
                 .upstreams
                 .entry(member.address().to_owned())
-                .or_default() += &state;
+                .or_default()
+                .add_up(&state);
         }
         counters
     }
