@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
@@ -9,7 +10,7 @@ use http::{HeaderName, HeaderValue};
 use super::handler::{Incoming, Inlet, Outbox};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
 use super::{Fields, Peer, RequestHead};
-use crate::route::Route;
+use crate::route::{Route, Site};
 
 /// The front's half.
 pub(crate) struct Front {
@@ -52,25 +53,31 @@ pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -
     }
 }
 
-/// An exchange with `credit` for its response.
-pub(crate) fn pair(
-    head: RequestHead,
-    route: Arc<Route>,
-    content_length: Option<u64>,
-    has_body: bool,
-    credit: u64,
-) -> (Incoming, Front) {
-    let request = Request {
+/// A route for those that do not care which, with this timeout.
+pub(crate) fn any_route(timeout: Option<Duration>) -> Arc<Route> {
+    let mut config = sluicegate_config::Config::embedded();
+    config.routes.iter_mut().for_each(|r| r.timeout = timeout);
+    let site = Site::compile(&config.routes, &config.limits).unwrap();
+    Arc::clone(site.any_route().unwrap())
+}
+
+/// A request of 192.0.2.7 to any route.
+pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -> Request {
+    Request {
         head,
         peer: Peer {
             address: ([192, 0, 2, 7], 50_000).into(),
             local: None,
             early_data: false,
         },
-        route,
+        route: any_route(None),
         content_length,
         has_body,
-    };
+    }
+}
+
+/// An exchange with `credit` for its response.
+pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
     let outbox = Rc::new(Outbox::default());
     let (incoming, inlet) = Incoming::new(1, request, credit, Rc::clone(&outbox));
     (incoming, Front { inlet, outbox })

@@ -1,17 +1,12 @@
 use std::future::Future;
-use std::sync::Arc;
 
 use http_body_util::BodyExt as _;
 
 use super::*;
-use crate::exchange::pair::{Front, head, pair};
-use crate::route::Site;
+use crate::exchange::pair::{Front, head, pair, request};
 
 fn start(has_body: bool, credit: u64) -> (Incoming, Front) {
-    let config = sluicegate_config::Config::embedded();
-    let site = Site::compile(&config.routes, &config.limits).unwrap();
-    let route = Arc::clone(site.any_route().unwrap());
-    pair(head("POST", "/", &[]), route, None, has_body, credit)
+    pair(request(head("POST", "/", &[]), None, has_body), credit)
 }
 
 fn run<F: Future>(future: F) -> F::Output {

@@ -1,9 +1,5 @@
-use std::sync::Arc;
-
 use super::*;
-use crate::exchange::Peer;
-use crate::exchange::pair::head;
-use crate::route::Site;
+use crate::exchange::pair;
 
 const PLACE: Place = Place {
     slot: 3,
@@ -12,19 +8,7 @@ const PLACE: Place = Place {
 };
 
 fn request() -> Box<Request> {
-    let config = sluicegate_config::Config::embedded();
-    let site = Site::compile(&config.routes, &config.limits).unwrap();
-    Box::new(Request {
-        head: head("GET", "/", &[]),
-        peer: Peer {
-            address: ([192, 0, 2, 1], 1).into(),
-            local: None,
-            early_data: false,
-        },
-        route: Arc::clone(site.any_route().unwrap()),
-        content_length: None,
-        has_body: true,
-    })
+    Box::new(pair::request(pair::head("GET", "/", &[]), None, true))
 }
 
 #[test]

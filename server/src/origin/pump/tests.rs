@@ -1,16 +1,13 @@
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
 use super::*;
-use crate::exchange::Peer;
 use crate::exchange::message::{Head, Request, cost};
-use crate::exchange::pair::head;
+use crate::exchange::pair;
 use crate::exchange::ring::{Link, Place, rings};
-use crate::route::Site;
 
 const PLACE: Place = Place {
     slot: 0,
@@ -19,19 +16,9 @@ const PLACE: Place = Place {
 };
 
 fn request(path: &str, timeout: Option<Duration>) -> Box<Request> {
-    let mut config = sluicegate_config::Config::embedded();
-    config.routes.iter_mut().for_each(|r| r.timeout = timeout);
-    let site = Site::compile(&config.routes, &config.limits).unwrap();
     Box::new(Request {
-        head: head("GET", path, &[]),
-        peer: Peer {
-            address: ([192, 0, 2, 1], 1).into(),
-            local: None,
-            early_data: false,
-        },
-        route: Arc::clone(site.any_route().unwrap()),
-        content_length: None,
-        has_body: true,
+        route: pair::any_route(timeout),
+        ..pair::request(pair::head("GET", path, &[]), None, true)
     })
 }
 

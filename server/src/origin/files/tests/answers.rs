@@ -108,12 +108,8 @@ fn the_root_of_a_prefix_is_a_folder() {
     folder.write("index.html", "index");
     let of = |path: &str, rest: &str| {
         run(async {
-            let (incoming, front) = {
-                let config = sluicegate_config::Config::embedded();
-                let site = Site::compile(&config.routes, &config.limits).unwrap();
-                let route = Arc::clone(site.any_route().unwrap());
-                pair(head("GET", path, &[]), route, None, false, 1 << 20)
-            };
+            let asked = request(head("GET", path, &[]), None, false);
+            let (incoming, front) = pair(asked, 1 << 20);
             let files = Arc::new(folder.files.clone());
             folder.server.serve(&files, rest, incoming, drop).await;
             front.answer().await

@@ -16,8 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::exchange::handler::Incoming;
-use crate::exchange::pair::{Answer, Front, head, pair};
-use crate::route::Site;
+use crate::exchange::pair::{Answer, Front, head, pair, request};
 
 /// When the files of a test were changed, unless they say otherwise.
 const LONG_AGO: Duration = Duration::from_secs(784_111_777);
@@ -69,10 +68,7 @@ impl Folder {
 
     /// Serves a request on a task; its response may take `credit`.
     fn begin(&self, head: RequestHead, credit: u64) -> (Front, tokio::task::JoinHandle<()>) {
-        let config = sluicegate_config::Config::embedded();
-        let site = Site::compile(&config.routes, &config.limits).unwrap();
-        let route = Arc::clone(site.any_route().unwrap());
-        let (incoming, front) = pair(head, route, None, false, credit);
+        let (incoming, front) = pair(request(head, None, false), credit);
         let (server, learnt) = (Rc::clone(&self.server), Rc::clone(&self.learnt));
         let files = Arc::new(self.files.clone());
         let task =

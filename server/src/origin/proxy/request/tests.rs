@@ -3,9 +3,9 @@ use std::net::SocketAddr;
 use http::HeaderName;
 use sluicegate_config::HostHeader;
 
-use super::super::tests::{proxy, request};
+use super::super::tests::proxy;
 use super::*;
-use crate::exchange::pair::head;
+use crate::exchange::pair::{head, request};
 
 fn config() -> Proxy {
     let address: SocketAddr = "192.0.2.80:80".parse().unwrap();
@@ -18,7 +18,13 @@ fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unse
         .strip_prefix("/api/")
         .unwrap_or(&head.path)
         .to_owned();
-    rewrite(&request(head), proxy, &rest, Framing::None, "192.0.2.80:80")
+    rewrite(
+        &request(head, None, false),
+        proxy,
+        &rest,
+        Framing::None,
+        "192.0.2.80:80",
+    )
 }
 
 fn lines(head: RequestHead) -> Vec<(String, String)> {
@@ -103,15 +109,12 @@ fn what_the_configuration_says_about_the_client_stays() {
     ];
     let limits = sluicegate_config::Config::embedded().limits;
     let site = crate::route::Site::compile(&[route], &limits).unwrap();
-    let mut given = request(head(
-        "GET",
-        "/",
-        &[
-            ("x-forwarded-prefix", "/app"),
-            ("x-forwarded-proto", "other"),
-            ("x-forwarded-port", "1"),
-        ],
-    ));
+    let lines = [
+        ("x-forwarded-prefix", "/app"),
+        ("x-forwarded-proto", "other"),
+        ("x-forwarded-port", "1"),
+    ];
+    let mut given = request(head("GET", "/", &lines), None, false);
     given.route = std::sync::Arc::clone(site.any_route().unwrap());
     let rewritten = rewrite(&given, &config(), "/", Framing::None, "x:80").unwrap();
     let headers = rewritten.headers();
@@ -123,7 +126,7 @@ fn what_the_configuration_says_about_the_client_stays() {
 
 #[test]
 fn early_data_is_told() {
-    let mut early = request(head("GET", "/", &[("early-data", "0")]));
+    let mut early = request(head("GET", "/", &[("early-data", "0")]), None, false);
     early.peer.early_data = true;
     let rewritten = rewrite(&early, &config(), "/", Framing::None, "x:80").unwrap();
     let told: Vec<_> = rewritten.headers().get_all("early-data").iter().collect();
@@ -251,11 +254,8 @@ fn no_line_break_gets_into_a_request() {
 #[test]
 fn bodies_are_framed_in_one_way() {
     let framed = |method: &str, framing| {
-        let given = request(head(
-            method,
-            "/",
-            &[("content-length", "9"), ("trailer", "x")],
-        ));
+        let lines = [("content-length", "9"), ("trailer", "x")];
+        let given = request(head(method, "/", &lines), None, false);
         let rewritten = rewrite(&given, &config(), "/", framing, "x:80").unwrap();
         let mut found = Vec::new();
         for name in ["content-length", "transfer-encoding", "trailer"] {

@@ -8,7 +8,6 @@ mod timeouts;
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::{HostHeader, Proxy};
@@ -18,8 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::exchange::RequestHead;
-use crate::exchange::pair::{Answer, Front, head, pair};
-use crate::route::{Route, Site};
+use crate::exchange::pair::{Answer, Front, head, pair, request};
 
 /// More credit than a test uses up.
 const PLENTY: u64 = 1 << 30;
@@ -31,17 +29,6 @@ fn run<F: Future>(test: F) -> F::Output {
     let test = async { tokio::time::timeout(Duration::from_secs(600), test).await };
     let ended = tokio::task::LocalSet::new().block_on(&runtime, test);
     ended.expect("the test comes to its end")
-}
-
-fn any_route() -> Arc<Route> {
-    let config = sluicegate_config::Config::embedded();
-    let site = Site::compile(&config.routes, &config.limits).unwrap();
-    Arc::clone(site.any_route().unwrap())
-}
-
-pub(super) fn request(head: RequestHead) -> crate::exchange::message::Request {
-    let (incoming, _front) = pair(head, any_route(), None, false, PLENTY);
-    incoming.request
 }
 
 pub(super) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
@@ -84,7 +71,7 @@ impl Edge {
         has_body: bool,
         credit: u64,
     ) -> (Front, JoinHandle<()>) {
-        let (incoming, front) = pair(head, any_route(), length, has_body, credit);
+        let (incoming, front) = pair(request(head, length, has_body), credit);
         let (upstreams, proxy) = (Rc::clone(&self.upstreams), Rc::clone(&self.proxy));
         let task = tokio::task::spawn_local(async move {
             serve(&upstreams, &proxy, incoming).await;
