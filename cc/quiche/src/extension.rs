@@ -9,12 +9,13 @@ use crate::BufFactory;
 use crate::Connection;
 
 impl<F: BufFactory> Connection<F> {
-    /// Whether something was sent and not acknowledged yet, or waits to be sent, be it again.
+    /// Whether something was sent and not acknowledged yet, or a stream has something to be sent, be it again. A probe of
+    /// another path than the active one does not count: nobody may ever answer it.
     pub fn has_unacked(&self) -> bool {
         self.streams.has_flushable() ||
             self.paths.iter().any(|(_, path)| {
                 // What was lost is in no flight, and back in its stream only when the next packet is written.
-                path.recovery.bytes_in_flight() > 0 ||
+                (path.active() && path.recovery.bytes_in_flight() > 0) ||
                     Epoch::epochs(Epoch::Initial..=Epoch::Application)
                         .iter()
                         .any(|&epoch| path.recovery.has_lost_frames(epoch))

@@ -36,8 +36,9 @@ pub(crate) static SERVER: Table = Table {
             },
             given: Given::Default("\"30s\""),
             examples: &[],
-            summary: "How long running requests may take to finish after a request to stop. Raise it for long \
-                      downloads, and keep it below the time after which the service manager kills.",
+            summary: "How long running requests may take to finish after a request to stop. Each client has a second \
+                      of it to read its last response. Raise it for long downloads, and keep it below the time after \
+                      which the service manager kills.",
         },
     ],
     specs: &[],

@@ -52,7 +52,10 @@ pub struct Session {
     goaway_sent: bool,
     /// For the access log, where there is one.
     caller: Option<Caller>,
+    /// Heads that came, refused ones too.
     requests: u64,
+    /// Requests taken.
+    taken: u64,
     /// Requests that came to nothing: malformed, or reset by the client.
     wasted: u64,
     /// Resets of streams that were not open, most of which answer a STOP_SENDING of ours.
@@ -147,6 +150,7 @@ impl Session {
             goaway_sent: false,
             caller,
             requests: 0,
+            taken: 0,
             wasted: 0,
             strays: 0,
             stopped: 0,
@@ -195,9 +199,9 @@ impl Session {
         self.open.is_empty()
     }
 
-    /// How many requests were taken so far.
-    pub fn requests(&self) -> u64 {
-        self.requests
+    /// How many requests were taken so far, refused ones not counted.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Forgets all requests and has their handlers stop: the connection is lost.

@@ -19,8 +19,9 @@ const PACING_SLACK: Duration = Duration::from_millis(1);
 /// CONNECTION_REFUSED (RFC 9000 §20.1).
 const REFUSED: u64 = 0x2;
 
-/// How long a drain leaves a client with its last response before it closes the connection. What was acknowledged need
-/// not have been read, and a client's stack may throw away what was not read when the close arrives.
+/// How long a drain leaves a client with its last response before it closes the connection: what was acknowledged need
+/// not have been read, and a client's stack may throw away what was not read when the close arrives. It waits no longer for
+/// the acknowledgement of anything else.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Datagrams in one batch: the kernel's bound on GSO segments.
@@ -68,8 +69,8 @@ pub struct Connection {
     /// Its handshake took too long.
     given_up: bool,
     asked: Asked,
-    /// How many the session had taken when that was noted.
-    requests: u64,
+    /// How many requests the session had taken when that was noted.
+    taken: u64,
 }
 
 /// Where a connection is between requests.
@@ -110,7 +111,7 @@ impl Connection {
             handshake_deadline: Some(handshake_deadline),
             given_up: false,
             asked: Asked::Never,
-            requests: 0,
+            taken: 0,
         }
     }
 
@@ -224,11 +225,12 @@ impl Connection {
         self.session.as_ref().is_none_or(h3::Session::is_idle)
     }
 
-    /// Notices when the last response has reached the client.
+    /// Notices when the last response has reached the client. A drain asks for itself: what was lost and turns out to have
+    /// arrived after all ends without a packet.
     pub(super) fn note_requests(&mut self, now: Instant) {
-        let requests = self.session.as_ref().map_or(0, h3::Session::requests);
+        let taken = self.session.as_ref().map_or(0, h3::Session::taken);
         // One may have come and been answered at once.
-        if std::mem::replace(&mut self.requests, requests) != requests {
+        if std::mem::replace(&mut self.taken, taken) != taken {
             self.asked = Asked::Now;
         }
         if matches!(self.asked, Asked::Now) && self.is_idle() && !self.engine.has_unacked() {
@@ -236,15 +238,18 @@ impl Connection {
         }
     }
 
-    /// Whether a drain need not wait for it: nothing is open, and the client has had everything for [`LINGER`]. A
-    /// handshake carries no request, and its client may never finish it.
-    pub fn is_finished(&self, now: Instant) -> bool {
-        let lingers = match self.asked {
-            Asked::Never => false,
-            Asked::Now => true,
-            Asked::Until(end) => now.saturating_duration_since(end) < LINGER,
-        };
-        !self.engine.is_established() || !(lingers || !self.is_idle() || self.engine.has_unacked())
+    /// Whether a drain that began then need not wait for it: no request is open, and the client has had every response for
+    /// [`LINGER`]. A handshake without a request is not waited for: its client may never finish it.
+    pub(super) fn is_finished(&mut self, since: Instant, now: Instant) -> bool {
+        let lingered = |since| now.saturating_duration_since(since) >= LINGER;
+        self.note_requests(now);
+        match self.asked {
+            Asked::Now => false,
+            Asked::Until(end) if !lingered(end) => false,
+            Asked::Never if !self.engine.is_established() => true,
+            // What may be unacknowledged is that no further request will be taken.
+            Asked::Never | Asked::Until(_) => !self.engine.has_unacked() || lingered(since),
+        }
     }
 
     /// When it wants to be called again: a timer of the engine, the time its next packet may leave, or the end of the

@@ -50,7 +50,8 @@ pub struct Endpoint {
     pub(super) reset_tokens: ResetTokens,
     pub(super) reset_limit: RateLimit,
     pub(super) origin: Instant,
-    draining: bool,
+    /// Since when.
+    draining: Option<Instant>,
     /// Serial number of the connection taken in last.
     last_serial: u64,
     /// Files that are answered from memory.
@@ -83,7 +84,7 @@ impl Endpoint {
             clients: Clients::default(),
             entropy: Entropy::new(),
             origin: now,
-            draining: false,
+            draining: None,
             last_serial: 0,
             cache: Cache::new(file_cache.0, file_cache.1),
             starved: Vec::new(),
@@ -295,7 +296,7 @@ impl Endpoint {
             connection.on_established();
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
-            if self.draining {
+            if self.draining.is_some() {
                 connection.drain();
             }
             if let Some((peer, min_rtt)) = connection.min_rtt()

@@ -35,6 +35,8 @@ pub(super) struct Worker {
     inbox: Mail,
     peers: Arc<Vec<Post>>,
     stopping: bool,
+    /// When it last looked for connections that a drain may close.
+    looked: Option<Instant>,
 }
 
 impl Worker {
@@ -50,6 +52,7 @@ impl Worker {
             inbox,
             peers,
             stopping: false,
+            looked: None,
         }
     }
 
@@ -78,13 +81,14 @@ impl Worker {
         self.endpoint.on_deadline(TIMER_BUDGET, now);
         self.read_mail(now);
         let more = self.endpoint.on_origin(ORIGIN_BUDGET, now);
-        if self.endpoint.is_draining() {
+        let looks = self.endpoint.is_draining() && (self.stopping || self.is_time_to_look(now));
+        if looks {
             self.endpoint.close_idle(self.stopping, now);
         }
         let blocked = self.transmit(now)?;
         self.endpoint.flush_log();
         self.endpoint.flush_origin();
-        if self.endpoint.is_draining() && self.endpoint.is_drained() {
+        if looks && self.endpoint.is_drained() {
             self.stopping = true;
         }
         if self.stopping {
@@ -95,6 +99,16 @@ impl Worker {
             false => self.timeout(blocked),
         };
         self.driver.wait(timeout)
+    }
+
+    /// Whether the last look is a step ago. A look is at every connection.
+    fn is_time_to_look(&mut self, now: Instant) -> bool {
+        let due =
+            { self.looked }.is_none_or(|last| now.saturating_duration_since(last) >= DRAIN_STEP);
+        if due {
+            self.looked = Some(now);
+        }
+        due
     }
 
     fn receive(&mut self, now: Instant) -> std::io::Result<()> {
@@ -130,7 +144,7 @@ impl Worker {
                     self.endpoint
                         .ingest(&meta, &mut datagram, now, clock::unix());
                 }
-                Some(Command::Drain) => self.endpoint.drain(),
+                Some(Command::Drain) => self.endpoint.drain(now),
                 Some(Command::Adopt(edition)) => {
                     // It was tried before it was sent.
                     if let Err(error) = self.endpoint.adopt(&edition) {
@@ -138,7 +152,7 @@ impl Worker {
                     }
                 }
                 Some(Command::Stop) => {
-                    self.endpoint.drain();
+                    self.endpoint.drain(now);
                     self.stopping = true;
                 }
                 Some(Command::Snapshot(answer)) => {

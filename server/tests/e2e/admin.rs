@@ -134,6 +134,8 @@ fn readiness_ends_with_the_order_to_stop(backend: &str) {
         assert_eq!(get(admin, "/healthz"), (200, "ok\n".to_owned()));
         assert_eq!(metrics(admin)["sluicegate_phase{phase=\"draining\"}"], 1.0);
         response.count_to_the_end(&mut counted, LENGTH).await;
+        drop((session, response));
+        client.endpoint.wait_idle().await;
     });
     assert_eq!(server.process.wait().code(), Some(0));
 }

@@ -252,6 +252,8 @@ fn a_download_outlives_the_order_to_stop(backend: &str) {
         server.process.terminate();
         tokio::time::sleep(Duration::from_millis(500)).await;
         response.count_to_the_end(&mut counted, LENGTH).await;
+        drop((session, response));
+        client.endpoint.wait_idle().await;
     });
     assert_eq!(server.process.wait().code(), Some(0));
 }

@@ -54,6 +54,7 @@ impl Session {
             desk.counters.rejected += 1;
             return self.give_up(conn, stream, WireErrorCode::RequestRejected, desk);
         }
+        self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
         self.open.insert(stream, blank(list, desk));
         let parsed = request::parse(list, desk.site.limits().header_bytes);

@@ -7,12 +7,12 @@ use super::Endpoint;
 impl Endpoint {
     /// Whether new connections are refused.
     pub fn is_draining(&self) -> bool {
-        self.draining
+        self.draining.is_some()
     }
 
     /// Refuses new connections and tells every client that no further request will be taken.
-    pub fn drain(&mut self) {
-        self.draining = true;
+    pub fn drain(&mut self, now: Instant) {
+        self.draining.get_or_insert(now);
         for key in 0..self.connections.len() {
             if let Some(connection) = self.connections[key].as_mut() {
                 connection.drain();
@@ -23,9 +23,13 @@ impl Endpoint {
 
     /// While draining: closes connections whose requests have all been answered for a while, or every one if `all`.
     pub fn close_idle(&mut self, all: bool, now: Instant) {
+        let Some(since) = self.draining else {
+            return;
+        };
         for key in 0..self.connections.len() {
             if let Some(connection) = self.connections[key].as_mut()
-                && (all || connection.is_finished(now))
+                && connection.engine.local_error().is_none()
+                && (all || connection.is_finished(since, now))
             {
                 // H3_NO_ERROR
                 let _ = connection.engine.close(true, 0x100, b"");

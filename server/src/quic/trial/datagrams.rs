@@ -125,7 +125,7 @@ impl Bench {
             9 => self.forge(&self.short(bytes), bytes),
             10 => self.write(bytes),
             _ => match bytes.byte() % 16 {
-                0 => self.endpoint.drain(),
+                0 => self.endpoint.drain(self.now),
                 1 => self.endpoint.close_idle(false, self.now),
                 code => self.with_client(bytes, |client, _| client.close(code.into())),
             },

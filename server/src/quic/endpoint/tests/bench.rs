@@ -11,7 +11,7 @@ const WINDOW: u64 = 100_000;
 /// A client that asks for HTTP/3 and trusts anybody.
 pub(super) struct Client {
     pub(super) engine: quiche::Connection,
-    meta: RxMeta,
+    pub(super) meta: RxMeta,
 }
 
 impl Client {
@@ -20,6 +20,7 @@ impl Client {
         let protocols = quiche::h3::APPLICATION_PROTOCOL;
         config.set_application_protos(protocols).unwrap();
         config.verify_peer(false);
+        config.enable_early_data();
         // For HTTP/3's control stream and QPACK's two.
         config.set_initial_max_streams_uni(3);
         config.set_initial_max_stream_data_uni(1024);

@@ -1,5 +1,6 @@
 //! When a drain closes connections.
 
+use super::super::super::transport::{Identity, server_config};
 use super::bench::{Bench, Client, settings};
 use super::*;
 use crate::route::Site;
@@ -7,24 +8,66 @@ use crate::route::Site;
 /// Of a response, in bytes: more than a packet, less than the first window.
 const LENGTH: usize = 9000;
 
-/// A client that has asked for a response of [`LENGTH`], and what the server said to that.
-fn asked(bench: &mut Bench) -> (Client, quiche::h3::Connection, Vec<Vec<u8>>) {
-    let mut client = bench.connect("192.0.2.1:5000");
-    let plain = quiche::h3::Config::new().unwrap();
-    let mut h3 = quiche::h3::Connection::with_transport(&mut client.engine, &plain).unwrap();
-    let path = format!("/bytes/{LENGTH}");
+/// Between two looks of a draining worker.
+const STEP: Duration = Duration::from_millis(20);
+
+fn head(length: usize) -> [quiche::h3::Header; 4] {
+    let path = format!("/bytes/{length}");
     let head = [
         (":method", "GET"),
         (":scheme", "https"),
         (":authority", "localhost"),
         (":path", &path),
     ];
-    let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
-    h3.send_request(&mut client.engine, &head, true).unwrap();
+    head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()))
+}
+
+/// A client that has asked for a response of [`LENGTH`], and what the server said to that.
+fn asked(bench: &mut Bench) -> (Client, quiche::h3::Connection, Vec<Vec<u8>>) {
+    let asked = asked_for(bench, LENGTH);
+    assert!(asked.2.iter().map(Vec::len).sum::<usize>() > LENGTH);
+    asked
+}
+
+fn asked_for(bench: &mut Bench, length: usize) -> (Client, quiche::h3::Connection, Vec<Vec<u8>>) {
+    let mut client = bench.connect("192.0.2.1:5000");
+    let plain = quiche::h3::Config::new().unwrap();
+    let mut h3 = quiche::h3::Connection::with_transport(&mut client.engine, &plain).unwrap();
+    h3.send_request(&mut client.engine, &head(length), true)
+        .unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.said();
-    assert!(said.iter().map(Vec::len).sum::<usize>() > LENGTH);
     (client, h3, said)
+}
+
+/// Asks for that many bytes.
+fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
+    let plain = quiche::h3::Config::new().unwrap();
+    let mut h3 = quiche::h3::Connection::with_transport(&mut client.engine, &plain).unwrap();
+    h3.send_request(&mut client.engine, &head(length), true)
+        .unwrap();
+    h3
+}
+
+/// A turn of a draining server, and a client that answers it.
+fn step(bench: &mut Bench, client: &mut Client) {
+    client.speak(&mut bench.endpoint, bench.now);
+    let mut said = bench.pass(STEP);
+    bench.endpoint.close_idle(false, bench.now);
+    said.extend(bench.said());
+    client.hear(said);
+    client.speak(&mut bench.endpoint, bench.now);
+}
+
+/// How long it takes until the client hears of the end.
+fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
+    let mut waited = Duration::ZERO;
+    while client.engine.peer_error().is_none() {
+        assert!(waited < Duration::from_secs(60), "never closed");
+        step(bench, client);
+        waited += STEP;
+    }
+    waited
 }
 
 /// What arrived of the body, and whether it ended.
@@ -45,9 +88,16 @@ fn body(client: &mut Client, h3: &mut quiche::h3::Connection) -> (usize, bool) {
     (length, over)
 }
 
+/// With the embedded default's routes, and early data.
 fn bench() -> Bench {
     Bench::new(settings(|settings| {
         let config = sluicegate_config::Config::embedded();
+        settings.quic.early_data = true;
+        let identity = Identity::self_signed().unwrap();
+        let (quic, limits) = (&settings.quic, &settings.limits);
+        let engine = server_config((&identity, &[]), quic, limits, &settings.secrets);
+        let listener = settings.listeners.get_mut(&ListenerId(0));
+        listener.unwrap().config = engine.unwrap();
         let site = Site::compile(&config.routes, &config.limits);
         settings.site = Arc::new(site.unwrap());
     }))
@@ -58,7 +108,7 @@ fn bench() -> Bench {
 fn what_was_lost_is_sent_again_first() {
     let mut bench = bench();
     let (mut client, mut h3, mut said) = asked(&mut bench);
-    bench.endpoint.drain();
+    bench.endpoint.drain(bench.now);
     said.extend(bench.said());
     // All but one from the middle.
     said.remove(2);
@@ -76,25 +126,109 @@ fn what_was_lost_is_sent_again_first() {
     assert!(client.engine.peer_error().is_none());
 }
 
+/// The last packet of the last flight: its data arrives in a probe, whose acknowledgement shows it lost. Nothing is left to
+/// be sent again, nor to be waited for.
+#[test]
+fn what_was_lost_and_arrived_after_all_is_not_waited_for() {
+    const LONGER: usize = 4 * LENGTH;
+    let mut bench = bench();
+    let (mut client, mut h3, mut said) = asked_for(&mut bench, LONGER);
+    let mut sent = said.iter().map(Vec::len).sum::<usize>();
+    assert!(sent < LONGER, "one flight");
+    bench.endpoint.drain(bench.now);
+    for _ in 0..10 {
+        client.hear(said);
+        client.speak(&mut bench.endpoint, bench.now);
+        said = bench.said();
+        sent += said.iter().map(Vec::len).sum::<usize>();
+        if sent > LONGER {
+            break;
+        }
+    }
+    said.pop();
+    client.hear(said);
+    client.speak(&mut bench.endpoint, bench.now);
+    let waited = until_closed(&mut bench, &mut client);
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
+    assert_eq!(body(&mut client, &mut h3), (LONGER, true));
+}
+
+/// Before its handshake is done, and after that.
+#[test]
+fn a_request_in_early_data_is_answered_first() {
+    let mut bench = bench();
+    let mut earlier = bench.connect("192.0.2.1:5000");
+    let session = earlier.engine.session().unwrap().to_vec();
+    earlier.engine.close(true, 0x100, b"").unwrap();
+    earlier.speak(&mut bench.endpoint, bench.now);
+    let mut client = Client::new("192.0.2.1:5001");
+    client.engine.set_session(&session).unwrap();
+    let mut first = [0; 1500];
+    let (length, _) = client.engine.send(&mut first).unwrap();
+    assert!(client.engine.is_in_early_data());
+    let mut h3 = begin(&mut client, LENGTH);
+    let meta = client.meta;
+    bench
+        .endpoint
+        .ingest(&meta, &mut first[..length], bench.now, UNIX);
+    client.speak(&mut bench.endpoint, bench.now);
+    let mut said = bench.said();
+    bench.endpoint.drain(bench.now);
+    bench.endpoint.close_idle(false, bench.now);
+    said.extend(bench.said());
+    assert_eq!(bench.endpoint.half_open, 1);
+    client.hear(said);
+    until_closed(&mut bench, &mut client);
+    assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
+}
+
+/// It asks again and again, whatever it was told.
+#[test]
+fn a_client_that_is_refused_gets_no_more_time() {
+    let mut bench = bench();
+    let (mut client, mut h3, said) = asked(&mut bench);
+    bench.endpoint.drain(bench.now);
+    client.hear(said);
+    let mut waited = Duration::ZERO;
+    while client.engine.peer_error().is_none() {
+        assert!(waited < Duration::from_secs(5), "never closed");
+        // The engine's client keeps to GOAWAY once it was read, and so it is left unread.
+        let _ = h3.send_request(&mut client.engine, &head(LENGTH), true);
+        step(&mut bench, &mut client);
+        waited += STEP;
+    }
+    assert!(bench.endpoint.counters.h3.rejected > 0);
+}
+
+/// Its GOAWAY is never acknowledged.
+#[test]
+fn a_client_that_has_vanished_is_not_waited_for() {
+    let mut bench = bench();
+    let (mut client, _, said) = asked(&mut bench);
+    client.hear(said);
+    client.speak(&mut bench.endpoint, bench.now);
+    bench.pass(Duration::from_secs(2));
+    bench.endpoint.drain(bench.now);
+    let mut waited = Duration::ZERO;
+    while !bench.endpoint.is_drained() {
+        assert!(waited < Duration::from_secs(5), "never closed");
+        waited += STEP;
+        bench.pass(STEP);
+        bench.endpoint.close_idle(false, bench.now);
+        bench.said();
+    }
+    assert!(waited >= Duration::from_secs(1), "{waited:?}");
+}
+
 /// A client's stack has it, but who knows whether anybody has read it.
 #[test]
 fn a_client_has_time_to_read_its_last_response() {
     let mut bench = bench();
     let (mut client, mut h3, said) = asked(&mut bench);
-    bench.endpoint.drain();
+    bench.endpoint.drain(bench.now);
     client.hear(said);
     client.speak(&mut bench.endpoint, bench.now);
-    let step = Duration::from_millis(10);
-    let mut waited = Duration::ZERO;
-    while client.engine.peer_error().is_none() {
-        assert!(waited < Duration::from_secs(5), "never closed");
-        waited += step;
-        let mut said = bench.pass(step);
-        bench.endpoint.close_idle(false, bench.now);
-        said.extend(bench.said());
-        client.hear(said);
-        client.speak(&mut bench.endpoint, bench.now);
-    }
+    let waited = until_closed(&mut bench, &mut client);
     assert!(waited >= Duration::from_secs(1), "{waited:?}");
     let error = client.engine.peer_error().unwrap();
     assert_eq!((error.is_app, error.error_code), (true, 0x100));
@@ -115,7 +249,7 @@ fn who_asked_nothing_for_a_while_is_closed_at_once() {
         client.speak(&mut bench.endpoint, bench.now);
         let said = bench.pass(Duration::from_secs(2));
         client.hear(said);
-        bench.endpoint.drain();
+        bench.endpoint.drain(bench.now);
         // GOAWAY is to arrive.
         let said = bench.said();
         client.hear(said);
