@@ -130,7 +130,8 @@ pub(crate) static LIMITS: Table = Table {
             examples: &[],
             summary: "Bytes of one request or response body that may lie between the client and a file or an \
                       upstream, each way; beyond them the faster side waits. Raise it for fast transfers with \
-                      upstreams far away.",
+                      upstreams far away; the larger it is, the fewer exchanges fit into worker_buffer and into one \
+                      client's part of that.",
         },
         Key {
             name: "worker_buffer",

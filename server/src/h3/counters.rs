@@ -27,7 +27,7 @@ summed! {
         pub rejected: u64,
         /// Requests for files that the worker had in memory.
         pub from_memory: u64,
-        /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory.
+        /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory, the client's share of it.
         pub overloaded: u64,
         /// Requests refused with 425: not safe, and in early data.
         pub too_early: u64,
@@ -113,7 +113,7 @@ impl Show for Counters {
 fn show_refused(counts: [&u64; 3], page: &mut Page) {
     let mut family = page.counters(
         "sluicegate_http_requests_refused_total",
-        "Requests refused, by reason: draining; no room for another handler, in its queue or memory; not safe and in \
+        "Requests refused, by reason: draining; no room for another handler, in its queue, its memory or the client's share of it; not safe and in \
          early data.",
     );
     for (reason, count) in ["draining", "no_room", "early_data"]

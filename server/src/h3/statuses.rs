@@ -46,9 +46,7 @@ fn index(status: u16) -> usize {
 
 impl Sum for Statuses {
     fn add_up(&mut self, more: &Self) {
-        for (sum, more) in self.0.iter_mut().zip(&more.0) {
-            sum.add_up(more);
-        }
+        self.0.add_up(&more.0);
     }
 }
 

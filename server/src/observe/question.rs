@@ -4,8 +4,8 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::{Instant, timeout_at};
 
-/// A question that is put into a thread's mailbox once at a time: what the thread doesn't read costs no memory. One that has
-/// ended owes no answer.
+/// A question that is put into a thread's mailbox once at a time: what the thread does not read costs no memory. A thread
+/// that has ended owes no answer.
 #[derive(Debug)]
 pub(crate) struct Question<T> {
     pending: Option<oneshot::Receiver<T>>,

@@ -17,11 +17,18 @@ impl Sum for u64 {
     }
 }
 
-impl<T: Sum, const N: usize> Sum for [T; N] {
+/// Place by place, of slices of one length.
+impl<T: Sum> Sum for [T] {
     fn add_up(&mut self, more: &Self) {
         for (sum, more) in self.iter_mut().zip(more) {
             sum.add_up(more);
         }
+    }
+}
+
+impl<T: Sum, const N: usize> Sum for [T; N] {
+    fn add_up(&mut self, more: &Self) {
+        self.as_mut_slice().add_up(more);
     }
 }
 

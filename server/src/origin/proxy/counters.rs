@@ -122,24 +122,18 @@ impl Show for Counters {
 }
 
 fn show_upstreams(page: &mut Page, upstreams: &BTreeMap<String, State>) {
-    type Figure = fn(&State) -> u64;
-    let gauges: [(&str, &str, Figure); 4] = [
-        ("active", "Exchanges that an upstream serves.", |s| s.active),
-        ("connections", "Connections to an upstream.", |s| {
-            s.connections
-        }),
-        ("idle", "Idle connections kept to an upstream.", |s| s.idle),
-        (
-            "out",
-            "Threads that have an upstream out of rotation.",
-            |s| s.out,
-        ),
+    let gauges = [
+        ("active", "Exchanges that an upstream serves."),
+        ("connections", "Connections to an upstream."),
+        ("idle", "Idle connections kept to an upstream."),
+        ("out", "Threads that have an upstream out of rotation."),
     ];
-    for (name, help, figure) in gauges {
+    for (index, (name, help)) in gauges.into_iter().enumerate() {
         let name = format!("sluicegate_upstream_{name}");
         let mut family = page.gauges(&name, help);
         for (address, state) in upstreams {
-            family.sample(&[("upstream", address)], figure(state));
+            let (figures, _) = figures(state);
+            family.sample(&[("upstream", address)], figures[index]);
         }
     }
     let mut family = page.counters(
@@ -147,8 +141,21 @@ fn show_upstreams(page: &mut Page, upstreams: &BTreeMap<String, State>) {
         "Failures of an upstream since the configuration names it.",
     );
     for (address, state) in upstreams {
-        family.sample(&[("upstream", address)], state.failures);
+        let (_, failures) = figures(state);
+        family.sample(&[("upstream", address)], failures);
     }
+}
+
+/// What is now, in the page's order, and failures so far.
+fn figures(state: &State) -> ([u64; 4], u64) {
+    let State {
+        active,
+        connections,
+        idle,
+        out,
+        failures,
+    } = *state;
+    ([active, connections, idle, out], failures)
 }
 
 /// The counters while they count.
