@@ -291,16 +291,17 @@ fn every_client_hears_that_the_server_stops(backend: &str) {
         .with("[server]\ndrain_timeout = \"1s\"");
     let mut server = Server::start(&setup, &folder);
     run(async {
-        let client = Client::new(&folder);
         let mut downloads = Vec::new();
         for _ in 0..CLIENTS {
+            // With a socket of its own: what all of them hear at once may be more than one takes.
+            let client = Client::new(&folder);
             let mut session = client.connect(server.address()).await;
             // Flow control holds the end back: nobody reads.
             let response = session.get("/bytes/50MiB").await;
-            downloads.push((session, response));
+            downloads.push((client, session, response));
         }
         server.process.terminate();
-        for (session, _) in &downloads {
+        for (_, session, _) in &downloads {
             let reason = session.connection.closed().await;
             let ConnectionError::ApplicationClosed(close) = &reason else {
                 panic!("{reason}");
