@@ -24,6 +24,10 @@ const REFUSED: u64 = 0x2;
 /// the acknowledgement of anything else.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// How long a drain waits for a client that says nothing, although it has the last of its responses to acknowledge and was
+/// probed for that: programs end without a word.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// Datagrams in one batch: the kernel's bound on GSO segments.
 const MAX_SEGMENTS: usize = 64;
 
@@ -62,6 +66,8 @@ pub struct Connection {
     pub timer: Slot,
     /// For the access log, until there is a session.
     pub caller: Option<h3::Caller>,
+    /// When its last datagram came.
+    pub heard: Option<Instant>,
     session: Option<h3::Session>,
     release: Option<Instant>,
     /// When its handshake must be done; `None` once it is, or was given up.
@@ -106,6 +112,7 @@ impl Connection {
             starved: false,
             timer: Slot::default(),
             caller: None,
+            heard: None,
             session: None,
             release: None,
             handshake_deadline: Some(handshake_deadline),
@@ -239,12 +246,14 @@ impl Connection {
     }
 
     /// Whether a drain that began then need not wait for it: no request is open, and the client has had every response for
-    /// [`LINGER`]. A handshake without a request is not waited for: its client may never finish it.
+    /// [`LINGER`], or been silent for [`SILENCE`]. A handshake without a request is not waited for: its client may never
+    /// finish it.
     pub(super) fn is_finished(&mut self, since: Instant, now: Instant) -> bool {
         let lingered = |since| now.saturating_duration_since(since) >= LINGER;
+        let spoke = self.heard.map_or(since, |heard| heard.max(since));
         self.note_requests(now);
         match self.asked {
-            Asked::Now => false,
+            Asked::Now => self.is_idle() && now.saturating_duration_since(spoke) >= SILENCE,
             Asked::Until(end) if !lingered(end) => false,
             Asked::Never if !self.engine.is_established() => true,
             // What may be unacknowledged is that no further request will be taken.

@@ -115,7 +115,7 @@ impl Endpoint {
             Err(reason) => return self.drop_datagram(reason),
         };
         if let Some(&key) = self.routes.get(header.dcid) {
-            self.receive(key, meta, datagram);
+            self.receive(key, meta, datagram, now);
             return Ingest::Done;
         }
         // A client's own choice looks like one of ours now and then, and may name a worker that there is not.
@@ -134,7 +134,7 @@ impl Endpoint {
             }
             Kind::Initial => {
                 match self.admit(meta, &header, unix) {
-                    Some(key) => self.receive(key, meta, datagram),
+                    Some(key) => self.receive(key, meta, datagram, now),
                     None => return Ingest::Done,
                 }
                 Ingest::Done
@@ -172,7 +172,7 @@ impl Endpoint {
         }
     }
 
-    fn receive(&mut self, key: usize, meta: &RxMeta, datagram: &mut [u8]) {
+    fn receive(&mut self, key: usize, meta: &RxMeta, datagram: &mut [u8], now: Instant) {
         let Some(connection) = self.connections[key].as_mut() else {
             return;
         };
@@ -180,6 +180,7 @@ impl Endpoint {
             from: meta.peer,
             to: meta.local,
         };
+        connection.heard = Some(now);
         // Every error ends the connection or concerns this datagram alone; the engine knows which.
         if let Err(error) = connection.engine.recv(datagram, info) {
             self.counters.on_drop(DropReason::RefusedByEngine);
