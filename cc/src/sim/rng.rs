@@ -19,6 +19,11 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// A number from 0 up to, not including, `bound`, which is not 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.bits() % bound as u64).expect("less than a `usize`")
+    }
+
     /// A number from 0 up to, not including, 1.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64

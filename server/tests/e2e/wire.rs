@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use sluicegate_cc::sim::Rng;
+
 use crate::client::{Client, run};
 use crate::on_every_backend;
 use crate::relay::Relay;
@@ -44,20 +46,13 @@ fn send_and_serve(backend: &str, datagrams: impl Iterator<Item = Vec<u8>>) -> Ve
 }
 
 fn garbage_does_no_harm(backend: &str) {
-    // SplitMix64 from a fixed seed: the same datagrams each time.
-    let mut state = 7u64;
-    let mut random = move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
+    // The same datagrams each time.
+    let mut rng = Rng::new(7);
     let datagrams = (0..5000).map(move |_| {
-        let length = usize::try_from(random() % 1500).unwrap();
-        let mut datagram: Vec<u8> = (0..length).map(|_| random().to_le_bytes()[0]).collect();
+        let length = rng.below(1500);
+        let mut datagram: Vec<u8> = (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect();
         // Every other one looks like a packet of version 1.
-        if length >= 5 && random() % 2 == 0 {
+        if length >= 5 && rng.below(2) == 0 {
             datagram[0] |= 0xc0;
             datagram[1..5].copy_from_slice(&V1.to_be_bytes());
         }

@@ -1,10 +1,11 @@
 use http::HeaderValue;
+use sluicegate_cc::sim::Rng;
+use sluicegate_config::Symlinks;
 
 use super::super::accept::Coding;
 use super::super::meta::Meta;
 use super::*;
 use crate::exchange::pair::head;
-use sluicegate_config::Symlinks;
 
 const VALID: Duration = Duration::from_secs(10);
 
@@ -148,13 +149,8 @@ fn what_is_asked_for_outlives_what_is_not() {
 #[test]
 fn bytes_are_counted_through_any_history() {
     for seed in 1..=40_u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = |bound: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state % bound as u64).unwrap()
-        };
+        let mut rng = Rng::new(seed);
+        let mut random = |bound: usize| rng.below(bound);
         let capacity = cost(100) * (1 + random(12) as u64);
         let (mut cache, t) = (Cache::new(capacity, VALID), start());
         let mut last = vec![None; 20];

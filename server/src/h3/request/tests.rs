@@ -1,5 +1,7 @@
-use super::*;
 use quiche::h3::Header;
+use sluicegate_cc::sim::Rng;
+
+use super::*;
 
 const GET: [(&str, &str); 4] = [
     (":method", "GET"),
@@ -239,13 +241,8 @@ const VALUES: [&str; 14] = [
 
 /// Half of them start from a good head, so that both answers are frequent.
 fn random(seed: u64) -> Vec<(&'static str, &'static str)> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut below = |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state >> 33).unwrap() % bound
-    };
+    let mut rng = Rng::new(seed);
+    let mut below = |bound: usize| rng.below(bound);
     let mut list = if below(2) == 0 {
         GET.to_vec()
     } else {

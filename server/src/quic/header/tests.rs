@@ -1,3 +1,5 @@
+use sluicegate_cc::sim::Rng;
+
 use super::*;
 
 /// A long header, zero-padded to `length`.
@@ -139,24 +141,13 @@ fn every_prefix_of_a_header_is_refused() {
     assert_eq!(Header::parse(&datagram), Err(DropReason::ShortInitial));
 }
 
-/// SplitMix64: enough for test bytes, the same everywhere.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
-}
-
 #[test]
 fn arbitrary_bytes_yield_an_answer_within_the_datagram() {
     let mut accepted = 0;
     for seed in 0..20_000u64 {
-        let mut state = seed;
-        let length = usize::try_from(next(&mut state) % 1400).unwrap();
-        let mut datagram: Vec<u8> = (0..length)
-            .map(|_| next(&mut state).to_le_bytes()[0])
-            .collect();
+        let mut rng = Rng::new(seed);
+        let length = rng.below(1400);
+        let mut datagram: Vec<u8> = (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect();
         if let Some(version) = datagram.get_mut(1..5)
             && seed % 2 == 0
         {

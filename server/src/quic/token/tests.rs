@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use sluicegate_cc::sim::Rng;
+
 use super::super::secrets::RootSecret;
 use super::*;
 
@@ -159,26 +161,15 @@ fn any_other_length_is_refused() {
     }
 }
 
-/// SplitMix64: enough for test bytes, the same everywhere.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
-}
-
 #[test]
 fn random_bytes_are_refused() {
     let mut tokens = tokens(&[1, 2]);
     let ids: Vec<u8> = tokens.keys.iter().map(|keys| keys.id).collect();
     let mut forged = 0;
     for seed in 0..20_000u64 {
-        let mut state = seed;
+        let mut rng = Rng::new(seed);
         let length = [LEN, LEN - 1, 3, 200][usize::try_from(seed % 4).unwrap()];
-        let mut bytes: Vec<u8> = (0..length)
-            .map(|_| next(&mut state).to_le_bytes()[0])
-            .collect();
+        let mut bytes: Vec<u8> = (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect();
         // Most random bytes fall over the first two: half of them get good ones.
         if seed % 8 < 4 {
             bytes[0] = KIND;

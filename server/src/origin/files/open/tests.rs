@@ -3,6 +3,7 @@ use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use sluicegate_cc::sim::Rng;
 use tempfile::TempDir;
 
 use super::*;
@@ -154,13 +155,8 @@ fn only_regular_files_are_files() {
 fn no_tree_leads_out() {
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];
     for seed in 1..=60_u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = |bound: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state % bound as u64).unwrap()
-        };
+        let mut rng = Rng::new(seed);
+        let mut random = |bound: usize| rng.below(bound);
         let outer = tempfile::tempdir().unwrap();
         fs::write(outer.path().join("a"), "outside").unwrap();
         let path = outer.path().join("root");
