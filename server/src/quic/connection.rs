@@ -16,9 +16,6 @@ use crate::h3;
 /// quantum is a millisecond's worth of their rate, too.
 const PACING_SLACK: Duration = Duration::from_millis(1);
 
-/// CONNECTION_REFUSED (RFC 9000 §20.1).
-const REFUSED: u64 = 0x2;
-
 /// How long a drain leaves a client with its last response before it closes the connection: what was acknowledged need
 /// not have been read, and a client's stack may throw away what was not read when the close arrives. It waits no longer for
 /// the acknowledgement of anything else.
@@ -136,7 +133,11 @@ impl Connection {
         }
         self.given_up = self
             .engine
-            .close(false, REFUSED, b"handshake timeout")
+            .close(
+                false,
+                quiche::WireErrorCode::ConnectionRefused as u64,
+                b"handshake timeout",
+            )
             .is_ok();
         self.given_up
     }
@@ -164,7 +165,8 @@ impl Connection {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");
-                    let _ = self.engine.close(true, 0x102, b"");
+                    let code = quiche::h3::WireErrorCode::InternalError as u64;
+                    let _ = self.engine.close(true, code, b"");
                 }
             }
         }
@@ -281,7 +283,8 @@ impl Connection {
             quiche::Error::Done => Err(error),
             _ => {
                 tracing::debug!(%error, "connection failed while sending");
-                let _ = self.engine.close(false, 0x1, b"");
+                let code = quiche::WireErrorCode::InternalError as u64;
+                let _ = self.engine.close(false, code, b"");
                 self.engine.send(buffer)
             }
         });

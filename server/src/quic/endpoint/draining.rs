@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use quiche::h3::WireErrorCode;
+
 use super::Endpoint;
 
 impl Endpoint {
@@ -31,8 +33,8 @@ impl Endpoint {
                 && connection.engine.local_error().is_none()
                 && (all || connection.is_finished(since, now))
             {
-                // H3_NO_ERROR
-                let _ = connection.engine.close(true, 0x100, b"");
+                let code = WireErrorCode::NoError as u64;
+                let _ = connection.engine.close(true, code, b"");
                 self.queue(key);
             }
         }
