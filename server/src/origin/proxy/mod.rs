@@ -28,11 +28,12 @@ mod wire;
 
 use std::rc::Rc;
 
+use sluicegate_config::Proxy;
+
 pub use counters::{Counters, State};
 use exchange::Exchange;
 pub use failure::Failure;
 use request::Unsendable;
-use sluicegate_config::Proxy;
 pub use upstream::Upstreams;
 
 use crate::exchange::handler::{Gone, Incoming};

@@ -52,26 +52,21 @@ impl Relay<'_> {
         loop {
             let may_wait = blocks.is_empty();
             let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed, &mut patience));
-            let ready = match step.await? {
+            match step.await? {
                 Step::Frame(frame) => match frame.into_data() {
                     Ok(mut piece) => {
                         while let Some(block) = blocks.add(&mut piece) {
-                            self.send(&mut writer, block).await?;
-                            resumed = Instant::now();
+                            resumed = self.send(&mut writer, block).await?;
                         }
-                        None
                     }
-                    Err(frame) => {
-                        trailers = frame.into_trailers().ok();
-                        None
-                    }
+                    Err(frame) => trailers = frame.into_trailers().ok(),
                 },
-                Step::Dry => blocks.flush(),
+                Step::Dry => {
+                    if let Some(block) = blocks.flush() {
+                        resumed = self.send(&mut writer, block).await?;
+                    }
+                }
                 Step::End => break,
-            };
-            if let Some(block) = ready {
-                self.send(&mut writer, block).await?;
-                resumed = Instant::now();
             }
         }
         if let Some(block) = blocks.flush() {
@@ -81,9 +76,10 @@ impl Relay<'_> {
         Ok(())
     }
 
-    /// The request's body moves on while the client is waited for.
-    async fn send(&mut self, writer: &mut BodyWriter, block: Bytes) -> Result<(), Gone> {
-        self.link.drive(writer.data(block)).await
+    /// The request's body moves on while the client is waited for. Answers when the client had room.
+    async fn send(&mut self, writer: &mut BodyWriter, block: Bytes) -> Result<Instant, Gone> {
+        self.link.drive(writer.data(block)).await?;
+        Ok(Instant::now())
     }
 
     fn step(

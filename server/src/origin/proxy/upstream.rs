@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use sluicegate_config::Proxy;
 use tokio::time::Instant;
 
 use super::connect::connect;
@@ -15,7 +16,6 @@ use super::name::Name;
 use super::pool::Pool;
 use super::wire::Open;
 use crate::observe::sum::Sum;
-use sluicegate_config::Proxy;
 
 /// What an upstream's connections and health depend on, so that routes which differ in it share neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
