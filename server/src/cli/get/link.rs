@@ -11,8 +11,6 @@ use sluicegate_dataplane::{
 
 /// Buffers received or sent in one turn.
 const BUDGET: usize = 64;
-/// Code of a connection closed without error (RFC 9114 §8.1).
-const H3_NO_ERROR: u64 = 0x100;
 
 /// A connection with its driver. Call [`Link::turn`] until it has what you want.
 pub(super) struct Link {
@@ -88,7 +86,8 @@ impl Link {
     pub(super) fn close(&mut self) {
         self.tick();
         // It may be closed already, and nobody waits for an answer.
-        if self.connection.close(true, H3_NO_ERROR, b"").is_ok() {
+        let code = quiche::h3::WireErrorCode::NoError as u64;
+        if self.connection.close(true, code, b"").is_ok() {
             let _ = self.send();
         }
     }
