@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 const VERSION: &str = "0.30.0";
 
 /// Applied in this order.
-const PATCHES: [&str; 14] = [
+const PATCHES: [&str; 15] = [
     "01-controller-factory",
     "02-packet-facts",
     "03-send-quantum",
@@ -30,6 +30,7 @@ const PATCHES: [&str; 14] = [
     "12-http3-rules",
     "13-closed-requests",
     "14-whole-heads",
+    "15-ended-streams",
 ];
 
 /// Our files, and their places in quiche's source.

@@ -1,0 +1,164 @@
+//! A client and a server joined in memory, on a clock that the test moves.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use boring::asn1::Asn1Time;
+use boring::ec::{EcGroup, EcKey};
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::pkey::PKey;
+use boring::ssl::{SslContextBuilder, SslMethod};
+use boring::x509::{X509Builder, X509NameBuilder};
+use quiche::{Connection, ConnectionId, Error, RecvInfo};
+
+/// Flow control that limits nothing, bytes.
+const WINDOW: u64 = 1 << 24;
+
+/// Larger than any datagram.
+const BUFFER: usize = 4096;
+
+/// Returns a configuration that serves as the client's and as the server's.
+pub fn config() -> quiche::Config {
+    let mut config =
+        quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, identity())
+            .expect("config");
+    config
+        .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
+        .expect("ALPN");
+    config.verify_peer(false);
+    config.grease(false);
+    config.enable_pacing(false);
+    config.set_max_idle_timeout(600_000);
+    config.set_initial_max_data(WINDOW);
+    config.set_initial_max_stream_data_bidi_local(WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(WINDOW);
+    config.set_initial_max_stream_data_uni(WINDOW);
+    config.set_initial_max_streams_bidi(100);
+    config.set_initial_max_streams_uni(100);
+    config.set_initial_congestion_window_packets(1000);
+    config
+}
+
+/// Returns TLS settings with a self-signed certificate.
+fn identity() -> SslContextBuilder {
+    let curve = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).expect("curve");
+    let key = PKey::from_ec_key(EcKey::generate(&curve).expect("key pair")).expect("key");
+    let mut name = X509NameBuilder::new().expect("name");
+    name.append_entry_by_nid(Nid::COMMONNAME, "localhost")
+        .expect("common name");
+    let name = name.build();
+    let mut made = X509Builder::new().expect("certificate");
+    made.set_subject_name(&name).expect("subject");
+    made.set_issuer_name(&name).expect("issuer");
+    let day = |n| Asn1Time::days_from_now(n).expect("time");
+    made.set_not_before(&day(0)).expect("begin");
+    made.set_not_after(&day(1)).expect("end");
+    made.set_pubkey(&key).expect("public key");
+    made.sign(&key, MessageDigest::sha256()).expect("signature");
+    let mut tls = SslContextBuilder::new(SslMethod::tls()).expect("TLS");
+    tls.set_certificate(&made.build()).expect("certificate");
+    tls.set_private_key(&key).expect("private key");
+    tls
+}
+
+/// Two connections and the link between them.
+pub struct Pair {
+    pub client: Connection,
+    pub server: Connection,
+    now: Instant,
+}
+
+impl Pair {
+    /// Connects, and exchanges packets until both sides have nothing to send.
+    pub fn connect(config: &mut quiche::Config) -> Pair {
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "a clock starts somewhere; only differences count"
+        )]
+        let now = Instant::now();
+        quiche::clock::set(Some(now));
+        let id = |byte| ConnectionId::from_vec(vec![byte; 16]);
+        let (client, server) = (client_address(), server_address());
+        let mut pair = Pair {
+            client: quiche::connect(Some("localhost"), &id(1), client, server, config)
+                .expect("client"),
+            server: quiche::accept(&id(2), None, server, client, config).expect("server"),
+            now,
+        };
+        pair.settle();
+        assert!(pair.client.is_established() && pair.server.is_established());
+        pair
+    }
+
+    /// Exchanges packets until both sides have nothing to send.
+    pub fn settle(&mut self) {
+        loop {
+            let requests = emit(&mut self.client);
+            let replies = emit(&mut self.server);
+            if requests.is_empty() && replies.is_empty() {
+                return;
+            }
+            requests
+                .iter()
+                .for_each(|datagram| self.to_server(datagram));
+            replies.iter().for_each(|datagram| self.to_client(datagram));
+        }
+    }
+
+    pub fn to_client(&mut self, datagram: &[u8]) {
+        receive(
+            &mut self.client,
+            datagram,
+            server_address(),
+            client_address(),
+        );
+    }
+
+    pub fn to_server(&mut self, datagram: &[u8]) {
+        receive(
+            &mut self.server,
+            datagram,
+            client_address(),
+            server_address(),
+        );
+    }
+
+    /// Moves the clock, and lets timers that are due expire.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
+        quiche::clock::set(Some(self.now));
+        for side in [&mut self.client, &mut self.server] {
+            if side.timeout_instant().is_some_and(|due| due <= self.now) {
+                side.on_timeout();
+            }
+        }
+    }
+}
+
+/// Returns every datagram that a side sends now.
+pub fn emit(side: &mut Connection) -> Vec<Vec<u8>> {
+    let mut sent = Vec::new();
+    let mut buffer = [0; BUFFER];
+    loop {
+        match side.send(&mut buffer) {
+            Ok((len, _)) => sent.push(buffer[..len].to_vec()),
+            Err(Error::Done) => return sent,
+            Err(error) => panic!("send: {error}"),
+        }
+    }
+}
+
+fn receive(side: &mut Connection, datagram: &[u8], from: SocketAddr, to: SocketAddr) {
+    let mut datagram = datagram.to_vec();
+    side.recv(&mut datagram, RecvInfo { from, to })
+        .expect("a packet that the other side has sent");
+}
+
+fn client_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 1234))
+}
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 4433))
+}
