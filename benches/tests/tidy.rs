@@ -10,12 +10,17 @@ const MAX_LINES: usize = 400;
 
 /// Each package and the packages of this workspace that it may name, dependencies of tests and build scripts included.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("sluicegate-cc", &[]),
-    ("sluicegate-dataplane", &[]),
+    ("sluicegate-options", &[]),
+    ("sluicegate-cc", &["sluicegate-options"]),
+    ("sluicegate-dataplane", &["sluicegate-options"]),
     ("sluicegate-quiche", &[]),
     (
         "sluicegate-config",
-        &["sluicegate-cc", "sluicegate-dataplane"],
+        &[
+            "sluicegate-cc",
+            "sluicegate-dataplane",
+            "sluicegate-options",
+        ],
     ),
     (
         "sluicegate",

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sluicegate_dataplane::{Backend, Value};
+use sluicegate_dataplane::Backend;
+use sluicegate_options::{Unit, Value};
 use toml::de::{DeInteger, DeValue};
 
 use crate::error::Error;
@@ -201,13 +202,20 @@ impl Item<'_> {
             Kind::Size { .. } => self.size().map(Value::Integer),
             Kind::Duration { .. } => {
                 let duration = self.duration()?;
-                let micros = u64::try_from(duration.as_micros()).map_err(|_| self.refused())?;
-                if Duration::from_micros(micros) != duration {
+                let (step, expected) = match self.key.given {
+                    Given::Option(spec) if spec.unit == Unit::Milliseconds => {
+                        (1_000_000, "whole milliseconds")
+                    }
+                    _ => (1_000, "whole microseconds"),
+                };
+                let nanos = u64::try_from(duration.as_nanos()).map_err(|_| self.refused())?;
+                if !nanos.is_multiple_of(step) {
                     let found = format!("`{}` is {}", self.key.name, format_duration(duration));
-                    return Err(self.source.error(self.at, found, "whole microseconds"));
+                    return Err(self.source.error(self.at, found, expected));
                 }
-                Ok(Value::Integer(micros))
+                Ok(Value::Integer(nanos / step))
             }
+            Kind::Ratio { .. } => self.ratio().map(Value::Number),
             _ => self.count().map(Value::Integer),
         }
     }

@@ -25,10 +25,7 @@ pub use binding::{Binding, bind_group};
 pub use error::{BindError, OpenError};
 pub use meta::{Caps, Counters, Ecn, ListenerId, RxMeta, Transmitted, TxMeta};
 pub use mio::Mio;
-pub use options::{
-    BUSY_POLL, DriverOptions, GRO, GSO, OptionError, OptionKind, OptionSpec, RECEIVE_BUFFER,
-    RX_BUFFERS, SEND_BUFFER, SocketOptions, TX_SLOTS, Unit, Value,
-};
+pub use options::{DriverOptions, SocketOptions};
 pub use uring::Uring;
 pub use waker::Waker;
 

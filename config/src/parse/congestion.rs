@@ -84,12 +84,9 @@ fn refused(source: &Source<'_>, spec: &OptionSpec, value: &Spanned<DeValue<'_>>)
 
 /// What an option may hold, in words.
 pub(crate) fn expectation(spec: &OptionSpec) -> String {
-    use sluicegate_cc::Unit;
-    let unit = match spec.unit {
-        Unit::None => "",
-        Unit::Packets => " of packets",
-        Unit::Milliseconds => " of milliseconds",
-        Unit::Bytes => " of bytes",
+    let unit = match spec.unit.describe() {
+        "" => String::new(),
+        unit => format!(" of {unit}"),
     };
     match spec.kind {
         OptionKind::Integer { min, max, .. } => {

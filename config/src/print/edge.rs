@@ -1,51 +1,25 @@
 //! Workers, and the addresses they serve.
 
 use sluicegate_cc::Value;
-use sluicegate_dataplane::{DriverOptions, SocketOptions};
 
 use super::{Values, path, table, text, texts};
 use crate::model::{CongestionControl, Cores, Group, Listener};
-use crate::schema::{LISTENER, RULE, TLS, TLS_MANY, toml_duration, toml_size};
+use crate::schema::{LISTENER, RULE, TLS, TLS_MANY, option_toml, toml_duration};
 
 pub(super) fn group(group: &Group) -> Values {
-    let Group {
-        name,
-        backend,
-        cores,
-        socket,
-        driver,
-    } = group;
-    let SocketOptions {
-        receive_buffer,
-        send_buffer,
-        gro,
-        gso,
-        busy_poll,
-    } = *socket;
-    let DriverOptions {
-        rx_buffers,
-        tx_slots,
-    } = *driver;
-    let bytes = |size: usize| toml_size(u64::try_from(size).unwrap_or(u64::MAX));
-    let busy_poll = std::time::Duration::from_micros(u64::from(busy_poll));
-    vec![
-        ("name", Some(text(name))),
-        ("backend", Some(text(backend.name()))),
-        (
-            "cores",
-            Some(match cores {
-                Cores::Auto => text("auto"),
-                Cores::List(list) => format!("{list:?}"),
-            }),
-        ),
-        ("receive_buffer", Some(bytes(receive_buffer))),
-        ("send_buffer", Some(bytes(send_buffer))),
-        ("gro", Some(gro.to_string())),
-        ("gso", Some(gso.to_string())),
-        ("busy_poll", Some(toml_duration(busy_poll))),
-        ("rx_buffers", Some(rx_buffers.to_string())),
-        ("tx_slots", Some(tx_slots.to_string())),
-    ]
+    let cores = match &group.cores {
+        Cores::Auto => text("auto"),
+        Cores::List(list) => format!("{list:?}"),
+    };
+    let mut values = vec![
+        ("name", Some(text(&group.name))),
+        ("backend", Some(text(group.backend.name()))),
+        ("cores", Some(cores)),
+    ];
+    for (spec, value) in group.socket.values().chain(group.driver.values()) {
+        values.push((spec.name, Some(option_toml(spec, value))));
+    }
+    values
 }
 
 pub(super) fn listener(out: &mut String, listener: &Listener) {

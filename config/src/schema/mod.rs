@@ -13,7 +13,8 @@ mod route;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use sluicegate_dataplane::{Backend, OptionKind, OptionSpec, Unit};
+use sluicegate_dataplane::Backend;
+use sluicegate_options::{OptionKind, OptionSpec, Unit, Value};
 
 use crate::units::{format_duration, format_size};
 
@@ -123,15 +124,19 @@ impl Given {
         match self {
             Self::Required(_) | Self::Unset(_) => None,
             Self::Default(text) => Some(Cow::Borrowed(text)),
-            Self::Option(spec) => Some(Cow::Owned(match (spec.kind, spec.unit) {
-                (OptionKind::Boolean { default }, _) => default.to_string(),
-                (OptionKind::Integer { default, .. }, Unit::Bytes) => toml_size(default),
-                (OptionKind::Integer { default, .. }, Unit::Microseconds) => {
-                    toml_duration(Duration::from_micros(default))
-                }
-                (OptionKind::Integer { default, .. }, Unit::Count) => default.to_string(),
-            })),
+            Self::Option(spec) => Some(Cow::Owned(option_toml(spec, spec.kind.default_value()))),
         }
+    }
+}
+
+/// A value of an option of the dataplane as TOML.
+pub(crate) fn option_toml(spec: &OptionSpec, value: Value) -> String {
+    match (spec.unit, value) {
+        (Unit::Bytes, Value::Integer(bytes)) => toml_size(bytes),
+        (Unit::Microseconds, Value::Integer(count)) => toml_duration(micros(count)),
+        (Unit::Milliseconds, Value::Integer(count)) => toml_duration(millis(count)),
+        (_, Value::Number(number)) => format!("{number:?}"),
+        (_, value) => value.to_string(),
     }
 }
 
@@ -196,14 +201,21 @@ impl Key {
     fn of(spec: &'static OptionSpec) -> Self {
         let kind = match (spec.kind, spec.unit) {
             (OptionKind::Boolean { .. }, _) => Kind::Switch,
+            (OptionKind::Number { min, max, .. }, _) => Kind::Ratio { min, max },
             (OptionKind::Integer { min, max, .. }, Unit::Bytes) => Kind::Size { min, max },
             (OptionKind::Integer { min, max, .. }, Unit::Microseconds) => Kind::Duration {
-                min: Duration::from_micros(min),
-                max: Duration::from_micros(max),
+                min: micros(min),
+                max: micros(max),
             },
-            (OptionKind::Integer { min, max, .. }, Unit::Count) => {
-                Kind::Count { min, max, unit: "" }
-            }
+            (OptionKind::Integer { min, max, .. }, Unit::Milliseconds) => Kind::Duration {
+                min: millis(min),
+                max: millis(max),
+            },
+            (OptionKind::Integer { min, max, .. }, Unit::None | Unit::Packets) => Kind::Count {
+                min,
+                max,
+                unit: spec.unit.describe(),
+            },
         };
         let given = Given::Option(spec);
         Self {
