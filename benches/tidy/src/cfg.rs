@@ -1,0 +1,85 @@
+//! Which items exist only in tests.
+
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Meta, Token};
+
+/// Whether one of the attributes removes the item from a build for users: `#[test]`, or a `cfg` that holds only when
+/// `test` or `fuzzing` is set.
+#[must_use]
+pub fn test_only(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let path = attribute.path();
+        if path.is_ident("test") {
+            return true;
+        }
+        let Meta::List(list) = &attribute.meta else {
+            return false;
+        };
+        path.is_ident("cfg")
+            && list
+                .parse_args::<Meta>()
+                .is_ok_and(|predicate| holds(&predicate) == Some(false))
+    })
+}
+
+/// Whether the predicate holds for users; `None` where that depends on the platform or on features.
+fn holds(predicate: &Meta) -> Option<bool> {
+    let path = predicate.path();
+    if path.is_ident("test") || path.is_ident("fuzzing") {
+        return Some(false);
+    }
+    let Meta::List(list) = predicate else {
+        return None;
+    };
+    let parts = list
+        .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
+        .ok()?;
+    let mut parts = parts.iter().map(holds);
+    if path.is_ident("not") {
+        parts.next()?.map(|inner| !inner)
+    } else if path.is_ident("all") {
+        fold(parts, false)
+    } else if path.is_ident("any") {
+        fold(parts, true)
+    } else {
+        None
+    }
+}
+
+/// Combines parts of which a single `decisive` one settles the whole.
+fn fold(parts: impl Iterator<Item = Option<bool>>, decisive: bool) -> Option<bool> {
+    let mut whole = Some(!decisive);
+    for part in parts {
+        match part {
+            Some(value) if value == decisive => return Some(decisive),
+            Some(_) => {}
+            None => whole = None,
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syn::parse_quote;
+
+    #[test]
+    fn predicates_that_need_test_or_fuzzing_are_recognised() {
+        let only: [Attribute; 5] = [
+            parse_quote!(#[test]),
+            parse_quote!(#[cfg(test)]),
+            parse_quote!(#[cfg(any(test, fuzzing))]),
+            parse_quote!(#[cfg(all(unix, test))]),
+            parse_quote!(#[cfg(not(not(fuzzing)))]),
+        ];
+        assert_eq!(only.map(|attribute| test_only(&[attribute])), [true; 5]);
+        let not: [Attribute; 4] = [
+            parse_quote!(#[cfg(not(test))]),
+            parse_quote!(#[cfg(any(test, unix))]),
+            parse_quote!(#[cfg(feature = "test")]),
+            parse_quote!(#[must_use]),
+        ];
+        assert_eq!(not.map(|attribute| test_only(&[attribute])), [false; 4]);
+    }
+}

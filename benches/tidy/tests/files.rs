@@ -1,0 +1,64 @@
+//! Sizes and names of files, what prose says of them, and what no file may contain.
+
+use std::path::{Path, PathBuf};
+
+use sluicegate_tidy::prose::{machine_paths, paths_in_prose};
+use sluicegate_tidy::repository::{files, has_extension, none, read, root};
+
+/// Most lines of a Rust file.
+const MAX_LINES: usize = 400;
+
+/// What is wrong with a Rust file of so many lines.
+fn size_defect(name: &str, lines: usize) -> Option<String> {
+    (lines > MAX_LINES).then(|| format!("{name} has {lines} lines: split it by its jobs"))
+}
+
+#[test]
+fn rust_files_have_one_job_each() {
+    assert_eq!(size_defect("new.rs", MAX_LINES), None);
+    assert!(size_defect("new.rs", MAX_LINES + 1).is_some());
+    let files = files();
+    let rust = files.iter().filter(|name| has_extension(name, "rs"));
+    let defects = rust
+        .filter_map(|name| size_defect(&name.display().to_string(), read(name).lines().count()));
+    none(&defects.collect::<Vec<_>>());
+}
+
+#[test]
+fn files_named_in_prose_exist() {
+    let files = files();
+    let mut defects = Vec::new();
+    let mut seen = 0;
+    for document in files.iter().filter(|name| has_extension(name, "md")) {
+        let folder = document.parent().unwrap_or(Path::new(""));
+        let bases = [folder.to_owned(), folder.join("src"), PathBuf::new()];
+        for path in paths_in_prose(&read(document)) {
+            seen += 1;
+            let whole = bases
+                .iter()
+                .any(|base| root().join(base).join(&path).exists());
+            // A file's bare name stands for the one of its crate.
+            let bare = !path.contains('/')
+                && files
+                    .iter()
+                    .any(|file| file.starts_with(folder) && file.ends_with(&path));
+            if !whole && !bare {
+                defects.push(format!("{}: there is no `{path}`", document.display()));
+            }
+        }
+    }
+    none(&defects);
+    assert!(seen > 20, "only {seen} names were found in prose");
+}
+
+#[test]
+fn no_file_names_a_path_of_somebodys_machine() {
+    let here = root().display().to_string();
+    let mut defects = Vec::new();
+    for name in files() {
+        for line in machine_paths(&read(&name), &here) {
+            defects.push(format!("{}:{line}", name.display()));
+        }
+    }
+    none(&defects);
+}

@@ -1,0 +1,92 @@
+//! Which crates, rooms and files may use which.
+//!
+//! **Files.** Within a crate, no two files use each other, directly or by way of others. A file uses another when its code names
+//! an item that the other one defines: in a `use`, or by a path in place, in macros too. A re-export is followed to the
+//! definition. These are no uses: `mod` declarations, a module that re-exports what is defined below it, naming a module without
+//! an item in it, method calls, and whatever exists only in tests. So a parent may declare and re-export its children while they
+//! use what it defines; it may not also name their items in its own code.
+//!
+//! **Rooms.** `rooms.rs` lists the parts of the server, and the crates that only some of them may name.
+//!
+//! `known.txt` lists what breaks these rules still. It may only become shorter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use sluicegate_tidy::crates::members;
+use sluicegate_tidy::layers::findings;
+use sluicegate_tidy::repository::{none, read};
+
+/// Each package and the packages of this workspace that it may name, dependencies of tests and build scripts included.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("sluicegate-options", &[]),
+    ("sluicegate-cc", &["sluicegate-options"]),
+    ("sluicegate-dataplane", &["sluicegate-options"]),
+    ("sluicegate-quiche", &[]),
+    (
+        "sluicegate-config",
+        &[
+            "sluicegate-cc",
+            "sluicegate-dataplane",
+            "sluicegate-options",
+        ],
+    ),
+    (
+        "sluicegate",
+        &[
+            "sluicegate-cc",
+            "sluicegate-config",
+            "sluicegate-dataplane",
+            "sluicegate-quiche",
+        ],
+    ),
+    (
+        "sluicegate-benches",
+        &[
+            "sluicegate",
+            "sluicegate-cc",
+            "sluicegate-config",
+            "sluicegate-dataplane",
+            "sluicegate-quiche",
+        ],
+    ),
+    ("sluicegate-tidy", &[]),
+];
+
+#[test]
+fn crates_depend_in_one_direction() {
+    let allowed: BTreeMap<_, _> = ARROWS.iter().copied().collect();
+    let members = members();
+    assert_eq!(members.len(), allowed.len(), "each member has its arrows");
+    let mut defects = Vec::new();
+    for member in members {
+        let package = &member.package;
+        let Some(arrows) = allowed.get(package.as_str()) else {
+            defects.push(format!("{package} has no arrows in this test"));
+            continue;
+        };
+        for name in &member.dependencies {
+            if allowed.contains_key(name.as_str()) && !arrows.contains(&name.as_str()) {
+                defects.push(format!("{package} must not depend on {name}"));
+            }
+        }
+    }
+    none(&defects);
+}
+
+#[test]
+fn files_and_rooms_use_others_in_one_direction() {
+    let known = read(Path::new("benches/tidy/tests/known.txt"));
+    let mut known: BTreeSet<_> = known.lines().collect();
+    let mut defects = Vec::new();
+    for finding in findings() {
+        if !known.remove(finding.line.as_str()) {
+            defects.push(format!("new: {}\n{}", finding.line, finding.places));
+        }
+    }
+    let mended = known
+        .iter()
+        .map(|line| format!("mended, delete it from known.txt: {line}"));
+    defects.extend(mended);
+    none(&defects);
+}
