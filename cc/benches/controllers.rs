@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use sluicegate_cc::{
-    Acked, Controller, Event, Init, Lost, Registry, Rtt, Sent, Snapshot, State, Time,
+    Controller, EcnCounts, Event, Init, Packet, PacketState, PathChange, Registry, Rtt, Sent,
+    Snapshot, State, Time,
 };
 
 const MTU: u64 = 1_200;
@@ -31,7 +32,10 @@ struct Nothing;
 const NOTHING: u64 = 150 * MTU;
 
 impl Controller for Nothing {
-    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+    fn on_sent(&mut self, _now: Time, _sent: &Sent) -> PacketState {
+        PacketState::default()
+    }
+    fn on_path_changed(&mut self, _now: Time, _change: PathChange) {}
     fn on_event(&mut self, _event: &Event<'_>) {}
     fn on_app_limited(&mut self, _now: Time, _in_flight: u64) {}
     fn on_persistent_congestion(&mut self, _now: Time) {}
@@ -73,9 +77,9 @@ struct Path {
     srtt: Duration,
     next_number: u64,
     in_flight: u64,
-    packets: VecDeque<Acked>,
-    acked: Vec<Acked>,
-    lost: Vec<Lost>,
+    packets: VecDeque<Packet>,
+    acked: Vec<Packet>,
+    lost: Vec<Packet>,
 }
 
 impl Path {
@@ -107,14 +111,14 @@ impl Path {
                 in_flight_before: self.in_flight,
                 has_data: true,
             };
-            self.packets.push_back(Acked {
+            self.packets.push_back(Packet {
                 packet_number: sent.packet_number,
                 time_sent: self.now,
                 bytes: MTU,
+                state: self.controller.on_sent(self.now, black_box(&sent)),
             });
             self.next_number += 1;
             self.in_flight += MTU;
-            self.controller.on_sent(self.now, black_box(&sent));
             black_box(self.controller.pacing_rate());
             black_box(self.controller.send_quantum());
         }
@@ -138,11 +142,7 @@ impl Path {
         self.srtt = (self.srtt * 7 + latest) / 8;
         for packet in self.packets.drain(..=newest) {
             if packet.packet_number % LOSS_EVERY == LOSS_EVERY - 1 {
-                self.lost.push(Lost {
-                    packet_number: packet.packet_number,
-                    time_sent: packet.time_sent,
-                    bytes: packet.bytes,
-                });
+                self.lost.push(packet);
             } else {
                 self.acked.push(packet);
             }
@@ -153,6 +153,7 @@ impl Path {
             now: self.now,
             acked: &self.acked,
             lost: &self.lost,
+            late_acked: &[],
             in_flight_before,
             in_flight: self.in_flight,
             rtt: Rtt {
@@ -163,7 +164,7 @@ impl Path {
                 max_ack_delay: Duration::from_millis(25),
             },
             rtt_updated: true,
-            ecn_ce: 0,
+            ecn: EcnCounts::NONE,
             least_unacked: self
                 .packets
                 .front()

@@ -3,17 +3,21 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use crate::{Event, Sent, Time};
+use crate::{Event, PacketState, PathChange, Sent, Time};
 
 /// A congestion controller for one path of one connection.
 ///
 /// The transport owns loss detection, the RTT estimate, timers, bytes in flight and path MTU; the controller owns the
 /// window, the rate and all idle accounting. Calls come in order of time; `now` never runs backwards.
 pub trait Controller: Debug + Send + Sync {
-    /// A packet that counts as in flight left.
-    fn on_sent(&mut self, now: Time, sent: &Sent);
+    /// A packet that counts as in flight leaves. Returns the state that the transport stores with the packet and hands
+    /// back when it is acknowledged or lost.
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState;
 
-    /// Packets were acknowledged, lost, or both.
+    /// Packets were acknowledged, lost, or acknowledged late.
+    ///
+    /// Late acknowledgements are a hint, not a proof that a loss was spurious: a transport forgets lost packets after a
+    /// while. An algorithm that cannot tell proof from guess ignores them.
     fn on_event(&mut self, event: &Event<'_>);
 
     /// The transport had room in the window and nothing to send: what is in flight now is the application's choice.
@@ -27,8 +31,9 @@ pub trait Controller: Debug + Send + Sync {
     /// A packet will be neither acknowledged nor lost: its keys are gone, or it was an MTU probe.
     fn on_discarded(&mut self, now: Time, packet_number: u64);
 
-    /// Packets declared lost before turned out to be delivered. Algorithms that cannot tell proof from guess ignore it.
-    fn on_spurious_loss(&mut self, _now: Time, _packets: u64) {}
+    /// The peer's address changed while this controller stays in charge. A transport that makes a new controller for
+    /// the new address does not call it.
+    fn on_path_changed(&mut self, now: Time, change: PathChange);
 
     /// The path's datagram size changed, in bytes of UDP payload.
     fn on_mtu(&mut self, mtu: u64);

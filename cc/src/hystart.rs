@@ -17,7 +17,7 @@ const CSS_ROUNDS: u32 = 5;
 const UNPACED_ACK_LIMIT: u64 = 8;
 
 /// The detector of one path's first slow start.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HyStart {
     paced: bool,
     last_round_min: Option<Duration>,
@@ -27,7 +27,7 @@ pub(crate) struct HyStart {
 }
 
 /// Slower growth until either the delay falls again or enough rounds confirm it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Conservative {
     baseline: Duration,
     rounds: u32,

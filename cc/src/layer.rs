@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::{Controller, Event, Sent, Snapshot, State, Time};
+use crate::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
 
 /// A controller around another one: every call goes to the inner one, but those that the layer makes its own.
 ///
@@ -16,8 +16,8 @@ pub trait Layer: Debug + Send + Sync {
     fn inner_mut(&mut self) -> &mut dyn Controller;
 
     /// As [`Controller::on_sent`].
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        self.inner_mut().on_sent(now, sent);
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        self.inner_mut().on_sent(now, sent)
     }
 
     /// As [`Controller::on_event`].
@@ -40,9 +40,9 @@ pub trait Layer: Debug + Send + Sync {
         self.inner_mut().on_discarded(now, packet_number);
     }
 
-    /// As [`Controller::on_spurious_loss`].
-    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
-        self.inner_mut().on_spurious_loss(now, packets);
+    /// As [`Controller::on_path_changed`].
+    fn on_path_changed(&mut self, now: Time, change: PathChange) {
+        self.inner_mut().on_path_changed(now, change);
     }
 
     /// As [`Controller::on_mtu`].
@@ -82,8 +82,8 @@ pub trait Layer: Debug + Send + Sync {
 }
 
 impl<T: Layer> Controller for T {
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        Layer::on_sent(self, now, sent);
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        Layer::on_sent(self, now, sent)
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
@@ -102,8 +102,8 @@ impl<T: Layer> Controller for T {
         Layer::on_discarded(self, now, packet_number);
     }
 
-    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
-        Layer::on_spurious_loss(self, now, packets);
+    fn on_path_changed(&mut self, now: Time, change: PathChange) {
+        Layer::on_path_changed(self, now, change);
     }
 
     fn on_mtu(&mut self, mtu: u64) {

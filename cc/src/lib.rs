@@ -13,6 +13,7 @@ mod event;
 mod hystart;
 mod idle;
 mod layer;
+mod limits;
 mod loss_based;
 mod pacing;
 mod persistent;
@@ -26,8 +27,9 @@ pub mod trial;
 mod usage;
 
 pub use controller::{Controller, Model, Snapshot, State};
-pub use event::{Acked, Event, Lost, Rtt, Sent};
+pub use event::{EcnCounts, Event, Packet, PacketState, PathChange, Rtt, Sent};
 pub use layer::Layer;
+pub use limits::{MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_QUANTUM, MAX_WINDOW};
 pub use persistent::PersistentCongestion;
 pub use registry::{Algorithm, DuplicateName, Init, Registry};
 pub use sluicegate_options::{OptionError, OptionKind, OptionSpec, Options, Unit, Value};

@@ -13,18 +13,9 @@ use crate::prr::{Progress, Reduction};
 use crate::recovery::Boundary;
 use crate::usage::{self, Usage};
 use crate::{
-    Controller, Event, Init, Lost, OptionKind, OptionSpec, Options, Sent, Snapshot, State, Time,
-    Unit, pacing,
+    Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, OptionKind, OptionSpec,
+    Options, Packet, PacketState, PathChange, Sent, Snapshot, State, Time, Unit, pacing,
 };
-
-/// No window grows past this, so that no arithmetic on windows overflows.
-const MAX_WINDOW: u64 = 1 << 40;
-
-/// The initial window counts no datagram as larger than this: ten make the 14,720 bytes of RFC 9002 §7.2.
-pub(crate) const MAX_INITIAL_DATAGRAM: u64 = 1_472;
-
-/// Largest UDP payload.
-const MAX_MTU: u64 = 65_535;
 
 /// Options that every algorithm of the frame has, each to be listed in the algorithm's own.
 pub(crate) const HYSTART: OptionSpec = OptionSpec {
@@ -73,12 +64,14 @@ enum Phase {
 
 /// A loss-based controller.
 ///
-/// Reports of spurious loss change nothing (RFC 9438 §4.9 is optional): undoing a cut needs proof that no packet of
+/// Late acknowledgements change nothing (RFC 9438 §4.9 is optional): undoing a cut needs proof that no packet of
 /// the episode was really lost, and a transport that forgets lost packets early reports isolated real losses as
 /// spurious, which would undo every cut.
 #[derive(Debug)]
 pub(crate) struct LossBased<L> {
     law: L,
+    /// The law of a path of which nothing is known.
+    initial_law: L,
     mtu: u64,
     min_packets: u64,
     initial_packets: u64,
@@ -86,6 +79,8 @@ pub(crate) struct LossBased<L> {
     cwnd: u64,
     ssthresh: Option<u64>,
     phase: Phase,
+    /// The detector that a path's first slow start begins with.
+    initial_hystart: Option<HyStart>,
     hystart: Option<HyStart>,
     boundary: Boundary,
     usage: Usage,
@@ -101,8 +96,10 @@ impl<L: Law> LossBased<L> {
     pub(crate) fn new(law: L, init: &Init, options: &Options) -> Self {
         let paced = options.boolean(PACING.name);
         let min_packets = options.integer(MIN_WINDOW.name);
+        let hystart = options.boolean(HYSTART.name).then(|| HyStart::new(paced));
         let mut this = Self {
-            law,
+            law: law.clone(),
+            initial_law: law,
             mtu: init.mtu.clamp(1, MAX_MTU),
             min_packets,
             initial_packets: init.initial_window_packets.max(min_packets),
@@ -110,7 +107,8 @@ impl<L: Law> LossBased<L> {
             cwnd: 0,
             ssthresh: None,
             phase: Phase::SlowStart,
-            hystart: options.boolean(HYSTART.name).then(|| HyStart::new(paced)),
+            initial_hystart: hystart.clone(),
+            hystart,
             boundary: Boundary::default(),
             usage: Usage::default(),
             reduction: None,
@@ -139,8 +137,8 @@ impl<L: Law> LossBased<L> {
 
     /// Whether the event carries a signal that the present recovery period does not explain.
     fn is_signalled(&self, event: &Event<'_>) -> bool {
-        let lost = |l: &Lost| l.bytes > 0 && self.boundary.is_after(l.packet_number);
-        let marked = event.ecn_ce > 0
+        let lost = |l: &Packet| l.bytes > 0 && self.boundary.is_after(l.packet_number);
+        let marked = event.ecn.ce > 0
             && match event.acked.last() {
                 Some(newest) => self.boundary.is_after(newest.packet_number),
                 None => self.phase != Phase::Recovery,
@@ -156,6 +154,20 @@ impl<L: Law> LossBased<L> {
         self.boundary.set();
         self.usage.restart(in_flight);
         self.congestion_events += 1;
+    }
+
+    /// Begins a path of which nothing is known. Packets sent so far neither cut nor grow its window.
+    fn start_over(&mut self) {
+        self.law = self.initial_law.clone();
+        self.hystart = self.initial_hystart.clone();
+        self.cwnd = self.initial_window();
+        self.ssthresh = None;
+        self.phase = Phase::SlowStart;
+        self.boundary.set();
+        self.usage.restart(0);
+        self.reduction = None;
+        self.srtt = None;
+        self.note_use();
     }
 
     fn begin_avoidance(&mut self, start: Start) {
@@ -258,7 +270,7 @@ impl<L: Law> LossBased<L> {
 }
 
 impl<L: Law> Controller for LossBased<L> {
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         self.clock.advance(now);
         self.clock.on_sent(sent.has_data);
         self.boundary.on_packet(sent.packet_number);
@@ -268,6 +280,7 @@ impl<L: Law> Controller for LossBased<L> {
             reduction.on_sent(sent.bytes);
         }
         self.note_use();
+        PacketState::default()
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
@@ -317,6 +330,13 @@ impl<L: Law> Controller for LossBased<L> {
     fn on_discarded(&mut self, now: Time, packet_number: u64) {
         self.clock.advance(now);
         self.boundary.on_packet(packet_number);
+    }
+
+    fn on_path_changed(&mut self, now: Time, change: PathChange) {
+        self.clock.advance(now);
+        if change == PathChange::Address {
+            self.start_over();
+        }
     }
 
     fn on_mtu(&mut self, mtu: u64) {

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
+use crate::MAX_QUANTUM;
+
 /// Twice the window per round trip in slow start, so that the window can double within one.
 pub(crate) const SLOW_START_GAIN: f64 = 2.0;
-
-/// Largest burst: one GSO send.
-const MAX_QUANTUM: u64 = 65_536;
 
 /// Below this rate, bytes per second, two datagrams in a row would take long enough to be noticed.
 const LOW_RATE: u64 = 150_000;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Event, Lost, Rtt, Time};
+use crate::{Event, Packet, Rtt, Time};
 
 /// PTOs that a run of losses must exceed (RFC 9002 §7.6.1).
 const THRESHOLD: u32 = 3;
@@ -47,7 +47,7 @@ impl PersistentCongestion {
 
     /// Takes an event and answers whether it established persistent congestion. Once answered, a new run begins.
     pub fn on_event(&mut self, event: &Event<'_>) -> bool {
-        for packet in event.acked {
+        for packet in event.acked.iter().chain(event.late_acked) {
             self.on_acked(packet.packet_number);
         }
         let limit = duration(&event.rtt);
@@ -92,7 +92,7 @@ impl PersistentCongestion {
         }
     }
 
-    fn on_lost(&mut self, packet: &Lost, limit: Duration) -> bool {
+    fn on_lost(&mut self, packet: &Packet, limit: Duration) -> bool {
         let counts = self
             .first_sample
             .is_some_and(|sample| packet.time_sent > sample);
@@ -149,7 +149,7 @@ fn duration(rtt: &Rtt) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Acked;
+    use crate::EcnCounts;
 
     const MS: u64 = 1_000_000;
 
@@ -172,29 +172,31 @@ mod tests {
     ) -> bool {
         let acked: Vec<_> = acked
             .iter()
-            .map(|&packet_number| Acked {
+            .map(|&packet_number| Packet {
                 packet_number,
-                time_sent: Time::ZERO,
                 bytes: 1_200,
+                ..Packet::default()
             })
             .collect();
         let lost: Vec<_> = lost
             .iter()
-            .map(|&(packet_number, ms)| Lost {
+            .map(|&(packet_number, ms)| Packet {
                 packet_number,
                 time_sent: Time::from_nanos(ms * MS),
                 bytes: 1_200,
+                ..Packet::default()
             })
             .collect();
         detector.on_event(&Event {
             now: Time::from_nanos(MS),
             acked: &acked,
             lost: &lost,
+            late_acked: &[],
             in_flight_before: 0,
             in_flight: 0,
             rtt: RTT,
             rtt_updated: sampled,
-            ecn_ce: 0,
+            ecn: EcnCounts::NONE,
             least_unacked,
         })
     }

@@ -1,6 +1,6 @@
 //! Proportional rate reduction (RFC 9937): spreads a cut over the round trip after it.
 
-use crate::{Event, Lost};
+use crate::{Event, Packet};
 
 /// One recovery period's account of what was delivered and what was sent.
 ///
@@ -38,9 +38,9 @@ pub(crate) struct Progress {
 impl Progress {
     /// The part of an event that counts.
     pub(crate) fn of(event: &Event<'_>) -> Self {
-        let bytes = |sum: u64, packet: &crate::Acked| sum.saturating_add(packet.bytes);
+        let bytes = |sum: u64, packet: &Packet| sum.saturating_add(packet.bytes);
         let delivered = event.acked.iter().fold(0, bytes);
-        let lost = event.lost.iter().any(|lost: &Lost| lost.bytes > 0);
+        let lost = event.lost.iter().any(|lost: &Packet| lost.bytes > 0);
         Self {
             delivered,
             safe: delivered > 0 && !lost,

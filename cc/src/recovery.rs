@@ -13,6 +13,14 @@ pub(crate) struct Boundary {
 }
 
 impl Boundary {
+    /// A boundary before packet `next_packet`: everything below was sent before the latest signal.
+    pub(crate) const fn at(next_packet: u64) -> Self {
+        Self {
+            next_packet,
+            end: next_packet,
+        }
+    }
+
     /// A packet number was seen.
     pub(crate) fn on_packet(&mut self, packet_number: u64) {
         self.next_packet = self.next_packet.max(packet_number.saturating_add(1));

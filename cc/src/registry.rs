@@ -22,8 +22,13 @@ pub struct Algorithm {
     pub name: &'static str,
     /// One sentence for operators, with the specification.
     pub summary: &'static str,
-    /// Its options.
+    /// Options that an operator may set.
     pub options: &'static [OptionSpec],
+    /// Whether the algorithm paces by a model of the path's rate and round trip. Such a model needs round trips that
+    /// hosts can tell from their own delays.
+    pub model_based: bool,
+    /// Whether losses and CE marks adjust the window, and nothing else does: Reno, CUBIC and their kin.
+    pub has_window_law: bool,
     /// Makes a controller.
     pub build: fn(&Init, &Options) -> Box<dyn Controller>,
 }

@@ -8,6 +8,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "reno",
     summary: "NewReno (RFC 9002): plain and well understood; slow to use long fat paths.",
     options: &[BETA, HYSTART, MIN_WINDOW, PACING, PACING_GAIN],
+    model_based: false,
+    has_window_law: true,
     build: |init, options| {
         let law = Reno {
             beta: options.number(BETA.name),
@@ -29,7 +31,7 @@ const BETA: OptionSpec = OptionSpec {
 };
 
 /// Additive increase, multiplicative decrease.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reno {
     beta: f64,
     /// Products of bytes and datagram size that did not yet make a byte of growth.

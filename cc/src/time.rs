@@ -1,7 +1,7 @@
 //! A point in time, as the transport tells it.
 
 use std::ops::Add;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Nanoseconds since an origin that the caller chose; only differences carry meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +14,11 @@ impl Time {
     /// A time `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
+    }
+
+    /// The time of `at`, counted from `origin`; the origin itself for an earlier instant.
+    pub fn between(origin: Instant, at: Instant) -> Self {
+        Self::ZERO + at.saturating_duration_since(origin)
     }
 
     /// Nanoseconds since the origin.

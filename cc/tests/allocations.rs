@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use sluicegate_cc::sim::{Flow, Link, LossWindow, Reorder, Simulation, Source};
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Layer, PersistentCongestion, Registry, Sent, Time,
+    Algorithm, Controller, Event, Init, Layer, PacketState, PathChange, PersistentCongestion,
+    Registry, Sent, Time,
 };
 
 /// Calls of a path before the count begins: buffers take the size that the path needs.
@@ -80,15 +81,19 @@ struct Watched {
 }
 
 impl Watched {
-    fn call(&mut self, call: impl FnOnce(&mut dyn Controller, &mut PersistentCongestion)) {
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Controller, &mut PersistentCongestion) -> T,
+    ) -> T {
         let (watched, persistent) = (self.watched.as_mut(), &mut self.persistent);
-        let ((), count) = allocations(|| {
-            call(watched, persistent);
+        let (value, count) = allocations(|| {
+            let value = call(watched, persistent);
             let _ = (
                 watched.pacing_rate(),
                 watched.send_quantum(),
                 watched.snapshot(),
             );
+            value
         });
         let calls = self.record.calls.fetch_add(1, Ordering::Relaxed);
         let counter = if calls < WARM_UP {
@@ -97,6 +102,7 @@ impl Watched {
             &self.record.late
         };
         counter.fetch_add(count, Ordering::Relaxed);
+        value
     }
 }
 
@@ -109,8 +115,8 @@ impl Layer for Watched {
         &mut *self.watched
     }
 
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        self.call(|c, _| c.on_sent(now, sent));
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        self.call(|c, _| c.on_sent(now, sent))
     }
     fn on_event(&mut self, event: &Event<'_>) {
         self.call(|c, persistent| {
@@ -127,8 +133,8 @@ impl Layer for Watched {
     fn on_discarded(&mut self, now: Time, packet_number: u64) {
         self.call(|c, _| c.on_discarded(now, packet_number));
     }
-    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
-        self.call(|c, _| c.on_spurious_loss(now, packets));
+    fn on_path_changed(&mut self, now: Time, change: PathChange) {
+        self.call(|c, _| c.on_path_changed(now, change));
     }
     fn on_mtu(&mut self, mtu: u64) {
         self.call(|c, _| c.on_mtu(mtu));

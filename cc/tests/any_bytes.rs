@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sluicegate_cc::sim::Rng;
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Layer, Options, Registry, Sent, Snapshot, State, Time,
-    trial,
+    Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Snapshot,
+    State, Time, trial,
 };
 
 /// Strings for each algorithm.
@@ -115,10 +115,10 @@ impl Layer for Faulty {
         &mut *self.sound
     }
 
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         self.sent += 1;
         self.from_empty = sent.in_flight_before == 0;
-        self.sound.on_sent(now, sent);
+        self.sound.on_sent(now, sent)
     }
     fn on_event(&mut self, event: &Event<'_>) {
         if self.has(Fault::GrowthWithoutFlight) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use lab::{MBIT, algorithms, controller, init, ms, run_one, secs, variants};
 use sluicegate_cc::sim::{FlowOutcome, Link, LossWindow, Source};
-use sluicegate_cc::{Controller, Event, Sent, Snapshot, State, Time};
+use sluicegate_cc::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
 
 const SEEDS: u64 = 100;
 const LIMIT: Duration = secs(10);
@@ -127,12 +127,13 @@ impl TimeShifted {
 }
 
 impl Controller for TimeShifted {
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         if self.shifts && sent.in_flight_before == 0 {
             let since_last = now.saturating_since(self.last_sent);
             self.recovery_start = self.recovery_start.map(|start| start + since_last);
         }
         self.last_sent = now;
+        PacketState::default()
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
@@ -162,6 +163,7 @@ impl Controller for TimeShifted {
         self.cwnd = 2_400;
     }
     fn on_discarded(&mut self, _now: Time, _packet_number: u64) {}
+    fn on_path_changed(&mut self, _now: Time, _change: PathChange) {}
     fn on_mtu(&mut self, _mtu: u64) {}
     fn cwnd(&self) -> u64 {
         self.cwnd

@@ -9,7 +9,7 @@ use lab::wire::Wire;
 use lab::{MTU, algorithms, controller, init, loss_based, variants};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use sluicegate_cc::State;
+use sluicegate_cc::{MAX_INITIAL_DATAGRAM, PathChange, State};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -24,7 +24,8 @@ enum Step {
     Rtt(u64),
     Persistent,
     Discard,
-    Spurious,
+    Late,
+    PathChanged(PathChange),
     Mtu(u64),
 }
 
@@ -46,7 +47,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => nanos.prop_map(Step::Rtt),
         1 => Just(Step::Persistent),
         1 => Just(Step::Discard),
-        1 => Just(Step::Spurious),
+        1 => Just(Step::Late),
+        1 => Just(Step::PathChanged(PathChange::Port)),
+        1 => Just(Step::PathChanged(PathChange::Address)),
         1 => (1_200u64..9_000).prop_map(Step::Mtu),
     ]
 }
@@ -67,12 +70,18 @@ fn apply(wire: &mut Wire, step: &Step) {
         Step::Rtt(nanos) => wire.rtt = Duration::from_nanos(nanos),
         Step::Persistent => wire.controller.on_persistent_congestion(wire.now),
         Step::Discard => wire.controller.on_discarded(wire.now, wire.next_number),
-        Step::Spurious => wire.controller.on_spurious_loss(wire.now, 1),
+        Step::Late => wire.acknowledge_late(),
+        Step::PathChanged(change) => wire.controller.on_path_changed(wire.now, change),
         Step::Mtu(mtu) => {
             wire.mtu = mtu;
             wire.controller.on_mtu(mtu);
         }
     }
+}
+
+/// The window of RFC 9002 §7.2.
+fn initial_window(mtu: u64) -> u64 {
+    (10 * mtu.min(MAX_INITIAL_DATAGRAM)).max(2 * mtu)
 }
 
 /// What must be true after every step.
@@ -150,6 +159,12 @@ proptest! {
                     before = before.max(2 * mtu);
                     continue;
                 }
+                if let Step::PathChanged(PathChange::Address) = step {
+                    let initial = initial_window(wire.mtu);
+                    prop_assert_eq!(wire.cwnd(), initial, "{}", algorithm.name);
+                    before = initial;
+                    continue;
+                }
                 bound = bound.max(2 * (flight + MTU.max(wire.mtu)));
                 prop_assert!(wire.cwnd() <= bound, "{}: {} > {bound}", algorithm.name, wire.cwnd());
                 let floor = 2 * wire.mtu;
@@ -173,13 +188,15 @@ proptest! {
                 let after = wire.snapshot();
                 let signals = matches!(step, Step::Lose(_) | Step::Both(..) | Step::Persistent);
                 let reduces = before.state == State::Recovery;
-                let cuts = signals || matches!(step, Step::Mtu(_));
+                let starts_over = matches!(step, Step::PathChanged(PathChange::Address));
+                let cuts = signals || starts_over || matches!(step, Step::Mtu(_));
                 prop_assert!(after.cwnd >= before.cwnd || cuts || reduces, "{}: {step:?}", algorithm.name);
                 prop_assert!(
                     after.state != State::Recovery || before.state == State::Recovery || signals,
                     "{}: {step:?} began recovery", algorithm.name
                 );
-                let grows = matches!(step, Step::Ack(_) | Step::Both(..) | Step::Mtu(_));
+                let acks = matches!(step, Step::Ack(_) | Step::Both(..));
+                let grows = acks || starts_over || matches!(step, Step::Mtu(_));
                 prop_assert!(after.cwnd <= before.cwnd || grows || reduces, "{}: {step:?}", algorithm.name);
             }
         }

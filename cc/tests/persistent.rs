@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use sluicegate_cc::{Acked, Event, Lost, PersistentCongestion, Rtt, Time};
+use sluicegate_cc::{EcnCounts, Event, Packet, PersistentCongestion, Rtt, Time};
 
 /// srtt 20 ms, var 0, max_ack_delay 19 ms: three PTOs are 120 ms.
 const RTT: Rtt = Rtt {
@@ -82,31 +82,26 @@ fn tell(
     lost: &[usize],
     least: usize,
 ) -> bool {
-    let acked: Vec<_> = acked
-        .iter()
-        .map(|&n| Acked {
+    let packets = |numbers: &[usize]| -> Vec<_> {
+        let packet = |&n: &usize| Packet {
             packet_number: n as u64,
             time_sent: History::sent(n),
             bytes: 1_200,
-        })
-        .collect();
-    let lost: Vec<_> = lost
-        .iter()
-        .map(|&n| Lost {
-            packet_number: n as u64,
-            time_sent: History::sent(n),
-            bytes: 1_200,
-        })
-        .collect();
+            ..Packet::default()
+        };
+        numbers.iter().map(packet).collect()
+    };
+    let (acked, lost) = (packets(acked), packets(lost));
     detector.on_event(&Event {
         now: Time::ZERO,
         acked: &acked,
         lost: &lost,
+        late_acked: &[],
         in_flight_before: 0,
         in_flight: 0,
         rtt: RTT,
         rtt_updated: !acked.is_empty(),
-        ecn_ce: 0,
+        ecn: EcnCounts::NONE,
         least_unacked: least as u64,
     })
 }

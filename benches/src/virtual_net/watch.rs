@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Layer, Options, Sent, Snapshot, State, Time,
+    Algorithm, Controller, Event, Init, Layer, Options, PacketState, Sent, Snapshot, State, Time,
 };
 
 /// What an algorithm showed over a whole run.
@@ -163,17 +163,18 @@ impl Layer for Watched {
         &mut *self.inner
     }
 
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         note_flight(now, sent.in_flight_before);
         note_flight(now, sent.bytes);
-        self.inner.on_sent(now, sent);
+        let state = self.inner.on_sent(now, sent);
         self.note(sent.in_flight_before + sent.bytes, true);
+        state
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
         note_flight(event.now, event.in_flight);
         self.inner.on_event(event);
-        self.note(event.in_flight, event.lost.is_empty() && event.ecn_ce == 0);
+        self.note(event.in_flight, event.lost.is_empty() && event.ecn.ce == 0);
     }
 
     fn on_app_limited(&mut self, now: Time, in_flight: u64) {

@@ -7,16 +7,10 @@ use super::params::{
     DEFAULT_CWND_GAIN, DOWN_PACING_GAIN, DRAIN_PACING_GAIN, NOMINAL_RTT, PACING_MARGIN,
     PROBE_RTT_CWND_GAIN, STARTUP_PACING_GAIN, UNBOUNDED, UP_CWND_GAIN, UP_PACING_GAIN, scaled,
 };
-use crate::State;
-
-/// No window grows past this, so that no arithmetic on windows overflows.
-pub(super) const MAX_WINDOW: u64 = 1 << 40;
+use crate::{MAX_QUANTUM, MAX_WINDOW, State};
 
 /// No rate grows past this, bytes per second.
 const MAX_RATE: u64 = 1 << 50;
-
-/// Largest burst: one GSO send.
-const MAX_QUANTUM: u64 = 65_536;
 
 /// Datagrams a second that are sent whatever the estimate is. A rate measured across a long silence can be next to
 /// nothing, and a flow that follows it would need as long again to find out better.

@@ -99,7 +99,7 @@ impl Cycle {
     }
 
     /// SplitMix64.
-    const fn draw(&mut self) -> u64 {
+    pub(super) const fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

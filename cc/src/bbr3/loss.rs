@@ -3,7 +3,7 @@
 use super::Bbr3;
 use super::params::{BETA, scaled};
 use super::sampler::{LostPacket, RateSample};
-use crate::{Lost, State};
+use crate::{Packet, State};
 
 impl Bbr3 {
     /// Whether `lost` of a flight is more than probing may cost.
@@ -12,8 +12,8 @@ impl Bbr3 {
     }
 
     /// A packet was lost.
-    pub(super) fn on_lost(&mut self, lost: &Lost) {
-        let Some(packet) = self.sampler.on_lost(lost.packet_number) else {
+    pub(super) fn on_lost(&mut self, lost: &Packet) {
+        let Some(packet) = self.sampler.on_lost(lost) else {
             return;
         };
         self.note_loss(lost.packet_number, packet.bytes);

@@ -28,7 +28,7 @@ mod undo;
 
 use std::time::Duration;
 
-use control::{CwndLimit, MAX_WINDOW};
+use control::CwndLimit;
 use cycle::Cycle;
 use filters::{Aggregation, MaxBw, Rounds};
 use min_rtt::MinRtt;
@@ -41,9 +41,11 @@ use short_term::ShortTerm;
 use startup::{FullPipe, LossRound};
 use undo::Recovery;
 
-use crate::loss_based::MAX_INITIAL_DATAGRAM;
 use crate::usage::Usage;
-use crate::{Algorithm, Controller, Event, Init, Model, Options, Sent, Snapshot, State, Time};
+use crate::{
+    Algorithm, Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Model, Options,
+    PacketState, PathChange, Sent, Snapshot, State, Time,
+};
 
 /// The algorithm as the registry lists it.
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
@@ -51,11 +53,10 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     summary: "BBRv3 (draft-ietf-ccwg-bbr): paces at the rate that the path delivers; keeps queues short and bears \
               random loss.",
     options: &[HOST_DELAY, LOSS_THRESHOLD, MIN_WINDOW, PROBE_RTT_INTERVAL],
+    model_based: true,
+    has_window_law: false,
     build: |init, options| Box::new(Bbr3::new(init, options)),
 };
-
-/// Largest UDP payload.
-const MAX_MTU: u64 = 65_535;
 
 /// A BBRv3 controller.
 #[derive(Debug)]
@@ -100,7 +101,11 @@ pub(crate) struct Bbr3 {
 impl Bbr3 {
     /// A controller before its first packet (§5.2.1). Time begins with the first call that tells it.
     pub(crate) fn new(init: &Init, options: &Options) -> Self {
-        let params = Params::new(options);
+        Self::on_path(init, Params::new(options), 0)
+    }
+
+    /// A controller for a path whose first packet is `first_packet`.
+    fn on_path(init: &Init, params: Params, first_packet: u64) -> Self {
         let mut this = Self {
             params,
             mtu: init.mtu.clamp(1, MAX_MTU),
@@ -109,9 +114,9 @@ impl Bbr3 {
             started: false,
             now: Time::ZERO,
             state: State::Startup,
-            sampler: Sampler::new(),
+            sampler: Sampler::beginning_at(first_packet),
             rounds: Rounds::default(),
-            recovery: Recovery::default(),
+            recovery: Recovery::beginning_at(first_packet),
             max_bw: MaxBw::default(),
             bw: 0,
             short_term: ShortTerm::new(),
@@ -137,6 +142,19 @@ impl Bbr3 {
         };
         this.begin();
         this
+    }
+
+    /// Begins a path of which nothing is known. Packets sent so far say nothing about it.
+    fn start_over(&mut self) {
+        let init = Init {
+            mtu: self.mtu,
+            initial_window_packets: self.initial_packets,
+            seed: self.cycle.draw(),
+        };
+        let (now, congestion_events) = (self.now, self.congestion_events);
+        *self = Self::on_path(&init, self.params, self.recovery.next_packet());
+        self.congestion_events = congestion_events;
+        self.advance(now);
     }
 
     /// Window, rate and burst before any feedback.
@@ -182,20 +200,17 @@ impl Bbr3 {
     /// Packets acknowledged and lost. ACKs are counted first, so that a loss is judged by all that was delivered.
     fn take_packets(&mut self, event: &Event<'_>) -> Option<RateSample> {
         for packet in event.acked {
-            self.sampler.on_acked(event.now, packet.packet_number);
+            self.sampler.on_acked(event.now, packet);
         }
         for packet in event.lost {
             self.on_lost(packet);
         }
-        if let (1.., Some(newest)) = (event.ecn_ce, event.acked.last()) {
-            self.on_marked(event.ecn_ce, newest.packet_number);
+        if let (1.., Some(newest)) = (event.ecn.ce, event.acked.last()) {
+            self.on_marked(event.ecn.ce, newest.packet_number);
         }
         let min_rtt = self.min_rtt.lifetime().unwrap_or_default().as_nanos();
-        let sample = self
-            .sampler
-            .sample(u64::try_from(min_rtt).unwrap_or(u64::MAX));
-        self.sampler.trim(event.least_unacked);
-        sample
+        self.sampler
+            .sample(u64::try_from(min_rtt).unwrap_or(u64::MAX))
     }
 
     /// One ACK's walk through the model and the states, in the draft's order (§5.2.3).
@@ -250,22 +265,26 @@ impl Bbr3 {
 }
 
 impl Controller for Bbr3 {
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         self.advance(now);
         self.recovery.on_packet(sent.packet_number);
         if sent.in_flight_before == 0 && self.sampler.is_app_limited() {
             self.restart_from_idle();
         }
-        self.sampler.on_sent(now, sent);
+        let state = self.sampler.on_sent(now, sent);
         let in_flight = sent.in_flight_before.saturating_add(sent.bytes);
         self.usage.on_sent(in_flight);
         self.cwnd_limit
             .note(in_flight.saturating_add(self.mtu) > self.cwnd);
+        state
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
         self.advance(event.now);
         self.note_numbers(event);
+        if !event.late_acked.is_empty() {
+            self.on_late_acked(event.late_acked);
+        }
         self.in_flight_before = event.in_flight_before;
         self.in_flight = event.in_flight;
         if event.rtt_updated {
@@ -304,12 +323,13 @@ impl Controller for Bbr3 {
     fn on_discarded(&mut self, now: Time, packet_number: u64) {
         self.advance(now);
         self.recovery.on_packet(packet_number);
-        self.sampler.on_discarded(packet_number);
     }
 
-    fn on_spurious_loss(&mut self, now: Time, packets: u64) {
+    fn on_path_changed(&mut self, now: Time, change: PathChange) {
         self.advance(now);
-        self.on_disproved(packets);
+        if change == PathChange::Address {
+            self.start_over();
+        }
     }
 
     fn on_mtu(&mut self, mtu: u64) {

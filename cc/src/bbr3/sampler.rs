@@ -1,34 +1,11 @@
 //! How fast the path delivers (draft-ietf-ccwg-bbr-06 §4.1).
 //!
-//! Each packet that leaves takes a note of how much was delivered by then. When it is acknowledged, the difference
-//! over the time since is a sample of the delivery rate: the time is the longer one of how long it took to send the
-//! data and how long it took to have it acknowledged, so that neither compressed ACKs nor bursts pass for bandwidth.
+//! Each packet that leaves carries a note of how much was delivered by then ([`PacketState`]). When it is acknowledged,
+//! the difference over the time since is a sample of the delivery rate: the time is the longer one of how long it took
+//! to send the data and how long it took to have it acknowledged, so that neither compressed ACKs nor bursts pass for
+//! bandwidth.
 
-use std::collections::VecDeque;
-
-use crate::{Sent, Time};
-
-/// One packet's notes.
-#[derive(Clone, Copy, Debug)]
-struct Packet {
-    number: u64,
-    bytes: u64,
-    sent: Time,
-    /// All that was delivered, and when the last of it was, as it left.
-    delivered: u64,
-    delivered_time: Time,
-    /// When the newest packet delivered by then had left.
-    first_sent: Time,
-    /// All that was lost as it left.
-    lost: u64,
-    /// The flight with it.
-    tx_in_flight: u64,
-    app_limited: bool,
-    /// Whether ProbeRTT was what left the gap.
-    probe_rtt: bool,
-    /// Acknowledged, lost or discarded.
-    settled: bool,
-}
+use crate::{Packet, PacketState, Sent, Time};
 
 /// A sample, from the newest packet that an event acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,33 +39,31 @@ pub(super) struct LostPacket {
     pub(super) app_limited: bool,
 }
 
-/// The sampler of one path.
-///
-/// Memory is bounded by what is in flight: notes below the transport's oldest packet are dropped.
+/// The sampler of one path. The transport keeps the state of each packet.
 #[derive(Debug, Default)]
 pub(super) struct Sampler {
-    /// Ascending numbers.
-    packets: VecDeque<Packet>,
+    /// Packets below left on another path and are ignored.
+    first_number: u64,
     next_number: u64,
     delivered: u64,
     delivered_time: Time,
     first_sent: Time,
     lost: u64,
-    /// Packets below left before the application's latest gap; `None` where the gap has left the path.
+    /// Packets below left before the application's latest gap; `None` if the gap has left the path.
     gap_end: Option<u64>,
     gap_of_probe_rtt: bool,
-    /// Of the present event.
+    /// Newest packet that the present event acknowledged.
     newest: Option<Packet>,
+    /// Bytes that the present event acknowledged.
     newly_acked: u64,
 }
 
-/// Room for a first few round trips, so that steady state allocates nothing.
-const ROOM: usize = 512;
-
 impl Sampler {
-    pub(super) fn new() -> Self {
+    /// A sampler for a path whose first packet is `first_packet`.
+    pub(super) fn beginning_at(first_packet: u64) -> Self {
         Self {
-            packets: VecDeque::with_capacity(ROOM),
+            first_number: first_packet,
+            next_number: first_packet,
             ..Self::default()
         }
     }
@@ -124,50 +99,53 @@ impl Sampler {
         self.gap_of_probe_rtt = true;
     }
 
-    /// §4.1.2.2.
-    pub(super) fn on_sent(&mut self, now: Time, sent: &Sent) {
-        if sent.packet_number < self.next_number {
-            return;
-        }
-        self.next_number = sent.packet_number.saturating_add(1);
+    /// Returns the state of a packet that leaves (§4.1.2.2).
+    pub(super) fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        self.next_number = self.next_number.max(sent.packet_number.saturating_add(1));
         if sent.in_flight_before == 0 {
             self.first_sent = now;
             self.delivered_time = now;
         }
-        self.packets.push_back(Packet {
-            number: sent.packet_number,
-            bytes: sent.bytes,
-            sent: now,
+        PacketState {
             delivered: self.delivered,
             delivered_time: self.delivered_time,
-            first_sent: self.first_sent,
+            first_sent_time: self.first_sent,
             lost: self.lost,
             tx_in_flight: sent.in_flight_before.saturating_add(sent.bytes),
             app_limited: self.is_app_limited(),
             probe_rtt: self.is_app_limited() && self.gap_of_probe_rtt,
-            settled: false,
-        });
-    }
-
-    /// A packet was acknowledged; ascending numbers within an event. Call [`Sampler::sample`] after the last (§4.1.2.3).
-    pub(super) fn on_acked(&mut self, now: Time, number: u64) {
-        let Some(packet) = self.settle(number) else {
-            return;
-        };
-        self.delivered = self.delivered.saturating_add(packet.bytes);
-        self.delivered_time = now;
-        self.newly_acked = self.newly_acked.saturating_add(packet.bytes);
-        if self.newest.is_none_or(|n| number > n.number) {
-            self.newest = Some(packet);
-            self.first_sent = packet.sent;
         }
     }
 
-    /// A packet was lost.
-    pub(super) fn on_lost(&mut self, number: u64) -> Option<LostPacket> {
-        let packet = self.settle(number)?;
+    /// Whether the packet left since the path began.
+    pub(super) const fn is_of_this_path(&self, packet: &Packet) -> bool {
+        packet.packet_number >= self.first_number
+    }
+
+    /// A packet was acknowledged; ascending numbers within an event. Call [`Sampler::sample`] after the last (§4.1.2.3).
+    pub(super) fn on_acked(&mut self, now: Time, packet: &Packet) {
+        if !self.is_of_this_path(packet) {
+            return;
+        }
+        self.delivered = self.delivered.saturating_add(packet.bytes);
+        self.delivered_time = now;
+        self.newly_acked = self.newly_acked.saturating_add(packet.bytes);
+        if self
+            .newest
+            .is_none_or(|newest| packet.packet_number > newest.packet_number)
+        {
+            self.newest = Some(*packet);
+            self.first_sent = packet.time_sent;
+        }
+    }
+
+    /// A packet was lost; `None` if it left on another path.
+    pub(super) fn on_lost(&mut self, packet: &Packet) -> Option<LostPacket> {
+        if !self.is_of_this_path(packet) {
+            return None;
+        }
         self.lost = self.lost.saturating_add(packet.bytes);
-        Some(self.since(&packet))
+        Some(self.since(packet))
     }
 
     /// `bytes` of what the event acknowledged came marked, which counts as lost (§3.7).
@@ -177,74 +155,38 @@ impl Sampler {
         Some(self.since(&packet))
     }
 
-    fn since(&self, packet: &Packet) -> LostPacket {
+    const fn since(&self, packet: &Packet) -> LostPacket {
         LostPacket {
             bytes: packet.bytes,
-            tx_in_flight: packet.tx_in_flight,
-            lost: self.lost.saturating_sub(packet.lost),
-            app_limited: packet.app_limited,
+            tx_in_flight: packet.state.tx_in_flight,
+            lost: self.lost.saturating_sub(packet.state.lost),
+            app_limited: packet.state.app_limited,
         }
     }
 
-    /// A packet will be neither acknowledged nor lost.
-    pub(super) fn on_discarded(&mut self, number: u64) {
-        self.settle(number);
-        self.trim(0);
-    }
-
-    /// Ends the event; `None` where it acknowledged nothing known. `min_rtt_nanos` is the shortest round trip of all.
+    /// Ends the event; `None` if it acknowledged nothing of this path. `min_rtt_nanos` is the shortest round trip of all.
     pub(super) fn sample(&mut self, min_rtt_nanos: u64) -> Option<RateSample> {
         let packet = self.newest.take()?;
+        let state = packet.state;
         let newly_acked = std::mem::take(&mut self.newly_acked);
-        if self.gap_end.is_some_and(|end| packet.number >= end) {
+        if self.gap_end.is_some_and(|end| packet.packet_number >= end) {
             self.gap_end = None;
         }
-        let send_elapsed = packet.sent.saturating_since(packet.first_sent);
-        let ack_elapsed = self.delivered_time.saturating_since(packet.delivered_time);
+        let send_elapsed = packet.time_sent.saturating_since(state.first_sent_time);
+        let ack_elapsed = self.delivered_time.saturating_since(state.delivered_time);
         let interval = send_elapsed.max(ack_elapsed).as_nanos();
-        let delivered = self.delivered.saturating_sub(packet.delivered);
+        let delivered = self.delivered.saturating_sub(state.delivered);
         let reliable = interval > 0 && interval >= u128::from(min_rtt_nanos);
         Some(RateSample {
             rate: reliable.then(|| per_second(delivered, interval)),
             delivered,
-            prior_delivered: packet.delivered,
-            app_limited: packet.app_limited,
-            probe_rtt: packet.probe_rtt,
-            tx_in_flight: packet.tx_in_flight,
-            lost: self.lost.saturating_sub(packet.lost),
+            prior_delivered: state.delivered,
+            app_limited: state.app_limited,
+            probe_rtt: state.probe_rtt,
+            tx_in_flight: state.tx_in_flight,
+            lost: self.lost.saturating_sub(state.lost),
             newly_acked,
         })
-    }
-
-    /// Drops what the transport has dropped.
-    pub(super) fn trim(&mut self, least_unacked: u64) {
-        while let Some(first) = self.packets.front()
-            && (first.settled || first.number < least_unacked)
-        {
-            self.packets.pop_front();
-        }
-    }
-
-    /// Takes a packet that is still in flight.
-    fn settle(&mut self, number: u64) -> Option<Packet> {
-        let at = self.position(number)?;
-        let packet = self.packets.get_mut(at)?;
-        if packet.settled {
-            return None;
-        }
-        packet.settled = true;
-        Some(*packet)
-    }
-
-    /// Numbers rarely have gaps, so the place is nearly always where counting from the first puts it.
-    fn position(&self, number: u64) -> Option<usize> {
-        let guess = usize::try_from(number.checked_sub(self.packets.front()?.number)?).ok()?;
-        if self.packets.get(guess).is_some_and(|p| p.number == number) {
-            return Some(guess);
-        }
-        self.packets
-            .binary_search_by_key(&number, |p| p.number)
-            .ok()
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
@@ -8,6 +9,7 @@ const SIZE: u64 = 1_000;
 #[derive(Default)]
 struct Path {
     sampler: Sampler,
+    packets: BTreeMap<u64, Packet>,
     next: u64,
     in_flight: u64,
 }
@@ -25,21 +27,37 @@ impl Path {
                 in_flight_before: self.in_flight,
                 has_data: true,
             };
-            self.sampler.on_sent(at(ms), &sent);
+            let packet = Packet {
+                packet_number: self.next,
+                time_sent: at(ms),
+                bytes: SIZE,
+                state: self.sampler.on_sent(at(ms), &sent),
+            };
+            self.packets.insert(self.next, packet);
             self.next += 1;
             self.in_flight += SIZE;
         }
     }
 
+    /// Takes a packet that is still in flight.
+    fn take(&mut self, number: u64) -> Packet {
+        self.in_flight -= SIZE;
+        self.packets.remove(&number).expect("in flight")
+    }
+
+    fn acked(&mut self, ms: u64, number: u64) {
+        let packet = self.take(number);
+        self.sampler.on_acked(at(ms), &packet);
+    }
+
     fn ack(&mut self, ms: u64, numbers: std::ops::Range<u64>) -> RateSample {
-        self.in_flight -= SIZE * (numbers.end - numbers.start);
-        numbers.for_each(|number| self.sampler.on_acked(at(ms), number));
+        numbers.for_each(|number| self.acked(ms, number));
         self.sampler.sample(0).expect("something was acknowledged")
     }
 
     fn lose(&mut self, number: u64) -> LostPacket {
-        self.in_flight -= SIZE;
-        self.sampler.on_lost(number).expect("in flight")
+        let packet = self.take(number);
+        self.sampler.on_lost(&packet).expect("of this path")
     }
 }
 
@@ -73,10 +91,10 @@ fn compressed_acks_do_not_raise_the_rate_above_the_sending_rate() {
 fn interval_shorter_than_any_round_trip_shows_no_rate() {
     let mut path = Path::default();
     path.send(0, 2);
-    path.sampler.on_acked(at(5), 0);
+    path.acked(5, 0);
     let sample = path.sampler.sample(10_000_000).expect("acknowledged");
     assert_eq!((sample.rate, sample.delivered), (None, SIZE));
-    path.sampler.on_acked(at(10), 1);
+    path.acked(10, 1);
     let sample = path.sampler.sample(10_000_000).expect("acknowledged");
     assert_eq!(sample.rate, Some(200_000));
 }
@@ -142,12 +160,12 @@ fn gap_leaves_though_all_that_was_in_flight_with_it_is_discarded() {
     let mut path = Path::default();
     path.send(0, 5);
     path.sampler.mark_app_limited();
-    (0..5).for_each(|number| path.sampler.on_discarded(number));
-    assert_eq!(path.sampler.delivered(), 0);
-    assert!(path.sampler.packets.is_empty());
+    (0..5).for_each(|number| {
+        path.take(number);
+    });
     path.send(200, 1);
-    path.sampler.on_acked(at(300), 5);
-    path.sampler.sample(0).expect("acknowledged");
+    path.ack(300, 5..6);
+    assert_eq!(path.sampler.delivered(), SIZE);
     assert!(!path.sampler.is_app_limited());
 }
 
@@ -178,48 +196,14 @@ fn losses_count_from_the_packets_departure() {
 }
 
 #[test]
-fn a_packet_settles_once() {
+fn packets_of_another_path_are_ignored() {
     let mut path = Path::default();
     path.send(0, 3);
-    path.ack(10, 0..1);
-    path.sampler.on_acked(at(11), 0);
+    path.sampler = Sampler::beginning_at(3);
+    path.acked(100, 0);
     assert_eq!(path.sampler.sample(0), None);
-    assert_eq!(path.sampler.on_lost(0), None);
-    assert_eq!(path.sampler.delivered(), SIZE);
-}
-
-#[test]
-fn unknown_and_repeated_numbers_are_ignored() {
-    let mut path = Path::default();
-    path.send(0, 3);
-    path.next = 1;
-    path.send(0, 1);
-    assert_eq!(path.sampler.packets.len(), 3);
-    path.sampler.on_acked(at(1), 99);
-    assert_eq!(path.sampler.sample(0), None);
-    assert_eq!(path.sampler.on_lost(99), None);
-}
-
-#[test]
-fn gaps_in_the_numbers_are_found_across() {
-    let mut path = Path::default();
-    for number in [0, 1, 7, 8, 1 << 40] {
-        path.next = number;
-        path.send(number.min(100), 1);
-    }
-    assert_eq!(path.ack(200, 8..9).newly_acked, SIZE);
-    assert_eq!(path.ack(200, 1 << 40..(1 << 40) + 1).newly_acked, SIZE);
-    assert_eq!(path.ack(200, 1..2).newly_acked, SIZE);
-}
-
-#[test]
-fn notes_go_when_the_transport_forgets() {
-    let mut path = Path::default();
-    path.send(0, 100);
-    path.lose(0);
-    path.ack(10, 50..60);
-    path.sampler.trim(40);
-    assert_eq!(path.sampler.packets.front().map(|p| p.number), Some(40));
-    path.sampler.trim(100);
-    assert!(path.sampler.packets.is_empty());
+    let lost = path.take(1);
+    assert_eq!(path.sampler.on_lost(&lost), None);
+    path.send(100, 1);
+    assert_eq!(path.ack(200, 3..4).delivered, SIZE);
 }

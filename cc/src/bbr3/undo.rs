@@ -1,8 +1,8 @@
 //! Recovery episodes, and taking back what a spurious one did (draft-ietf-ccwg-bbr-06 §5.5.11, §5.6.4.4).
 
 use super::Bbr3;
-use crate::State;
 use crate::recovery::Boundary;
+use crate::{Packet, State};
 
 /// The model as an episode began.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,14 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
+    /// No episode yet, on a path that begins with packet `first_packet`.
+    pub(super) fn beginning_at(first_packet: u64) -> Self {
+        Self {
+            boundary: Boundary::at(first_packet),
+            ..Self::default()
+        }
+    }
+
     /// A packet number was seen.
     pub(super) fn on_packet(&mut self, number: u64) {
         self.boundary.on_packet(number);
@@ -102,9 +110,11 @@ impl Bbr3 {
         });
     }
 
-    /// `packets` declared lost turned out to be delivered. Where that goes for every one of the episode, nothing was
-    /// lost at all, and what the episode did is taken back.
-    pub(super) fn on_disproved(&mut self, packets: u64) {
+    /// `packets` declared lost were delivered. If that holds for every one of the episode, nothing was lost at all, and
+    /// what the episode did is undone.
+    pub(super) fn on_late_acked(&mut self, packets: &[Packet]) {
+        let of_this_path = |packet: &&Packet| self.sampler.is_of_this_path(packet);
+        let packets = packets.iter().filter(of_this_path).count() as u64;
         let Some(saved) = self.recovery.saved else {
             return;
         };

@@ -8,7 +8,7 @@ use crate::loss_based::Credit;
 const MAX_TARGET: f64 = 1.5;
 
 /// `W(t) = C (t - K)³ + W_max`, in bytes and seconds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Curve {
     /// C, datagrams per cubic second.
     c: f64,

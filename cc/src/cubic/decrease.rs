@@ -1,7 +1,7 @@
 //! What a congestion signal does (RFC 9438 §4.6, §4.7).
 
 /// The multiplicative decrease and what it remembers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Decrease {
     beta: f64,
     fast_convergence: bool,

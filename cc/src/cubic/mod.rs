@@ -27,6 +27,8 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         PACING,
         PACING_GAIN,
     ],
+    model_based: false,
+    has_window_law: true,
     build: |init, options| Box::new(LossBased::new(Cubic::new(options), init, options)),
 };
 
@@ -60,7 +62,7 @@ const FAST_CONVERGENCE: OptionSpec = OptionSpec {
 };
 
 /// CUBIC's own part: where to cut, and how to grow in avoidance.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Cubic {
     decrease: Decrease,
     curve: Curve,

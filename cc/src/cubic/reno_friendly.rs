@@ -3,7 +3,7 @@
 use crate::loss_based::Credit;
 
 /// W_est: Reno's line, tilted so that a sender with this β takes as much as one with 1/2.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RenoFriendly {
     alpha: f64,
     w_est: f64,

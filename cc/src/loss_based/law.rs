@@ -28,7 +28,7 @@ pub(crate) struct Credit {
 }
 
 /// What one loss-based algorithm does its own way.
-pub(crate) trait Law: Debug + Send + Sync {
+pub(crate) trait Law: Clone + Debug + Send + Sync {
     /// A congestion signal at window `cwnd`: the window to go on with.
     fn cut(&mut self, cwnd: u64) -> u64;
 

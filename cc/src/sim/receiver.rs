@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::Time;
+use crate::{EcnCounts, Time};
 
 /// What an ACK says: everything that had arrived when it left.
 #[derive(Clone, Copy, Debug)]
@@ -12,8 +12,8 @@ pub(super) struct AckFrame {
     pub(super) arrivals: u64,
     pub(super) largest: u64,
     pub(super) ack_delay: Duration,
-    /// Marks so far.
-    pub(super) ce: u64,
+    /// ECN counts so far.
+    pub(super) ecn: EcnCounts,
 }
 
 /// One flow's receiver.
@@ -26,7 +26,7 @@ pub(super) struct Receiver {
     log_start: u64,
     largest: Option<u64>,
     largest_at: Time,
-    ce: u64,
+    ecn: EcnCounts,
     unacknowledged: u32,
     ack_due: Option<Time>,
     chunks: Vec<bool>,
@@ -42,7 +42,7 @@ impl Receiver {
             log_start: 0,
             largest: None,
             largest_at: Time::ZERO,
-            ce: 0,
+            ecn: EcnCounts::NONE,
             unacknowledged: 0,
             ack_due: None,
             chunks: Vec::new(),
@@ -53,7 +53,9 @@ impl Receiver {
     /// A packet with its part of the data arrived; true where an ACK is due at once.
     pub(super) fn on_data(&mut self, now: Time, number: u64, chunk: usize, ce: bool) -> bool {
         self.log.push_back(number);
-        self.ce += u64::from(ce);
+        // Every packet leaves as ECT(0).
+        self.ecn.ect0 += u64::from(!ce);
+        self.ecn.ce += u64::from(ce);
         if self.chunks.len() <= chunk {
             self.chunks.resize(chunk + 1, false);
         }
@@ -91,7 +93,7 @@ impl Receiver {
             arrivals: self.log_start + self.log.len() as u64,
             largest: self.largest?,
             ack_delay: now.saturating_since(self.largest_at),
-            ce: self.ce,
+            ecn: self.ecn,
         })
     }
 

@@ -9,7 +9,7 @@ use super::outcome::FlowOutcome;
 use super::receiver::{AckFrame, Receiver};
 use super::sender::Sender;
 use super::source::Source;
-use crate::{Controller, Time};
+use crate::{Controller, PathChange, Time};
 
 /// One sender and its receiver.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Flow {
     pub ack_every: u32,
     /// How long the receiver waits for more to acknowledge.
     pub max_ack_delay: Duration,
+    /// Changes of the receiver's address, in order of time. The link stays the same.
+    pub path_changes: Vec<(Duration, PathChange)>,
 }
 
 impl Flow {
@@ -35,6 +37,7 @@ impl Flow {
             mtu: 1_200,
             ack_every: 2,
             max_ack_delay: Duration::from_millis(25),
+            path_changes: Vec::new(),
         }
     }
 }
@@ -133,7 +136,10 @@ impl Simulation {
     #[must_use]
     pub fn with(mut self, flow: Flow, controller: Box<dyn Controller>) -> Self {
         let start = Time::ZERO + flow.start;
-        let sender = Sender::new(controller, flow.source, start, flow.mtu, flow.max_ack_delay);
+        let mut sender = Sender::new(controller, flow.source, start, flow.mtu, flow.max_ack_delay);
+        for (at, change) in flow.path_changes {
+            sender.change_path(Time::ZERO + at, change);
+        }
         self.flows.push(Endpoints {
             total: sender.total(),
             sender,

@@ -8,7 +8,9 @@ use super::receiver::{AckFrame, Receiver};
 use super::rtt::Estimator;
 use super::sent::{Found, SentPackets};
 use super::source::Source;
-use crate::{Acked, Controller, Event, Lost, PersistentCongestion, Sent, State, Time};
+use crate::{
+    Controller, EcnCounts, Event, Packet, PathChange, PersistentCongestion, Sent, State, Time,
+};
 
 /// Packets that a probe timeout sends (RFC 9002 §6.2.4).
 const PROBES: u32 = 2;
@@ -34,7 +36,7 @@ pub(super) struct Sender {
     sent: SentPackets,
     persistent: PersistentCongestion,
     largest_acked: Option<u64>,
-    ce_seen: u64,
+    ecn_seen: EcnCounts,
     loss_due: Option<Time>,
     last_sent: Time,
     pto_count: u32,
@@ -43,8 +45,13 @@ pub(super) struct Sender {
     next_chunk: usize,
     resend: VecDeque<usize>,
     chunk_acked: Vec<bool>,
-    acked: Vec<Acked>,
-    lost: Vec<Lost>,
+    acked: Vec<Packet>,
+    lost: Vec<Packet>,
+    late_acked: Vec<Packet>,
+    /// Changes of the peer's address to come.
+    path_changes: VecDeque<(Time, PathChange)>,
+    /// Packets below left for the peer's former IP address.
+    first_on_path: u64,
     state: State,
     burst_at: Time,
     burst: u64,
@@ -72,7 +79,7 @@ impl Sender {
             sent: SentPackets::default(),
             persistent: PersistentCongestion::new(),
             largest_acked: None,
-            ce_seen: 0,
+            ecn_seen: EcnCounts::NONE,
             loss_due: None,
             last_sent: Time::ZERO,
             pto_count: 0,
@@ -83,6 +90,9 @@ impl Sender {
             chunk_acked: Vec::new(),
             acked: Vec::new(),
             lost: Vec::new(),
+            late_acked: Vec::new(),
+            path_changes: VecDeque::new(),
+            first_on_path: 0,
             state,
             burst_at: Time::ZERO,
             burst: 0,
@@ -152,18 +162,21 @@ impl Sender {
         let number = self.sent.next_number();
         let bytes = self.mtu;
         let in_flight_before = self.sent.in_flight();
-        self.sent.push(now, bytes, chunk);
         self.last_sent = now;
         self.pace(now, bytes);
-        self.controller.on_sent(
-            now,
-            &Sent {
-                packet_number: number,
-                bytes,
-                in_flight_before,
-                has_data: true,
-            },
-        );
+        let sent = Sent {
+            packet_number: number,
+            bytes,
+            in_flight_before,
+            has_data: true,
+        };
+        let packet = Packet {
+            packet_number: number,
+            time_sent: now,
+            bytes,
+            state: self.controller.on_sent(now, &sent),
+        };
+        self.sent.push(packet, chunk);
         self.outcome.sent_packets += 1;
         self.outcome.max_in_flight = self.outcome.max_in_flight.max(self.sent.in_flight());
         Outgoing {
@@ -199,31 +212,33 @@ impl Sender {
     /// An ACK arrived.
     pub(super) fn on_ack(&mut self, now: Time, frame: &AckFrame, receiver: &mut Receiver) {
         let in_flight_before = self.sent.in_flight();
-        let mut spurious = 0;
         self.acked.clear();
+        self.late_acked.clear();
         while let Some(number) = receiver.next_told(frame.arrivals) {
             match self.sent.acknowledge(number) {
                 Found::InFlight(acked, chunk) => {
                     self.acked.push(acked);
                     self.on_chunk_acked(chunk);
                 }
-                Found::Spurious(chunk) => {
-                    spurious += 1;
+                Found::Late(packet, chunk) => {
+                    self.late_acked.push(packet);
                     self.on_chunk_acked(chunk);
                 }
                 Found::Nothing => {}
             }
         }
-        self.acked
-            .sort_unstable_by_key(|packet| packet.packet_number);
-        if spurious > 0 {
-            self.outcome.spurious_losses += spurious;
-            self.controller.on_spurious_loss(now, spurious);
+        for packets in [&mut self.acked, &mut self.late_acked] {
+            packets.sort_unstable_by_key(|packet| packet.packet_number);
         }
-        let ce = frame.ce.saturating_sub(self.ce_seen);
-        self.ce_seen = self.ce_seen.max(frame.ce);
+        self.outcome.spurious_losses += self.late_acked.len() as u64;
+        let ecn = frame.ecn.since(self.ecn_seen);
+        if ecn != EcnCounts::NONE {
+            self.ecn_seen = frame.ecn;
+        }
         let newest = self.acked.last().copied();
-        let sampled = newest.filter(|packet| packet.packet_number == frame.largest);
+        let sampled = newest.filter(|packet| {
+            packet.packet_number == frame.largest && packet.packet_number >= self.first_on_path
+        });
         if let Some(packet) = sampled {
             self.rtt
                 .on_sample(now.saturating_since(packet.time_sent), frame.ack_delay);
@@ -232,7 +247,7 @@ impl Sender {
             self.largest_acked = self.largest_acked.max(Some(packet.packet_number));
             self.pto_count = 0;
         }
-        self.finish_event(now, in_flight_before, sampled.is_some(), ce);
+        self.finish_event(now, in_flight_before, sampled.is_some(), ecn);
     }
 
     fn on_chunk_acked(&mut self, chunk: usize) {
@@ -244,8 +259,14 @@ impl Sender {
         }
     }
 
-    /// Declares losses and tells the controller.
-    fn finish_event(&mut self, now: Time, in_flight_before: u64, rtt_updated: bool, ecn_ce: u64) {
+    /// Declares losses and reports the event to the controller.
+    fn finish_event(
+        &mut self,
+        now: Time,
+        in_flight_before: u64,
+        rtt_updated: bool,
+        ecn: EcnCounts,
+    ) {
         self.lost.clear();
         let (lost, resend) = (&mut self.lost, &mut self.resend);
         if let Some(largest) = self.largest_acked {
@@ -257,23 +278,25 @@ impl Sender {
         }
         self.sent.settle(now);
         self.outcome.lost_packets += self.lost.len() as u64;
-        if self.acked.is_empty() && self.lost.is_empty() && ecn_ce == 0 {
+        let settled = !self.acked.is_empty() || !self.lost.is_empty();
+        if !settled && self.late_acked.is_empty() && ecn.ce == 0 {
             return;
         }
         let event = Event {
             now,
             acked: &self.acked,
             lost: &self.lost,
+            late_acked: &self.late_acked,
             in_flight_before,
             in_flight: self.sent.in_flight(),
             rtt: self.rtt.rtt(),
             rtt_updated,
-            ecn_ce,
+            ecn,
             least_unacked: self.sent.oldest(),
         };
         self.controller.on_event(&event);
         let persistent = self.persistent.on_event(&event);
-        self.note_state(now, self.lost.is_empty() && ecn_ce == 0);
+        self.note_state(now, self.lost.is_empty() && ecn.ce == 0);
         if persistent {
             self.outcome.persistent_congestions += 1;
             self.controller.on_persistent_congestion(now);
@@ -299,12 +322,35 @@ impl Sender {
         self.state = to;
     }
 
-    /// Handles timers that are due.
+    /// Has the peer's address change at `at`; changes are given in order of time.
+    pub(super) fn change_path(&mut self, at: Time, change: PathChange) {
+        self.path_changes.push_back((at, change));
+    }
+
+    fn on_path_changed(&mut self, now: Time, change: PathChange) {
+        if change == PathChange::Address {
+            self.rtt = Estimator::new(self.rtt.rtt().max_ack_delay);
+            self.first_on_path = self.sent.next_number();
+            self.persistent = PersistentCongestion::new();
+            self.pto_count = 0;
+        }
+        self.controller.on_path_changed(now, change);
+        self.note_state(now, true);
+    }
+
+    /// Handles timers and changes of the path that are due.
     pub(super) fn on_timer(&mut self, now: Time) {
+        while let Some(&(at, change)) = self.path_changes.front()
+            && at <= now
+        {
+            self.path_changes.pop_front();
+            self.on_path_changed(now, change);
+        }
         if let Some(due) = self.loss_due {
             if due <= now {
                 self.acked.clear();
-                self.finish_event(now, self.sent.in_flight(), false, 0);
+                self.late_acked.clear();
+                self.finish_event(now, self.sent.in_flight(), false, EcnCounts::NONE);
             }
         } else if self.pto_due().is_some_and(|due| due <= now) {
             self.pto_count += 1;
@@ -317,7 +363,7 @@ impl Sender {
         (self.sent.in_flight() > 0).then(|| self.last_sent + self.rtt.pto() * backoff)
     }
 
-    /// When to call again though nothing arrives. Ask after [`Sender::next_packet`] has answered `None`.
+    /// When to call again though nothing arrives. Ask after [`Sender::next_packet`] has returned `None`.
     pub(super) fn next_deadline(&self, now: Time) -> Option<Time> {
         let timer = self.loss_due.or_else(|| self.pto_due());
         let pacing = (self.pace_at > now && self.has_room()).then_some(self.pace_at);
@@ -327,7 +373,8 @@ impl Sender {
         if start.is_some() {
             return start;
         }
-        [timer, pacing, offer].into_iter().flatten().min()
+        let path = self.path_changes.front().map(|&(at, _)| at);
+        [timer, pacing, offer, path].into_iter().flatten().min()
     }
 
     /// The flow at this moment, for the record.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::{Acked, Lost, Time};
+use crate::{Packet, Time};
 
 /// Packets sent after a lost one that prove its loss (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
@@ -18,9 +18,8 @@ enum Fate {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Packet {
-    time_sent: Time,
-    bytes: u64,
+struct Record {
+    packet: Packet,
     chunk: usize,
     fate: Fate,
 }
@@ -28,18 +27,18 @@ struct Packet {
 /// What a late ACK found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// In flight until now.
-    InFlight(Acked, usize),
-    /// Declared lost before.
-    Spurious(usize),
-    /// Forgotten.
+    /// A packet that was in flight until now, with its data.
+    InFlight(Packet, usize),
+    /// A packet that was declared lost before, with its data.
+    Late(Packet, usize),
+    /// A packet that was acknowledged before or is forgotten.
     Nothing,
 }
 
 /// A record of sent packets.
 #[derive(Debug, Default)]
 pub(super) struct SentPackets {
-    packets: VecDeque<Packet>,
+    packets: VecDeque<Record>,
     /// Number of the first in `packets`.
     start: u64,
     /// Smallest number in flight, or the next number.
@@ -62,85 +61,61 @@ impl SentPackets {
 
     /// The data in the oldest packet in flight.
     pub(super) fn oldest_chunk(&self) -> Option<usize> {
-        self.get(self.oldest).map(|packet| packet.chunk)
+        self.get(self.oldest).map(|record| record.chunk)
     }
 
-    pub(super) fn push(&mut self, time_sent: Time, bytes: u64, chunk: usize) {
-        self.packets.push_back(Packet {
-            time_sent,
-            bytes,
+    /// Records a packet with the next number.
+    pub(super) fn push(&mut self, packet: Packet, chunk: usize) {
+        self.in_flight += packet.bytes;
+        self.packets.push_back(Record {
+            packet,
             chunk,
             fate: Fate::InFlight,
         });
-        self.in_flight += bytes;
     }
 
     pub(super) fn acknowledge(&mut self, number: u64) -> Found {
-        let Some(packet) = self.get_mut(number) else {
+        let Some(record) = self.get_mut(number) else {
             return Found::Nothing;
         };
-        let Packet {
-            time_sent,
-            bytes,
-            chunk,
-            fate,
-        } = *packet;
-        packet.fate = Fate::Acked;
+        let fate = std::mem::replace(&mut record.fate, Fate::Acked);
+        let Record { packet, chunk, .. } = *record;
         match fate {
             Fate::InFlight => {
-                self.in_flight -= bytes;
-                Found::InFlight(
-                    Acked {
-                        packet_number: number,
-                        time_sent,
-                        bytes,
-                    },
-                    chunk,
-                )
+                self.in_flight -= packet.bytes;
+                Found::InFlight(packet, chunk)
             }
-            Fate::Lost => Found::Spurious(chunk),
+            Fate::Lost => Found::Late(packet, chunk),
             Fate::Acked => Found::Nothing,
         }
     }
 
-    /// Declares losses below `largest_acked` into `lost`, with their data, and answers when the next one is due
+    /// Declares losses below `largest_acked` into `lost`, with their data, and returns when the next one is due
     /// (RFC 9002 §6.1).
     pub(super) fn detect(
         &mut self,
         now: Time,
         largest_acked: u64,
         delay: Duration,
-        mut lost: impl FnMut(Lost, usize),
+        mut lost: impl FnMut(Packet, usize),
     ) -> Option<Time> {
         let mut due = None;
         for number in self.oldest..largest_acked {
-            let Some(packet) = self.get_mut(number) else {
+            let Some(record) = self.get_mut(number) else {
                 continue;
             };
-            if packet.fate != Fate::InFlight {
+            if record.fate != Fate::InFlight {
                 continue;
             }
-            let late = packet.time_sent + delay;
+            let late = record.packet.time_sent + delay;
             if number + PACKET_THRESHOLD > largest_acked && late > now {
                 due = Some(late);
                 break;
             }
-            packet.fate = Fate::Lost;
-            let Packet {
-                time_sent,
-                bytes,
-                chunk,
-                ..
-            } = *packet;
-            self.in_flight -= bytes;
-            lost(
-                Lost {
-                    packet_number: number,
-                    time_sent,
-                    bytes,
-                },
-                chunk,
-            );
+            record.fate = Fate::Lost;
+            let Record { packet, chunk, .. } = *record;
+            self.in_flight -= packet.bytes;
+            lost(packet, chunk);
         }
         due
     }
@@ -154,7 +129,7 @@ impl SentPackets {
             self.oldest += 1;
         }
         while let Some(first) = self.packets.front() {
-            let remembered = now.saturating_since(first.time_sent) < REMEMBERED;
+            let remembered = now.saturating_since(first.packet.time_sent) < REMEMBERED;
             if self.start >= self.oldest || (first.fate == Fate::Lost && remembered) {
                 break;
             }
@@ -163,12 +138,12 @@ impl SentPackets {
         }
     }
 
-    fn get(&self, number: u64) -> Option<&Packet> {
+    fn get(&self, number: u64) -> Option<&Record> {
         self.packets
             .get(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Packet> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut Record> {
         self.packets
             .get_mut(usize::try_from(number.checked_sub(self.start)?).ok()?)
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::bytes::Bytes;
 use super::rules::{Call, Rules};
-use super::{Broken, Outcome, mtu};
-use crate::{Acked, Controller, Event, Lost, Rtt, Sent, Time};
+use super::{Broken, Outcome, mtu, path_change};
+use crate::{Controller, EcnCounts, Event, Packet, PacketState, Rtt, Sent, Time};
 
 /// Largest number that a field can carry: packet numbers as in QUIC, flights up to a terabyte.
 const NUMBER_BITS: u32 = 62;
@@ -79,8 +79,8 @@ fn call(
             "on_discarded"
         }
         14 => {
-            controller.on_spurious_loss(now, bytes.magnitude(NUMBER_BITS));
-            "on_spurious_loss"
+            controller.on_path_changed(now, path_change(bytes));
+            "on_path_changed"
         }
         _ => {
             let mtu = mtu(bytes);
@@ -91,22 +91,40 @@ fn call(
     }
 }
 
+/// A packet that need not have left, with a state that no controller need have returned.
+fn packet(bytes: &mut Bytes<'_>) -> Packet {
+    let (packet_number, time_sent) = (bytes.magnitude(NUMBER_BITS), bytes.magnitude(64));
+    let (size, flags) = (u64::from(bytes.two()), bytes.byte());
+    let mut state = PacketState::default();
+    if flags & 1 == 1 {
+        state = PacketState {
+            delivered: bytes.magnitude(NUMBER_BITS),
+            delivered_time: Time::from_nanos(bytes.magnitude(64)),
+            first_sent_time: Time::from_nanos(bytes.magnitude(64)),
+            lost: bytes.magnitude(NUMBER_BITS),
+            tx_in_flight: bytes.magnitude(FLIGHT_BITS),
+            app_limited: flags & 2 == 2,
+            probe_rtt: flags & 4 == 4,
+        };
+    }
+    Packet {
+        packet_number,
+        time_sent: Time::from_nanos(time_sent),
+        bytes: size,
+        state,
+    }
+}
+
+fn packets(bytes: &mut Bytes<'_>, count: u8) -> Vec<Packet> {
+    (0..count).map(|_| packet(bytes)).collect()
+}
+
 fn event(controller: &mut dyn Controller, now: Time, bytes: &mut Bytes<'_>) {
     let counts = bytes.byte();
-    let acked: Vec<_> = (0..counts % 8)
-        .map(|_| Acked {
-            packet_number: bytes.magnitude(NUMBER_BITS),
-            time_sent: Time::from_nanos(bytes.magnitude(64)),
-            bytes: u64::from(bytes.two()),
-        })
-        .collect();
-    let lost: Vec<_> = (0..counts >> 3 & 3)
-        .map(|_| Lost {
-            packet_number: bytes.magnitude(NUMBER_BITS),
-            time_sent: Time::from_nanos(bytes.magnitude(64)),
-            bytes: u64::from(bytes.two()),
-        })
-        .collect();
+    let acked = packets(bytes, counts % 8);
+    let lost = packets(bytes, counts >> 3 & 3);
+    let late = bytes.byte() % 2;
+    let late_acked = packets(bytes, late);
     let mut duration = || Duration::from_nanos(bytes.magnitude(64));
     let rtt = Rtt {
         latest: duration(),
@@ -119,14 +137,15 @@ fn event(controller: &mut dyn Controller, now: Time, bytes: &mut Bytes<'_>) {
         now,
         acked: &acked,
         lost: &lost,
+        late_acked: &late_acked,
         in_flight_before: bytes.magnitude(FLIGHT_BITS),
         in_flight: bytes.magnitude(FLIGHT_BITS),
         rtt,
         rtt_updated: counts & 0x40 != 0,
-        ecn_ce: if counts & 0x80 == 0 {
-            0
+        ecn: if counts & 0x80 == 0 {
+            EcnCounts::NONE
         } else {
-            bytes.magnitude(NUMBER_BITS)
+            EcnCounts::ce(bytes.magnitude(NUMBER_BITS))
         },
         least_unacked: bytes.magnitude(NUMBER_BITS),
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bytes::Bytes;
 use super::path::Path;
 use super::rules::Rules;
-use super::{Broken, Outcome, mtu};
+use super::{Broken, Outcome, mtu, path_change};
 use crate::Controller;
 
 /// A step is one byte and what it asks for.
@@ -29,7 +29,7 @@ pub(super) fn run(
 }
 
 fn step(path: &mut Path, rtt: Duration, bytes: &mut Bytes<'_>) -> Result<(), Broken> {
-    match bytes.byte() % 20 {
+    match bytes.byte() % 21 {
         0..=3 => rounds(path, rtt, bytes.two()),
         4 | 5 => path.fill(8),
         6 => path.send(usize::from(bytes.byte() % 16) + 1),
@@ -59,7 +59,8 @@ fn step(path: &mut Path, rtt: Duration, bytes: &mut Bytes<'_>) -> Result<(), Bro
         }
         16 => path.persistent_congestion(),
         17 => path.discard(usize::from(bytes.byte() % 8)),
-        18 => path.spurious_loss(u64::from(bytes.byte() % 4)),
+        18 => path.acknowledge_late(usize::from(bytes.byte() % 4)),
+        19 => path.change_path(path_change(bytes)),
         _ => path.set_mtu(mtu(bytes)),
     }
 }

@@ -26,7 +26,7 @@ mod rules;
 
 use thiserror::Error;
 
-use crate::{Algorithm, Init, OptionKind, Options, Snapshot, Value};
+use crate::{Algorithm, Init, OptionKind, Options, PathChange, Snapshot, Value};
 use bytes::Bytes;
 use rules::Rules;
 
@@ -88,6 +88,15 @@ pub fn any_bytes(algorithm: &Algorithm, bytes: &[u8]) -> Result<Outcome, Broken>
 fn mtu(bytes: &mut Bytes<'_>) -> u64 {
     const SIZES: [u64; 8] = [1_200, 1_252, 1_350, 1_452, 1_472, 4_096, 8_972, 65_527];
     SIZES[usize::from(bytes.byte()) % SIZES.len()]
+}
+
+/// A change of the peer's port, or of its address.
+fn path_change(bytes: &mut Bytes<'_>) -> PathChange {
+    if bytes.byte().is_multiple_of(2) {
+        PathChange::Port
+    } else {
+        PathChange::Address
+    }
 }
 
 /// Half of the options at their defaults, the others anywhere within their bounds, the ends more often.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Broken;
 use super::rules::{Call, Rules};
-use crate::{Acked, Controller, Event, Lost, Rtt, Sent, Time};
+use crate::{Controller, EcnCounts, Event, Packet, PathChange, Rtt, Sent, Time};
 
 /// Packets in flight at most, so that a trial stays short whatever window it is given.
 const MAX_PACKETS: usize = 1_024;
@@ -20,12 +20,14 @@ pub(super) struct Path {
     rtt: Option<Rtt>,
     next_number: u64,
     in_flight: u64,
-    /// All in flight, oldest first. A lost packet has its bytes; the three kinds of report have the same fields.
-    packets: VecDeque<Acked>,
-    acked: Vec<Acked>,
-    lost: Vec<Lost>,
-    /// Packets declared lost of which nothing has been heard since.
-    late: u64,
+    /// All in flight, oldest first.
+    packets: VecDeque<Packet>,
+    acked: Vec<Packet>,
+    lost: Vec<Packet>,
+    /// Packets declared lost and not acknowledged since, ascending numbers.
+    late: VecDeque<Packet>,
+    /// Packets below left for the peer's former address.
+    first_on_path: u64,
 }
 
 impl Path {
@@ -41,7 +43,8 @@ impl Path {
             packets: VecDeque::new(),
             acked: Vec::new(),
             lost: Vec::new(),
-            late: 0,
+            late: VecDeque::new(),
+            first_on_path: 0,
         }
     }
 
@@ -77,15 +80,15 @@ impl Path {
             in_flight_before: self.in_flight,
             has_data,
         };
-        self.packets.push_back(Acked {
+        self.in_flight += bytes;
+        self.rules.note_flight(self.in_flight);
+        self.packets.push_back(Packet {
             packet_number: self.next_number,
             time_sent: self.now,
             bytes,
+            state: self.controller.on_sent(self.now, &sent),
         });
         self.next_number += 1;
-        self.in_flight += bytes;
-        self.rules.note_flight(self.in_flight);
-        self.controller.on_sent(self.now, &sent);
         self.check("on_sent", 0, false)
     }
 
@@ -97,6 +100,11 @@ impl Path {
     /// Sends a packet that carries nothing of the application.
     pub(super) fn probe(&mut self) -> Result<(), Broken> {
         self.send_one(40, false)
+    }
+
+    fn least_unacked(&self) -> u64 {
+        let oldest = self.packets.front();
+        oldest.map_or(self.next_number, |packet| packet.packet_number)
     }
 
     fn has_room(&self) -> bool {
@@ -139,11 +147,7 @@ impl Path {
             match fate(place - 1) {
                 None => return true,
                 Some(true) => acked.push(*packet),
-                Some(false) => lost.push(Lost {
-                    packet_number: packet.packet_number,
-                    time_sent: packet.time_sent,
-                    bytes: packet.bytes,
-                }),
+                Some(false) => lost.push(*packet),
             }
             false
         });
@@ -154,10 +158,11 @@ impl Path {
         let acked_bytes: u64 = self.acked.iter().map(|a| a.bytes).sum();
         let lost_bytes: u64 = self.lost.iter().map(|l| l.bytes).sum();
         self.in_flight -= acked_bytes + lost_bytes;
-        self.late += self.lost.len() as u64;
+        self.late.extend(&self.lost);
         let newest = self
             .acked
             .last()
+            .filter(|a| a.packet_number >= self.first_on_path)
             .map(|a| self.now.saturating_since(a.time_sent));
         let rtt_updated = newest.is_some();
         let rtt = newest.map_or(self.rtt, |sample| Some(smoothed(self.rtt, sample)));
@@ -166,15 +171,13 @@ impl Path {
             now: self.now,
             acked: &self.acked,
             lost: &self.lost,
+            late_acked: &[],
             in_flight_before,
             in_flight: self.in_flight,
             rtt: rtt.unwrap_or(UNSAMPLED),
             rtt_updated,
-            ecn_ce,
-            least_unacked: self
-                .packets
-                .front()
-                .map_or(self.next_number, |p| p.packet_number),
+            ecn: EcnCounts::ce(ecn_ce),
+            least_unacked: self.least_unacked(),
         };
         self.controller.on_event(&event);
         let signal = !self.lost.is_empty() || ecn_ce > 0;
@@ -201,15 +204,34 @@ impl Path {
         self.check("on_discarded", 0, false)
     }
 
-    /// Lost packets turn out to have been late.
-    pub(super) fn spurious_loss(&mut self, packets: u64) -> Result<(), Broken> {
-        let packets = packets.min(self.late);
-        if packets == 0 {
+    /// The oldest lost packets are acknowledged after all.
+    pub(super) fn acknowledge_late(&mut self, packets: usize) -> Result<(), Broken> {
+        let late_acked: Vec<_> = self.late.drain(..packets.min(self.late.len())).collect();
+        if late_acked.is_empty() {
             return Ok(());
         }
-        self.late -= packets;
-        self.controller.on_spurious_loss(self.now, packets);
-        self.check("on_spurious_loss", 0, false)
+        self.controller.on_event(&Event {
+            now: self.now,
+            acked: &[],
+            lost: &[],
+            late_acked: &late_acked,
+            in_flight_before: self.in_flight,
+            in_flight: self.in_flight,
+            rtt: self.rtt.unwrap_or(UNSAMPLED),
+            rtt_updated: false,
+            ecn: EcnCounts::NONE,
+            least_unacked: self.least_unacked(),
+        });
+        self.check("on_event (late)", 0, false)
+    }
+
+    pub(super) fn change_path(&mut self, change: PathChange) -> Result<(), Broken> {
+        if change == PathChange::Address {
+            self.rtt = None;
+            self.first_on_path = self.next_number;
+        }
+        self.controller.on_path_changed(self.now, change);
+        self.check("on_path_changed", 0, false)
     }
 
     pub(super) fn set_mtu(&mut self, mtu: u64) -> Result<(), Broken> {

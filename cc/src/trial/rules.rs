@@ -1,10 +1,7 @@
 //! What must hold after every call.
 
 use super::Broken;
-use crate::{Controller, Snapshot, State, Time};
-
-/// Largest burst (one GSO send), where a datagram is not larger.
-const MAX_QUANTUM: u64 = 65_536;
+use crate::{Controller, MAX_QUANTUM, Snapshot, State, Time};
 
 /// The call that has just been made.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +62,12 @@ impl Rules {
     /// The size of datagrams changes: windows that count in datagrams may follow it.
     pub(super) fn note_mtu(&mut self, mtu: u64) {
         let scaled = self.free.div_ceil(self.mtu).saturating_mul(mtu);
-        self.free = self.free.max(scaled);
+        // A window that datagrams of the size before had earned stays.
+        let earned = self
+            .largest_flight
+            .saturating_add(self.mtu)
+            .saturating_mul(2);
+        self.free = self.free.max(scaled).max(earned);
         self.peak = self.peak.max(scaled);
         self.mtu = mtu;
     }

@@ -285,13 +285,13 @@ fn pacing_stays_finite_at_extreme_round_trips() {
 // quiche 0.30: a real, isolated loss was undone as spurious.
 
 #[test]
-fn reports_of_spurious_loss_undo_nothing() {
+fn late_acknowledgements_undo_nothing() {
     for (name, mut wire) in wires(ms(50)) {
         wire.fill();
         wire.wait(wire.rtt);
         wire.event(1, usize::MAX, 0);
         let cut = wire.cwnd();
-        wire.controller.on_spurious_loss(wire.now, 1);
+        wire.acknowledge_late();
         assert_eq!(wire.cwnd(), cut, "{name}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sluicegate_cc::{Controller, Event, Layer, Lost, Snapshot, State};
+use sluicegate_cc::{Controller, Event, Layer, Packet, Snapshot, State};
 
 /// The inside before the error, right after it, and after the correction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Misjudged {
     when: State,
     persistent: bool,
     events: u64,
-    wrong: u64,
+    wrong: Vec<Packet>,
     stages: Arc<Mutex<Stages>>,
 }
 
@@ -37,26 +37,17 @@ impl Misjudged {
             when,
             persistent,
             events: 0,
-            wrong: 0,
+            wrong: Vec::new(),
             stages: Arc::clone(&stages),
         };
         (Box::new(this), stages)
     }
 
     fn err(&mut self, event: &Event<'_>) {
-        let lost: Vec<_> = event
-            .acked
-            .iter()
-            .map(|a| Lost {
-                packet_number: a.packet_number,
-                time_sent: a.time_sent,
-                bytes: a.bytes,
-            })
-            .collect();
-        self.wrong += lost.len() as u64;
+        self.wrong.extend(event.acked);
         self.inner.on_event(&Event {
             acked: &[],
-            lost: &lost,
+            lost: event.acked,
             rtt_updated: false,
             ..*event
         });
@@ -91,7 +82,14 @@ impl Layer for Misjudged {
             return;
         }
         if stages.after.is_some() && stages.corrected.is_none() {
-            self.inner.on_spurious_loss(event.now, self.wrong);
+            self.inner.on_event(&Event {
+                acked: &[],
+                lost: &[],
+                late_acked: &self.wrong,
+                in_flight: event.in_flight_before,
+                rtt_updated: false,
+                ..*event
+            });
             let corrected = Some(self.inner.snapshot());
             self.stages.lock().expect("one thread").corrected = corrected;
         }

@@ -25,10 +25,10 @@ pub(crate) fn algorithms() -> Vec<Algorithm> {
     Registry::builtin().iter().copied().collect()
 }
 
-/// Those of the loss-based frame, whose window follows losses and nothing else.
+/// The algorithms whose window follows losses and nothing else.
 pub(crate) fn loss_based() -> Vec<Algorithm> {
     let mut algorithms = algorithms();
-    algorithms.retain(|a| a.options.iter().any(|o| o.name == "hystart"));
+    algorithms.retain(|a| a.has_window_law);
     algorithms
 }
 

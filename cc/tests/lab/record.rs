@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
-use sluicegate_cc::{Controller, Event, Layer, Model, Sent, Snapshot, State, Time, Value};
+use sluicegate_cc::{
+    Controller, Event, Layer, Model, PacketState, Sent, Snapshot, State, Time, Value,
+};
 
 /// The inside after one event, or after a packet that left an empty flight.
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +84,12 @@ impl Layer for Recorder {
         &mut *self.inner
     }
 
-    fn on_sent(&mut self, now: Time, sent: &Sent) {
-        self.inner.on_sent(now, sent);
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        let state = self.inner.on_sent(now, sent);
         if sent.in_flight_before == 0 {
             self.write(now, sent.bytes, 0, true);
         }
+        state
     }
     fn on_event(&mut self, event: &Event<'_>) {
         self.inner.on_event(event);

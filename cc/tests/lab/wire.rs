@@ -3,14 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use sluicegate_cc::{Acked, Controller, Event, Lost, Rtt, Sent, Snapshot, State, Time};
-
-#[derive(Clone, Copy, Debug)]
-struct Packet {
-    number: u64,
-    time_sent: Time,
-    bytes: u64,
-}
+use sluicegate_cc::{Controller, EcnCounts, Event, Packet, Rtt, Sent, Snapshot, State, Time};
 
 /// One controller and the packets it believes to be on their way.
 #[derive(Debug)]
@@ -23,6 +16,8 @@ pub(crate) struct Wire {
     pub(crate) in_flight: u64,
     pub(crate) next_number: u64,
     packets: VecDeque<Packet>,
+    /// Packets that the latest event lost.
+    newly_lost: Vec<Packet>,
     /// Bytes of one datagram.
     pub(crate) mtu: u64,
 }
@@ -37,6 +32,7 @@ impl Wire {
             in_flight: 0,
             next_number: 0,
             packets: VecDeque::new(),
+            newly_lost: Vec::new(),
             mtu: super::MTU,
         }
     }
@@ -70,13 +66,13 @@ impl Wire {
             has_data,
         };
         self.packets.push_back(Packet {
-            number: self.next_number,
+            packet_number: self.next_number,
             time_sent: self.now,
             bytes,
+            state: self.controller.on_sent(self.now, &sent),
         });
         self.next_number += 1;
         self.in_flight += bytes;
-        self.controller.on_sent(self.now, &sent);
     }
 
     pub(crate) fn send(&mut self, packets: usize) {
@@ -96,35 +92,41 @@ impl Wire {
         self.controller.on_app_limited(self.now, self.in_flight);
     }
 
-    /// One event: the oldest `lost` packets are lost, the next `acked` acknowledged, `ecn_ce` marks reported.
+    /// One event: the oldest `lost` packets are lost, the next `acked` acknowledged, `ecn_ce` CE marks reported.
     pub(crate) fn event(&mut self, lost: usize, acked: usize, ecn_ce: u64) {
         let in_flight_before = self.in_flight;
-        let lost: Vec<_> = self
-            .take(lost)
-            .map(|p| Lost {
-                packet_number: p.number,
-                time_sent: p.time_sent,
-                bytes: p.bytes,
-            })
-            .collect();
-        let acked: Vec<_> = self
-            .take(acked)
-            .map(|p| Acked {
-                packet_number: p.number,
-                time_sent: p.time_sent,
-                bytes: p.bytes,
-            })
-            .collect();
-        let gone = lost
-            .iter()
-            .map(|l| l.bytes)
-            .chain(acked.iter().map(|a| a.bytes));
+        let lost: Vec<_> = self.take(lost).collect();
+        let acked: Vec<_> = self.take(acked).collect();
+        let gone = lost.iter().chain(&acked).map(|p| p.bytes);
         self.in_flight -= gone.sum::<u64>();
         self.controller.on_event(&Event {
-            now: self.now,
             acked: &acked,
             lost: &lost,
             in_flight_before,
+            rtt_updated: !acked.is_empty(),
+            ecn: EcnCounts::ce(ecn_ce),
+            ..self.empty_event()
+        });
+        self.newly_lost = lost;
+    }
+
+    /// The packets that the latest event lost are acknowledged after all.
+    pub(crate) fn acknowledge_late(&mut self) {
+        let late_acked = std::mem::take(&mut self.newly_lost);
+        self.controller.on_event(&Event {
+            late_acked: &late_acked,
+            ..self.empty_event()
+        });
+    }
+
+    /// An event that reports nothing.
+    fn empty_event(&self) -> Event<'static> {
+        Event {
+            now: self.now,
+            acked: &[],
+            lost: &[],
+            late_acked: &[],
+            in_flight_before: self.in_flight,
             in_flight: self.in_flight,
             rtt: Rtt {
                 latest: self.rtt,
@@ -133,10 +135,13 @@ impl Wire {
                 min: Some(self.rtt),
                 max_ack_delay: Duration::from_millis(25),
             },
-            rtt_updated: !acked.is_empty(),
-            ecn_ce,
-            least_unacked: self.packets.front().map_or(self.next_number, |p| p.number),
-        });
+            rtt_updated: false,
+            ecn: EcnCounts::NONE,
+            least_unacked: self
+                .packets
+                .front()
+                .map_or(self.next_number, |p| p.packet_number),
+        }
     }
 
     fn take(&mut self, count: usize) -> impl Iterator<Item = Packet> + '_ {

@@ -1,12 +1,13 @@
 //! Our congestion controllers in the engine's socket.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use sluicegate_cc::{
-    Acked, Algorithm, Controller, Event, Init, Lost, Options, PersistentCongestion, Rtt, Sent,
-    State, Time,
+    Algorithm, Controller, EcnCounts, Event, Init, Options, Packet, PacketState,
+    PersistentCongestion, Rtt, Sent, State, Time,
 };
 
 /// Packets reported per event that fit without growing a buffer.
@@ -22,8 +23,8 @@ thread_local! {
 
 /// The packets of one event, translated; nothing in it outlives the event.
 struct Scratch {
-    acked: Vec<Acked>,
-    lost: Vec<Lost>,
+    acked: Vec<Packet>,
+    lost: Vec<Packet>,
 }
 
 /// What the engine asks for a controller for each path.
@@ -51,6 +52,8 @@ fn seed() -> u64 {
 struct Adapter {
     controller: Box<dyn Controller>,
     persistent: PersistentCongestion,
+    /// State of the packets in flight, by ascending number: quiche's own record has no room for it.
+    states: VecDeque<(u64, PacketState)>,
     /// The controller's time begins here.
     origin: Instant,
 }
@@ -60,6 +63,7 @@ impl Adapter {
         Self {
             controller,
             persistent: PersistentCongestion::new(),
+            states: VecDeque::new(),
             origin: quiche::clock::now(),
         }
     }
@@ -72,26 +76,48 @@ impl Adapter {
         self.time(quiche::clock::now())
     }
 
+    /// Returns a packet with the state that the controller gave it.
+    fn packet(&self, number: u64, sent: Instant, bytes: usize) -> Packet {
+        let at = self.states.binary_search_by_key(&number, |state| state.0);
+        let state = at.ok().and_then(|at| self.states.get(at));
+        Packet {
+            packet_number: number,
+            time_sent: self.time(sent),
+            bytes: bytes as u64,
+            state: state.map(|state| state.1).unwrap_or_default(),
+        }
+    }
+
     /// Hands an event of the engine on to the controller.
     fn translate(&mut self, event: &quiche::cc::Event<'_>, scratch: &mut Scratch) {
         let Scratch { acked, lost } = scratch;
         acked.clear();
         lost.clear();
         // Packets that hold only ACKs are reported with 0 bytes: no signal.
-        acked.extend(event.acked.iter().filter(|p| p.bytes() > 0).map(|p| Acked {
-            packet_number: p.packet_number(),
-            time_sent: self.time(p.time_sent()),
-            bytes: p.bytes() as u64,
-        }));
-        lost.extend(event.lost.iter().filter(|p| p.bytes() > 0).map(|p| Lost {
-            packet_number: p.packet_number(),
-            time_sent: self.time(p.time_sent()),
-            bytes: p.bytes() as u64,
-        }));
+        acked.extend(
+            event
+                .acked
+                .iter()
+                .filter(|p| p.bytes() > 0)
+                .map(|p| self.packet(p.packet_number(), p.time_sent(), p.bytes())),
+        );
+        lost.extend(
+            event
+                .lost
+                .iter()
+                .filter(|p| p.bytes() > 0)
+                .map(|p| self.packet(p.packet_number(), p.time_sent(), p.bytes())),
+        );
+        while let Some((number, _)) = self.states.front()
+            && *number < event.least_unacked
+        {
+            self.states.pop_front();
+        }
         let translated = Event {
             now: self.time(event.now),
             acked,
             lost,
+            late_acked: &[],
             in_flight_before: event.in_flight_before as u64,
             in_flight: event.in_flight as u64,
             rtt: Rtt {
@@ -102,8 +128,8 @@ impl Adapter {
                 max_ack_delay: event.rtt.max_ack_delay,
             },
             rtt_updated: event.rtt_updated,
-            // The engine does not report ECN counts, and no ECT mark is sent.
-            ecn_ce: 0,
+            // quiche does not report ECN counts, and no ECT mark is sent.
+            ecn: EcnCounts::NONE,
             least_unacked: event.least_unacked,
         };
         self.controller.on_event(&translated);
@@ -151,7 +177,7 @@ impl quiche::cc::Controller for Adapter {
         has_data: bool,
     ) {
         let now = self.time(now);
-        self.controller.on_sent(
+        let state = self.controller.on_sent(
             now,
             &Sent {
                 packet_number,
@@ -160,6 +186,7 @@ impl quiche::cc::Controller for Adapter {
                 has_data,
             },
         );
+        self.states.push_back((packet_number, state));
     }
 
     fn on_event(&mut self, event: &quiche::cc::Event<'_>) {

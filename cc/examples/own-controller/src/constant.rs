@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, OptionKind, OptionSpec, Options, Sent, Snapshot, State,
-    Time, Unit,
+    Algorithm, Controller, Event, Init, OptionKind, OptionSpec, Options, PacketState, PathChange,
+    Sent, Snapshot, State, Time, Unit,
 };
 
 /// What the registry wants to know.
@@ -16,6 +16,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "constant",
     summary: "A fixed window, whatever happens: for a path of known size that nobody else uses.",
     options: &[WINDOW],
+    model_based: false,
+    has_window_law: false,
     build: |init: &Init, options: &Options| {
         Box::new(Constant {
             packets: options.integer(WINDOW.name),
@@ -51,7 +53,10 @@ struct Constant {
 impl Controller for Constant {
     // What left, what was lost and what the application does changes nothing here. An algorithm that learns from them
     // has all it needs in the arguments: times, sizes, flights, the transport's round-trip estimate.
-    fn on_sent(&mut self, _now: Time, _sent: &Sent) {}
+    fn on_sent(&mut self, _now: Time, _sent: &Sent) -> PacketState {
+        PacketState::default()
+    }
+
     fn on_app_limited(&mut self, _now: Time, _in_flight: u64) {}
     fn on_persistent_congestion(&mut self, _now: Time) {}
     fn on_discarded(&mut self, _now: Time, _packet_number: u64) {}
@@ -59,6 +64,13 @@ impl Controller for Constant {
     fn on_event(&mut self, event: &Event<'_>) {
         if event.rtt.min.is_some() {
             self.srtt = Some(event.rtt.smoothed);
+        }
+    }
+
+    /// The round trip of another address is another one.
+    fn on_path_changed(&mut self, _now: Time, change: PathChange) {
+        if change == PathChange::Address {
+            self.srtt = None;
         }
     }
 
