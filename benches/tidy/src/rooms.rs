@@ -20,53 +20,59 @@ const fn room(path: &'static str, uses: &'static [&'static str]) -> Room {
 
 /// The rooms of `server/src`, from the highest to the lowest: none names one above itself.
 pub const ROOMS: &[Room] = &[
-    room("cli", &["boot", "admin", "http", "observe", "clock"]),
+    room("cli", &["boot", "http", "observe", "clock"]),
     room(
         "boot",
         &[
-            "admin", "worker", "quic", "h3", "tcp", "origin", "http*", "exchange", "route",
-            "observe", "signal", "clients", "clock",
+            "admin", "worker", "quic", "h3", "tcp", "http*", "observe", "clock", "origin", "route",
+            "exchange", "signal",
         ],
     ),
     room(
         "admin",
         &[
-            "worker", "quic", "h3", "origin", "http*", "exchange", "observe", "clock",
+            "worker", "quic", "h3", "http*", "observe", "clock", "origin", "exchange",
         ],
     ),
     room(
         "worker",
         &[
-            "quic", "h3", "origin", "http*", "exchange", "observe", "clients", "clock",
+            "quic", "h3", "http*", "observe", "clock", "origin", "exchange",
         ],
     ),
     room(
         "quic",
         &[
-            "h3", "http*", "exchange", "route", "files", "observe", "clients", "clock",
+            "h3", "http*", "observe", "clock", "exchange", "route", "files", "clients",
         ],
     ),
     room(
         "h3",
         &[
-            "http*", "exchange", "route", "files", "observe", "clients", "clock",
+            "http*", "observe", "clock", "exchange", "route", "files", "clients",
         ],
     ),
-    room("tcp", &["http*", "observe", "clients", "clock"]),
-    room(
-        "origin",
-        &[
-            "http*", "exchange", "route", "files", "observe", "clients", "clock",
-        ],
-    ),
+    room("tcp", &["http*", "observe", "clock"]),
     room(
         "http::gate",
         &[
             "http",
+            "http::clients",
             "http::exchange",
             "http::route",
             "observe",
-            "clients",
+            "clock",
+        ],
+    ),
+    room(
+        "http::origin",
+        &[
+            "http",
+            "http::exchange",
+            "http::route",
+            "http::files",
+            "http::proxy",
+            "observe",
             "clock",
         ],
     ),
@@ -89,14 +95,22 @@ pub const ROOMS: &[Room] = &[
         "http::files",
         &["http", "http::exchange", "observe", "clock"],
     ),
-    room("http::exchange", &["http", "observe", "clients", "clock"]),
+    room(
+        "http::exchange",
+        &["http", "http::clients", "observe", "clock"],
+    ),
+    room("http::clients", &["http", "observe", "clock"]),
     room("http", &["observe", "clock"]),
+    room(
+        "origin",
+        &["exchange", "route", "files", "observe", "clock"],
+    ),
     room("route", &["exchange", "observe", "clock"]),
     room("files", &["exchange", "observe", "clock"]),
     room("exchange", &["observe", "clients", "clock"]),
-    room("observe", &["clock"]),
-    room("signal", &[]),
     room("clients", &[]),
+    room("signal", &[]),
+    room("observe", &["clock"]),
     room("clock", &[]),
 ];
 
