@@ -1,11 +1,11 @@
 //! The frame of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
-//! it cuts and how it grows ([`Law`]).
+//! it cuts the window and how it grows it ([`WindowLaw`]).
 
-mod law;
+mod window_law;
 
 use std::time::Duration;
 
-pub(crate) use law::{Credit, Law, Start};
+pub(crate) use window_law::{Credit, Start, WindowLaw};
 
 use crate::hystart::HyStart;
 use crate::idle::{ActiveClock, Reading};
@@ -91,7 +91,7 @@ pub(crate) struct LossBased<L> {
     congestion_events: u64,
 }
 
-impl<L: Law> LossBased<L> {
+impl<L: WindowLaw> LossBased<L> {
     /// A controller before its first packet; `options` hold the frame's own.
     pub(crate) fn new(law: L, init: &Init, options: &Options) -> Self {
         let paced = options.boolean(PACING.name);
@@ -269,7 +269,7 @@ impl<L: Law> LossBased<L> {
     }
 }
 
-impl<L: Law> Controller for LossBased<L> {
+impl<L: WindowLaw> Controller for LossBased<L> {
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         self.clock.advance(now);
         self.clock.on_sent(sent.has_data);

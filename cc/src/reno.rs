@@ -1,6 +1,8 @@
 //! NewReno (RFC 9002 §7): one datagram more per window acknowledged, half the window at a signal.
 
-use crate::loss_based::{Credit, HYSTART, Law, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start};
+use crate::loss_based::{
+    Credit, HYSTART, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start, WindowLaw,
+};
 use crate::{Algorithm, OptionKind, OptionSpec, Unit};
 
 /// The algorithm as the registry lists it.
@@ -38,7 +40,7 @@ struct Reno {
     carried: u128,
 }
 
-impl Law for Reno {
+impl WindowLaw for Reno {
     fn cut(&mut self, cwnd: u64) -> u64 {
         #[expect(
             clippy::cast_possible_truncation,

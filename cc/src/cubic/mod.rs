@@ -11,7 +11,9 @@ use curve::Curve;
 use decrease::Decrease;
 use reno_friendly::RenoFriendly;
 
-use crate::loss_based::{Credit, HYSTART, Law, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start};
+use crate::loss_based::{
+    Credit, HYSTART, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start, WindowLaw,
+};
 use crate::{Algorithm, OptionKind, OptionSpec, Options, Unit};
 
 /// The algorithm as the registry lists it.
@@ -83,7 +85,7 @@ impl Cubic {
     }
 }
 
-impl Law for Cubic {
+impl WindowLaw for Cubic {
     fn cut(&mut self, cwnd: u64) -> u64 {
         self.decrease.cut(cwnd)
     }
