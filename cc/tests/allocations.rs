@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Flow, Link, LossWindow, Reorder, Simulation, Source};
+use sluicegate_cc::sim::{Bottleneck, Flow, LossWindow, Reorder, Simulation, Source};
 use sluicegate_cc::{
     Algorithm, Controller, Event, Init, Layer, PacketState, PathChange, PersistentCongestion,
     Registry, Sent, Time,
@@ -147,14 +147,14 @@ const fn ms(ms: u64) -> Duration {
 
 /// Paths that between them bring acknowledgements, losses, marks, timeouts, reordering, and pauses of the application;
 /// with the time that they are run for.
-fn paths() -> Vec<(&'static str, Link, Source, Duration)> {
-    let plain = Link::new(50_000_000, ms(40), 1.0);
-    let lossy = Link {
+fn paths() -> Vec<(&'static str, Bottleneck, Source, Duration)> {
+    let plain = Bottleneck::new(50_000_000, ms(40), 1.0);
+    let lossy = Bottleneck {
         loss: vec![LossWindow::always(0.001)],
         ack_loss: vec![LossWindow::always(0.02)],
         ..plain.clone()
     };
-    let dark = Link {
+    let dark = Bottleneck {
         loss: (0..10)
             .map(|i| LossWindow {
                 from: ms(6_000 * i + 3_000),
@@ -164,7 +164,7 @@ fn paths() -> Vec<(&'static str, Link, Source, Duration)> {
             .collect(),
         ..plain.clone()
     };
-    let marking = Link {
+    let marking = Bottleneck {
         reorder: Some(Reorder {
             probability: 0.02,
             by: ms(1),
@@ -199,7 +199,7 @@ fn paths() -> Vec<(&'static str, Link, Source, Duration)> {
 }
 
 /// One algorithm on one path: its calls, and its allocations before and after the warm-up.
-fn run(algorithm: &Algorithm, link: Link, source: Source, limit: Duration) -> [u64; 3] {
+fn run(algorithm: &Algorithm, bottleneck: Bottleneck, source: Source, limit: Duration) -> [u64; 3] {
     let init = Init {
         mtu: 1_200,
         initial_window_packets: 10,
@@ -211,7 +211,7 @@ fn run(algorithm: &Algorithm, link: Link, source: Source, limit: Duration) -> [u
         persistent: PersistentCongestion::new(),
         record: Arc::clone(&record),
     };
-    Simulation::new(link, 1)
+    Simulation::new(bottleneck, 1)
         .with(Flow::new(source), Box::new(watched))
         .run(limit);
     [&record.calls, &record.early, &record.late].map(|counter| counter.load(Ordering::Relaxed))
@@ -220,9 +220,9 @@ fn run(algorithm: &Algorithm, link: Link, source: Source, limit: Duration) -> [u
 #[test]
 fn no_algorithm_allocates_after_its_first_packets() {
     for algorithm in &Registry::builtin() {
-        for (path, link, source, limit) in paths() {
+        for (path, bottleneck, source, limit) in paths() {
             let name = algorithm.name;
-            let [calls, early, late] = run(algorithm, link, source, limit);
+            let [calls, early, late] = run(algorithm, bottleneck, source, limit);
             println!(
                 "{name}, {path}: {calls} calls, {early} allocations in the first {WARM_UP}, {late} after"
             );

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lab::misjudged::{Misjudged, Stages};
 use lab::record::{Entry, enters, leaves, limited_from, record};
 use lab::{MBIT, MTU, controller, ms, named, run_one, secs};
-use sluicegate_cc::sim::{Link, LossWindow, Policer, Source};
+use sluicegate_cc::sim::{Bottleneck, LossWindow, Policer, Source};
 use sluicegate_cc::{Model, Snapshot, State};
 
 const RATE: u64 = 10 * MBIT;
@@ -18,10 +18,10 @@ fn near(value: u64, expected: u64, percent: u64) -> bool {
 }
 
 /// A path with ACKs every 20 ms, a third of its round trip.
-fn aggregating() -> Link {
-    Link {
+fn aggregating() -> Bottleneck {
+    Bottleneck {
         ack_hold: ms(20),
-        ..Link::new(50 * MBIT, ms(40), 4.0)
+        ..Bottleneck::new(50 * MBIT, ms(40), 4.0)
     }
 }
 
@@ -58,11 +58,11 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
 
 #[test]
 fn correctly_managing_sub_packet_bdps() {
-    let link = Link {
+    let bottleneck = Bottleneck {
         queue_bytes: 20 * MTU,
-        ..Link::new(MBIT, ms(2), 1.0)
+        ..Bottleneck::new(MBIT, ms(2), 1.0)
     };
-    let (outcome, log) = record(&link, Source::Endless, secs(20));
+    let (outcome, log) = record(&bottleneck, Source::Endless, secs(20));
     let steady = enters(&log, State::ProbeBwCruise, ms(0));
     assert!(log[steady].bdp() < 20 * MTU);
     for entry in &log[steady..] {
@@ -80,12 +80,12 @@ fn correctly_managing_sub_packet_bdps() {
 #[test]
 fn increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
     let rise = secs(10);
-    let mut link = Link {
+    let mut bottleneck = Bottleneck {
         queue_bytes: 30_000,
-        ..Link::new(RATE, ms(40), 1.0)
+        ..Bottleneck::new(RATE, ms(40), 1.0)
     };
-    link.rate.push((rise, 10 * RATE));
-    let (_, log) = record(&link, Source::Endless, secs(40));
+    bottleneck.rate.push((rise, 10 * RATE));
+    let (_, log) = record(&bottleneck, Source::Endless, secs(40));
     let before = log.iter().rfind(|e| e.at < rise).expect("busy");
     assert!(
         before.model.inflight_longterm.is_some(),
@@ -126,9 +126,9 @@ fn growth_by_round(log: &[Entry], from: Duration) -> Vec<u64> {
 #[test]
 fn decreasing_bandwidth_10x_and_ensuring_max_bandwidth_adapts_down() {
     let fall = secs(10);
-    let mut link = Link::new(10 * RATE, ms(40), 1.0);
-    link.rate.push((fall, RATE));
-    let (_, log) = record(&link, Source::Endless, secs(40));
+    let mut bottleneck = Bottleneck::new(10 * RATE, ms(40), 1.0);
+    bottleneck.rate.push((fall, RATE));
+    let (_, log) = record(&bottleneck, Source::Endless, secs(40));
     let before = log.iter().rfind(|e| e.at < fall).expect("busy");
     assert!(near(before.model.max_bw, 10 * RATE / 8, 5));
     let lowered = log
@@ -158,11 +158,11 @@ fn handling_token_bucket_policers() {
         bits_per_second: RATE,
         burst_bytes: 300_000,
     });
-    let link = Link {
+    let bottleneck = Bottleneck {
         policer,
-        ..Link::new(10 * RATE, ms(40), 1.0)
+        ..Bottleneck::new(10 * RATE, ms(40), 1.0)
     };
-    let (outcome, log) = record(&link, Source::Endless, secs(40));
+    let (outcome, log) = record(&bottleneck, Source::Endless, secs(40));
     let steady = log.iter().filter(|e| e.at > secs(2));
     let bounded =
         steady.filter(|e| e.model.bw_shortterm.is_some() && e.model.inflight_shortterm.is_some());
@@ -181,7 +181,7 @@ fn misjudge(when: State, persistent: bool) -> Stages {
     let (controller, stages) = Misjudged::new(controller(&named("bbr3"), 1), when, persistent);
     run_one(
         controller,
-        &Link::new(RATE, ms(40), 4.0),
+        &Bottleneck::new(RATE, ms(40), 4.0),
         Source::Endless,
         secs(20),
         1,
@@ -227,8 +227,8 @@ fn handling_spurious_rto_recovery() {
 
 #[test]
 fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
-    let mut link = Link::new(RATE, ms(40), 1.0);
-    let (_, log) = record(&link, Source::Endless, secs(30));
+    let mut bottleneck = Bottleneck::new(RATE, ms(40), 1.0);
+    let (_, log) = record(&bottleneck, Source::Endless, secs(30));
     let set = log
         .iter()
         .position(|e| e.model.inflight_longterm.is_some())
@@ -236,12 +236,12 @@ fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
     let cautious = enters(&log, State::ProbeBwUp, log[set].at + secs(1));
     let up = enters(&log, State::ProbeBwUp, log[cautious].at + ms(200));
     let at = log[up].at;
-    link.loss = vec![LossWindow {
+    bottleneck.loss = vec![LossWindow {
         from: at,
         until: at + ms(50),
         probability: 0.15,
     }];
-    let (_, log) = record(&link, Source::Endless, secs(30));
+    let (_, log) = record(&bottleneck, Source::Endless, secs(30));
     let up = enters(&log, State::ProbeBwUp, at);
     let down = leaves(&log, up);
     assert_eq!(log[down].state, State::ProbeBwDown);
@@ -256,12 +256,12 @@ fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
 
 #[test]
 fn handling_application_limited_sending_during_probe_refill() {
-    let link = Link::new(RATE, ms(40), 4.0);
-    let (_, log) = record(&link, Source::Endless, secs(20));
+    let bottleneck = Bottleneck::new(RATE, ms(40), 4.0);
+    let (_, log) = record(&bottleneck, Source::Endless, secs(20));
     let refill = enters(&log, State::ProbeBwRefill, ms(0));
     let (at, known) = (log[refill].at, log[refill].model.max_bw);
-    let source = limited_from(&link, at, MTU, ms(10));
-    let (_, log) = record(&link, source, at + secs(2));
+    let source = limited_from(&bottleneck, at, MTU, ms(10));
+    let (_, log) = record(&bottleneck, source, at + secs(2));
     let refill = enters(&log, State::ProbeBwRefill, at);
     let up = leaves(&log, refill);
     assert_eq!(log[up].state, State::ProbeBwUp);

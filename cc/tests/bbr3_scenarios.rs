@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use lab::{MBIT, MTU, alone, controller, ms, named, secs};
 use sluicegate_cc::sim::{
-    Flow, FlowOutcome, Link, LossWindow, Policer, Sample, Simulation, Source,
+    Bottleneck, Flow, FlowOutcome, LossWindow, Policer, Sample, Simulation, Source,
 };
 use sluicegate_cc::{Model, State};
 
-fn run(link: &Link, source: Source, limit: Duration, seed: u64) -> FlowOutcome {
-    alone(&named("bbr3"), link, source, limit, seed)
+fn run(bottleneck: &Bottleneck, source: Source, limit: Duration, seed: u64) -> FlowOutcome {
+    alone(&named("bbr3"), bottleneck, source, limit, seed)
 }
 
-fn endless(link: &Link, limit: Duration) -> FlowOutcome {
-    run(link, Source::Endless, limit, 1)
+fn endless(bottleneck: &Bottleneck, limit: Duration) -> FlowOutcome {
+    run(bottleneck, Source::Endless, limit, 1)
 }
 
 fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
@@ -46,7 +46,7 @@ fn mean_srtt(outcome: &FlowOutcome, from: Duration) -> Duration {
 
 #[test]
 fn deep_buffer_is_filled_without_a_standing_queue() {
-    let outcome = endless(&Link::new(100 * MBIT, ms(100), 2.0), secs(60));
+    let outcome = endless(&Bottleneck::new(100 * MBIT, ms(100), 2.0), secs(60));
     let rate = mbit(&outcome, ms(0), secs(60));
     let srtt = mean_srtt(&outcome, secs(2));
     println!("{rate:.1} of 100 Mbit/s, mean srtt {srtt:?}");
@@ -58,7 +58,7 @@ fn deep_buffer_is_filled_without_a_standing_queue() {
 #[test]
 fn shallow_buffers_are_used_with_little_loss() {
     for (queue_bdp, least) in [(0.1, 85.0), (0.5, 95.0)] {
-        let outcome = endless(&Link::new(100 * MBIT, ms(40), queue_bdp), secs(60));
+        let outcome = endless(&Bottleneck::new(100 * MBIT, ms(40), queue_bdp), secs(60));
         let rate = mbit(&outcome, ms(0), secs(60));
         let loss = loss_share(&outcome);
         println!(
@@ -73,11 +73,11 @@ fn shallow_buffers_are_used_with_little_loss() {
 #[test]
 fn random_loss_below_the_threshold_costs_little() {
     for (p, least) in [(0.000_1, 95.0), (0.001, 95.0), (0.01, 80.0), (0.02, 20.0)] {
-        let link = Link {
+        let bottleneck = Bottleneck {
             loss: vec![LossWindow::always(p)],
-            ..Link::new(100 * MBIT, ms(100), 1.0)
+            ..Bottleneck::new(100 * MBIT, ms(100), 1.0)
         };
-        let outcome = endless(&link, secs(60));
+        let outcome = endless(&bottleneck, secs(60));
         let rate = mbit(&outcome, ms(0), secs(60));
         println!("{} % lost: {rate:.1} of 100 Mbit/s", 100.0 * p);
         assert!(rate >= least, "p = {p}");
@@ -90,11 +90,11 @@ fn policed_flow_loses_little_once_it_knows_the_rate() {
         bits_per_second: 10 * MBIT,
         burst_bytes: 50_000,
     });
-    let link = Link {
+    let bottleneck = Bottleneck {
         policer,
-        ..Link::new(100 * MBIT, ms(40), 1.0)
+        ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
     };
-    let outcome = endless(&link, secs(60));
+    let outcome = endless(&bottleneck, secs(60));
     let rate = mbit(&outcome, secs(10), secs(60));
     let at_ten = outcome.samples.iter().find(|s| s.at >= secs(10));
     let lost = outcome.lost_packets - at_ten.expect("sampled").lost_packets;
@@ -105,33 +105,36 @@ fn policed_flow_loses_little_once_it_knows_the_rate() {
 }
 
 /// The cluster: a round trip far below a scheduler's turn, and hosts that are not always there at once.
-fn cluster() -> Vec<(String, Link)> {
-    let clean = |queue_bdp| Link::new(1_000 * MBIT, Duration::from_micros(200), queue_bdp);
-    let mut links = Vec::new();
+fn cluster() -> Vec<(String, Bottleneck)> {
+    let clean = |queue_bdp| Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), queue_bdp);
+    let mut bottlenecks = Vec::new();
     for queue_bdp in [1.0, 10.0] {
-        links.push((format!("queue {queue_bdp} BDP"), clean(queue_bdp)));
+        bottlenecks.push((format!("queue {queue_bdp} BDP"), clean(queue_bdp)));
         for hold in [1, 4, 10] {
-            let link = Link {
+            let bottleneck = Bottleneck {
                 ack_hold: ms(hold),
                 ..clean(queue_bdp)
             };
-            links.push((format!("queue {queue_bdp} BDP, ACKs held {hold} ms"), link));
+            bottlenecks.push((
+                format!("queue {queue_bdp} BDP, ACKs held {hold} ms"),
+                bottleneck,
+            ));
         }
     }
     for micros in [100, 500, 3_000, 10_000] {
-        let link = Link {
+        let bottleneck = Bottleneck {
             jitter: Duration::from_micros(micros),
             ..clean(4.0)
         };
-        links.push((format!("jitter {micros} µs"), link));
+        bottlenecks.push((format!("jitter {micros} µs"), bottleneck));
     }
-    links
+    bottlenecks
 }
 
 #[test]
 fn low_rtt_never_gets_stuck_however_late_hosts_are() {
-    for (name, link) in cluster() {
-        let outcome = endless(&link, secs(12));
+    for (name, bottleneck) in cluster() {
+        let outcome = endless(&bottleneck, secs(12));
         let (rate, worst) = (
             mbit(&outcome, ms(0), secs(12)),
             slowest(&outcome, secs(1), secs(12)),
@@ -160,13 +163,13 @@ fn low_rtt_with_pauses_and_loss_is_never_stuck() {
             probability: 0.3,
         },
     ];
-    let link = Link {
+    let bottleneck = Bottleneck {
         loss,
         jitter: Duration::from_micros(150),
-        ..Link::new(1_000 * MBIT, Duration::from_micros(200), 4.0)
+        ..Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), 4.0)
     };
     for seed in 0..10 {
-        let outcome = run(&link, Source::Bursts(bursts.clone()), secs(60), seed);
+        let outcome = run(&bottleneck, Source::Bursts(bursts.clone()), secs(60), seed);
         let done = outcome.completed.expect("never stuck");
         println!("seed {seed}: done after {done:?}");
         assert_eq!(outcome.delivered, total);
@@ -178,7 +181,12 @@ fn low_rtt_with_pauses_and_loss_is_never_stuck() {
 fn restart_from_idle_is_paced_at_the_rate_and_skips_probe_rtt() {
     let restart = secs(15);
     let source = Source::Bursts(vec![(ms(0), 12_000_000), (restart, 12_000_000)]);
-    let outcome = run(&Link::new(20 * MBIT, ms(40), 1.0), source, secs(40), 1);
+    let outcome = run(
+        &Bottleneck::new(20 * MBIT, ms(40), 1.0),
+        source,
+        secs(40),
+        1,
+    );
     let before = outcome
         .samples
         .iter()
@@ -201,7 +209,7 @@ fn restart_from_idle_is_paced_at_the_rate_and_skips_probe_rtt() {
 
 #[test]
 fn flows_beside_cubic_leave_each_other_a_share() {
-    let outcomes = Simulation::new(Link::new(50 * MBIT, ms(40), 1.0), 1)
+    let outcomes = Simulation::new(Bottleneck::new(50 * MBIT, ms(40), 1.0), 1)
         .with(Flow::new(Source::Endless), controller(&named("bbr3"), 1))
         .with(Flow::new(Source::Endless), controller(&named("cubic"), 2))
         .run(secs(120));
@@ -216,10 +224,10 @@ fn flows_beside_cubic_leave_each_other_a_share() {
 /// The model forgets the old rate after two cycles; a queue of 400 ms must not be taken for the path meanwhile.
 #[test]
 fn fall_of_the_rate_is_followed_and_the_queue_drained() {
-    let mut link = Link::new(10 * MBIT, ms(40), 1.0);
-    link.rate = vec![(ms(0), 10 * MBIT), (secs(10), MBIT)];
+    let mut bottleneck = Bottleneck::new(10 * MBIT, ms(40), 1.0);
+    bottleneck.rate = vec![(ms(0), 10 * MBIT), (secs(10), MBIT)];
     for seed in 0..10 {
-        let outcome = run(&link, Source::Endless, secs(60), seed);
+        let outcome = run(&bottleneck, Source::Endless, secs(60), seed);
         let queued = |s: &&Sample| s.srtt.is_some_and(|srtt| srtt > ms(200));
         let drained = outcome.samples.iter().rfind(queued).expect("a queue").at;
         let rate = mbit(&outcome, secs(25), secs(60));

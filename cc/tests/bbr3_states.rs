@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use lab::record::{Entry, enters, leaves, limited_from, record, record_with};
 use lab::{MBIT, MTU, ms, secs};
-use sluicegate_cc::sim::{Link, LossWindow, Source};
+use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
 use sluicegate_cc::{State, Value};
 
 /// 10 Mbit/s: 1.25 million bytes per second.
 const RATE: u64 = 10 * MBIT;
 
-fn path() -> Link {
-    Link::new(RATE, ms(40), 4.0)
+fn path() -> Bottleneck {
+    Bottleneck::new(RATE, ms(40), 4.0)
 }
 
 fn near(value: u64, expected: u64, percent: u64) -> bool {
@@ -57,11 +57,11 @@ fn exiting_startup_on_loss_when_application_limited() {
         until: secs(5),
         probability: 0.2,
     }];
-    let link = Link {
+    let bottleneck = Bottleneck {
         loss,
-        ..Link::new(100 * MBIT, ms(40), 1.0)
+        ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
     };
-    let (_, log) = record(&link, source, secs(3));
+    let (_, log) = record(&bottleneck, source, secs(3));
     let exit = leaves(&log, 0);
     assert!(log[exit].at > secs(1), "stays until the loss");
     // The little in flight fits the path: the ACK that enters Drain ends it.
@@ -86,9 +86,9 @@ fn exiting_drain_based_on_inflight() {
 fn exiting_drain_based_on_time() {
     let (_, log) = record(&path(), Source::Endless, secs(3));
     let at = log[enters(&log, State::Drain, ms(0))].at;
-    let mut link = path();
-    link.rate.push((at, RATE * 45 / 100));
-    let (_, log) = record(&link, Source::Endless, secs(5));
+    let mut bottleneck = path();
+    bottleneck.rate.push((at, RATE * 45 / 100));
+    let (_, log) = record(&bottleneck, Source::Endless, secs(5));
     let drain = enters(&log, State::Drain, ms(0));
     let down = leaves(&log, drain);
     let rounds = log[down].model.round_count - log[drain].model.round_count;
@@ -111,23 +111,23 @@ fn exiting_probe_up_on_bandwidth_plateau() {
     assert_eq!(outcome.lost_packets, 0);
 }
 
-/// When UP is first entered on a link, by an endless flow.
-fn first(state: State, link: &Link) -> Duration {
-    let (_, log) = record(link, Source::Endless, secs(20));
+/// When UP is first entered on a bottleneck, by an endless flow.
+fn first(state: State, bottleneck: &Bottleneck) -> Duration {
+    let (_, log) = record(bottleneck, Source::Endless, secs(20));
     log[enters(&log, state, ms(0))].at
 }
 
 #[test]
 fn exiting_probe_up_on_loss_when_application_limited() {
-    let mut link = path();
-    let at = first(State::ProbeBwUp, &link);
-    let source = limited_from(&link, at, 4 * MTU, ms(10));
-    link.loss = vec![LossWindow {
+    let mut bottleneck = path();
+    let at = first(State::ProbeBwUp, &bottleneck);
+    let source = limited_from(&bottleneck, at, 4 * MTU, ms(10));
+    bottleneck.loss = vec![LossWindow {
         from: at + ms(200),
         until: at + ms(300),
         probability: 0.5,
     }];
-    let (_, log) = record(&link, source, at + secs(3));
+    let (_, log) = record(&bottleneck, source, at + secs(3));
     let up = enters(&log, State::ProbeBwUp, ms(0));
     let down = leaves(&log, up);
     assert!(log[down].at > at + ms(200), "stays until the loss");
@@ -153,18 +153,18 @@ fn never_exiting_probe_up_or_startup_when_application_limited_with_no_loss() {
     let other = log.iter().find(|e| e.state != State::Startup);
     assert!(other.is_none(), "{other:?}");
 
-    let link = path();
-    let at = first(State::ProbeBwUp, &link);
-    let source = limited_from(&link, at, 10 * MTU, ms(100));
-    let (_, log) = record_with(&rarely, &link, source, at + secs(20));
+    let bottleneck = path();
+    let at = first(State::ProbeBwUp, &bottleneck);
+    let source = limited_from(&bottleneck, at, 10 * MTU, ms(100));
+    let (_, log) = record_with(&rarely, &bottleneck, source, at + secs(20));
     let up = enters(&log, State::ProbeBwUp, ms(0));
     assert!(log[up..].iter().all(|e| e.state == State::ProbeBwUp));
 }
 
 #[test]
 fn exiting_probe_down_on_inflight() {
-    let link = Link::new(RATE, ms(40), 1.0);
-    let (_, log) = record(&link, Source::Endless, secs(20));
+    let bottleneck = Bottleneck::new(RATE, ms(40), 1.0);
+    let (_, log) = record(&bottleneck, Source::Endless, secs(20));
     let set = log
         .iter()
         .position(|e| e.model.inflight_longterm.is_some())
@@ -183,12 +183,12 @@ fn exiting_probe_down_on_inflight() {
 #[test]
 fn exiting_probe_down_after_max_time() {
     let rarely = [("probe_rtt_interval", Value::Integer(60_000))];
-    let link = Link::new(100 * MBIT, ms(100), 2.0);
-    let (_, log) = record_with(&rarely, &link, Source::Endless, secs(10));
+    let bottleneck = Bottleneck::new(100 * MBIT, ms(100), 2.0);
+    let (_, log) = record_with(&rarely, &bottleneck, Source::Endless, secs(10));
     let up = enters(&log, State::ProbeBwUp, ms(0));
     let at = log[leaves(&log, up)].at;
     let rate = vec![(ms(0), 100 * MBIT), (at, 90 * MBIT)];
-    let slower = Link { rate, ..link };
+    let slower = Bottleneck { rate, ..bottleneck };
     let (_, log) = record_with(&rarely, &slower, Source::Endless, secs(10));
     let down = enters(&log, State::ProbeBwDown, at);
     let refill = leaves(&log, down);

@@ -7,7 +7,7 @@ mod lab;
 use std::time::Duration;
 
 use lab::{MBIT, algorithms, controller, init, ms, run_one, secs, variants};
-use sluicegate_cc::sim::{FlowOutcome, Link, LossWindow, Source};
+use sluicegate_cc::sim::{Bottleneck, FlowOutcome, LossWindow, Source};
 use sluicegate_cc::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
 
 const SEEDS: u64 = 100;
@@ -24,12 +24,18 @@ fn collapse(controller: Box<dyn Controller>, loss_both_ways: bool, seed: u64) ->
     } else {
         Vec::new()
     };
-    let link = Link {
+    let bottleneck = Bottleneck {
         loss,
         ack_loss,
-        ..Link::new(100 * MBIT, ms(10), 1.0)
+        ..Bottleneck::new(100 * MBIT, ms(10), 1.0)
     };
-    run_one(controller, &link, Source::Bulk(10_000_000), LIMIT, seed)
+    run_one(
+        controller,
+        &bottleneck,
+        Source::Bulk(10_000_000),
+        LIMIT,
+        seed,
+    )
 }
 
 /// Mean time of the runs, each of which must be done in time and without unexplained recovery.

@@ -4,7 +4,7 @@ mod lab;
 
 use lab::{MBIT, MTU, algorithms, controller, init, ms, secs};
 use sluicegate_cc::PathChange;
-use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
+use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 
 /// Twenty seconds at 20 Mbit/s, with a change after ten.
 fn run(algorithm: &sluicegate_cc::Algorithm, change: Option<PathChange>) -> FlowOutcome {
@@ -15,7 +15,7 @@ fn run(algorithm: &sluicegate_cc::Algorithm, change: Option<PathChange>) -> Flow
             .collect(),
         ..Flow::new(Source::Endless)
     };
-    let mut outcomes = Simulation::new(Link::new(20 * MBIT, ms(40), 1.0), 1)
+    let mut outcomes = Simulation::new(Bottleneck::new(20 * MBIT, ms(40), 1.0), 1)
         .sampled_every(ms(10))
         .with(flow, controller(algorithm, 1))
         .run(secs(20));

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use lab::wire::Wire;
 use lab::{MBIT, MTU, controller, loss_based, ms, secs};
-use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
+use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use sluicegate_cc::{Controller, State};
 
-fn sampled_finely(controller: Box<dyn Controller>, link: &Link) -> FlowOutcome {
-    let mut outcomes = Simulation::new(link.clone(), 1)
+fn sampled_finely(controller: Box<dyn Controller>, bottleneck: &Bottleneck) -> FlowOutcome {
+    let mut outcomes = Simulation::new(bottleneck.clone(), 1)
         .sampled_every(ms(1))
         .with(Flow::new(Source::Endless), controller)
         .run(secs(30));
@@ -43,8 +43,8 @@ fn longest_silence(outcome: &FlowOutcome, within: Duration) -> Duration {
 fn no_sender_falls_silent_after_a_loss() {
     for algorithm in loss_based() {
         for queue_bdp in [0.5, 1.0] {
-            let link = Link::new(50 * MBIT, ms(40), queue_bdp);
-            let outcome = sampled_finely(controller(&algorithm, 1), &link);
+            let bottleneck = Bottleneck::new(50 * MBIT, ms(40), queue_bdp);
+            let outcome = sampled_finely(controller(&algorithm, 1), &bottleneck);
             let silence = longest_silence(&outcome, ms(40));
             println!(
                 "{}, queue {queue_bdp} BDP: silent for {silence:?} at most",

@@ -5,7 +5,7 @@ mod lab;
 use std::time::Duration;
 
 use lab::{MBIT, MTU, algorithms, alone, loss_based, ms, named, secs};
-use sluicegate_cc::sim::{FlowOutcome, Link, LossWindow, Policer, Reorder, Source};
+use sluicegate_cc::sim::{Bottleneck, FlowOutcome, LossWindow, Policer, Reorder, Source};
 use sluicegate_cc::{Algorithm, State};
 
 fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
@@ -15,8 +15,8 @@ fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
 #[test]
 fn deep_buffer_is_filled() {
     for algorithm in algorithms() {
-        let link = Link::new(100 * MBIT, ms(100), 2.0);
-        let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
+        let bottleneck = Bottleneck::new(100 * MBIT, ms(100), 2.0);
+        let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(60), 1);
         let rate = mbit(&outcome, ms(0), secs(60));
         println!("{}: {rate:.1} of 100 Mbit/s", algorithm.name);
         assert!(rate >= 95.0, "{}", algorithm.name);
@@ -27,8 +27,8 @@ fn deep_buffer_is_filled() {
 fn shallow_buffers_cost_what_a_cut_leaves_unused() {
     for algorithm in algorithms() {
         for (queue_bdp, share) in [(0.5, 0.9), (0.1, 0.75)] {
-            let link = Link::new(100 * MBIT, ms(40), queue_bdp);
-            let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
+            let bottleneck = Bottleneck::new(100 * MBIT, ms(40), queue_bdp);
+            let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(60), 1);
             let rate = mbit(&outcome, ms(0), secs(60));
             println!(
                 "{}: queue {queue_bdp} BDP: {rate:.1} of 100 Mbit/s",
@@ -50,11 +50,11 @@ fn policed_flow_stays_near_the_policed_rate_with_little_loss() {
             bits_per_second: 10 * MBIT,
             burst_bytes: 50_000,
         });
-        let link = Link {
+        let bottleneck = Bottleneck {
             policer,
-            ..Link::new(100 * MBIT, ms(40), 1.0)
+            ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
         };
-        let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
+        let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(60), 1);
         let rate = mbit(&outcome, secs(10), secs(60));
         let loss = outcome.lost_packets as f64 / outcome.sent_packets as f64;
         println!(
@@ -73,11 +73,11 @@ fn reordering_past_the_threshold_slows_but_does_not_stop() {
             probability: 0.02,
             by: ms(1),
         });
-        let link = Link {
+        let bottleneck = Bottleneck {
             reorder,
-            ..Link::new(50 * MBIT, ms(40), 1.0)
+            ..Bottleneck::new(50 * MBIT, ms(40), 1.0)
         };
-        let outcome = alone(&algorithm, &link, Source::Endless, secs(60), 1);
+        let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(60), 1);
         let rate = mbit(&outcome, ms(0), secs(60));
         println!("{}: {rate:.1} of 50 Mbit/s", algorithm.name);
         let real = outcome.lost_packets - outcome.spurious_losses;
@@ -94,8 +94,14 @@ fn reordering_past_the_threshold_slows_but_does_not_stop() {
 fn short_transfers_ramp_up() {
     for algorithm in algorithms() {
         for (rate, rtt, limit) in [(100, ms(10), ms(1_050)), (1_000, ms(4), ms(250))] {
-            let link = Link::new(rate * MBIT, rtt, 1.0);
-            let outcome = alone(&algorithm, &link, Source::Bulk(10_000_000), secs(20), 1);
+            let bottleneck = Bottleneck::new(rate * MBIT, rtt, 1.0);
+            let outcome = alone(
+                &algorithm,
+                &bottleneck,
+                Source::Bulk(10_000_000),
+                secs(20),
+                1,
+            );
             println!(
                 "{}: {rate} Mbit/s, {rtt:?}: {:?}",
                 algorithm.name, outcome.completed
@@ -111,12 +117,12 @@ fn short_transfers_ramp_up() {
 
 /// The mean window at random loss `p`, datagrams.
 fn mean_window(algorithm: &Algorithm, p: f64, duration: Duration, seeds: u64) -> f64 {
-    let link = Link {
+    let bottleneck = Bottleneck {
         loss: vec![LossWindow::always(p)],
-        ..Link::new(1_000 * MBIT, ms(100), 1.0)
+        ..Bottleneck::new(1_000 * MBIT, ms(100), 1.0)
     };
     let run = |seed| {
-        alone(algorithm, &link, Source::Endless, duration, seed).mean_cwnd(secs(20), duration)
+        alone(algorithm, &bottleneck, Source::Endless, duration, seed).mean_cwnd(secs(20), duration)
     };
     (0..seeds).map(run).sum::<f64>() / seeds as f64 / MTU as f64
 }
@@ -158,7 +164,7 @@ fn windows_at_rare_loss_follow_the_table_of_rfc_9438() {
 
 #[test]
 fn held_acks_jitter_and_mild_reordering_cost_little() {
-    let clean = Link::new(50 * MBIT, ms(40), 1.0);
+    let clean = Bottleneck::new(50 * MBIT, ms(40), 1.0);
     let reorder = Some(Reorder {
         probability: 0.02,
         by: Duration::from_micros(500),
@@ -166,23 +172,26 @@ fn held_acks_jitter_and_mild_reordering_cost_little() {
     let links = [
         (
             "ACKs held 10 ms",
-            Link {
+            Bottleneck {
                 ack_hold: ms(10),
                 ..clean.clone()
             },
         ),
         (
             "jitter ±5 ms",
-            Link {
+            Bottleneck {
                 jitter: ms(5),
                 ..clean.clone()
             },
         ),
-        ("2 % overtaken by two packets", Link { reorder, ..clean }),
+        (
+            "2 % overtaken by two packets",
+            Bottleneck { reorder, ..clean },
+        ),
     ];
     for algorithm in algorithms() {
-        for (name, link) in &links {
-            let outcome = alone(&algorithm, link, Source::Endless, secs(60), 1);
+        for (name, bottleneck) in &links {
+            let outcome = alone(&algorithm, bottleneck, Source::Endless, secs(60), 1);
             let rate = mbit(&outcome, ms(0), secs(60));
             println!("{}: {name}: {rate:.1} of 50 Mbit/s", algorithm.name);
             assert!(rate >= 45.0, "{}: {name}", algorithm.name);
@@ -198,11 +207,11 @@ fn blackout_is_left_within_three_seconds() {
             until: secs(7),
             probability: 1.0,
         }];
-        let link = Link {
+        let bottleneck = Bottleneck {
             loss,
-            ..Link::new(20 * MBIT, ms(30), 1.0)
+            ..Bottleneck::new(20 * MBIT, ms(30), 1.0)
         };
-        let outcome = alone(&algorithm, &link, Source::Endless, secs(15), 1);
+        let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(15), 1);
         let rate = mbit(&outcome, secs(10), secs(11));
         println!(
             "{}: {rate:.1} of 20 Mbit/s in the fourth second after",
@@ -217,8 +226,8 @@ fn blackout_is_left_within_three_seconds() {
 fn low_rtt_never_gets_stuck() {
     for algorithm in algorithms() {
         for queue_bdp in [1.0, 10.0] {
-            let link = Link::new(1_000 * MBIT, Duration::from_micros(200), queue_bdp);
-            let outcome = alone(&algorithm, &link, Source::Endless, secs(5), 1);
+            let bottleneck = Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), queue_bdp);
+            let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(5), 1);
             let seconds = (0..5).map(|s| mbit(&outcome, secs(s), secs(s + 1)));
             let worst = seconds.fold(f64::MAX, f64::min);
             println!(
@@ -233,9 +242,15 @@ fn low_rtt_never_gets_stuck() {
 #[test]
 fn rise_of_the_rate_is_used() {
     for algorithm in algorithms() {
-        let mut link = Link::new(10 * MBIT, ms(40), 1.0);
-        link.rate = vec![(ms(0), MBIT / 10), (secs(5), 10 * MBIT)];
-        let outcome = alone(&algorithm, &link, Source::Bulk(10_000_000), secs(60), 1);
+        let mut bottleneck = Bottleneck::new(10 * MBIT, ms(40), 1.0);
+        bottleneck.rate = vec![(ms(0), MBIT / 10), (secs(5), 10 * MBIT)];
+        let outcome = alone(
+            &algorithm,
+            &bottleneck,
+            Source::Bulk(10_000_000),
+            secs(60),
+            1,
+        );
         println!("{}: {:?}", algorithm.name, outcome.completed);
         assert!(
             outcome.completed.is_some_and(|t| t <= secs(50)),
@@ -255,7 +270,7 @@ fn periodic_sender_does_not_inflate_its_window() {
         };
         let outcome = alone(
             &algorithm,
-            &Link::new(100 * MBIT, ms(62), 1.0),
+            &Bottleneck::new(100 * MBIT, ms(62), 1.0),
             source,
             secs(70),
             1,
@@ -278,7 +293,7 @@ fn idle_time_is_taken_out_and_the_restart_is_paced() {
         let source = Source::Bursts(vec![(ms(0), 12_000_000), (restart, 12_000_000)]);
         let outcome = alone(
             &algorithm,
-            &Link::new(10 * MBIT, rtt, 1.0),
+            &Bottleneck::new(10 * MBIT, rtt, 1.0),
             source,
             secs(40),
             1,
@@ -333,11 +348,11 @@ fn idle_time_is_taken_out_and_the_restart_is_paced() {
 #[test]
 fn marks_keep_the_queue_from_overflowing() {
     for algorithm in algorithms() {
-        let link = Link {
+        let bottleneck = Bottleneck {
             ce_above: Some(60_000),
-            ..Link::new(20 * MBIT, ms(40), 10.0)
+            ..Bottleneck::new(20 * MBIT, ms(40), 10.0)
         };
-        let outcome = alone(&algorithm, &link, Source::Endless, secs(30), 1);
+        let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(30), 1);
         let rate = mbit(&outcome, secs(2), secs(30));
         let cuts = outcome
             .samples

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lab::{MBIT, algorithms, controller, ms, secs};
 use sluicegate_cc::Algorithm;
-use sluicegate_cc::sim::{Flow, FlowOutcome, Link, LossWindow, Simulation, Source};
+use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, LossWindow, Simulation, Source};
 
 fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
     outcome.throughput(from, until) / 1e6
@@ -16,7 +16,7 @@ fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
 fn flows_of_one_kind_share_evenly() {
     for algorithm in algorithms() {
         for flows in [2, 6] {
-            let mut simulation = Simulation::new(Link::new(50 * MBIT, ms(40), 1.0), 1);
+            let mut simulation = Simulation::new(Bottleneck::new(50 * MBIT, ms(40), 1.0), 1);
             for i in 0..flows {
                 let flow = Flow {
                     start: secs(2 * i),
@@ -49,12 +49,12 @@ fn worst_stretch(algorithm: &Algorithm, minutes: u64, seed: u64) -> f64 {
         let at = (first..60 * minutes).step_by(usize::try_from(every).expect("small"));
         Source::Bursts(at.map(|at| (secs(at), bytes)).collect())
     };
-    let link = Link {
+    let bottleneck = Bottleneck {
         jitter: ms(1),
         loss: vec![LossWindow::always(0.000_1)],
-        ..Link::new(20 * MBIT, ms(40), 1.0)
+        ..Bottleneck::new(20 * MBIT, ms(40), 1.0)
     };
-    let outcomes = Simulation::new(link, seed)
+    let outcomes = Simulation::new(bottleneck, seed)
         .with(Flow::new(Source::Endless), controller(algorithm, seed))
         .with(
             Flow::new(visits(20, 60, 30_000_000)),

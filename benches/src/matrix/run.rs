@@ -17,7 +17,7 @@ use super::measure::figure;
 use super::plot;
 use super::record::Record;
 use super::scenario::{Cast, For, Place, Scenario};
-use crate::virtual_net::{self, Control, Link, SimulationError};
+use crate::virtual_net::{self, Bottleneck, Control, SimulationError};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
@@ -242,7 +242,7 @@ fn connect(
     seed: u64,
     limit: Duration,
 ) -> Result<Record, SimulationError> {
-    let (down, up) = Link::pair(&scenario.link);
+    let (down, up) = Bottleneck::pair(&scenario.bottleneck);
     let body = match &scenario.cast {
         Cast::Alone(source) => source.clone(),
         _ => Source::Endless,
@@ -285,7 +285,8 @@ fn simulate(
                 .to_vec()
         }
     };
-    let mut simulation = Simulation::new(scenario.link.clone(), seed).sampled_every(SAMPLE_EVERY);
+    let mut simulation =
+        Simulation::new(scenario.bottleneck.clone(), seed).sampled_every(SAMPLE_EVERY);
     for (number, (flow, name)) in (0..).zip(flows) {
         simulation = simulation.with(flow, controller(name, seed.wrapping_add(number))?);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Link, Source};
+use sluicegate_cc::sim::{Bottleneck, Source};
 
 use super::bound::Bound;
 use crate::virtual_net::Control;
@@ -86,7 +86,7 @@ pub struct Scenario {
     /// In words.
     pub parameters: &'static str,
     /// The path.
-    pub link: Link,
+    pub bottleneck: Bottleneck,
     /// Who sends.
     pub cast: Cast,
     /// Who is tried.
@@ -115,16 +115,20 @@ impl Scenario {
 
     /// Bits per second that the path lets through at a time: its rate, or that of its policer.
     pub fn capacity(&self, at: Duration) -> f64 {
-        if let Some(policer) = self.link.policer {
+        if let Some(policer) = self.bottleneck.policer {
             return policer.bits_per_second as f64;
         }
-        let rates = self.link.rate.iter().take_while(|(from, _)| *from <= at);
+        let rates = self
+            .bottleneck
+            .rate
+            .iter()
+            .take_while(|(from, _)| *from <= at);
         rates.last().map_or(0.0, |&(_, rate)| rate as f64)
     }
 
     /// The smallest capacity between two times.
     pub fn least_capacity(&self, from: Duration, until: Duration) -> f64 {
-        let within = self.link.rate.iter().map(|&(at, _)| at);
+        let within = self.bottleneck.rate.iter().map(|&(at, _)| at);
         let within = within.filter(|&at| from < at && at < until);
         within
             .map(|at| self.capacity(at))
@@ -133,6 +137,6 @@ impl Scenario {
 
     /// Of the empty path.
     pub fn round_trip(&self) -> Duration {
-        self.link.delay * 2
+        self.bottleneck.delay * 2
     }
 }

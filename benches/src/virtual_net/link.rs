@@ -5,7 +5,7 @@ use std::iter;
 use std::time::Duration;
 
 use sluicegate_cc::Time;
-use sluicegate_cc::sim::{self, Bottleneck, LossWindow, Policer, Reorder};
+use sluicegate_cc::sim::{self, BottleneckQueue, LossWindow, Policer, Reorder};
 
 /// Properties of one direction.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Link {
 
     /// Both directions of a path of the simulator: towards the client, and back. Marks are not carried over, as the
     /// engine has no use for them.
-    pub fn pair(path: &sim::Link) -> (Self, Self) {
+    pub fn pair(path: &sim::Bottleneck) -> (Self, Self) {
         let mut rates = path.rate.iter().copied();
         let down = Self {
             rate: rates.next().map(|(_, rate)| rate),
@@ -68,10 +68,10 @@ impl Link {
         (down, up)
     }
 
-    fn bottleneck(&self, seed: u64) -> Bottleneck {
+    fn bottleneck(&self, seed: u64) -> BottleneckQueue {
         let first = (Duration::ZERO, self.rate.unwrap_or(u64::MAX));
         let rate = iter::once(first).chain(self.later_rates.iter().copied());
-        let link = sim::Link {
+        let link = sim::Bottleneck {
             rate: rate.collect(),
             delay: self.delay,
             jitter: self.jitter,
@@ -79,16 +79,16 @@ impl Link {
             loss: self.loss.clone(),
             reorder: self.reorder,
             policer: self.policer,
-            ..sim::Link::new(u64::MAX, Duration::ZERO, 0.0)
+            ..sim::Bottleneck::new(u64::MAX, Duration::ZERO, 0.0)
         };
-        Bottleneck::new(link, seed)
+        BottleneckQueue::new(link, seed)
     }
 }
 
 /// A link with packets on it. Times count from the start of the run.
 #[derive(Debug)]
 pub(super) struct Wire {
-    bottleneck: Bottleneck,
+    bottleneck: BottleneckQueue,
     hold: Duration,
     /// Arrival and contents, in order of arrival.
     packets: VecDeque<(Duration, Vec<u8>)>,
@@ -123,10 +123,10 @@ impl Wire {
     pub(super) fn depart(&mut self, at: Duration, packet: &[u8]) {
         let size = packet.len() as u64;
         self.burst.add(at, size);
-        let Some(passage) = self.bottleneck.data(Time::ZERO + at, size) else {
+        let Some(delivery) = self.bottleneck.data(Time::ZERO + at, size) else {
             return;
         };
-        let arrives = held(passage.arrives.saturating_since(Time::ZERO), self.hold);
+        let arrives = held(delivery.arrives.saturating_since(Time::ZERO), self.hold);
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(packet);

@@ -1,6 +1,6 @@
 //! A deterministic network for trying algorithms: senders, one bottleneck, receivers, and time that is only counted.
 //!
-//! [`Simulation`] runs flows over a [`Link`]. The sender is that of RFC 9002 (packet and time thresholds, PTO, persistent
+//! [`Simulation`] runs flows over a [`Bottleneck`]. The sender is that of RFC 9002 (packet and time thresholds, PTO, persistent
 //! congestion), it honours the pacing rate and reports a lack of data as a real transport would. Data counts in whole
 //! datagrams, headers are not modelled, and there is no handshake and no flow control. The same seed gives the same
 //! run.
@@ -8,23 +8,23 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use sluicegate_cc::sim::{Flow, Link, LossWindow, Simulation, Source};
+//! use sluicegate_cc::sim::{Flow, Bottleneck, LossWindow, Simulation, Source};
 //! use sluicegate_cc::{Init, Registry};
 //!
-//! let link = Link {
+//! let bottleneck = Bottleneck {
 //!     loss: vec![LossWindow::always(0.01)],
-//!     ..Link::new(10_000_000, Duration::from_millis(40), 1.0)
+//!     ..Bottleneck::new(10_000_000, Duration::from_millis(40), 1.0)
 //! };
 //! let registry = Registry::builtin();
 //! let cubic = registry.find("cubic").expect("built in");
 //! let init = Init { mtu: 1_200, initial_window_packets: 10, seed: 1 };
-//! let outcomes = Simulation::new(link, 1)
+//! let outcomes = Simulation::new(bottleneck, 1)
 //!     .with(Flow::new(Source::Bulk(1_000_000)), cubic.controller(&init, &cubic.defaults()))
 //!     .run(Duration::from_secs(30));
 //! assert!(outcomes[0].completed.is_some());
 //! ```
 
-mod link;
+mod bottleneck;
 mod outcome;
 mod receiver;
 mod rng;
@@ -34,7 +34,7 @@ mod sender;
 mod sent;
 mod source;
 
-pub use link::{Bottleneck, Link, LossWindow, Passage, Policer, Reorder};
+pub use bottleneck::{Bottleneck, BottleneckQueue, Delivery, LossWindow, Policer, Reorder};
 pub use outcome::{FlowOutcome, Sample, Transition};
 pub use rng::Rng;
 pub use run::{Flow, Simulation};

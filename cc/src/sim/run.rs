@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use super::link::{Bottleneck, Link};
+use super::bottleneck::{Bottleneck, BottleneckQueue};
 use super::outcome::FlowOutcome;
 use super::receiver::{AckFrame, Receiver};
 use super::sender::Sender;
@@ -24,7 +24,7 @@ pub struct Flow {
     pub ack_every: u32,
     /// How long the receiver waits for more to acknowledge.
     pub max_ack_delay: Duration,
-    /// Changes of the receiver's address, in order of time. The link stays the same.
+    /// Changes of the receiver's address, in order of time. The bottleneck stays the same.
     pub path_changes: Vec<(Duration, PathChange)>,
 }
 
@@ -42,10 +42,10 @@ impl Flow {
     }
 }
 
-/// Flows over one link.
+/// Flows over one bottleneck.
 #[derive(Debug)]
 pub struct Simulation {
-    link: Bottleneck,
+    queue: BottleneckQueue,
     flows: Vec<Endpoints>,
     agenda: BinaryHeap<Reverse<Entry>>,
     entries: u64,
@@ -114,10 +114,10 @@ impl Ord for Entry {
 }
 
 impl Simulation {
-    /// An empty simulation; `seed` drives everything random on the link.
-    pub fn new(link: Link, seed: u64) -> Self {
+    /// An empty simulation; `seed` drives everything random on the bottleneck.
+    pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
         Self {
-            link: Bottleneck::new(link, seed),
+            queue: BottleneckQueue::new(bottleneck, seed),
             flows: Vec::new(),
             agenda: BinaryHeap::new(),
             entries: 0,
@@ -251,15 +251,15 @@ impl Simulation {
             .get_mut(flow)
             .and_then(|e| e.sender.next_packet(now))
         {
-            if let Some(passage) = self.link.data(now, packet.bytes) {
+            if let Some(delivery) = self.queue.data(now, packet.bytes) {
                 let (number, chunk) = (packet.number, packet.chunk);
                 self.schedule(
-                    passage.arrives,
+                    delivery.arrives,
                     What::Data {
                         flow,
                         number,
                         chunk,
-                        ce: passage.ce,
+                        ce: delivery.ce,
                     },
                 );
             }
@@ -308,7 +308,7 @@ impl Simulation {
         let Some(frame) = ends.receiver.take_ack(now) else {
             return;
         };
-        if let Some(arrives) = self.link.ack(now) {
+        if let Some(arrives) = self.queue.ack(now) {
             self.schedule(arrives, What::Ack { flow, frame });
         }
     }
@@ -320,12 +320,12 @@ mod tests {
     use crate::Registry;
 
     fn run(seed: u64) -> Vec<FlowOutcome> {
-        let link = Link {
+        let bottleneck = Bottleneck {
             loss: vec![super::super::LossWindow::always(0.01)],
             jitter: Duration::from_millis(2),
-            ..Link::new(10_000_000, Duration::from_millis(40), 1.0)
+            ..Bottleneck::new(10_000_000, Duration::from_millis(40), 1.0)
         };
-        let mut simulation = Simulation::new(link, seed);
+        let mut simulation = Simulation::new(bottleneck, seed);
         for algorithm in &Registry::builtin() {
             let init = crate::Init {
                 mtu: 1_200,

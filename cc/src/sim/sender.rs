@@ -17,7 +17,7 @@ const PROBES: u32 = 2;
 /// Backoff ends here, so that a long blackout is probed every now and then.
 const MAX_BACKOFF: u32 = 8;
 
-/// A packet to put on the link.
+/// A packet to put on the bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub(super) number: u64,

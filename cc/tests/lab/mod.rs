@@ -7,7 +7,7 @@ pub(crate) mod wire;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
+use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use sluicegate_cc::{Algorithm, Controller, Init, OptionKind, Options, Registry, Value};
 
 pub(crate) const MTU: u64 = 1_200;
@@ -75,25 +75,25 @@ pub(crate) fn variants(algorithm: &Algorithm) -> Vec<(String, Options)> {
     variants
 }
 
-/// One flow alone on a link.
+/// One flow alone on a bottleneck.
 pub(crate) fn alone(
     algorithm: &Algorithm,
-    link: &Link,
+    bottleneck: &Bottleneck,
     source: Source,
     limit: Duration,
     seed: u64,
 ) -> FlowOutcome {
-    run_one(controller(algorithm, seed), link, source, limit, seed)
+    run_one(controller(algorithm, seed), bottleneck, source, limit, seed)
 }
 
 pub(crate) fn run_one(
     controller: Box<dyn Controller>,
-    link: &Link,
+    bottleneck: &Bottleneck,
     source: Source,
     limit: Duration,
     seed: u64,
 ) -> FlowOutcome {
-    let mut outcomes = Simulation::new(link.clone(), seed)
+    let mut outcomes = Simulation::new(bottleneck.clone(), seed)
         .sampled_every(ms(10))
         .with(Flow::new(source), controller)
         .run(limit);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Simulation, Source};
+use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use sluicegate_cc::{
     Controller, Event, Layer, Model, PacketState, Sent, Snapshot, State, Time, Value,
 };
@@ -97,22 +97,26 @@ impl Layer for Recorder {
     }
 }
 
-/// One flow of BBRv3 alone on a link, written down.
-pub(crate) fn record(link: &Link, source: Source, limit: Duration) -> (FlowOutcome, Vec<Entry>) {
-    record_with(&[], link, source, limit)
+/// One flow of BBRv3 alone on a bottleneck, written down.
+pub(crate) fn record(
+    bottleneck: &Bottleneck,
+    source: Source,
+    limit: Duration,
+) -> (FlowOutcome, Vec<Entry>) {
+    record_with(&[], bottleneck, source, limit)
 }
 
 /// The same with options.
 pub(crate) fn record_with(
     given: &[(&str, Value)],
-    link: &Link,
+    bottleneck: &Bottleneck,
     source: Source,
     limit: Duration,
 ) -> (FlowOutcome, Vec<Entry>) {
     let algorithm = super::named("bbr3");
     let options = super::options(&algorithm, given);
     let (recorder, log) = Recorder::new(algorithm.controller(&super::init(1), &options));
-    let mut outcomes = Simulation::new(link.clone(), 1)
+    let mut outcomes = Simulation::new(bottleneck.clone(), 1)
         .sampled_every(super::ms(10))
         .with(Flow::new(source), recorder)
         .run(limit);
@@ -135,12 +139,17 @@ pub(crate) fn leaves(entries: &[Entry], from: usize) -> usize {
     from + found.unwrap_or_else(|| panic!("never leaves {state:?}"))
 }
 
-/// A source that sends without limit until `from`, as in an endless run over the same link, and then `bytes` every
+/// A source that sends without limit until `from`, as in an endless run over the same bottleneck, and then `bytes` every
 /// `every` until the end.
-pub(crate) fn limited_from(link: &Link, from: Duration, bytes: u64, every: Duration) -> Source {
+pub(crate) fn limited_from(
+    bottleneck: &Bottleneck,
+    from: Duration,
+    bytes: u64,
+    every: Duration,
+) -> Source {
     let sent = {
         let (recorder, _) = Recorder::new(super::controller(&super::named("bbr3"), 1));
-        let outcomes = Simulation::new(link.clone(), 1)
+        let outcomes = Simulation::new(bottleneck.clone(), 1)
             .sampled_every(super::ms(10))
             .with(Flow::new(Source::Endless), recorder)
             .run(from);

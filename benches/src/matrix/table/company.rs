@@ -1,13 +1,13 @@
 //! Several flows on one link.
 
-use sluicegate_cc::sim::{Link, LossWindow, Source};
+use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
 
 use super::{BBR, MBIT, OTHERS, alone, always, least, long, ms, secs, stretch};
 use crate::matrix::bound::{Measure, Who};
 use crate::matrix::scenario::{Cast, For, Scenario};
 
 pub(super) fn company() -> Vec<Scenario> {
-    let shared = || Link::new(50 * MBIT, ms(40), 1.0);
+    let shared = || Bottleneck::new(50 * MBIT, ms(40), 1.0);
     let alike = |name, parameters, flows| Scenario {
         cast: Cast::Alike {
             flows,
@@ -55,15 +55,15 @@ pub(super) fn company() -> Vec<Scenario> {
 }
 
 /// Traffic that does not give way takes half the rate every other minute.
-fn changing() -> Link {
+fn changing() -> Bottleneck {
     let halves = (0..30).map(|minute| {
         let rate = if minute % 2 == 0 { 20 } else { 10 };
         (secs(60 * minute), rate * MBIT)
     });
-    Link {
+    Bottleneck {
         rate: halves.collect(),
         jitter: ms(1),
         loss: vec![LossWindow::always(1e-4)],
-        ..Link::new(20 * MBIT, ms(40), 1.0)
+        ..Bottleneck::new(20 * MBIT, ms(40), 1.0)
     }
 }

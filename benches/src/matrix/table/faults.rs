@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Link, LossWindow, Policer, Reorder, Source};
+use sluicegate_cc::sim::{Bottleneck, LossWindow, Policer, Reorder, Source};
 
 use super::{
     BBR, END, MBIT, OTHERS, ZERO, alone, always, bound, least, long, most, ms, secs, share, shorter,
@@ -24,16 +24,16 @@ pub(super) fn random_loss() -> Vec<Scenario> {
             window(Who::Only(&["reno"]), reno),
             bound(BBR, share(secs(5), END), bbr),
         ];
-        let link = Link {
+        let bottleneck = Bottleneck {
             loss: vec![LossWindow::always(p)],
-            ..Link::new(100 * MBIT, ms(100), 1.0)
+            ..Bottleneck::new(100 * MBIT, ms(100), 1.0)
         };
         Scenario {
             tried: For::EveryoneAnd(Control::EngineBbr2),
             simulator: always(4, secs(300)),
             end_to_end: long(2, secs(60)),
             bounds,
-            ..alone(name, parameters, link, Source::Endless)
+            ..alone(name, parameters, bottleneck, Source::Endless)
         }
     };
     vec![
@@ -57,12 +57,12 @@ pub(super) fn random_loss() -> Vec<Scenario> {
 }
 
 pub(super) fn changes() -> Vec<Scenario> {
-    let clean = Link::new(10 * MBIT, ms(40), 1.0);
-    let rise = Link {
+    let clean = Bottleneck::new(10 * MBIT, ms(40), 1.0);
+    let rise = Bottleneck {
         rate: vec![(ZERO, MBIT / 10), (secs(5), 10 * MBIT)],
         ..clean.clone()
     };
-    let fall = Link {
+    let fall = Bottleneck {
         rate: vec![(ZERO, 10 * MBIT), (secs(10), MBIT)],
         ..clean
     };
@@ -70,13 +70,13 @@ pub(super) fn changes() -> Vec<Scenario> {
         at: secs(10),
         below: 10_000,
     };
-    let dark = Link {
+    let dark = Bottleneck {
         loss: vec![LossWindow {
             from: secs(5),
             until: secs(7),
             probability: 1.0,
         }],
-        ..Link::new(20 * MBIT, ms(30), 1.0)
+        ..Bottleneck::new(20 * MBIT, ms(30), 1.0)
     };
     vec![
         Scenario {
@@ -119,12 +119,12 @@ pub(super) fn changes() -> Vec<Scenario> {
 }
 
 pub(super) fn policer() -> Vec<Scenario> {
-    let policed = Link {
+    let policed = Bottleneck {
         policer: Some(Policer {
             bits_per_second: 10 * MBIT,
             burst_bytes: 50_000,
         }),
-        ..Link::new(100 * MBIT, ms(40), 1.0)
+        ..Bottleneck::new(100 * MBIT, ms(40), 1.0)
     };
     vec![Scenario {
         simulator: always(1, secs(60)),
@@ -143,31 +143,31 @@ pub(super) fn policer() -> Vec<Scenario> {
 }
 
 pub(super) fn disorder() -> Vec<Scenario> {
-    let clean = Link::new(50 * MBIT, ms(40), 1.0);
-    let reordered = |by| Link {
+    let clean = Bottleneck::new(50 * MBIT, ms(40), 1.0);
+    let reordered = |by| Bottleneck {
         reorder: Some(Reorder {
             probability: 0.02,
             by,
         }),
         ..clean.clone()
     };
-    let held = Link {
+    let held = Bottleneck {
         ack_hold: ms(10),
         ..clean.clone()
     };
-    let uneven = Link {
+    let uneven = Bottleneck {
         jitter: ms(5),
         ..clean.clone()
     };
-    let marking = Link {
+    let marking = Bottleneck {
         ce_above: Some(60_000),
-        ..Link::new(20 * MBIT, ms(40), 10.0)
+        ..Bottleneck::new(20 * MBIT, ms(40), 10.0)
     };
-    let row = |name, parameters, link| Scenario {
+    let row = |name, parameters, bottleneck| Scenario {
         simulator: always(1, secs(60)),
         end_to_end: shorter(1, 1, secs(20)),
         bounds: vec![least(Who::All, share(secs(1), END), 0.9)],
-        ..alone(name, parameters, link, Source::Endless)
+        ..alone(name, parameters, bottleneck, Source::Endless)
     };
     vec![
         row("ack-aggregation", "50 Mbit/s, 40 ms, ACKs held 10 ms", held),

@@ -6,7 +6,7 @@ mod plain;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Link, Source};
+use sluicegate_cc::sim::{Bottleneck, Source};
 
 use super::bound::{Bound, Limit, Measure, Who};
 use super::scenario::{Cast, Effort, Efforts, For, Scenario};
@@ -75,11 +75,16 @@ const fn shorter(seeds: u64, core: u64, limit: Duration) -> Option<Efforts> {
     })
 }
 
-fn alone(name: &'static str, parameters: &'static str, link: Link, source: Source) -> Scenario {
+fn alone(
+    name: &'static str,
+    parameters: &'static str,
+    bottleneck: Bottleneck,
+    source: Source,
+) -> Scenario {
     Scenario {
         name,
         parameters,
-        link,
+        bottleneck,
         cast: Cast::Alone(source),
         tried: For::Everyone,
         simulator: None,

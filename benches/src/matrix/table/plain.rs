@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Link, LossWindow, Source};
+use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
 
 use super::{
     BBR, END, MBIT, OTHERS, ZERO, alone, always, least, long, most, ms, secs, share, shorter,
@@ -18,15 +18,15 @@ pub(super) fn collapse() -> Vec<Scenario> {
         until: secs(2),
         probability: 0.3,
     }];
-    let one_way = Link {
+    let one_way = Bottleneck {
         loss: loss.clone(),
-        ..Link::new(100 * MBIT, ms(10), 1.0)
+        ..Bottleneck::new(100 * MBIT, ms(10), 1.0)
     };
-    let both_ways = Link {
+    let both_ways = Bottleneck {
         ack_loss: loss,
         ..one_way.clone()
     };
-    let open = Link {
+    let open = Bottleneck {
         rate: vec![(ZERO, u64::MAX)],
         queue_bytes: u64::MAX,
         ..one_way.clone()
@@ -104,7 +104,7 @@ pub(super) fn pauses() -> Vec<Scenario> {
             ..alone(
                 "idle-restart",
                 "10 Mbit/s, 40 ms, some 5 s without data",
-                Link::new(10 * MBIT, ms(40), 1.0),
+                Bottleneck::new(10 * MBIT, ms(40), 1.0),
                 bursts,
             )
         },
@@ -118,7 +118,7 @@ pub(super) fn pauses() -> Vec<Scenario> {
             ..alone(
                 "app-limited",
                 "100 Mbit/s, 62 ms, 100 KB every 100 ms for 60 s",
-                Link::new(100 * MBIT, ms(62), 1.0),
+                Bottleneck::new(100 * MBIT, ms(62), 1.0),
                 periodic,
             )
         },
@@ -133,7 +133,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
         ..alone(
             name,
             parameters,
-            Link::new(mbit * MBIT, rtt, 1.0),
+            Bottleneck::new(mbit * MBIT, rtt, 1.0),
             Source::Bulk(10_000_000),
         )
     };
@@ -147,7 +147,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
         ..alone(
             name,
             parameters,
-            Link::new(100 * MBIT, ms(40), queue),
+            Bottleneck::new(100 * MBIT, ms(40), queue),
             Source::Endless,
         )
     };
@@ -169,7 +169,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
             ..alone(
                 "deep-buffer",
                 "100 Mbit/s, 100 ms, 2 BDP, 60 s",
-                Link::new(100 * MBIT, ms(100), 2.0),
+                Bottleneck::new(100 * MBIT, ms(100), 2.0),
                 Source::Endless,
             )
         },
@@ -193,7 +193,7 @@ pub(super) fn low_rtt() -> Vec<Scenario> {
             ..alone(
                 "low-rtt",
                 "1 Gbit/s, 0.2 ms, 1 BDP",
-                Link::new(1_000 * MBIT, Duration::from_micros(200), 1.0),
+                Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), 1.0),
                 Source::Endless,
             )
         },
@@ -204,7 +204,7 @@ pub(super) fn low_rtt() -> Vec<Scenario> {
             ..alone(
                 "low-rtt-10-bdp",
                 "the same, 10 BDP",
-                Link::new(1_000 * MBIT, Duration::from_micros(200), 10.0),
+                Bottleneck::new(1_000 * MBIT, Duration::from_micros(200), 10.0),
                 Source::Endless,
             )
         },

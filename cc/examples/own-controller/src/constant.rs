@@ -118,7 +118,7 @@ impl Controller for Constant {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_cc::sim::{Flow, FlowOutcome, Link, Rng, Sample, Simulation, Source};
+    use sluicegate_cc::sim::{Flow, FlowOutcome, Bottleneck, Rng, Sample, Simulation, Source};
     use sluicegate_cc::{Value, trial};
 
     use super::*;
@@ -134,8 +134,8 @@ mod tests {
             initial_window_packets: 10,
             seed: 1,
         };
-        let link = Link::new(10_000_000, Duration::from_millis(48), 1.0);
-        let mut outcomes = Simulation::new(link, 1)
+        let bottleneck = Bottleneck::new(10_000_000, Duration::from_millis(48), 1.0);
+        let mut outcomes = Simulation::new(bottleneck, 1)
             .with(
                 Flow::new(Source::Endless),
                 ALGORITHM.controller(&init, &options),

@@ -8,14 +8,14 @@ use crate::Time;
 
 /// A path with one bottleneck towards the receivers; ACKs come back with the same delay and no queue.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct Bottleneck {
     /// Bits per second, each from its time on; ascending, the first at 0. `u64::MAX` takes no time at all.
     pub rate: Vec<(Duration, u64)>,
-    /// One way.
+    /// Propagation delay, one way.
     pub delay: Duration,
-    /// Added to the delay of data, even over plus and minus this; order is kept.
+    /// Deviation of the delay of data, uniform between minus and plus this; order is kept.
     pub jitter: Duration,
-    /// Room in the queue, packet in service included. What does not fit is dropped.
+    /// Room in the queue, bytes, the packet in service included. A packet that does not fit is dropped.
     pub queue_bytes: u64,
     /// Random loss of data.
     pub loss: Vec<LossWindow>,
@@ -34,20 +34,20 @@ pub struct Link {
 /// A stretch of time with random loss.
 #[derive(Clone, Copy, Debug)]
 pub struct LossWindow {
-    /// Its start.
+    /// Start of the stretch.
     pub from: Duration,
-    /// Its end, not included.
+    /// End of the stretch, not included.
     pub until: Duration,
-    /// Of each packet.
+    /// Loss probability of each packet.
     pub probability: f64,
 }
 
 /// Packets that are overtaken.
 #[derive(Clone, Copy, Debug)]
 pub struct Reorder {
-    /// Of each packet.
+    /// Probability that a packet is overtaken.
     pub probability: f64,
-    /// How late it is.
+    /// Extra delay of such a packet.
     pub by: Duration,
 }
 
@@ -75,8 +75,8 @@ impl LossWindow {
     }
 }
 
-impl Link {
-    /// A clean link with a queue of `queue_bdp` times rate times round trip.
+impl Bottleneck {
+    /// Returns a path without faults whose queue holds `queue_bdp` times rate times round trip.
     pub fn new(bits_per_second: u64, rtt: Duration, queue_bdp: f64) -> Self {
         let bdp = bits_per_second as f64 / 8.0 * rtt.as_secs_f64();
         #[expect(
@@ -99,19 +99,20 @@ impl Link {
     }
 }
 
-/// A packet's way through the link.
+/// A packet's arrival behind the bottleneck.
 #[derive(Clone, Copy, Debug)]
-pub struct Passage {
-    /// At the other end. A packet that is overtaken arrives later than some that entered after it.
+pub struct Delivery {
+    /// Arrival time at the receiver. A packet that is overtaken arrives later than some that entered after it.
     pub arrives: Time,
-    /// Marked Congestion Experienced.
+    /// Whether the packet was marked Congestion Experienced.
     pub ce: bool,
 }
 
-/// A link at work. [`super::Simulation`] has one; so can any other network in counted time.
+/// A [`Bottleneck`] at work: its queue and its random numbers. A [`super::Simulation`] has one; so can any other
+/// network in virtual time.
 #[derive(Debug)]
-pub struct Bottleneck {
-    link: Link,
+pub struct BottleneckQueue {
+    bottleneck: Bottleneck,
     rng: Rng,
     queue: VecDeque<(Time, u64)>,
     queued: u64,
@@ -122,12 +123,12 @@ pub struct Bottleneck {
     last_arrival: Time,
 }
 
-impl Bottleneck {
-    /// An empty link; `seed` drives everything random on it.
-    pub fn new(link: Link, seed: u64) -> Self {
-        let tokens = link.policer.map_or(0.0, |p| p.burst_bytes as f64);
+impl BottleneckQueue {
+    /// Returns an empty queue; `seed` drives everything random on the path.
+    pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
+        let tokens = bottleneck.policer.map_or(0.0, |p| p.burst_bytes as f64);
         Self {
-            link,
+            bottleneck,
             rng: Rng::new(seed),
             queue: VecDeque::new(),
             queued: 0,
@@ -139,33 +140,36 @@ impl Bottleneck {
         }
     }
 
-    /// Data enters, never earlier than what entered before; `None` where it is lost.
-    pub fn data(&mut self, now: Time, bytes: u64) -> Option<Passage> {
+    /// Takes a packet of data at `now`, never earlier than the one before; returns `None` if it is lost.
+    pub fn data(&mut self, now: Time, bytes: u64) -> Option<Delivery> {
         self.drain(now);
-        if lost(&mut self.rng, &self.link.loss, now) || !self.police(now, bytes) {
+        if lost(&mut self.rng, &self.bottleneck.loss, now) || !self.police(now, bytes) {
             return None;
         }
-        if self.queued.saturating_add(bytes) > self.link.queue_bytes.max(2 * bytes) {
+        if self.queued.saturating_add(bytes) > self.bottleneck.queue_bytes.max(2 * bytes) {
             return None;
         }
-        let ce = self.link.ce_above.is_some_and(|limit| self.queued > limit);
+        let ce = self
+            .bottleneck
+            .ce_above
+            .is_some_and(|limit| self.queued > limit);
         let departs = self.serve(self.busy_until.max(now), bytes);
         self.busy_until = departs;
         self.queue.push_back((departs, bytes));
         self.queued += bytes;
-        Some(Passage {
+        Some(Delivery {
             arrives: self.arrival(departs),
             ce,
         })
     }
 
-    /// An ACK goes back, and arrives at the time answered; `None` where it is lost.
+    /// Takes an ACK for the way back and returns its arrival time; `None` if it is lost.
     pub fn ack(&mut self, now: Time) -> Option<Time> {
-        if lost(&mut self.rng, &self.link.ack_loss, now) {
+        if lost(&mut self.rng, &self.bottleneck.ack_loss, now) {
             return None;
         }
-        let arrives = now + self.link.delay;
-        let hold = u64::try_from(self.link.ack_hold.as_nanos()).unwrap_or(u64::MAX);
+        let arrives = now + self.bottleneck.delay;
+        let hold = u64::try_from(self.bottleneck.ack_hold.as_nanos()).unwrap_or(u64::MAX);
         if hold == 0 {
             return Some(arrives);
         }
@@ -184,7 +188,7 @@ impl Bottleneck {
     }
 
     fn police(&mut self, now: Time, bytes: u64) -> bool {
-        let Some(policer) = self.link.policer else {
+        let Some(policer) = self.bottleneck.policer else {
             return true;
         };
         let elapsed = now.saturating_since(self.tokens_at).as_secs_f64();
@@ -198,18 +202,18 @@ impl Bottleneck {
         passes
     }
 
-    /// When `bytes` whose service begins at `start` have left, across changes of rate.
+    /// Returns when `bytes` whose service begins at `start` have left, across changes of rate.
     fn serve(&mut self, start: Time, bytes: u64) -> Time {
         let mut at = start.as_nanos();
         let mut nanobits = u128::from(bytes) * 8_000_000_000;
         loop {
-            let next = self.link.rate.get(self.rate_index + 1);
+            let next = self.bottleneck.rate.get(self.rate_index + 1);
             let next = next.map_or(u64::MAX, |(from, _)| nanos(*from));
             if next <= at {
                 self.rate_index += 1;
                 continue;
             }
-            let rate = self.link.rate.get(self.rate_index).map_or(1, |r| r.1);
+            let rate = self.bottleneck.rate.get(self.rate_index).map_or(1, |r| r.1);
             if rate == u64::MAX {
                 return Time::from_nanos(at);
             }
@@ -225,17 +229,17 @@ impl Bottleneck {
     }
 
     fn arrival(&mut self, departs: Time) -> Time {
-        let jitter = nanos(self.link.jitter);
+        let jitter = nanos(self.bottleneck.jitter);
         let shift = if jitter == 0 {
             0
         } else {
             self.rng.bits() % (2 * jitter)
         };
-        let travel = nanos(self.link.delay)
+        let travel = nanos(self.bottleneck.delay)
             .saturating_add(shift)
             .saturating_sub(jitter);
         let arrives = (departs + Duration::from_nanos(travel)).max(self.last_arrival);
-        if let Some(reorder) = self.link.reorder
+        if let Some(reorder) = self.bottleneck.reorder
             && self.rng.chance(reorder.probability)
         {
             return arrives + reorder.by;
@@ -262,18 +266,18 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn clean(bits_per_second: u64, queue_bytes: u64) -> Link {
-        Link {
+    fn clean(bits_per_second: u64, queue_bytes: u64) -> Bottleneck {
+        Bottleneck {
             queue_bytes,
-            ..Link::new(bits_per_second, Duration::from_millis(20), 1.0)
+            ..Bottleneck::new(bits_per_second, Duration::from_millis(20), 1.0)
         }
     }
 
     #[test]
     fn packets_leave_at_the_rate_and_arrive_after_the_delay() {
-        let mut link = Bottleneck::new(clean(1_000_000, 10_000), 0);
+        let mut queue = BottleneckQueue::new(clean(1_000_000, 10_000), 0);
         let arrivals: Vec<_> = (0..3)
-            .filter_map(|_| link.data(Time::ZERO, 1_250))
+            .filter_map(|_| queue.data(Time::ZERO, 1_250))
             .map(|p| p.arrives.as_nanos() / MS)
             .collect();
         assert_eq!(arrivals, [20, 30, 40]);
@@ -281,62 +285,62 @@ mod tests {
 
     #[test]
     fn full_queue_drops_and_drains_with_time() {
-        let mut link = Bottleneck::new(clean(1_000_000, 2_500), 0);
-        assert!(link.data(Time::ZERO, 1_250).is_some());
-        assert!(link.data(Time::ZERO, 1_250).is_some());
-        assert!(link.data(Time::ZERO, 1_250).is_none());
-        assert!(link.data(Time::from_nanos(10 * MS), 1_250).is_some());
+        let mut queue = BottleneckQueue::new(clean(1_000_000, 2_500), 0);
+        assert!(queue.data(Time::ZERO, 1_250).is_some());
+        assert!(queue.data(Time::ZERO, 1_250).is_some());
+        assert!(queue.data(Time::ZERO, 1_250).is_none());
+        assert!(queue.data(Time::from_nanos(10 * MS), 1_250).is_some());
     }
 
     #[test]
     fn without_a_rate_packets_take_the_delay_alone() {
-        let mut link = Bottleneck::new(clean(u64::MAX, 10_000), 0);
+        let mut queue = BottleneckQueue::new(clean(u64::MAX, 10_000), 0);
         for _ in 0..20 {
-            let passage = link.data(Time::ZERO, 1_250);
-            assert_eq!(passage.map(|p| p.arrives), Some(Time::from_nanos(10 * MS)));
+            let delivery = queue.data(Time::ZERO, 1_250);
+            assert_eq!(delivery.map(|p| p.arrives), Some(Time::from_nanos(10 * MS)));
         }
     }
 
     #[test]
     fn rate_change_applies_within_a_packet() {
-        let mut link = clean(1_000_000, 10_000);
-        link.rate.push((Duration::from_millis(5), 10_000_000));
-        let passage = Bottleneck::new(link, 0).data(Time::ZERO, 1_250);
+        let mut bottleneck = clean(1_000_000, 10_000);
+        bottleneck.rate.push((Duration::from_millis(5), 10_000_000));
+        let delivery = BottleneckQueue::new(bottleneck, 0).data(Time::ZERO, 1_250);
         assert_eq!(
-            passage.map(|p| p.arrives.as_nanos()),
+            delivery.map(|p| p.arrives.as_nanos()),
             Some((10_000 + 5_500) * 1_000)
         );
     }
 
     #[test]
     fn policer_passes_its_rate_and_its_burst() {
-        let mut link = clean(1_000_000_000, 1 << 20);
-        link.policer = Some(Policer {
+        let mut bottleneck = clean(1_000_000_000, 1 << 20);
+        bottleneck.policer = Some(Policer {
             bits_per_second: 1_000_000,
             burst_bytes: 12_500,
         });
-        let mut link = Bottleneck::new(link, 0);
-        let passed = |link: &mut Bottleneck, ms| {
+        let mut queue = BottleneckQueue::new(bottleneck, 0);
+        let passed = |queue: &mut BottleneckQueue, ms| {
             (0..100)
-                .filter(|_| link.data(Time::from_nanos(ms * MS), 1_250).is_some())
+                .filter(|_| queue.data(Time::from_nanos(ms * MS), 1_250).is_some())
                 .count()
         };
-        assert_eq!(passed(&mut link, 0), 10);
-        assert_eq!(passed(&mut link, 50), 5);
+        assert_eq!(passed(&mut queue, 0), 10);
+        assert_eq!(passed(&mut queue, 50), 5);
     }
 
     #[test]
     fn held_acks_come_in_batches() {
-        let mut link = clean(1_000_000, 10_000);
-        link.ack_hold = Duration::from_millis(8);
-        let mut link = Bottleneck::new(link, 0);
-        assert_eq!(link.ack(Time::ZERO), Some(Time::from_nanos(16 * MS)));
+        let mut bottleneck = clean(1_000_000, 10_000);
+        bottleneck.ack_hold = Duration::from_millis(8);
+        let mut queue = BottleneckQueue::new(bottleneck, 0);
+        assert_eq!(queue.ack(Time::ZERO), Some(Time::from_nanos(16 * MS)));
         assert_eq!(
-            link.ack(Time::from_nanos(6 * MS)),
+            queue.ack(Time::from_nanos(6 * MS)),
             Some(Time::from_nanos(16 * MS))
         );
         assert_eq!(
-            link.ack(Time::from_nanos(7 * MS)),
+            queue.ack(Time::from_nanos(7 * MS)),
             Some(Time::from_nanos(24 * MS))
         );
     }
