@@ -17,13 +17,13 @@ mod limits;
 mod loss_based;
 mod pacing;
 mod persistent;
+pub mod properties;
 mod prr;
 mod recovery;
 mod registry;
 mod reno;
 pub mod sim;
 mod time;
-pub mod trial;
 mod usage;
 
 pub use controller::{Controller, Model, Snapshot, State};

@@ -1,13 +1,13 @@
-//! No string of bytes makes any algorithm break the rules of the contract, and a controller that breaks one is caught.
+//! No byte string makes an algorithm violate the rules of the contract, and a controller that violates one is caught.
 //!
-//! The fuzz target in `cc/fuzz/` runs the same trial with strings of its own making.
+//! The fuzz target in `cc/fuzz/` checks the same rules with strings of its own.
 
 use std::time::Duration;
 
 use sluicegate_cc::sim::Rng;
 use sluicegate_cc::{
     Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Snapshot,
-    State, Time, trial,
+    State, Time, properties,
 };
 
 /// Strings for each algorithm.
@@ -21,8 +21,8 @@ fn string(seed: u64) -> Vec<u8> {
     (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect()
 }
 
-fn outcome(algorithm: &Algorithm, seed: u64) -> trial::Outcome {
-    trial::any_bytes(algorithm, &string(seed))
+fn outcome(algorithm: &Algorithm, seed: u64) -> properties::Outcome {
+    properties::any_bytes(algorithm, &string(seed))
         .unwrap_or_else(|broken| panic!("seed {seed}: {broken}"))
 }
 
@@ -30,18 +30,18 @@ fn outcome(algorithm: &Algorithm, seed: u64) -> trial::Outcome {
 fn no_string_breaks_a_rule() {
     for algorithm in &Registry::builtin() {
         let name = algorithm.name;
-        let (mut calls, mut careless, mut signals) = (0, 0, 0);
+        let (mut calls, mut arbitrary, mut signals) = (0, 0, 0);
         for seed in 0..STRINGS {
             let outcome = outcome(algorithm, seed);
             calls += outcome.calls;
-            careless += u64::from(!outcome.honest);
+            arbitrary += u64::from(!outcome.consistent);
             signals += outcome.last.congestion_events;
         }
-        println!("{name}: {calls} calls, {signals} signals, {careless} careless transports");
+        println!("{name}: {calls} calls, {signals} signals, {arbitrary} arbitrary transports");
         // Strings that reach nothing prove nothing.
         assert!(calls > 100 * STRINGS, "{name}: {calls} calls");
         assert!(signals > STRINGS, "{name}: {signals} signals");
-        assert!((STRINGS / 8..STRINGS / 2).contains(&careless), "{name}");
+        assert!((STRINGS / 8..STRINGS / 2).contains(&arbitrary), "{name}");
     }
 }
 
@@ -207,10 +207,10 @@ fn faulty<const PLACE: usize>(init: &Init, options: &Options) -> Box<dyn Control
 }
 
 /// The first rule that a controller breaks, in a tenth of the strings.
-fn broken(build: fn(&Init, &Options) -> Box<dyn Controller>) -> Option<trial::Broken> {
+fn broken(build: fn(&Init, &Options) -> Box<dyn Controller>) -> Option<properties::Violation> {
     let cubic = *Registry::builtin().find("cubic").expect("built in");
     let algorithm = Algorithm { build, ..cubic };
-    (0..STRINGS / 10).find_map(|seed| trial::any_bytes(&algorithm, &string(seed)).err())
+    (0..STRINGS / 10).find_map(|seed| properties::any_bytes(&algorithm, &string(seed)).err())
 }
 
 #[test]

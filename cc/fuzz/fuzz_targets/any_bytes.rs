@@ -1,13 +1,13 @@
-//! Every algorithm through the trial of `cc/src/trial/`: `cargo +nightly fuzz run any_bytes` in `cc/`.
+//! Checks every algorithm against the rules in `cc/src/properties/`: `cargo +nightly fuzz run any_bytes` in `cc/`.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate_cc::{Registry, trial};
+use sluicegate_cc::{Registry, properties};
 
 fuzz_target!(|bytes: &[u8]| {
     for algorithm in &Registry::builtin() {
-        if let Err(broken) = trial::any_bytes(algorithm, bytes) {
+        if let Err(broken) = properties::any_bytes(algorithm, bytes) {
             panic!("{broken}");
         }
     }

@@ -119,7 +119,7 @@ impl Controller for Constant {
 #[cfg(test)]
 mod tests {
     use sluicegate_cc::sim::{Flow, FlowOutcome, Bottleneck, Rng, Sample, Simulation, Source};
-    use sluicegate_cc::{Value, trial};
+    use sluicegate_cc::{Value, properties};
 
     use super::*;
 
@@ -182,7 +182,7 @@ mod tests {
         for seed in 0..100 {
             let mut rng = Rng::new(seed);
             let bytes: Vec<u8> = (0..200).map(|_| rng.bits().to_le_bytes()[0]).collect();
-            let outcome = trial::any_bytes(&ALGORITHM, &bytes);
+            let outcome = properties::any_bytes(&ALGORITHM, &bytes);
             assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
         }
     }

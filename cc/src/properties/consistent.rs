@@ -1,11 +1,11 @@
-//! Byte strings as what happens on a path.
+//! The consistent transport: byte strings as events of a path.
 
 use std::time::Duration;
 
 use super::bytes::Bytes;
 use super::path::Path;
 use super::rules::Rules;
-use super::{Broken, Outcome, mtu, path_change};
+use super::{Outcome, Violation, mtu, path_change};
 use crate::Controller;
 
 /// A step is one byte and what it asks for.
@@ -14,7 +14,7 @@ pub(super) fn run(
     rules: Rules,
     mtu: u64,
     bytes: &mut Bytes<'_>,
-) -> Result<Outcome, Broken> {
+) -> Result<Outcome, Violation> {
     // From a microsecond to half a minute.
     let rtt = Duration::from_micros(1 << (bytes.byte() % 26));
     let mut path = Path::new(controller, rules, mtu);
@@ -23,12 +23,12 @@ pub(super) fn run(
     }
     Ok(Outcome {
         calls: path.calls(),
-        honest: true,
+        consistent: true,
         last: path.controller.snapshot(),
     })
 }
 
-fn step(path: &mut Path, rtt: Duration, bytes: &mut Bytes<'_>) -> Result<(), Broken> {
+fn step(path: &mut Path, rtt: Duration, bytes: &mut Bytes<'_>) -> Result<(), Violation> {
     match bytes.byte() % 21 {
         0..=3 => rounds(path, rtt, bytes.two()),
         4 | 5 => path.fill(8),
@@ -70,7 +70,7 @@ fn bit(mask: u16, place: usize) -> bool {
 }
 
 /// Up to eight round trips: part of a window leaves, and all of it is acknowledged in ACKs of equal size.
-fn rounds(path: &mut Path, rtt: Duration, shape: u16) -> Result<(), Broken> {
+fn rounds(path: &mut Path, rtt: Duration, shape: u16) -> Result<(), Violation> {
     let per_ack = usize::from(shape & 7) + 1;
     let part = if shape & 0x8 == 0 {
         8
@@ -79,7 +79,7 @@ fn rounds(path: &mut Path, rtt: Duration, shape: u16) -> Result<(), Broken> {
     };
     let runs_dry = shape & 0x80 != 0;
     let loses_first = shape & 0x100 != 0;
-    let marks = u64::from(shape >> 9 & 1);
+    let ce_marks = u64::from(shape >> 9 & 1);
     let queues = shape & 0x400 != 0;
     for round in 0..=u32::from(shape >> 13) {
         path.fill(part)?;
@@ -93,7 +93,7 @@ fn rounds(path: &mut Path, rtt: Duration, shape: u16) -> Result<(), Broken> {
         let acks = path.packets().div_ceil(per_ack);
         for ack in 0..acks {
             let loses = loses_first && round == 0 && ack == 0;
-            path.event(if ack == 0 { marks } else { 0 }, |place| {
+            path.event(if ack == 0 { ce_marks } else { 0 }, |place| {
                 (place < per_ack).then_some(place > 0 || !loses)
             })?;
             path.wait(rtt / 256);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What is left of a string. Past the end there are only zeros.
+/// The rest of a byte string. Reads past its end return zeros.
 #[derive(Debug)]
 pub(super) struct Bytes<'a>(&'a [u8]);
 

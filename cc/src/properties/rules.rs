@@ -1,17 +1,17 @@
-//! What must hold after every call.
+//! The rules that are checked after every call.
 
-use super::Broken;
+use super::Violation;
 use crate::{Controller, MAX_QUANTUM, Snapshot, State, Time};
 
-/// The call that has just been made.
+/// The latest call to the controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) name: &'static str,
-    /// The latest time told.
+    /// Latest time reported.
     pub(super) now: Time,
     /// Bytes newly acknowledged.
     pub(super) acked: u64,
-    /// Whether it reported loss, marks or persistent congestion.
+    /// Whether it reported losses, CE marks or persistent congestion.
     pub(super) signal: bool,
 }
 
@@ -19,15 +19,15 @@ pub(super) struct Call {
 #[derive(Debug)]
 pub(super) struct Rules {
     algorithm: &'static str,
-    honest: bool,
+    consistent: bool,
     mtu: u64,
     calls: u64,
     last: Snapshot,
     /// Largest window so far.
     peak: u64,
-    /// The window that needs no flight to be had.
+    /// Largest window that needs no bytes in flight to be earned.
     free: u64,
-    largest_flight: u64,
+    max_in_flight: u64,
 }
 
 impl Rules {
@@ -35,18 +35,18 @@ impl Rules {
         algorithm: &'static str,
         controller: &dyn Controller,
         mtu: u64,
-        honest: bool,
+        consistent: bool,
     ) -> Self {
         let last = controller.snapshot();
         Self {
             algorithm,
-            honest,
+            consistent,
             mtu,
             calls: 0,
             last,
             peak: last.cwnd,
             free: last.cwnd,
-            largest_flight: 0,
+            max_in_flight: 0,
         }
     }
 
@@ -54,17 +54,17 @@ impl Rules {
         self.calls
     }
 
-    /// A flight there was.
-    pub(super) fn note_flight(&mut self, in_flight: u64) {
-        self.largest_flight = self.largest_flight.max(in_flight);
+    /// Notes the bytes in flight.
+    pub(super) fn note_in_flight(&mut self, in_flight: u64) {
+        self.max_in_flight = self.max_in_flight.max(in_flight);
     }
 
-    /// The size of datagrams changes: windows that count in datagrams may follow it.
+    /// Notes a new datagram size: windows that count in datagrams may follow it.
     pub(super) fn note_mtu(&mut self, mtu: u64) {
         let scaled = self.free.div_ceil(self.mtu).saturating_mul(mtu);
         // A window that datagrams of the size before had earned stays.
         let earned = self
-            .largest_flight
+            .max_in_flight
             .saturating_add(self.mtu)
             .saturating_mul(2);
         self.free = self.free.max(scaled).max(earned);
@@ -72,18 +72,22 @@ impl Rules {
         self.mtu = mtu;
     }
 
-    pub(super) fn check(&mut self, controller: &dyn Controller, call: Call) -> Result<(), Broken> {
+    pub(super) fn check(
+        &mut self,
+        controller: &dyn Controller,
+        call: Call,
+    ) -> Result<(), Violation> {
         self.calls += 1;
         let now = controller.snapshot();
-        let broken = always(controller, &now, self.mtu, call.now).or_else(|| {
-            self.honest
-                .then(|| self.with_an_honest_transport(&now, call))?
+        let violated = always(controller, &now, self.mtu, call.now).or_else(|| {
+            self.consistent
+                .then(|| self.with_a_consistent_transport(&now, call))?
         });
         self.peak = self.peak.max(now.cwnd);
         self.last = now;
-        match broken {
+        match violated {
             None => Ok(()),
-            Some(rule) => Err(Broken {
+            Some(rule) => Err(Violation {
                 algorithm: self.algorithm,
                 call: self.calls,
                 name: call.name,
@@ -92,7 +96,7 @@ impl Rules {
         }
     }
 
-    fn with_an_honest_transport(&self, now: &Snapshot, call: Call) -> Option<String> {
+    fn with_a_consistent_transport(&self, now: &Snapshot, call: Call) -> Option<String> {
         let last = &self.last;
         let earned = self.peak.saturating_add(call.acked);
         if now.cwnd > earned {
@@ -101,11 +105,11 @@ impl Rules {
                 now.cwnd
             ));
         }
-        let flight = self.largest_flight.saturating_add(self.mtu);
-        let used = self.free.max(flight.saturating_mul(2));
+        let full = self.max_in_flight.saturating_add(self.mtu);
+        let used = self.free.max(full.saturating_mul(2));
         if now.cwnd > used {
             return Some(format!(
-                "window {} where no more than {flight} was in flight",
+                "window {} where no more than {full} was in flight",
                 now.cwnd
             ));
         }
@@ -116,7 +120,7 @@ impl Rules {
             return Some("congestion counted where none was reported".to_owned());
         }
         if now.state == State::Recovery && last.state != State::Recovery && !call.signal {
-            return Some("recovery began without loss or mark".to_owned());
+            return Some("recovery began without a loss or CE mark".to_owned());
         }
         if now.idle_excluded < last.idle_excluded {
             return Some(format!("idle time shrank to {:?}", now.idle_excluded));
@@ -126,7 +130,7 @@ impl Rules {
     }
 }
 
-/// The rules that no transport can suspend.
+/// Returns the first violated rule of those that hold with any transport.
 fn always(controller: &dyn Controller, now: &Snapshot, mtu: u64, time: Time) -> Option<String> {
     if now.cwnd < 2 * mtu {
         return Some(format!("window {} below two datagrams of {mtu}", now.cwnd));

@@ -1,13 +1,13 @@
-//! The honest transport: packets leave, are acknowledged and are lost, and what it reports adds up.
+//! The record of the consistent transport: packets leave, are acknowledged and are lost, and what it reports adds up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Broken;
+use super::Violation;
 use super::rules::{Call, Rules};
 use crate::{Controller, EcnCounts, Event, Packet, PathChange, Rtt, Sent, Time};
 
-/// Packets in flight at most, so that a trial stays short whatever window it is given.
+/// Packets in flight at most, so that a run stays short whatever window it is given.
 const MAX_PACKETS: usize = 1_024;
 
 /// One controller, and the packets that it believes to be on their way.
@@ -60,7 +60,7 @@ impl Path {
         self.now = self.now + time;
     }
 
-    fn check(&mut self, name: &'static str, acked: u64, signal: bool) -> Result<(), Broken> {
+    fn check(&mut self, name: &'static str, acked: u64, signal: bool) -> Result<(), Violation> {
         let call = Call {
             name,
             now: self.now,
@@ -70,7 +70,7 @@ impl Path {
         self.rules.check(self.controller.as_ref(), call)
     }
 
-    fn send_one(&mut self, bytes: u64, has_data: bool) -> Result<(), Broken> {
+    fn send_one(&mut self, bytes: u64, has_data: bool) -> Result<(), Violation> {
         if self.packets.len() >= MAX_PACKETS {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Path {
             has_data,
         };
         self.in_flight += bytes;
-        self.rules.note_flight(self.in_flight);
+        self.rules.note_in_flight(self.in_flight);
         self.packets.push_back(Packet {
             packet_number: self.next_number,
             time_sent: self.now,
@@ -93,12 +93,12 @@ impl Path {
     }
 
     /// Sends full datagrams, whatever the window.
-    pub(super) fn send(&mut self, packets: usize) -> Result<(), Broken> {
+    pub(super) fn send(&mut self, packets: usize) -> Result<(), Violation> {
         (0..packets).try_for_each(|_| self.send_one(self.mtu, true))
     }
 
     /// Sends a packet that carries nothing of the application.
-    pub(super) fn probe(&mut self) -> Result<(), Broken> {
+    pub(super) fn probe(&mut self) -> Result<(), Violation> {
         self.send_one(40, false)
     }
 
@@ -112,7 +112,7 @@ impl Path {
     }
 
     /// Sends until `part` eighths of the window are in flight.
-    pub(super) fn fill(&mut self, part: u64) -> Result<(), Broken> {
+    pub(super) fn fill(&mut self, part: u64) -> Result<(), Violation> {
         while self.packets.len() < MAX_PACKETS
             && self.has_room()
             && (self.in_flight + self.mtu) / part <= self.controller.cwnd() / 8
@@ -123,7 +123,7 @@ impl Path {
     }
 
     /// Says that there is nothing to send, where that could be said.
-    pub(super) fn app_limited(&mut self) -> Result<(), Broken> {
+    pub(super) fn app_limited(&mut self) -> Result<(), Violation> {
         if !self.has_room() {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Path {
         &mut self,
         ecn_ce: u64,
         fate: impl Fn(usize) -> Option<bool>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Violation> {
         let in_flight_before = self.in_flight;
         self.acked.clear();
         self.lost.clear();
@@ -185,7 +185,7 @@ impl Path {
     }
 
     /// Everything in flight is lost, and that over a long time.
-    pub(super) fn persistent_congestion(&mut self) -> Result<(), Broken> {
+    pub(super) fn persistent_congestion(&mut self) -> Result<(), Violation> {
         if self.packets.is_empty() {
             return Ok(());
         }
@@ -195,7 +195,7 @@ impl Path {
     }
 
     /// A packet in flight is forgotten.
-    pub(super) fn discard(&mut self, place: usize) -> Result<(), Broken> {
+    pub(super) fn discard(&mut self, place: usize) -> Result<(), Violation> {
         let Some(packet) = self.packets.remove(place) else {
             return Ok(());
         };
@@ -205,7 +205,7 @@ impl Path {
     }
 
     /// The oldest lost packets are acknowledged after all.
-    pub(super) fn acknowledge_late(&mut self, packets: usize) -> Result<(), Broken> {
+    pub(super) fn acknowledge_late(&mut self, packets: usize) -> Result<(), Violation> {
         let late_acked: Vec<_> = self.late.drain(..packets.min(self.late.len())).collect();
         if late_acked.is_empty() {
             return Ok(());
@@ -225,7 +225,7 @@ impl Path {
         self.check("on_event (late)", 0, false)
     }
 
-    pub(super) fn change_path(&mut self, change: PathChange) -> Result<(), Broken> {
+    pub(super) fn change_path(&mut self, change: PathChange) -> Result<(), Violation> {
         if change == PathChange::Address {
             self.rtt = None;
             self.first_on_path = self.next_number;
@@ -234,7 +234,7 @@ impl Path {
         self.check("on_path_changed", 0, false)
     }
 
-    pub(super) fn set_mtu(&mut self, mtu: u64) -> Result<(), Broken> {
+    pub(super) fn set_mtu(&mut self, mtu: u64) -> Result<(), Violation> {
         self.mtu = mtu;
         self.rules.note_mtu(mtu);
         self.controller.on_mtu(mtu);
@@ -242,7 +242,7 @@ impl Path {
     }
 }
 
-/// What RFC 9002 §5 has before a sample.
+/// The estimate before the first sample (RFC 9002 §5.3).
 const UNSAMPLED: Rtt = Rtt {
     latest: Duration::ZERO,
     smoothed: Duration::from_millis(333),

@@ -1,21 +1,21 @@
-//! Byte strings as reports that need not make sense.
+//! The arbitrary transport: byte strings as reports that need not make sense.
 
 use std::time::Duration;
 
 use super::bytes::Bytes;
 use super::rules::{Call, Rules};
-use super::{Broken, Outcome, mtu, path_change};
+use super::{Outcome, Violation, mtu, path_change};
 use crate::{Controller, EcnCounts, Event, Packet, PacketState, Rtt, Sent, Time};
 
-/// Largest number that a field can carry: packet numbers as in QUIC, flights up to a terabyte.
+/// Largest number that a field can carry: packet numbers as in QUIC, bytes in flight up to a terabyte.
 const NUMBER_BITS: u32 = 62;
-const FLIGHT_BITS: u32 = 40;
+const IN_FLIGHT_BITS: u32 = 40;
 
 pub(super) fn run(
     mut controller: Box<dyn Controller>,
     mut rules: Rules,
     bytes: &mut Bytes<'_>,
-) -> Result<Outcome, Broken> {
+) -> Result<Outcome, Violation> {
     let mut latest = Time::ZERO;
     while !bytes.is_empty() {
         let now = time(bytes, latest);
@@ -31,7 +31,7 @@ pub(super) fn run(
     }
     Ok(Outcome {
         calls: rules.calls(),
-        honest: false,
+        consistent: false,
         last: controller.snapshot(),
     })
 }
@@ -56,7 +56,7 @@ fn call(
             let sent = Sent {
                 packet_number: bytes.magnitude(NUMBER_BITS),
                 bytes: u64::from(bytes.two()),
-                in_flight_before: bytes.magnitude(FLIGHT_BITS),
+                in_flight_before: bytes.magnitude(IN_FLIGHT_BITS),
                 has_data: !bytes.byte().is_multiple_of(4),
             };
             controller.on_sent(now, &sent);
@@ -67,7 +67,7 @@ fn call(
             "on_event"
         }
         11 => {
-            controller.on_app_limited(now, bytes.magnitude(FLIGHT_BITS));
+            controller.on_app_limited(now, bytes.magnitude(IN_FLIGHT_BITS));
             "on_app_limited"
         }
         12 => {
@@ -102,7 +102,7 @@ fn packet(bytes: &mut Bytes<'_>) -> Packet {
             delivered_time: Time::from_nanos(bytes.magnitude(64)),
             first_sent_time: Time::from_nanos(bytes.magnitude(64)),
             lost: bytes.magnitude(NUMBER_BITS),
-            tx_in_flight: bytes.magnitude(FLIGHT_BITS),
+            tx_in_flight: bytes.magnitude(IN_FLIGHT_BITS),
             app_limited: flags & 2 == 2,
             probe_rtt: flags & 4 == 4,
         };
@@ -138,8 +138,8 @@ fn event(controller: &mut dyn Controller, now: Time, bytes: &mut Bytes<'_>) {
         acked: &acked,
         lost: &lost,
         late_acked: &late_acked,
-        in_flight_before: bytes.magnitude(FLIGHT_BITS),
-        in_flight: bytes.magnitude(FLIGHT_BITS),
+        in_flight_before: bytes.magnitude(IN_FLIGHT_BITS),
+        in_flight: bytes.magnitude(IN_FLIGHT_BITS),
         rtt,
         rtt_updated: counts & 0x40 != 0,
         ecn: if counts & 0x80 == 0 {

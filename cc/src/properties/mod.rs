@@ -1,26 +1,25 @@
-//! Trying a controller with any sequence of events: a byte string becomes a path, options and calls, and after every
-//! call the rules of the contract are checked.
+//! Property checks: drives a controller with any sequence of events and checks the contract's rules after every call.
 //!
-//! Two kinds of transport come out of a string. The honest one reports what a real one would, in an order that no real
-//! one may ever produce: round trips, losses, marks, pauses, probes, changes of datagram size. The careless one
-//! reports what cannot be: packets that never left, flights that do not add up, time that runs backwards. Under the
-//! honest one every rule holds; under the careless one a controller may be wrong about the network, but not about
-//! itself ([`any_bytes`] says which is which).
+//! A byte string becomes a path, options and calls. Its first byte picks one of two transports. The *consistent* one
+//! reports what a real transport could, in an order that no real one may ever produce: round trips, losses, CE marks,
+//! pauses, probes, changes of datagram size and address. The *arbitrary* one reports impossible things: packets that
+//! never left, bytes in flight that do not add up, time that runs backwards. Under the consistent one every rule holds;
+//! under the arbitrary one a controller may be wrong about the network, but not about itself ([`any_bytes`] lists both).
 //!
-//! Every string means something, so that a fuzzer wastes none, and a longer string begins as its prefix does.
+//! Every string has a meaning, so that a fuzzer wastes none, and a longer string begins as its prefix does.
 //!
 //! ```
-//! use sluicegate_cc::{Registry, trial};
+//! use sluicegate_cc::{Registry, properties};
 //!
 //! let registry = Registry::builtin();
 //! let algorithm = registry.find("cubic").expect("built in");
-//! let outcome = trial::any_bytes(algorithm, b"as good as any other").expect("keeps the rules");
+//! let outcome = properties::any_bytes(algorithm, b"as good as any other").expect("keeps the rules");
 //! assert!(outcome.calls > 0);
 //! ```
 
+mod arbitrary;
 mod bytes;
-mod careless;
-mod honest;
+mod consistent;
 mod path;
 mod rules;
 
@@ -30,45 +29,45 @@ use crate::{Algorithm, Init, OptionKind, Options, PathChange, Snapshot, Value};
 use bytes::Bytes;
 use rules::Rules;
 
-/// How a trial went.
+/// Summary of a run in which every rule held.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Calls to the controller that changed something in it, or could have.
+    /// Calls to the controller that change something in it, or could.
     pub calls: u64,
-    /// Whether the transport was the honest one.
-    pub honest: bool,
-    /// The controller in the end.
+    /// Whether the consistent transport drove the controller.
+    pub consistent: bool,
+    /// The controller's state at the end.
     pub last: Snapshot,
 }
 
-/// A rule that a controller broke.
+/// A rule that a controller violated.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{algorithm}, call {call} ({name}): {rule}")]
-pub struct Broken {
+pub struct Violation {
     /// The algorithm's name.
     pub algorithm: &'static str,
-    /// Which call, counted from 1.
+    /// Number of the call, counted from 1.
     pub call: u64,
-    /// The function called.
+    /// Name of the function called.
     pub name: &'static str,
-    /// What holds no more, with the numbers.
+    /// The rule, with the offending numbers.
     pub rule: String,
 }
 
-/// Drives one controller as `bytes` say.
+/// Drives a controller of `algorithm` as `bytes` say.
 ///
-/// Always: the window is two datagrams at least, no curve begins in the future, a pacing rate is above zero and finite,
-/// a burst is one datagram at least and 64 KiB at most, and the snapshot says what the accessors say. With the honest
-/// transport also: the window grows past its largest value by no more than was acknowledged, and not past twice the
-/// largest flight; nothing but loss or marks is counted as congestion or begins a recovery; the time taken out of the
-/// growth curve never shrinks and is no longer than the path's life.
+/// With both transports: the window is at least two datagrams, no growth curve begins in the future, a pacing rate is
+/// above zero and finite, a burst is at least one datagram and at most 64 KiB, and the snapshot agrees with the
+/// accessors. With the consistent transport also: the window passes its largest value by no more than was acknowledged,
+/// and never twice the most bytes in flight; only losses, CE marks and persistent congestion count as congestion or
+/// begin recovery; the time excluded from the growth curve never shrinks and never exceeds the path's life.
 ///
 /// # Errors
 ///
-/// The first rule that was broken.
-pub fn any_bytes(algorithm: &Algorithm, bytes: &[u8]) -> Result<Outcome, Broken> {
+/// Returns the first rule that was violated.
+pub fn any_bytes(algorithm: &Algorithm, bytes: &[u8]) -> Result<Outcome, Violation> {
     let mut bytes = Bytes::new(bytes);
-    let honest = bytes.byte() % 4 != 3;
+    let consistent = bytes.byte() % 4 != 3;
     let init = Init {
         mtu: mtu(&mut bytes),
         initial_window_packets: u64::from(bytes.byte() % 100) + 1,
@@ -76,11 +75,11 @@ pub fn any_bytes(algorithm: &Algorithm, bytes: &[u8]) -> Result<Outcome, Broken>
     };
     let options = options(algorithm, &mut bytes);
     let controller = algorithm.controller(&init, &options);
-    let rules = Rules::new(algorithm.name, controller.as_ref(), init.mtu, honest);
-    if honest {
-        honest::run(controller, rules, init.mtu, &mut bytes)
+    let rules = Rules::new(algorithm.name, controller.as_ref(), init.mtu, consistent);
+    if consistent {
+        consistent::run(controller, rules, init.mtu, &mut bytes)
     } else {
-        careless::run(controller, rules, &mut bytes)
+        arbitrary::run(controller, rules, &mut bytes)
     }
 }
 
