@@ -1,15 +1,15 @@
 //! The draft's example test cases (draft-ietf-ccwg-bbr-06, "BBR Example Test Cases"), by its names: kinds of paths,
 //! changes of them, and errors about loss.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::misjudged::{Misjudged, Stages};
-use lab::record::{Entry, enters, leaves, limited_from, record};
-use lab::{MBIT, MTU, controller, ms, named, run_one, secs};
 use sluicegate_cc::sim::{Bottleneck, LossWindow, Policer, Source};
 use sluicegate_cc::{Model, Snapshot, State};
+use test_support::misjudged::{Misjudged, Stages};
+use test_support::record::{Entry, enters, leaves, limited_from, record};
+use test_support::{MBIT, MTU, controller, ms, named, run_one, secs};
 
 const RATE: u64 = 10 * MBIT;
 

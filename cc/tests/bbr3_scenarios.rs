@@ -1,14 +1,14 @@
 //! BBRv3 where its targets are its own; what every algorithm must do stands in `scenarios.rs`.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::{MBIT, MTU, alone, controller, ms, named, secs};
 use sluicegate_cc::sim::{
     Bottleneck, Flow, FlowOutcome, LossWindow, Policer, Sample, Simulation, Source,
 };
 use sluicegate_cc::{Model, State};
+use test_support::{MBIT, MTU, alone, controller, ms, named, secs};
 
 fn run(bottleneck: &Bottleneck, source: Source, limit: Duration, seed: u64) -> FlowOutcome {
     alone(&named("bbr3"), bottleneck, source, limit, seed)

@@ -1,13 +1,13 @@
 //! The draft's example test cases (draft-ietf-ccwg-bbr-06, "BBR Example Test Cases"), by its names: transitions.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::record::{Entry, enters, leaves, limited_from, record, record_with};
-use lab::{MBIT, MTU, ms, secs};
 use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
 use sluicegate_cc::{State, Value};
+use test_support::record::{Entry, enters, leaves, limited_from, record, record_with};
+use test_support::{MBIT, MTU, ms, secs};
 
 /// 10 Mbit/s: 1.25 million bytes per second.
 const RATE: u64 = 10 * MBIT;

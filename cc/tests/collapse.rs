@@ -2,13 +2,13 @@
 //!
 //! The second half re-creates the defect that keeps it there, to show that the scenario sees it.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::{MBIT, algorithms, controller, init, ms, run_one, secs, variants};
 use sluicegate_cc::sim::{Bottleneck, FlowOutcome, LossWindow, Source};
 use sluicegate_cc::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
+use test_support::{MBIT, algorithms, controller, init, ms, run_one, secs, variants};
 
 const SEEDS: u64 = 100;
 const LIMIT: Duration = secs(10);

@@ -1,12 +1,12 @@
 //! Growth in avoidance: what the curve's clock counts, and where Reno's line stands.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::wire::Wire;
-use lab::{MTU, controller, loss_based, ms, named};
 use sluicegate_cc::{Algorithm, State};
+use test_support::wire::Wire;
+use test_support::{MTU, controller, loss_based, ms, named};
 
 fn cubic() -> Algorithm {
     named("cubic")

@@ -1,15 +1,15 @@
 //! What holds for every algorithm whatever order events come in. A failure prints its case; `PROPTEST_RNG_SEED`
 //! replays a run and `PROPTEST_CASES` lengthens it.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::wire::Wire;
-use lab::{MTU, algorithms, controller, init, loss_based, variants};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sluicegate_cc::{MAX_INITIAL_DATAGRAM, PathChange, State};
+use test_support::wire::Wire;
+use test_support::{MTU, algorithms, controller, init, loss_based, variants};
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -1,13 +1,13 @@
 //! The round trip after a cut, with data always waiting: nobody falls silent, and the flight ends at the threshold.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::wire::Wire;
-use lab::{MBIT, MTU, controller, loss_based, ms, secs};
 use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use sluicegate_cc::{Controller, State};
+use test_support::wire::Wire;
+use test_support::{MBIT, MTU, controller, loss_based, ms, secs};
 
 fn sampled_finely(controller: Box<dyn Controller>, bottleneck: &Bottleneck) -> FlowOutcome {
     let mut outcomes = Simulation::new(bottleneck.clone(), 1)

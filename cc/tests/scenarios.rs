@@ -1,12 +1,12 @@
 //! Every algorithm over clean, lossy, changing and shared links.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::{MBIT, MTU, algorithms, alone, loss_based, ms, named, secs};
 use sluicegate_cc::sim::{Bottleneck, FlowOutcome, LossWindow, Policer, Reorder, Source};
 use sluicegate_cc::{Algorithm, State};
+use test_support::{MBIT, MTU, algorithms, alone, loss_based, ms, named, secs};
 
 fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
     outcome.throughput(from, until) / 1e6

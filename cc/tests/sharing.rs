@@ -1,12 +1,12 @@
 //! Flows beside others, over minutes.
 
-mod lab;
+mod test_support;
 
 use std::time::Duration;
 
-use lab::{MBIT, algorithms, controller, ms, secs};
 use sluicegate_cc::Algorithm;
 use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, LossWindow, Simulation, Source};
+use test_support::{MBIT, algorithms, controller, ms, secs};
 
 fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
     outcome.throughput(from, until) / 1e6

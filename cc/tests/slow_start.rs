@@ -1,10 +1,10 @@
 //! Slow start, the first one and the one after a timeout.
 
-mod lab;
+mod test_support;
 
-use lab::wire::Wire;
-use lab::{MTU, controller, loss_based, ms};
 use sluicegate_cc::{Algorithm, State};
+use test_support::wire::Wire;
+use test_support::{MTU, controller, loss_based, ms};
 
 /// A wire in the slow start after persistent congestion, its threshold far above.
 fn after_a_timeout(algorithm: &Algorithm) -> Wire {

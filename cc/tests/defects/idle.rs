@@ -2,7 +2,7 @@
 
 use sluicegate_cc::State;
 
-use crate::lab::{MTU, ms, secs};
+use crate::test_support::{MTU, ms, secs};
 use crate::wires;
 
 // quiche, quicly, tquic: the start of recovery moved into the future by the time since the last packet.

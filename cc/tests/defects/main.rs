@@ -1,14 +1,14 @@
 //! Defects that other implementations of loss-based algorithms shipped, each as the sequence of events that shows it.
 
 mod idle;
-#[path = "../lab/mod.rs"]
-mod lab;
+#[path = "../test_support/mod.rs"]
+mod test_support;
 
 use std::time::Duration;
 
-use lab::wire::Wire;
-use lab::{MTU, controller, loss_based, ms, secs};
 use sluicegate_cc::{Controller, Init, State, Value};
+use test_support::wire::Wire;
+use test_support::{MTU, controller, loss_based, ms, secs};
 
 /// Every loss-based algorithm on a wire of this round trip.
 fn wires(rtt: Duration) -> Vec<(&'static str, Wire)> {
@@ -20,17 +20,17 @@ fn wires(rtt: Duration) -> Vec<(&'static str, Wire)> {
 
 /// The algorithm with some options given.
 fn with(name: &str, given: &[(&str, Value)], initial_window_packets: u64) -> Box<dyn Controller> {
-    let algorithm = lab::named(name);
+    let algorithm = test_support::named(name);
     let init = Init {
         initial_window_packets,
-        ..lab::init(0)
+        ..test_support::init(0)
     };
-    algorithm.controller(&init, &lab::options(&algorithm, given))
+    algorithm.controller(&init, &test_support::options(&algorithm, given))
 }
 
 /// A beta for every loss-based algorithm, read off its first cut.
 fn beta(name: &str) -> f64 {
-    lab::named(name).defaults().number("beta")
+    test_support::named(name).defaults().number("beta")
 }
 
 // quinn 3c43d45b: fast convergence cut the window by 0.85 x 0.7 instead of 0.7.

@@ -1,4 +1,4 @@
-//! What the scenarios share: algorithms by the registry, links by their numbers.
+//! Support for the tests: algorithms from the registry, one flow in the simulator, a transport in the test's hand.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 pub(crate) mod misjudged;
