@@ -23,6 +23,6 @@ pub use plot::PlotError;
 pub use record::{Point, Record};
 pub use report::{Layout, known_failures, replay, table as report};
 pub use run::{Choice, MatrixError, cells, record};
-pub use scenario::{Cast, Effort, Efforts, For, Place, Scenario};
+pub use scenario::{CrossTraffic, Effort, Efforts, For, Place, Scenario};
 pub use story::tell;
 pub use table::scenarios;

@@ -16,8 +16,8 @@ use super::cell::{Cell, Run};
 use super::measure::figure;
 use super::plot;
 use super::record::Record;
-use super::scenario::{Cast, For, Place, Scenario};
-use crate::virtual_net::{self, Bottleneck, Control, SimulationError};
+use super::scenario::{CrossTraffic, For, Place, Scenario};
+use crate::virtual_net::{self, Control, Link, SimulationError};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
@@ -242,9 +242,9 @@ fn connect(
     seed: u64,
     limit: Duration,
 ) -> Result<Record, SimulationError> {
-    let (down, up) = Bottleneck::pair(&scenario.bottleneck);
-    let body = match &scenario.cast {
-        Cast::Alone(source) => source.clone(),
+    let (down, up) = Link::pair(&scenario.bottleneck);
+    let body = match &scenario.cross_traffic {
+        CrossTraffic::Alone(source) => source.clone(),
         _ => Source::Endless,
     };
     let outcome = virtual_net::run(&virtual_net::Scenario {
@@ -268,16 +268,16 @@ fn simulate(
         return Err(SimulationError::UnknownAlgorithm(control.to_string()));
     };
     let endless = || Flow::new(Source::Endless);
-    let flows = match &scenario.cast {
-        Cast::Alone(source) => vec![(Flow::new(source.clone()), name)],
-        Cast::Alike { flows, apart } => {
+    let flows = match &scenario.cross_traffic {
+        CrossTraffic::Alone(source) => vec![(Flow::new(source.clone()), name)],
+        CrossTraffic::SameAlgorithm { flows, apart } => {
             let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
             starts
                 .map(|start| (Flow { start, ..endless() }, name))
                 .collect()
         }
-        Cast::BesideCubic => vec![(endless(), name), (endless(), "cubic")],
-        Cast::Visited => {
+        CrossTraffic::Cubic => vec![(endless(), name), (endless(), "cubic")],
+        CrossTraffic::ComingAndGoing => {
             let often = visits(limit, 20, 60, 30_000_000);
             let seldom = visits(limit, 35, 90, 5_000_000);
             [Source::Endless, often, seldom]

@@ -1,4 +1,4 @@
-//! A scenario: a link, who sends over it, for how long, and what must hold.
+//! A scenario: a bottleneck, the flows over it, their duration, and the bounds to keep.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use sluicegate_cc::sim::{Bottleneck, Source};
 use super::bound::Bound;
 use crate::virtual_net::Control;
 
-/// Where a scenario is run.
+/// Place where a scenario is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
-    /// In the congestion control crate's simulator.
+    /// The simulator of the congestion control crate.
     Simulator,
-    /// Through real connections in virtual time.
+    /// Real connections in virtual time.
     EndToEnd,
 }
 
 impl Place {
-    /// Both.
+    /// Both places.
     pub const ALL: [Self; 2] = [Self::Simulator, Self::EndToEnd];
 
-    /// As the command line has it.
+    /// Returns the name that the command line has for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Simulator => "simulator",
@@ -29,43 +29,43 @@ impl Place {
     }
 }
 
-/// Who sends.
+/// The flows of a scenario: the one that is judged, and the traffic beside it.
 #[derive(Clone, Debug)]
-pub enum Cast {
-    /// One flow.
+pub enum CrossTraffic {
+    /// The judged flow alone, with this data.
     Alone(Source),
     /// Flows of the same algorithm that never end.
-    Alike {
-        /// How many.
+    SameAlgorithm {
+        /// Number of flows.
         flows: u64,
-        /// Between their starts.
+        /// Time between their starts.
         apart: Duration,
     },
-    /// One flow, and one of CUBIC, both without end.
-    BesideCubic,
-    /// One flow that never ends, and two of the same algorithm that come and go.
-    Visited,
+    /// A flow of CUBIC beside the judged flow, both without end.
+    Cubic,
+    /// Two flows of the same algorithm that come and go beside a judged flow without end.
+    ComingAndGoing,
 }
 
-/// How much is run in one place.
+/// Seeds and duration of the runs in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
     /// Seeds, from 0.
     pub seeds: u64,
-    /// Each run ends here at the latest.
+    /// Virtual time at which a run ends at the latest.
     pub limit: Duration,
 }
 
 /// The efforts of a scenario in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Efforts {
-    /// Of the whole matrix.
+    /// Effort in the whole matrix.
     pub whole: Effort,
-    /// Of its core; `None` where the scenario is no part of it.
+    /// Effort in its core; `None` if the scenario is no part of it.
     pub core: Option<Effort>,
 }
 
-/// Which controls a scenario is for.
+/// The controls that a scenario tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     /// Every algorithm of the registry, and where there are connections the engine's CUBIC and BBR beside them.
@@ -81,26 +81,26 @@ pub enum For {
 /// One row of the matrix.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// On the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// In words.
+    /// Parameters in words, for the report.
     pub parameters: &'static str,
     /// The path.
     pub bottleneck: Bottleneck,
-    /// Who sends.
-    pub cast: Cast,
-    /// Who is tried.
+    /// The flows.
+    pub cross_traffic: CrossTraffic,
+    /// The controls that it tries.
     pub tried: For,
-    /// In the simulator.
+    /// Runs in the simulator; `None` for none.
     pub simulator: Option<Efforts>,
-    /// Through real connections.
+    /// Runs through real connections; `None` for none.
     pub end_to_end: Option<Efforts>,
-    /// What must hold, in the order of the report.
+    /// Bounds to keep, in the order of the report.
     pub bounds: Vec<Bound>,
 }
 
 impl Scenario {
-    /// What is run in that place; `core` is the short version.
+    /// Returns the effort in that place; `core` picks the short version.
     pub fn effort(&self, place: Place, core: bool) -> Option<Effort> {
         let efforts = match place {
             Place::Simulator => self.simulator,
@@ -113,7 +113,7 @@ impl Scenario {
         }
     }
 
-    /// Bits per second that the path lets through at a time: its rate, or that of its policer.
+    /// Returns the bits per second that the path forwards at a time: its rate, or that of its policer.
     pub fn capacity(&self, at: Duration) -> f64 {
         if let Some(policer) = self.bottleneck.policer {
             return policer.bits_per_second as f64;
@@ -126,7 +126,7 @@ impl Scenario {
         rates.last().map_or(0.0, |&(_, rate)| rate as f64)
     }
 
-    /// The smallest capacity between two times.
+    /// Returns the smallest capacity between two times.
     pub fn least_capacity(&self, from: Duration, until: Duration) -> f64 {
         let within = self.bottleneck.rate.iter().map(|&(at, _)| at);
         let within = within.filter(|&at| from < at && at < until);
@@ -135,7 +135,7 @@ impl Scenario {
             .fold(self.capacity(from), f64::min)
     }
 
-    /// Of the empty path.
+    /// Returns the round-trip time of the empty path.
     pub fn round_trip(&self) -> Duration {
         self.bottleneck.delay * 2
     }

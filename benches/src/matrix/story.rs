@@ -11,7 +11,7 @@ use super::scenario::{Place, Scenario};
 use super::table::scenarios;
 use crate::virtual_net::{Control, SimulationError};
 
-const CAST: [Control; 3] = [
+const CONTROLS: [Control; 3] = [
     Control::Ours("cubic"),
     Control::Ours("reno"),
     Control::EngineCubic { idle_fix: false },
@@ -35,7 +35,7 @@ pub fn tell(folder: &Path, seed: Option<u64>) -> Result<Vec<(PathBuf, String)>, 
         None => first_stuck(collapse)?,
     };
     let mut runs = Vec::new();
-    for control in CAST {
+    for control in CONTROLS {
         runs.push((control, run(collapse, control, seed)?));
     }
     let axes = runs.iter().map(|(_, flow)| plot::reach(flow));

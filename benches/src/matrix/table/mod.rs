@@ -1,6 +1,6 @@
 //! The scenarios: what every algorithm must show.
 
-mod company;
+mod fairness;
 mod faults;
 mod plain;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use sluicegate_cc::sim::{Bottleneck, Source};
 
 use super::bound::{Bound, Limit, Measure, Who};
-use super::scenario::{Cast, Effort, Efforts, For, Scenario};
+use super::scenario::{CrossTraffic, Effort, Efforts, For, Scenario};
 
 const MBIT: u64 = 1_000_000;
 const ZERO: Duration = Duration::ZERO;
@@ -85,7 +85,7 @@ fn alone(
         name,
         parameters,
         bottleneck,
-        cast: Cast::Alone(source),
+        cross_traffic: CrossTraffic::Alone(source),
         tried: For::Everyone,
         simulator: None,
         end_to_end: None,
@@ -104,7 +104,7 @@ pub fn scenarios() -> Vec<Scenario> {
         faults::changes(),
         faults::policer(),
         faults::disorder(),
-        company::company(),
+        fairness::fairness(),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -127,7 +127,7 @@ mod tests {
                 "{name}"
             );
             assert!(!scenario.bounds.is_empty(), "{name}");
-            let single = matches!(scenario.cast, Cast::Alone(_));
+            let single = matches!(scenario.cross_traffic, CrossTraffic::Alone(_));
             assert!(
                 single || scenario.end_to_end.is_none(),
                 "{name}: one connection at a time"

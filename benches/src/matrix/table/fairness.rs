@@ -1,15 +1,15 @@
-//! Several flows on one link.
+//! Several flows over one bottleneck: fairness, and cross traffic that comes and goes.
 
 use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
 
 use super::{BBR, MBIT, OTHERS, alone, always, least, long, ms, secs, stretch};
 use crate::matrix::bound::{Measure, Who};
-use crate::matrix::scenario::{Cast, For, Scenario};
+use crate::matrix::scenario::{CrossTraffic, For, Scenario};
 
-pub(super) fn company() -> Vec<Scenario> {
+pub(super) fn fairness() -> Vec<Scenario> {
     let shared = || Bottleneck::new(50 * MBIT, ms(40), 1.0);
-    let alike = |name, parameters, flows| Scenario {
-        cast: Cast::Alike {
+    let same_algorithm = |name, parameters, flows| Scenario {
+        cross_traffic: CrossTraffic::SameAlgorithm {
             flows,
             apart: secs(2),
         },
@@ -20,17 +20,17 @@ pub(super) fn company() -> Vec<Scenario> {
         ],
         ..alone(name, parameters, shared(), Source::Endless)
     };
-    let visited = |name, parameters, efforts| Scenario {
-        cast: Cast::Visited,
+    let coming_and_going = |name, parameters, efforts| Scenario {
+        cross_traffic: CrossTraffic::ComingAndGoing,
         simulator: efforts,
         bounds: vec![least(Who::All, stretch(secs(10), true), 0.1)],
         ..alone(name, parameters, changing(), Source::Endless)
     };
     vec![
-        alike("fairness-2", "50 Mbit/s, 40 ms, 2 flows, 120 s", 2),
-        alike("fairness-6", "the same, 6 flows", 6),
+        same_algorithm("fairness-2", "50 Mbit/s, 40 ms, 2 flows, 120 s", 2),
+        same_algorithm("fairness-6", "the same, 6 flows", 6),
         Scenario {
-            cast: Cast::BesideCubic,
+            cross_traffic: CrossTraffic::Cubic,
             tried: For::EveryoneBut("cubic"),
             simulator: always(1, secs(120)),
             bounds: vec![least(
@@ -45,12 +45,12 @@ pub(super) fn company() -> Vec<Scenario> {
                 Source::Endless,
             )
         },
-        visited(
+        coming_and_going(
             "long-run",
             "20 Mbit/s, 40 ± 1 ms, 0.01 % loss, half the rate gone every other minute, flows that come and go, 30 min",
             long(5, secs(1_800)),
         ),
-        visited("long-run-short", "the same, 5 min", always(1, secs(300))),
+        coming_and_going("long-run-short", "the same, 5 min", always(1, secs(300))),
     ]
 }
 
