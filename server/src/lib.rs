@@ -2,19 +2,15 @@
 //!
 //! The binary is a thin shell around this library; the load tools use its client role.
 
+pub mod admin;
 pub mod boot;
 pub mod cli;
-mod clients;
 pub mod clock;
-pub mod exchange;
-pub mod files;
 pub mod h3;
+pub mod http;
 pub mod observe;
-pub mod origin;
-pub mod quic;
-pub mod route;
-pub mod signal;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
-pub mod trial;
+pub mod properties;
+pub mod quic;
 pub mod worker;

@@ -3,7 +3,7 @@
 #![no_main]
 
 #[path = "../../../config/tests/any_bytes/trial.rs"]
-mod trial;
+mod properties;
 
 use libfuzzer_sys::fuzz_target;
 

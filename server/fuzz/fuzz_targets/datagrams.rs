@@ -3,5 +3,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    sluicegate::trial::datagrams(bytes);
+    sluicegate::properties::datagrams(bytes);
 });

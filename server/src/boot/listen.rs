@@ -11,7 +11,7 @@ use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_g
 
 use super::Shared;
 use crate::clock;
-use crate::quic::edition::{Door, Identities};
+use crate::quic::config_snapshot::{Door, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
 use crate::quic::transport::{Identity, server_config};

@@ -9,9 +9,9 @@ use sluicegate_dataplane::ListenerId;
 
 use super::Shared;
 use super::listen::{Announced, Entrances, open_listener};
-use crate::exchange::ring::{Link, rings};
-use crate::origin;
-use crate::quic::edition::Edition;
+use crate::http::exchange::ring::{Link, rings};
+use crate::http::origin;
+use crate::quic::config_snapshot::Edition;
 use crate::quic::settings::Settings;
 use crate::worker::{self, Plan, Post};
 

@@ -8,10 +8,10 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use super::listen::prepare;
-use crate::origin::{self, Order};
-use crate::quic::edition::{Door, Edition};
+use crate::http::origin::{self, Order};
+use crate::http::route::Site;
+use crate::quic::config_snapshot::{Door, Edition};
 use crate::quic::secrets::Secrets;
-use crate::route::Site;
 use crate::worker::{Command, Post};
 
 /// Makes a new edition of the configuration when it is asked to, and has the workers take it on.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-use super::roll_call::RollCall;
+use super::liveness::RollCall;
 use super::watch::STOP_LIMIT;
 use crate::observe::metrics::Watched;
 
@@ -153,7 +153,7 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot::roll_call::tests::{answer, report, watched};
+    use crate::boot::liveness::tests::{answer, report, watched};
     use crate::clock;
 
     #[test]

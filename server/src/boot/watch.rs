@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::eyes::Eyes;
 use super::listen::Line;
+use super::observability::Eyes;
 use super::reload::Reloader;
 use super::supervisor::Supervisor;
+use crate::boot::signal::Signal;
 use crate::clock;
 use crate::observe::phase::Phase;
 use crate::observe::totals::Totals;
-use crate::signal::Signal;
 use crate::worker::{Command, Post, Report};
 
 /// How long a started worker may take until it serves.

@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 use quiche::h3::NameValue;
 
-use crate::exchange::{Fields, RequestHead};
+use crate::http::exchange::{Fields, RequestHead};
 
 /// Field lines of a head or trailer section.
 const MAX_FIELDS: usize = 128;

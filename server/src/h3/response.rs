@@ -8,8 +8,8 @@ use quiche::h3::{Error, Header};
 
 use super::Counters;
 use super::priority::Priority;
-use crate::exchange::message::{Head, ToFront, cost};
-use crate::exchange::{Body, Fields, Reply};
+use crate::http::exchange::message::{Head, ToFront, cost};
+use crate::http::exchange::{Body, Fields, Reply};
 
 /// Largest piece of a body offered at once, bytes.
 pub(super) const BLOCK: usize = 64 * 1024;

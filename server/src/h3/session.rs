@@ -16,13 +16,13 @@ use quiche::h3::{Error, WireErrorCode};
 
 pub use self::record::Caller;
 use self::record::Noted;
-use super::desk::Desk;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
-use crate::exchange::{Fields, Reply};
-use crate::files::Key;
+use super::session_context::Desk;
+use crate::http::exchange::{Fields, Reply};
+use crate::http::files::Key;
+use crate::http::route::Route;
 use crate::observe::access::Outcome;
-use crate::route::Route;
 
 thread_local! {
     /// Where a body's next block lies while it is handed to a stream; nothing in it outlives a call.

@@ -5,10 +5,10 @@
 
 mod escape;
 mod format;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 mod target;
 mod time;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod trial;
 mod writer;
 
 use std::net::SocketAddr;

@@ -12,8 +12,8 @@ use super::endpoint::Endpoint;
 use super::header::Header;
 use super::token;
 use super::version::V1;
-use crate::clients::Client;
 use crate::h3::Caller;
+use crate::http::clients::Client;
 use crate::observe::qlog::TraceName;
 
 impl Endpoint {

@@ -8,9 +8,9 @@ use sluicegate_dataplane::{Ecn, ListenerId, TxMeta};
 use super::cid::{CidGenerator, ConnectionId};
 use super::reset::ResetTokens;
 use super::timers::Slot;
-use crate::clients::Client;
-use crate::exchange::message::ToFront;
 use crate::h3;
+use crate::http::clients::Client;
+use crate::http::exchange::message::ToFront;
 
 /// How far ahead of its release time a packet may leave, so that packets leave in batches. The controllers' send
 /// quantum is a millisecond's worth of their rate, too.

@@ -20,9 +20,9 @@ use super::settings::Settings;
 use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
-use crate::clients::Clients;
-use crate::files::Cache;
 use crate::h3::{self, Desk};
+use crate::http::clients::Clients;
+use crate::http::files::Cache;
 
 /// Where a datagram belongs, if not here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

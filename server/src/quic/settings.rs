@@ -8,10 +8,10 @@ use sluicegate_dataplane::ListenerId;
 
 use super::secrets::Secrets;
 use super::selection::Selection;
-use crate::exchange::ring::Link;
+use crate::http::exchange::ring::Link;
+use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 use crate::observe::qlog::{QlogWriter, Sampler};
-use crate::route::Site;
 
 /// One listener, as its worker sees it.
 pub struct Listener {

@@ -7,7 +7,7 @@ use sluicegate_dataplane::{RxMeta, Waker};
 use tokio::sync::oneshot;
 
 use super::Snapshot;
-use crate::quic::edition::Edition;
+use crate::quic::config_snapshot::Edition;
 
 /// Datagrams that wait at most; further ones are refused, never kept.
 const CAPACITY: usize = 1024;

@@ -2,8 +2,8 @@
 
 use sluicegate_dataplane::Counters as Datagrams;
 
-use crate::exchange::ring::Depth;
-use crate::quic::census::Census;
+use crate::http::exchange::ring::Depth;
+use crate::quic::connection_gauges::Census;
 use crate::quic::counters::Counters;
 
 /// What a worker did and holds, at one moment.

@@ -5,7 +5,7 @@
     reason = "what helpers of a test unwrap is part of the test"
 )]
 
-mod bench;
+mod fixture;
 mod kept;
 mod relay;
 mod sending;
@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate::clock;
-use sluicegate::exchange::ring::Link;
-use sluicegate::files::Cache;
 use sluicegate::h3::{Counters, Desk, Session};
-use sluicegate::route::Site;
+use sluicegate::http::exchange::ring::Link;
+use sluicegate::http::files::Cache;
+use sluicegate::http::route::Site;
 use sluicegate_config::{Config, Limits};
 use transport::{carry, connected};
 

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use quiche::h3::Header;
-use sluicegate::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
-use sluicegate::exchange::ring::rings;
+use sluicegate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
+use sluicegate::http::exchange::ring::rings;
 
-use crate::bench::{Bench, SHARE, fields};
+use crate::fixture::{Bench, SHARE, fields};
 use crate::{Pair, counters};
 
 const LIMIT: usize = 60_000;

@@ -4,9 +4,9 @@ use quiche::Shutdown;
 use quiche::h3::WireErrorCode;
 
 use super::{Inbound, Outbound, Session};
-use crate::exchange::Reply;
-use crate::h3::desk::Desk;
 use crate::h3::response::Response;
+use crate::h3::session_context::Desk;
+use crate::http::exchange::Reply;
 use crate::observe::access::Outcome;
 
 impl Session {

@@ -3,8 +3,8 @@
 use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, SCRATCH, Session};
-use crate::h3::desk::Desk;
 use crate::h3::response::{Progress, Sink};
+use crate::h3::session_context::Desk;
 use crate::observe::access::Outcome;
 
 impl Session {

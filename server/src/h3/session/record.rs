@@ -9,8 +9,8 @@ use http::header::{REFERER, USER_AGENT};
 
 use super::{Exchange, Outbound, Session};
 use crate::clock;
-use crate::exchange::RequestHead;
-use crate::h3::desk::Desk;
+use crate::h3::session_context::Desk;
+use crate::http::exchange::RequestHead;
 use crate::observe::access::{Outcome, Record};
 
 /// What an access log tells of a connection.

@@ -3,9 +3,9 @@
 use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, Session};
-use crate::exchange::Reply;
-use crate::exchange::message::ToFront;
-use crate::h3::desk::Desk;
+use crate::h3::session_context::Desk;
+use crate::http::exchange::Reply;
+use crate::http::exchange::message::ToFront;
 
 impl Session {
     /// Takes a handler's message about a stream; [`Session::turn`] writes what comes of it.

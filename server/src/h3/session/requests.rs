@@ -6,14 +6,14 @@ use quiche::Shutdown;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 
 use super::{Exchange, Handler, Inbound, Outbound, Session};
-use crate::exchange::message::Request as Handed;
-use crate::exchange::{Peer, Reply, RequestHead};
-use crate::files::{Key, reply_from_memory};
-use crate::h3::desk::Desk;
 use crate::h3::priority::Priority;
 use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
-use crate::route::{Action, Answer, Route};
+use crate::h3::session_context::Desk;
+use crate::http::exchange::message::Request as Handed;
+use crate::http::exchange::{Peer, Reply, RequestHead};
+use crate::http::files::{Key, reply_from_memory};
+use crate::http::route::{Action, Answer, Route};
 
 impl Session {
     pub(super) fn on_event(

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use quiche::h3::{Error, WireErrorCode};
 
 use super::{Exchange, Inbound, SCRATCH, Session, code};
-use crate::exchange::message::cost;
-use crate::h3::desk::Desk;
+use crate::h3::session_context::Desk;
+use crate::http::exchange::message::cost;
 
 /// Largest block of a request's body that a handler is sent, bytes.
 const BLOCK: usize = 16 * 1024;

@@ -10,11 +10,12 @@ use super::page::{Page, Show};
 use super::process::{Age, Process};
 use super::workers::{self, Known, Watched};
 use crate::clock;
+use crate::http::origin::Order;
+use crate::http::proxy;
 use crate::observe::access::AccessWriter;
 use crate::observe::phase::Lifecycle;
 use crate::observe::qlog::QlogWriter;
 use crate::observe::question::Question;
-use crate::origin::{Order, proxy};
 use crate::worker::{Command, Snapshot};
 
 /// How long all workers together may take to answer.

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
-use crate::quic::census::Controller;
+use crate::quic::connection_gauges::Controller;
 use crate::worker::{Command, Mail, Snapshot, post};
 
 /// A worker's name, and its mailbox.

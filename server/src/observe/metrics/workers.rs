@@ -3,10 +3,10 @@
 use sluicegate_dataplane::Counters as Datagrams;
 
 use super::page::{Page, Show};
-use crate::exchange::ring::Depth;
+use crate::http::exchange::ring::Depth;
+use crate::http::{origin, proxy};
 use crate::observe::sum::Sum;
-use crate::origin::{self, proxy};
-use crate::quic::census::Census;
+use crate::quic::connection_gauges::Census;
 use crate::quic::counters::Counters;
 use crate::worker::{Post, Snapshot};
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Endpoint, desk};
-use crate::exchange::ring::{Depth, Link};
+use crate::http::exchange::ring::{Depth, Link};
 
 impl Endpoint {
     /// Takes up to `budget` messages of handlers on the origin thread to their connections; answers whether there may be

@@ -94,6 +94,6 @@ fn a_datagram_that_ends_its_connection_is_counted() {
     assert_eq!(dropped(&endpoint, DropReason::RefusedByEngine), 1);
 }
 
-mod bench;
 mod bounds;
 mod draining;
+mod fixture;

@@ -1,6 +1,6 @@
 //! What clients may hold of an endpoint, and for how long. Time is the test's own.
 
-use super::bench::{Bench, Client, settings};
+use super::fixture::{Bench, Client, settings};
 use super::*;
 
 #[test]

@@ -1,9 +1,9 @@
 //! When a drain closes connections.
 
 use super::super::super::transport::{Identity, server_config};
-use super::bench::{Bench, Client, settings};
+use super::fixture::{Bench, Client, settings};
 use super::*;
-use crate::route::Site;
+use crate::http::route::Site;
 
 /// Of a response, in bytes: more than a packet, less than the first window.
 const LENGTH: usize = 9000;

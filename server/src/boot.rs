@@ -1,0 +1,198 @@
+//! From a configuration to running workers, and back down.
+
+mod listen;
+mod liveness;
+mod observability;
+mod plan;
+mod reload;
+pub mod signal;
+mod supervisor;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::{Context, Result, bail};
+use sluicegate_cc::Registry;
+use sluicegate_config::Config;
+
+use self::listen::{Announced, prepare};
+use self::observability::{Eyes, start_access_log};
+use self::plan::{cores, plan_group};
+use self::reload::Reloader;
+use self::supervisor::Supervisor;
+use self::watch::{Note, await_ready, run_down};
+use crate::clock;
+use crate::http::route::Site;
+use crate::observe::access::AccessWriter;
+use crate::observe::metrics::Watched;
+use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
+use crate::quic::config_snapshot::{Door, Edition};
+use crate::quic::secrets::{Secrets, SecretsConfig};
+use crate::quic::settings::Tracing;
+use crate::worker::{self, Report};
+
+/// What all workers share, never changed.
+struct Shared {
+    config: Config,
+    secrets: Arc<Secrets>,
+    site: Arc<Site>,
+    tracing: Option<Tracing>,
+    access: Option<Arc<AccessWriter>>,
+}
+
+/// Serves until a signal says stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
+///
+/// # Errors
+/// Whatever keeps the server from starting: one line with cause and remedy.
+pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Result<()> {
+    let shared = Arc::new(share(config)?);
+    let eyes = Eyes::open(&shared)?;
+    let (notes, inbox) = channel();
+    let (mut plans, mut posts) = (Vec::new(), Vec::new());
+    let (mut watched, mut origins) = (Vec::new(), Vec::new());
+    let mut announced = Announced::default();
+    for group in &shared.config.groups {
+        for (plan, post) in plan_group(group, &shared, registry, &mut announced)? {
+            watched.push(Watched {
+                group: plan.group.clone(),
+                index: usize::from(plan.index),
+                post: post.clone(),
+                origin: plan.origin.clone(),
+            });
+            origins.push(plan.origin.clone());
+            plans.push(plan);
+            posts.push(post);
+        }
+    }
+    if posts.is_empty() {
+        bail!("no listener uses any group: nothing to serve; add a [[listener]]");
+    }
+    let edition = Arc::new(first_edition(&shared, announced.doors));
+    for plan in plans {
+        let (reports, forward) = channel();
+        let edition = Arc::clone(&edition);
+        worker::spawn(plan, edition, reports).context("cannot start a thread")?;
+        relay(forward, notes.clone())?;
+    }
+    eyes.panel.scraper.watch(watched.clone());
+    let mut supervisor = Supervisor::new(watched, clock::now());
+    // Before anybody hears that it serves: from then on the order to stop may come.
+    signal::watch(notes, Note::Signal).context("cannot watch signals")?;
+    if !await_ready(&inbox, posts.len(), &eyes, &announced.lines)? {
+        return Ok(());
+    }
+    eyes.announce();
+    advise(&shared.config);
+    let mut reloader = Reloader {
+        source,
+        registry,
+        config: shared.config.clone(),
+        edition,
+        secrets: Arc::clone(&shared.secrets),
+        posts: posts.clone(),
+        origins,
+    };
+    supervisor.ready(&reloader.standing());
+    run_down(&inbox, &posts, &eyes, &mut reloader, &mut supervisor).tell();
+    eyes.close();
+    Ok(())
+}
+
+/// Tries what can be tried without a port and without a trace: secrets, certificates and keys, replies in files, cores.
+///
+/// # Errors
+/// Whatever would keep the server from starting, as [`serve`] says it.
+pub fn examine(config: &Config, registry: &Registry) -> Result<()> {
+    let secrets = Secrets::load(&SecretsConfig {
+        key_file: config.server.secrets_file.clone(),
+        // Opening it begins a generation, which is the running server's to do.
+        state_dir: None,
+    })?;
+    Site::compile(&config.routes, &config.limits)?;
+    config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
+    for listener in &config.listeners {
+        prepare(listener, registry, config, &secrets)
+            .with_context(|| format!("listener `{}`", listener.name))?;
+    }
+    Ok(())
+}
+
+fn first_edition(shared: &Shared, doors: Vec<Door>) -> Edition {
+    Edition {
+        number: 1,
+        site: Arc::clone(&shared.site),
+        limits: shared.config.limits.clone(),
+        quic: shared.config.quic.clone(),
+        doors,
+    }
+}
+
+fn relay(from: Receiver<Report>, to: Sender<Note>) -> Result<()> {
+    std::thread::Builder::new()
+        .name("reports".into())
+        .spawn(move || {
+            for report in from {
+                if to.send(Note::Worker(report)).is_err() {
+                    return;
+                }
+            }
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+fn share(config: Config) -> Result<Shared> {
+    let place = SecretsConfig {
+        key_file: config.server.secrets_file.clone(),
+        state_dir: config.server.state_dir.clone(),
+    };
+    let secrets = Arc::new(Secrets::load(&place)?);
+    let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
+    let tracing = start_tracing(&config, &secrets)?;
+    let access = start_access_log(&config)?;
+    Ok(Shared {
+        config,
+        secrets,
+        site,
+        tracing,
+        access,
+    })
+}
+
+fn start_tracing(config: &Config, secrets: &Secrets) -> Result<Option<Tracing>> {
+    let (rate, Some(directory)) = (config.qlog.sample_rate, config.qlog.directory.clone()) else {
+        return Ok(None);
+    };
+    if rate <= 0.0 {
+        return Ok(None);
+    }
+    let options = QlogOptions {
+        max_open: usize::try_from(config.qlog.max_open_traces).unwrap_or(usize::MAX),
+        max_trace_bytes: config.qlog.max_trace_bytes,
+        max_directory_bytes: config.qlog.max_total_bytes,
+        queue_bytes: config.qlog.queue,
+        ..QlogOptions::new(directory)
+    };
+    let writer = QlogWriter::start(&options).context("cannot start the qlog writer")?;
+    Ok(Some(Tracing {
+        sampler: Arc::new(Sampler::new(rate, secrets.qlog_sampling_key())),
+        writer: Arc::new(writer),
+        level: config.qlog.level,
+    }))
+}
+
+/// What an operator may want to change. Said once everything serves: a start that fails says why, and nothing else.
+fn advise(config: &Config) {
+    if config.server.state_dir.is_none() && config.server.secrets_file.is_none() {
+        tracing::info!(
+            "secrets live in memory: set `server.state_dir` to let connections and tokens survive a restart"
+        );
+    }
+    for group in &config.groups {
+        if !config.listeners.iter().any(|l| l.group == group.name) {
+            tracing::warn!(group = %group.name, "no listener uses this group");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Who of the threads that serve is there.
+
+use crate::http::origin::{self, Order};
+use crate::http::proxy;
+use crate::observe::metrics::Watched;
+use crate::observe::question::Question;
+use crate::worker::{Command, Post, Snapshot};
+
+/// Questions to all workers and origins, for whose answers nobody waits. A thread that has ended owes none.
+pub(super) struct RollCall {
+    seats: Vec<Seat>,
+}
+
+struct Seat {
+    name: String,
+    thread: Thread,
+}
+
+enum Thread {
+    Worker(Post, Question<Box<Snapshot>>),
+    Origin(origin::Post, Question<Box<proxy::Counters>>),
+}
+
+impl RollCall {
+    /// Of these workers and the origins beside them.
+    pub(super) fn of(workers: &[Watched]) -> RollCall {
+        let seats = workers.iter().flat_map(|worker| {
+            let name = format!("{}-{}", worker.group, worker.index);
+            let origin = format!("{name}-origin");
+            [
+                (
+                    name,
+                    Thread::Worker(worker.post.clone(), Question::default()),
+                ),
+                (
+                    origin,
+                    Thread::Origin(worker.origin.clone(), Question::default()),
+                ),
+            ]
+        });
+        let seats = seats.map(|(name, thread)| Seat { name, thread });
+        RollCall {
+            seats: seats.collect(),
+        }
+    }
+
+    /// Asks everyone who was not asked already.
+    pub(super) fn ask(&mut self) {
+        for seat in &mut self.seats {
+            match &mut seat.thread {
+                Thread::Worker(post, question) => {
+                    question.ask(|answer| post.send(Command::Snapshot(answer)));
+                }
+                Thread::Origin(post, question) => {
+                    question.ask(|answer| post.send(Order::Report(answer)).is_ok());
+                }
+            }
+        }
+    }
+
+    /// Names of those that were asked and have not answered.
+    pub(super) fn missing(&mut self) -> Vec<&str> {
+        let missing = { self.seats.iter_mut() }.filter_map(|seat| {
+            let open = match &mut seat.thread {
+                Thread::Worker(_, question) => is_open(question),
+                Thread::Origin(_, question) => is_open(question),
+            };
+            open.then_some(seat.name.as_str())
+        });
+        missing.collect()
+    }
+}
+
+/// That there is an answer is all that it tells.
+fn is_open<T>(question: &mut Question<T>) -> bool {
+    question.answer();
+    question.is_open()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::*;
+    use crate::worker::{Mail, post};
+
+    /// A worker and its origin, and what they find in their mailboxes.
+    pub(in super::super) fn watched(index: usize) -> (Watched, Mail, UnboundedReceiver<Order>) {
+        let (post, mail) = post();
+        let (origin, orders) = unbounded_channel();
+        let group = "a".to_owned();
+        let watched = Watched {
+            group,
+            index,
+            post,
+            origin,
+        };
+        (watched, mail, orders)
+    }
+
+    /// As a worker does.
+    pub(in super::super) fn answer(mail: &Mail) {
+        match mail.take() {
+            Some(Command::Snapshot(to)) => drop(to.send(Box::default())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As an origin does.
+    pub(in super::super) fn report(orders: &mut UnboundedReceiver<Order>) {
+        match orders.try_recv() {
+            Ok(Order::Report(to)) => drop(to.send(Box::default())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_named_and_who_has_ended_is_not() {
+        let (worker, mail, mut orders) = watched(0);
+        let mut call = RollCall::of(&[worker]);
+        assert!(call.missing().is_empty(), "nobody was asked");
+        call.ask();
+        assert_eq!(call.missing(), ["a-0", "a-0-origin"]);
+        answer(&mail);
+        assert_eq!(call.missing(), ["a-0-origin"]);
+        call.ask();
+        assert_eq!(call.missing(), ["a-0", "a-0-origin"]);
+        report(&mut orders);
+        assert!(orders.try_recv().is_err(), "asked once");
+        assert_eq!(call.missing(), ["a-0"]);
+        call.ask();
+        drop(orders);
+        assert_eq!(call.missing(), ["a-0"]);
+        call.ask();
+        drop(mail);
+        assert!(call.missing().is_empty());
+        call.ask();
+        assert!(call.missing().is_empty());
+    }
+}

@@ -1,0 +1,8 @@
+//! HTTP as every front and every handler sees it: heads, bodies, routes, files, upstreams. Knows no transport.
+
+pub(crate) mod clients;
+pub mod exchange;
+pub mod files;
+pub mod origin;
+pub mod proxy;
+pub mod route;

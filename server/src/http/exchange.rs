@@ -1,0 +1,102 @@
+//! What a front and a handler say to each other: a request's head one way, a reply the other.
+//!
+//! Neither side sees the other's transport: a front checks the syntax before a handler sees a request, and frames what a
+//! handler answers. What is known at once is a [`Reply`]; what takes a file or another server is an exchange of messages
+//! ([`message`]) with a handler on another thread ([`handler`]), under a credit each way, so that neither a slow client
+//! nor a slow handler makes the other side's memory grow.
+
+mod generate;
+pub mod handler;
+pub mod message;
+pub mod ring;
+#[cfg(test)]
+pub(crate) mod test_front;
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+
+pub use generate::Generator;
+
+/// Field lines in the order sent.
+pub type Fields = Vec<(HeaderName, HeaderValue)>;
+
+/// Who sent a request, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The client's address, as its path is now.
+    pub address: SocketAddr,
+    /// The server's address on that path.
+    pub local: Option<SocketAddr>,
+    /// It came in early data, so somebody may be replaying it (RFC 8470).
+    pub early_data: bool,
+}
+
+/// A request as a handler sees it; the front has checked its syntax.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHead {
+    /// A token, as sent: methods are case-sensitive.
+    pub method: String,
+    /// `http` or `https`; `None` for CONNECT.
+    pub scheme: Option<String>,
+    /// Host and perhaps port, never empty.
+    pub authority: String,
+    /// Up to the first `?`, starting with `/`; `*` for OPTIONS, empty for CONNECT.
+    pub path: String,
+    /// What follows the first `?`.
+    pub query: Option<String>,
+    /// In the order sent, without pseudo-header fields.
+    pub headers: Fields,
+}
+
+/// What a handler answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// A final status, 200 to 599.
+    pub status: u16,
+    /// Fields beyond `content-length`, which the front writes, as it does `server` and `date` where they are missing.
+    pub headers: Fields,
+    /// The content, given for HEAD too: the front leaves it out and tells its length.
+    pub body: Body,
+}
+
+impl Reply {
+    /// A status with a line of text that says it.
+    pub fn plain(status: u16, text: &'static str) -> Reply {
+        Reply {
+            status,
+            headers: vec![(
+                http::header::CONTENT_TYPE,
+                HeaderValue::from_static("text/plain; charset=utf-8"),
+            )],
+            body: Body::Bytes(Bytes::from_static(text.as_bytes())),
+        }
+    }
+}
+
+/// The content of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// In memory, shared by all replies that carry it.
+    Bytes(Bytes),
+    /// Made while it is sent.
+    Generated(Generator),
+}
+
+impl Body {
+    /// Length in bytes, known from the start.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a generator of size 0 and Empty are framed alike; nobody asks"
+    )]
+    pub fn len(&self) -> u64 {
+        match self {
+            Body::Empty => 0,
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Generated(generator) => generator.size(),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! A handler's side of an exchange, on the thread of an origin: nothing here crosses threads.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::Notify;
+
+use super::Fields;
+use super::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
+use crate::http::files::Entry;
+
+/// The client went away, or broke off what it was sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client has given up the request")]
+pub struct Gone;
+
+/// Messages on their way to the front, of all exchanges of a thread.
+///
+/// Each exchange's part is bounded by its credit.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    messages: RefCell<VecDeque<Envelope<ToFront>>>,
+    filled: Notify,
+}
+
+impl Outbox {
+    /// Adds a message.
+    pub fn push(&self, exchange: u64, message: ToFront) {
+        let mut messages = self.messages.borrow_mut();
+        messages.push_back(Envelope { exchange, message });
+        self.filled.notify_one();
+    }
+
+    /// The oldest message.
+    pub fn pop(&self) -> Option<Envelope<ToFront>> {
+        self.messages.borrow_mut().pop_front()
+    }
+
+    /// Puts back what could not be passed on.
+    pub fn put_back(&self, envelope: Envelope<ToFront>) {
+        self.messages.borrow_mut().push_front(envelope);
+    }
+
+    /// Waits for a message.
+    pub async fn filled(&self) {
+        while self.messages.borrow().is_empty() {
+            self.filled.notified().await;
+        }
+    }
+}
+
+/// What the halves of an exchange share.
+#[derive(Debug)]
+struct Shared {
+    exchange: u64,
+    outbox: Rc<Outbox>,
+    /// What of the response may still be sent; below zero by what the last block took too much.
+    credit: Cell<i64>,
+    sender: RefCell<Option<Waker>>,
+    body: RefCell<Upload>,
+    gone: Cell<bool>,
+    /// The response has begun, so that only a reset can tell that it failed.
+    begun: Cell<bool>,
+    ended: Cell<bool>,
+    /// The status if the handler is lost before it answered.
+    excuse: Cell<u16>,
+}
+
+/// What of the request's body has come in.
+#[derive(Debug, Default)]
+struct Upload {
+    blocks: VecDeque<Bytes>,
+    trailers: Option<Fields>,
+    ended: bool,
+    /// Nobody reads it any more.
+    dropped: bool,
+    reader: Option<Waker>,
+}
+
+impl Shared {
+    fn say(&self, message: ToFront) {
+        if !self.gone.get() {
+            self.outbox.push(self.exchange, message);
+        }
+    }
+
+    /// Waits until there is credit, and takes `amount` of it, more than there is if need be: one block is always allowed.
+    async fn spend(&self, amount: u64) -> Result<(), Gone> {
+        std::future::poll_fn(|cx| {
+            if self.gone.get() {
+                return Poll::Ready(Err(Gone));
+            }
+            if self.credit.get() <= 0 {
+                *self.sender.borrow_mut() = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            self.credit
+                .set(self.credit.get().saturating_sub_unsigned(amount));
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+}
+
+/// What the front says to an exchange arrives here.
+#[derive(Debug)]
+pub struct Inlet(Rc<Shared>);
+
+impl Inlet {
+    /// What the client is answered if the handler is dropped before it has answered itself: 502 unless told otherwise.
+    pub fn excuse(&self, status: u16) {
+        self.0.excuse.set(status);
+    }
+
+    /// Takes a message that is not [`ToHandler::Open`].
+    pub fn deliver(&self, message: ToHandler) {
+        let shared = &*self.0;
+        let mut body = shared.body.borrow_mut();
+        match message {
+            ToHandler::Data(block) if body.dropped => {
+                shared.say(ToFront::Credit(cost(block.len())));
+            }
+            ToHandler::Data(block) => body.blocks.push_back(block),
+            ToHandler::End(trailers) => {
+                body.trailers = trailers;
+                body.ended = true;
+            }
+            ToHandler::Credit(amount) => {
+                shared
+                    .credit
+                    .set(shared.credit.get().saturating_add_unsigned(amount));
+                if let Some(waker) = shared.sender.take() {
+                    waker.wake();
+                }
+            }
+            ToHandler::Cancel => shared.gone.set(true),
+            ToHandler::Open { .. } => debug_assert!(false, "an exchange is opened once"),
+        }
+        if let Some(waker) = body.reader.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Inlet {
+    /// The exchange's task has ended, or is about to be aborted.
+    fn drop(&mut self) {
+        self.0.gone.set(true);
+        if let Some(waker) = self.0.body.borrow_mut().reader.take() {
+            waker.wake();
+        }
+        if let Some(waker) = self.0.sender.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// A request as a handler gets it.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Its head.
+    pub request: Request,
+    /// Its body.
+    pub body: RequestBody,
+    /// Where the answer goes.
+    pub reply: Responder,
+}
+
+/// Tells the front what it may keep of an answer.
+#[derive(Debug)]
+pub struct Keeper(Rc<Shared>);
+
+impl Keeper {
+    /// A file for the front's memory, or nothing in the place of what it has.
+    pub fn keep(self, entry: Option<Arc<Entry>>) {
+        self.0.say(ToFront::Keep(entry));
+    }
+}
+
+impl Incoming {
+    /// For what the front may keep of the answer.
+    pub fn keeper(&self) -> Keeper {
+        Keeper(Rc::clone(&self.reply.shared))
+    }
+
+    /// A new exchange, and where the front's further messages go.
+    pub fn new(
+        exchange: u64,
+        request: Request,
+        credit: u64,
+        outbox: Rc<Outbox>,
+    ) -> (Incoming, Inlet) {
+        let shared = Rc::new(Shared {
+            exchange,
+            outbox,
+            credit: Cell::new(i64::try_from(credit).unwrap_or(i64::MAX)),
+            sender: RefCell::default(),
+            body: RefCell::new(Upload {
+                ended: !request.has_body,
+                ..Upload::default()
+            }),
+            gone: Cell::new(false),
+            begun: Cell::new(false),
+            ended: Cell::new(false),
+            excuse: Cell::new(502),
+        });
+        let incoming = Incoming {
+            body: RequestBody {
+                shared: Rc::clone(&shared),
+                length: request.content_length,
+            },
+            request,
+            reply: Responder {
+                shared: Rc::clone(&shared),
+            },
+        };
+        (incoming, Inlet(shared))
+    }
+}
+
+/// The request's body, block by block, then its trailers. Dropping it tells the client to stop sending.
+#[derive(Debug)]
+pub struct RequestBody {
+    shared: Rc<Shared>,
+    length: Option<u64>,
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Gone;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+        let mut body = self.shared.body.borrow_mut();
+        if let Some(block) = body.blocks.pop_front() {
+            self.shared.say(ToFront::Credit(cost(block.len())));
+            return Poll::Ready(Some(Ok(Frame::data(block))));
+        }
+        if body.ended {
+            return Poll::Ready(body.trailers.take().map(|fields| {
+                let trailers: HeaderMap = fields.into_iter().collect();
+                Ok(Frame::trailers(trailers))
+            }));
+        }
+        if self.shared.gone.get() {
+            return Poll::Ready(Some(Err(Gone)));
+        }
+        body.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let body = self.shared.body.borrow();
+        body.ended && body.blocks.is_empty() && body.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.length {
+            Some(length) => SizeHint::with_exact(length),
+            None if self.is_end_stream() => SizeHint::with_exact(0),
+            None => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let mut body = self.shared.body.borrow_mut();
+        body.dropped = true;
+        body.blocks.clear();
+        if !body.ended {
+            self.shared.say(ToFront::StopBody);
+        }
+    }
+}
+
+/// Answers an exchange. Dropped without an answer, it answers 502 in the handler's stead, or what [`Inlet::excuse`] said.
+#[derive(Debug)]
+pub struct Responder {
+    shared: Rc<Shared>,
+}
+
+impl Responder {
+    /// Sends an informational response (RFC 9110 §15.2).
+    ///
+    /// # Errors
+    /// The client has given up.
+    pub async fn interim(&mut self, status: u16, fields: Fields) -> Result<(), Gone> {
+        let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
+        self.shared.spend(cost(size)).await?;
+        self.shared.say(ToFront::Interim(status, fields));
+        Ok(())
+    }
+
+    /// Begins the final response. With `end` set in the head it is complete.
+    ///
+    /// # Errors
+    /// The client has given up.
+    pub async fn head(self, head: Head) -> Result<BodyWriter, Gone> {
+        if self.shared.gone.get() {
+            return Err(Gone);
+        }
+        self.shared.begun.set(true);
+        self.shared.ended.set(head.end);
+        self.shared.say(ToFront::Head(head));
+        Ok(BodyWriter {
+            shared: Rc::clone(&self.shared),
+        })
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if !self.shared.begun.get() {
+            self.shared.begun.set(true);
+            self.shared.ended.set(true);
+            self.shared.say(ToFront::Abort(self.shared.excuse.get()));
+        }
+    }
+}
+
+/// Takes the body of a response. Dropped before its end, it has the client's stream reset: a body that was cut short must
+/// not look whole.
+#[derive(Debug)]
+pub struct BodyWriter {
+    shared: Rc<Shared>,
+}
+
+impl BodyWriter {
+    /// Sends a block, once the client has taken enough of the earlier ones. Its backing memory should not be much larger
+    /// than the block.
+    ///
+    /// # Errors
+    /// The client has given up.
+    pub async fn data(&mut self, block: Bytes) -> Result<(), Gone> {
+        if block.is_empty() {
+            return Ok(());
+        }
+        self.shared.spend(cost(block.len())).await?;
+        self.shared.say(ToFront::Data(block));
+        Ok(())
+    }
+
+    /// Completes the response.
+    pub fn end(self, trailers: Option<Fields>) {
+        if !self.shared.ended.replace(true) {
+            self.shared.say(ToFront::End(trailers));
+        }
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        if !self.shared.ended.replace(true) {
+            self.shared.say(ToFront::Abort(self.shared.excuse.get()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use std::future::Future;
+
+use http_body_util::BodyExt as _;
+
+use super::*;
+use crate::http::exchange::test_front::{Front, head, pair, request};
+
+fn start(has_body: bool, credit: u64) -> (Incoming, Front) {
+    pair(request(head("POST", "/", &[]), None, has_body), credit)
+}
+
+fn run<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_time().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, future)
+}
+
+fn ok(end: bool) -> Head {
+    Head {
+        status: 200,
+        fields: Vec::new(),
+        length: None,
+        end,
+    }
+}
+
+#[test]
+fn a_body_goes_no_further_than_its_credit() {
+    run(async {
+        let (incoming, front) = start(false, cost(10) + 1);
+        let sender = tokio::task::spawn_local(async move {
+            let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+            for _ in 0..5 {
+                writer.data(Bytes::from_static(&[7; 10])).await.unwrap();
+            }
+            writer.end(None);
+        });
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        // One block for the credit, and one for the byte that was left of it.
+        let mut blocks = 0;
+        while let Some(message) = front.try_next() {
+            assert!(matches!(message, ToFront::Data(_)));
+            blocks += 1;
+        }
+        assert_eq!(blocks, 2);
+        assert!(!sender.is_finished());
+        front.credit(3 * cost(10));
+        let answer = front.answer().await;
+        assert_eq!((answer.body.len(), answer.complete), (30, true));
+        sender.await.unwrap();
+    });
+}
+
+/// A client that is slow makes the sender wait again and again, with a rest of credit each time.
+#[test]
+fn a_credit_overdrawn_is_paid_back_and_never_grows() {
+    const SHARE: u64 = 8192;
+    const LARGEST: usize = 3000;
+    run(async {
+        let (incoming, front) = start(false, SHARE);
+        let sender = tokio::task::spawn_local(async move {
+            let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+            for number in 0..2000 {
+                let block = vec![0; 1 + number * 977 % LARGEST];
+                writer.data(block.into()).await.unwrap();
+            }
+            writer.end(None);
+        });
+        let (mut held, mut owed) = (0, 0);
+        loop {
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            let mut blocks = Vec::new();
+            while let Some(message) = front.try_next() {
+                match message {
+                    ToFront::Data(block) => blocks.push(cost(block.len())),
+                    ToFront::End(_) => return sender.await.unwrap(),
+                    _ => {}
+                }
+            }
+            held += blocks.iter().sum::<u64>();
+            assert!(held < SHARE + cost(LARGEST), "{held}");
+            // Paid back in other pieces than it was taken in.
+            owed += held.min(2500);
+            held -= held.min(2500);
+            front.credit(std::mem::take(&mut owed));
+        }
+    });
+}
+
+#[test]
+fn a_request_body_arrives_whole_with_its_trailers_and_returns_its_credit() {
+    run(async {
+        let (mut incoming, front) = start(true, 1000);
+        front.data(b"one ");
+        front.data(b"two");
+        let (name, value) = (
+            http::HeaderName::from_static("x-sum"),
+            http::HeaderValue::from_static("7"),
+        );
+        front.end(Some(vec![(name.clone(), value.clone())]));
+        let all = (&mut incoming.body).collect().await.unwrap();
+        assert_eq!(all.trailers().unwrap()[&name], value);
+        assert_eq!(all.to_bytes(), "one two");
+        assert!(incoming.body.is_end_stream());
+        let mut returned = 0;
+        while let Some(ToFront::Credit(amount)) = front.try_next() {
+            returned += amount;
+        }
+        assert_eq!(returned, cost(4) + cost(3));
+    });
+}
+
+#[test]
+fn what_is_dropped_half_way_is_aborted() {
+    run(async {
+        let (incoming, front) = start(false, 1000);
+        let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+        writer.data(Bytes::from_static(b"begun")).await.unwrap();
+        drop(writer);
+        let answer = front.answer().await;
+        assert_eq!((&answer.body[..], answer.complete), (&b"begun"[..], false));
+
+        let (incoming, front) = start(false, 1000);
+        drop(incoming.reply);
+        assert!(matches!(front.next().await, ToFront::Abort(502)));
+    });
+}
+
+#[test]
+fn a_body_that_nobody_reads_is_stopped() {
+    run(async {
+        let (incoming, front) = start(true, 1000);
+        front.data(b"unread");
+        drop(incoming.body);
+        assert!(matches!(front.next().await, ToFront::StopBody));
+        front.data(b"on its way");
+        assert!(matches!(front.next().await, ToFront::Credit(c) if c == cost(10)));
+    });
+}
+
+#[test]
+fn a_client_that_gives_up_ends_every_wait() {
+    run(async {
+        let (mut incoming, front) = start(true, 1);
+        let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+        writer.data(Bytes::from_static(b"x")).await.unwrap();
+        front.cancel();
+        assert_eq!(writer.data(Bytes::from_static(b"y")).await, Err(Gone));
+        assert!(matches!(incoming.body.frame().await, Some(Err(Gone))));
+    });
+}

@@ -1,0 +1,97 @@
+//! What crosses between a front and a handler that does not answer at once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Fields, Peer, RequestHead};
+use crate::http::files::Entry;
+use crate::http::route::Route;
+
+/// What a block counts against a credit beyond its bytes: one-byte blocks must not cost more memory than they are charged.
+const BLOCK_OVERHEAD: u64 = 256;
+
+/// What `bytes` of a body or head count against a credit.
+pub fn cost(bytes: usize) -> u64 {
+    bytes as u64 + BLOCK_OVERHEAD
+}
+
+/// A request for a handler, with its body to follow.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// As the front checked it.
+    pub head: RequestHead,
+    /// Who asks.
+    pub peer: Peer,
+    /// What the request was matched with.
+    pub route: Arc<Route>,
+    /// The length that the client promised for the body; the front holds it to it.
+    pub content_length: Option<u64>,
+    /// Whether a body follows, be it empty.
+    pub has_body: bool,
+}
+
+/// A message about one exchange.
+#[derive(Debug)]
+pub struct Envelope<T> {
+    /// The front's number for the exchange, never used twice.
+    pub exchange: u64,
+    /// What there is to say.
+    pub message: T,
+}
+
+/// From a front to a handler.
+#[derive(Debug)]
+pub enum ToHandler {
+    /// A new exchange: the handler may send blocks of `credit` in all, by [`cost`].
+    Open {
+        /// The request.
+        request: Box<Request>,
+        /// For the response.
+        credit: u64,
+    },
+    /// The next block of the request's body.
+    Data(Bytes),
+    /// The request is complete.
+    End(Option<Fields>),
+    /// That much of the response has left the front.
+    Credit(u64),
+    /// Nobody waits for the response any more. The last message of an exchange.
+    Cancel,
+}
+
+/// From a handler to a front.
+#[derive(Debug)]
+pub enum ToFront {
+    /// An informational response; counts as one block.
+    Interim(u16, Fields),
+    /// The head of the final response.
+    Head(Head),
+    /// The next block of the response's body.
+    Data(Bytes),
+    /// The response is complete.
+    End(Option<Fields>),
+    /// The handler failed: the status says how if no head was sent; what was sent must not look whole.
+    Abort(u16),
+    /// That much of the request's body has been used.
+    Credit(u64),
+    /// The handler wants no more of the request's body.
+    StopBody,
+    /// What the front may answer the same request with for a while, without asking again; or nothing of the kind.
+    Keep(Option<Arc<Entry>>),
+    /// Nothing of the exchange is left on the handler's side. Its last message, after a cancellation too.
+    Closed,
+}
+
+/// The head of a final response.
+#[derive(Debug)]
+pub struct Head {
+    /// 200 to 599.
+    pub status: u16,
+    /// Without fields that frame the message.
+    pub fields: Fields,
+    /// The body's length where it is known; what a GET would have got, for HEAD.
+    pub length: Option<u64>,
+    /// No body and no trailers follow.
+    pub end: bool,
+}

@@ -1,0 +1,304 @@
+//! Two bounded rings between a worker and its origin thread, and a bell for each side.
+//!
+//! Both sides write what they have, then ring once. A full ring is an answer: a new exchange is refused, a body waits
+//! where it is. What must not be lost (an end, a credit, a cancellation) waits beside the ring; there are at most a few
+//! of these for each exchange, and the number of exchanges is bounded.
+
+mod depth;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use rtrb::{Consumer, Producer, RingBuffer};
+use sluicegate_dataplane::Waker;
+use tokio::sync::Notify;
+
+use super::Fields;
+use super::message::{Envelope, Request, ToFront, ToHandler};
+use crate::http::clients::{Client, Clients};
+use crate::observe::sum::summed;
+
+pub use self::depth::Depth;
+
+/// One client gets no more than this part of a worker's memory for exchanges, so that it cannot keep all others out.
+const CLIENT_PART: u64 = 8;
+
+/// Where an exchange's messages go in a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The connection's slot.
+    pub slot: usize,
+    /// Tells it from later connections in the same slot.
+    pub serial: u64,
+    /// Its stream.
+    pub stream: u64,
+}
+
+/// What wakes either side.
+#[derive(Debug, Default)]
+struct Bells {
+    origin: Notify,
+    worker: OnceLock<Waker>,
+    /// The worker found its ring full.
+    worker_waits: AtomicBool,
+    /// The origin found its ring full.
+    origin_waits: AtomicBool,
+    /// The worker is gone.
+    closed: AtomicBool,
+}
+
+/// A worker's end.
+#[derive(Debug)]
+pub struct Link {
+    to: Producer<Envelope<ToHandler>>,
+    from: Consumer<Envelope<ToFront>>,
+    bells: Arc<Bells>,
+    /// What must not be lost and did not fit.
+    owed: VecDeque<Envelope<ToHandler>>,
+    places: HashMap<u64, (Place, Client)>,
+    /// Exchanges of each client.
+    clients: Clients,
+    /// The number of the exchange opened last.
+    last: u64,
+    /// Something was put into the ring since the bell was rung.
+    news: bool,
+    /// Bytes that exchanges may hold, and what of it is promised.
+    memory: u64,
+    promised: u64,
+    /// What one exchange is promised.
+    share: u64,
+    /// What happened so far.
+    pub counters: LinkCounters,
+}
+
+summed! {
+    /// What a worker's end counted.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct LinkCounters {
+        /// Exchanges handed to the origin.
+        pub opened: u64,
+        /// Exchanges refused because the ring was full.
+        pub refused_queue: u64,
+        /// Exchanges refused because the worker's memory for them was promised to others.
+        pub refused_memory: u64,
+        /// Exchanges refused because their client has its part of that memory already.
+        pub refused_client: u64,
+        /// Messages to the origin that had to wait beside the ring.
+        pub waited: u64,
+    }
+}
+
+/// An origin thread's end.
+#[derive(Debug)]
+pub struct Feed {
+    from: Consumer<Envelope<ToHandler>>,
+    to: Producer<Envelope<ToFront>>,
+    bells: Arc<Bells>,
+}
+
+/// Both ends: `queue` messages each way, `memory` bytes for exchanges of `stream_buffer` bytes each way.
+pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (Link, Feed) {
+    let (to, from_worker) = RingBuffer::new(queue);
+    let (to_worker, from) = RingBuffer::new(queue);
+    let bells = Arc::new(Bells::default());
+    let link = Link {
+        to,
+        from,
+        bells: Arc::clone(&bells),
+        owed: VecDeque::new(),
+        places: HashMap::new(),
+        clients: Clients::default(),
+        last: 0,
+        news: false,
+        memory,
+        promised: 0,
+        share: stream_buffer,
+        counters: LinkCounters::default(),
+    };
+    let feed = Feed {
+        from: from_worker,
+        to: to_worker,
+        bells,
+    };
+    (link, feed)
+}
+
+impl Link {
+    /// Tells the origin how to wake this worker.
+    pub fn attach(&self, waker: Waker) {
+        let _ = self.bells.worker.set(waker);
+    }
+
+    /// What one exchange may have on its way, each way, by [`cost`](super::message::cost).
+    pub fn share(&self) -> u64 {
+        self.share
+    }
+
+    /// Opens an exchange and answers its number; `None` where there is no room for another one.
+    pub fn open(&mut self, place: Place, request: Box<Request>) -> Option<u64> {
+        let needs = self.share.saturating_mul(2);
+        // One is always possible, however small the memory.
+        if self.promised > 0 && self.promised.saturating_add(needs) > self.memory {
+            self.counters.refused_memory += 1;
+            return None;
+        }
+        let client = Client::from(request.peer.address.ip());
+        let others = self.clients.open(client);
+        if others > 0 && needs.saturating_mul(others + 1) > self.memory / CLIENT_PART {
+            self.counters.refused_client += 1;
+            return None;
+        }
+        let exchange = self.last + 1;
+        let message = ToHandler::Open {
+            request,
+            credit: self.share,
+        };
+        if !self.has_room() || self.to.push(Envelope { exchange, message }).is_err() {
+            self.counters.refused_queue += 1;
+            return None;
+        }
+        self.last = exchange;
+        self.news = true;
+        self.promised += needs;
+        self.places.insert(exchange, (place, client));
+        self.clients.enter(client);
+        self.counters.opened += 1;
+        Some(exchange)
+    }
+
+    /// Whether a block of a body can be handed over. If not, the origin rings once it can.
+    pub fn has_room(&self) -> bool {
+        if self.owed.is_empty() && self.to.slots() > 0 {
+            return true;
+        }
+        self.bells.worker_waits.store(true, Ordering::SeqCst);
+        // It may have made room before it could see that somebody waits.
+        self.owed.is_empty() && self.to.slots() > 0
+    }
+
+    /// Hands a block of a request's body over; only after [`Link::has_room`].
+    pub fn data(&mut self, exchange: u64, block: Bytes) {
+        self.push(exchange, ToHandler::Data(block));
+    }
+
+    /// Says that the request is complete.
+    pub fn end(&mut self, exchange: u64, trailers: Option<Fields>) {
+        self.push(exchange, ToHandler::End(trailers));
+    }
+
+    /// Says that so much of the response has left.
+    pub fn credit(&mut self, exchange: u64, amount: u64) {
+        self.push(exchange, ToHandler::Credit(amount));
+    }
+
+    /// Says that nobody waits for the response any more.
+    pub fn cancel(&mut self, exchange: u64) {
+        self.push(exchange, ToHandler::Cancel);
+    }
+
+    fn push(&mut self, exchange: u64, message: ToHandler) {
+        self.news = true;
+        let envelope = Envelope { exchange, message };
+        if !self.owed.is_empty() {
+            self.counters.waited += 1;
+            self.owed.push_back(envelope);
+        } else if let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) {
+            self.counters.waited += 1;
+            self.owed.push_back(envelope);
+        }
+    }
+
+    /// Passes on what waited beside the ring, and rings the origin's bell if there is news. Once a turn.
+    pub fn flush(&mut self) {
+        while let Some(envelope) = self.owed.pop_front() {
+            if let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) {
+                self.owed.push_front(envelope);
+                self.bells.worker_waits.store(true, Ordering::SeqCst);
+                break;
+            }
+            self.news = true;
+        }
+        if std::mem::take(&mut self.news) {
+            self.bells.origin.notify_one();
+        }
+    }
+
+    /// The origin's next message and whom it concerns.
+    pub fn take(&mut self) -> Option<(Place, ToFront)> {
+        while let Ok(Envelope { exchange, message }) = self.from.pop() {
+            let place = self.places.get(&exchange).copied();
+            if matches!(message, ToFront::Closed)
+                && let Some((_, client)) = self.places.remove(&exchange)
+            {
+                self.promised -= self.share.saturating_mul(2);
+                self.clients.leave(client);
+            }
+            if let Some((place, _)) = place {
+                return Some((place, message));
+            }
+        }
+        if self.bells.origin_waits.swap(false, Ordering::SeqCst) {
+            self.bells.origin.notify_one();
+        }
+        None
+    }
+
+    /// Exchanges that the origin has not closed.
+    pub fn running(&self) -> usize {
+        self.places.len()
+    }
+}
+
+impl Feed {
+    /// The worker's next message.
+    pub fn take(&mut self) -> Option<Envelope<ToHandler>> {
+        self.from.pop().ok()
+    }
+
+    /// Hands a message over.
+    ///
+    /// # Errors
+    /// The ring is full; the message comes back, and the worker rings once there is room.
+    pub fn give(&mut self, envelope: Envelope<ToFront>) -> Result<(), Envelope<ToFront>> {
+        let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) else {
+            return Ok(());
+        };
+        self.bells.origin_waits.store(true, Ordering::SeqCst);
+        match self.to.push(envelope) {
+            Ok(()) => Ok(()),
+            Err(rtrb::PushError::Full(envelope)) => Err(envelope),
+        }
+    }
+
+    /// Wakes the worker: for news, or where it waits for room.
+    pub fn ring(&self, news: bool) {
+        let waits = self.bells.worker_waits.swap(false, Ordering::SeqCst);
+        if (news || waits)
+            && let Some(waker) = self.bells.worker.get()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Waits for the worker's bell.
+    pub async fn rung(&self) {
+        self.bells.origin.notified().await;
+    }
+
+    /// Whether the worker is gone.
+    pub fn is_abandoned(&self) -> bool {
+        self.bells.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.bells.closed.store(true, Ordering::SeqCst);
+        self.bells.origin.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests;

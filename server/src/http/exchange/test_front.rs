@@ -1,0 +1,153 @@
+//! A front for tests: says what a client would, and keeps what it is told.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+
+use super::handler::{Incoming, Inlet, Outbox};
+use super::message::{Head, Request, ToFront, ToHandler, cost};
+use super::{Fields, Peer, RequestHead};
+use crate::http::route::{Route, Site};
+
+/// The front's half.
+pub(crate) struct Front {
+    inlet: Inlet,
+    outbox: Rc<Outbox>,
+}
+
+/// A whole response.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// Statuses before the final one.
+    pub(crate) interim: Vec<u16>,
+    /// Of the final response.
+    pub(crate) head: Option<Head>,
+    /// All of it.
+    pub(crate) body: Vec<u8>,
+    /// After it.
+    pub(crate) trailers: Option<Fields>,
+    /// It ended as it should.
+    pub(crate) complete: bool,
+}
+
+/// A request's head at `example.org`; what follows a `?` in `target` is its query.
+pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -> RequestHead {
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query.to_owned())),
+        None => (target, None),
+    };
+    let line = |(name, value): &(&'static str, &str)| {
+        let name = HeaderName::from_static(name);
+        (name, HeaderValue::from_str(value).unwrap())
+    };
+    RequestHead {
+        method: method.to_owned(),
+        scheme: Some("https".to_owned()),
+        authority: "example.org".to_owned(),
+        path: path.to_owned(),
+        query,
+        headers: lines.iter().map(line).collect(),
+    }
+}
+
+/// A route for those that do not care which, with this timeout.
+pub(crate) fn any_route(timeout: Option<Duration>) -> Arc<Route> {
+    let mut config = sluicegate_config::Config::embedded();
+    config.routes.iter_mut().for_each(|r| r.timeout = timeout);
+    let site = Site::compile(&config.routes, &config.limits).unwrap();
+    Arc::clone(site.any_route().unwrap())
+}
+
+/// A request of 192.0.2.7 to any route.
+pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -> Request {
+    Request {
+        head,
+        peer: Peer {
+            address: ([192, 0, 2, 7], 50_000).into(),
+            local: None,
+            early_data: false,
+        },
+        route: any_route(None),
+        content_length,
+        has_body,
+    }
+}
+
+/// An exchange with `credit` for its response.
+pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
+    let outbox = Rc::new(Outbox::default());
+    let (incoming, inlet) = Incoming::new(1, request, credit, Rc::clone(&outbox));
+    (incoming, Front { inlet, outbox })
+}
+
+impl Front {
+    /// A block of the request's body.
+    pub(crate) fn data(&self, block: &'static [u8]) {
+        self.inlet
+            .deliver(ToHandler::Data(Bytes::from_static(block)));
+    }
+
+    /// The end of the request.
+    pub(crate) fn end(&self, trailers: Option<Fields>) {
+        self.inlet.deliver(ToHandler::End(trailers));
+    }
+
+    /// The client gives up.
+    pub(crate) fn cancel(&self) {
+        self.inlet.deliver(ToHandler::Cancel);
+    }
+
+    /// Room for more of the response.
+    pub(crate) fn credit(&self, amount: u64) {
+        self.inlet.deliver(ToHandler::Credit(amount));
+    }
+
+    /// The next message, if there is one.
+    pub(crate) fn try_next(&self) -> Option<ToFront> {
+        self.outbox.pop().map(|envelope| envelope.message)
+    }
+
+    /// The next message, whenever there is one.
+    pub(crate) async fn next(&self) -> ToFront {
+        self.outbox.filled().await;
+        let envelope = self.outbox.pop();
+        envelope.expect("filled() waits for a message").message
+    }
+
+    /// Reads the response to its end, giving credit for what came.
+    pub(crate) async fn answer(&self) -> Answer {
+        let mut answer = Answer::default();
+        loop {
+            match self.next().await {
+                ToFront::Interim(status, fields) => {
+                    let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
+                    self.inlet.deliver(ToHandler::Credit(cost(size)));
+                    answer.interim.push(status);
+                }
+                ToFront::Head(head) => {
+                    answer.complete = head.end;
+                    let end = head.end;
+                    answer.head = Some(head);
+                    if end {
+                        return answer;
+                    }
+                }
+                ToFront::Data(block) => {
+                    self.inlet.deliver(ToHandler::Credit(cost(block.len())));
+                    answer.body.extend_from_slice(&block);
+                }
+                ToFront::End(trailers) => {
+                    answer.trailers = trailers;
+                    answer.complete = true;
+                    return answer;
+                }
+                ToFront::Abort(_) => return answer,
+                ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) => {}
+                ToFront::Closed => return answer,
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Which encodings of a file a client takes, best first (RFC 9110 §12.5.3).
+
+use http::HeaderValue;
+use http::header::ACCEPT_ENCODING;
+
+use crate::http::exchange::Fields;
+
+/// How a file may lie on the disk, the most wanted last where a client does not care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Coding {
+    /// As it is.
+    Identity,
+    /// RFC 1952.
+    Gzip,
+    /// RFC 8878.
+    Zstd,
+    /// RFC 7932.
+    Brotli,
+}
+
+const CODINGS: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
+
+impl Coding {
+    /// Its name in fields.
+    fn token(self) -> &'static str {
+        match self {
+            Coding::Identity => "identity",
+            Coding::Gzip => "gzip",
+            Coding::Zstd => "zstd",
+            Coding::Brotli => "br",
+        }
+    }
+
+    /// What stands behind the original's name in that of the variant.
+    pub(crate) fn suffix(self) -> &'static str {
+        match self {
+            Coding::Identity => "",
+            Coding::Gzip => ".gz",
+            Coding::Zstd => ".zst",
+            Coding::Brotli => ".br",
+        }
+    }
+
+    /// For `content-encoding`, which the original has not.
+    pub(super) fn field(self) -> Option<HeaderValue> {
+        (self != Coding::Identity).then(|| HeaderValue::from_static(self.token()))
+    }
+
+    fn named(token: &str) -> Option<Coding> {
+        let found = { CODINGS }
+            .into_iter()
+            .find(|coding| token.eq_ignore_ascii_case(coding.token()));
+        // RFC 9110 §8.4.1.3
+        found.or_else(|| token.eq_ignore_ascii_case("x-gzip").then_some(Coding::Gzip))
+    }
+}
+
+/// The codings that a client takes, best first, up to the original, which is always there: two clients with the same
+/// preference get the same file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Preference {
+    codings: [Coding; 4],
+    count: u8,
+}
+
+impl Preference {
+    /// Only the file as it is.
+    pub(super) const ORIGINAL: Preference = Preference {
+        codings: [Coding::Identity; 4],
+        count: 1,
+    };
+
+    /// Of the client that sent these fields. With no `accept-encoding` it gets the original, though it would have to take
+    /// anything; a coding that is not named is not taken, `identity` is, but last. What cannot be read is passed over.
+    pub(super) fn of(headers: &Fields) -> Preference {
+        let mut weights: [Option<u16>; 4] = [None; 4];
+        let mut others = None;
+        let values = headers.iter().filter(|(name, _)| name == ACCEPT_ENCODING);
+        for value in values.filter_map(|(_, value)| value.to_str().ok()) {
+            for (token, weight) in value.split(',').filter_map(weighted) {
+                if token == "*" {
+                    others = Some(weight);
+                } else if let Some(coding) = Coding::named(token) {
+                    weights[coding as usize] = Some(weight);
+                }
+            }
+        }
+        let mut wanted = Vec::with_capacity(4);
+        for coding in CODINGS {
+            // Below the least that can be written, which is 1.
+            let unnamed = (coding == Coding::Identity).then_some((0, true));
+            let named = weights[coding as usize].or(others);
+            match named.map(|weight| (weight, false)).or(unnamed) {
+                Some((0, false)) | None => {}
+                Some((weight, _)) => wanted.push((std::cmp::Reverse(weight), coding)),
+            }
+        }
+        wanted.sort_by_key(|(weight, _)| *weight);
+        Preference::first(wanted.into_iter().map(|(_, coding)| coding))
+    }
+
+    fn first(wanted: impl Iterator<Item = Coding>) -> Preference {
+        let mut preference = Preference {
+            count: 0,
+            ..Preference::ORIGINAL
+        };
+        for (slot, coding) in preference.codings.iter_mut().zip(wanted) {
+            *slot = coding;
+            preference.count += 1;
+            if coding == Coding::Identity {
+                break;
+            }
+        }
+        preference
+    }
+
+    /// Best first; without the original only where the client refuses it.
+    pub(crate) fn codings(&self) -> &[Coding] {
+        &self.codings[..usize::from(self.count)]
+    }
+}
+
+/// `token;q=0.5`, the weight in thousandths.
+fn weighted(member: &str) -> Option<(&str, u16)> {
+    let mut parts = member.split(';').map(|part| part.trim_matches([' ', '\t']));
+    let token = parts.next().filter(|token| !token.is_empty())?;
+    let mut weight = 1000;
+    for part in parts {
+        let (name, value) = part.split_once('=')?;
+        if name.eq_ignore_ascii_case("q") {
+            weight = thousandths(value)?;
+        }
+    }
+    Some((token, weight))
+}
+
+/// A weight (RFC 9110 §12.4.2): from 0 to 1 with up to three digits behind the point.
+fn thousandths(text: &str) -> Option<u16> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    if !matches!(whole, "0" | "1") || !digits || fraction.len() > 3 {
+        return None;
+    }
+    let fraction: u16 = format!("{fraction:0<3}").parse().ok()?;
+    let weight = if whole == "1" { 1000 } else { 0 } + fraction;
+    (weight <= 1000).then_some(weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Coding::{Brotli, Gzip, Identity, Zstd};
+    use super::*;
+
+    fn preference(values: &[&'static str]) -> Preference {
+        let line = |value: &&'static str| (ACCEPT_ENCODING, HeaderValue::from_static(value));
+        Preference::of(&values.iter().map(line).collect())
+    }
+
+    #[test]
+    fn the_heaviest_comes_first() {
+        for (value, expected) in [
+            (
+                "gzip, deflate, br, zstd",
+                &[Brotli, Zstd, Gzip, Identity][..],
+            ),
+            ("gzip", &[Gzip, Identity]),
+            ("X-GZip", &[Gzip, Identity]),
+            ("", &[Identity]),
+            ("deflate", &[Identity]),
+            ("gzip;q=0.5, br;q=0.25", &[Gzip, Brotli, Identity]),
+            ("gzip;q=0.5 , br ; Q=0.501", &[Brotli, Gzip, Identity]),
+            ("gzip;q=0", &[Identity]),
+            ("gzip;q=0.5, identity", &[Identity]),
+            ("gzip;q=0.5, identity;q=0.5", &[Gzip, Identity]),
+            ("gzip;q=0.001", &[Gzip, Identity]),
+            ("*", &[Brotli, Zstd, Gzip, Identity]),
+            ("*;q=0.5, gzip", &[Gzip, Brotli, Zstd, Identity]),
+            ("br, *;q=0.1, zstd;q=0", &[Brotli, Gzip, Identity]),
+        ] {
+            assert_eq!(preference(&[value]).codings(), expected, "{value}");
+        }
+        assert_eq!(preference(&[]), Preference::ORIGINAL);
+        let split = preference(&["gzip;q=0.5", "br"]);
+        assert_eq!(split.codings(), [Brotli, Gzip, Identity]);
+    }
+
+    #[test]
+    fn the_original_can_be_refused() {
+        for (value, expected) in [
+            ("identity;q=0", &[][..]),
+            ("*;q=0", &[]),
+            ("gzip, *;q=0.000", &[Gzip]),
+            ("gzip, identity;q=0.0", &[Gzip]),
+            ("*;q=0, identity;q=0.1", &[Identity]),
+        ] {
+            assert_eq!(preference(&[value]).codings(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_passed_over() {
+        for value in [
+            "gzip;q=2",
+            "gzip;q=1.001",
+            "gzip;q=-1",
+            "gzip;q=0.0001",
+            "gzip;q=",
+            "gzip;q",
+            "gzip;q=0x1",
+            ";q=1",
+            ",,,",
+            "gz ip",
+            "gzip;q=.5",
+            "gzip;q=+1",
+        ] {
+            assert_eq!(preference(&[value]), Preference::ORIGINAL, "{value}");
+        }
+        assert_eq!(preference(&["gzip;q=9, br"]).codings(), [Brotli, Identity]);
+    }
+
+    /// So that the key of a cache is the same for all that get the same file.
+    #[test]
+    fn what_comes_behind_the_original_makes_no_difference() {
+        assert_eq!(
+            preference(&["identity, gzip;q=0.5"]),
+            preference(&["identity;q=0.9, br;q=0.1, zstd;q=0.2"])
+        );
+    }
+}

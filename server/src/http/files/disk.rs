@@ -1,0 +1,242 @@
+//! Files of a folder: opened, found in the encoding that a client prefers, and streamed.
+//!
+//! Nothing outside of the folder is ever opened: the kernel resolves a path below it (openat2), symbolic links as the route
+//! allows. An absolute link counts as leading out, wherever it leads. `rustix` makes that call without unsafe code here; of
+//! the crates that sandbox paths none has a policy of no links at all. Hidden files are not found, `.well-known` apart. A
+//! folder answers with its index, never with a list.
+//!
+//! A variant (`name.br`, `name.zst`, `name.gz`) answers for `name` where the client prefers it and it is not older than the
+//! original; all answers of such a route vary by `accept-encoding`. It is a file of its own: its entity tag, its date.
+//!
+//! What to answer is told by [`crate::http::files`], as it is for a worker's memory; [`FileServer::serve`] waits for the disk on
+//! threads beside the origin's.
+
+mod locate;
+mod open;
+mod stream;
+mod walk;
+
+use std::cell::Cell;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sluicegate_config::Files;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use self::locate::{Located, Miss, Query};
+use self::stream::{BLOCK, Broken, Held};
+use crate::http::exchange::RequestHead;
+use crate::http::exchange::handler::{Gone, Incoming, Responder};
+use crate::http::exchange::message::Head;
+use crate::http::files::plan::{self, Piece, Plan};
+use crate::http::files::{Entry, Refusal, Target, preference};
+
+/// Requests of an origin that look for their files at once; each takes up to three descriptors for the time that takes. The
+/// others wait, each for its turn.
+const LOOKING: usize = 64;
+/// Between two warnings.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// Serves files on an origin's thread.
+#[derive(Debug)]
+pub struct FileServer {
+    looking: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+    entry_max: u64,
+    /// No warning before that.
+    quiet_until: Cell<Option<Instant>>,
+}
+
+/// Where the bytes of an answer come from.
+enum Source {
+    Memory(Bytes),
+    Disk(Arc<Held>),
+}
+
+impl FileServer {
+    /// Holds up to `open_files` files open while they are sent, and has files of up to `entry_max` bytes kept in a cache.
+    pub fn new(open_files: usize, entry_max: u64) -> FileServer {
+        FileServer {
+            looking: Arc::new(Semaphore::new(LOOKING)),
+            open: Arc::new(Semaphore::new(open_files.min(Semaphore::MAX_PERMITS))),
+            entry_max,
+            quiet_until: Cell::new(None),
+        }
+    }
+
+    /// Answers with the file at `rest`, what is left of the request's path behind the route's prefix. `learn` is called once,
+    /// before the answer: with what a cache should hold under the request's [`Key`](crate::http::files::Key) from now on, or `None`
+    /// if it should hold nothing.
+    pub async fn serve(
+        &self,
+        files: &Arc<Files>,
+        rest: &str,
+        incoming: Incoming,
+        learn: impl FnOnce(Option<Arc<Entry>>),
+    ) {
+        let Incoming {
+            request,
+            body,
+            reply,
+        } = incoming;
+        // No method that is answered has one.
+        drop(body);
+        let head = &request.head;
+        let (plan, source) = match self.find(files, rest, head).await {
+            Ok(located) => self.prepare(head, located, learn),
+            Err(plan) => {
+                learn(None);
+                (plan, Source::Memory(Bytes::new()))
+            }
+        };
+        match answer(reply, head, plan, source).await {
+            Ok(()) | Err(Broken::Gone(Gone)) => {}
+            Err(Broken::Disk(error)) => self.warn(files, head, &error),
+        }
+    }
+
+    /// Looks for the file, or says why there is none.
+    async fn find(
+        &self,
+        files: &Arc<Files>,
+        rest: &str,
+        head: &RequestHead,
+    ) -> Result<Located, Plan> {
+        if let Some(plan) = plan::refuse_method(&head.method) {
+            return Err(plan);
+        }
+        let target = Target::of(&head.path, rest).map_err(Plan::refusal)?;
+        // What is sent at once is not worth a second look at the disk.
+        let at_once = if head.method == "GET" { BLOCK } else { 0 };
+        let query = Query {
+            target,
+            preference: preference(files, head),
+            whole: self.entry_max.max(at_once),
+            now: crate::clock::unix(),
+        };
+        let turn = Arc::clone(&self.looking).acquire_owned().await;
+        let below = Arc::clone(files);
+        let looked = spawn_blocking(move || {
+            let _turn = turn;
+            locate::locate(&below, &query)
+        });
+        let located = looked
+            .await
+            .unwrap_or_else(|error| Err(Miss::Failed(io::Error::other(error))));
+        located.map_err(|miss| self.missed(files, head, &miss))
+    }
+
+    fn missed(&self, files: &Files, head: &RequestHead, miss: &Miss) -> Plan {
+        match miss {
+            Miss::NotFound => return Plan::refusal(Refusal::NotFound),
+            Miss::Folder => return Plan::moved(head),
+            Miss::NotAcceptable => return Plan::not_acceptable(),
+            Miss::Forbidden => return Plan::plain(403, "403 this file is not for you\n"),
+            Miss::Exhausted(_) | Miss::Failed(_) | Miss::Root(_) => {}
+        }
+        self.warn(files, head, miss);
+        match miss {
+            Miss::Exhausted(_) => busy(),
+            _ => Plan::plain(500, "500 the file cannot be read\n"),
+        }
+    }
+
+    /// What to answer, and from where. Memory is held for what a client takes at once; for more the file stays open.
+    fn prepare(
+        &self,
+        head: &RequestHead,
+        located: Located,
+        learn: impl FnOnce(Option<Arc<Entry>>),
+    ) -> (Plan, Source) {
+        let Located { file, meta, bytes } = located;
+        let plan = plan::respond(head, &meta);
+        let small = bytes.clone().filter(|bytes| bytes.len() as u64 <= BLOCK);
+        let kept = bytes.filter(|bytes| bytes.len() as u64 <= self.entry_max);
+        learn(kept.map(|bytes| Arc::new(Entry { meta, bytes })));
+        if head.method == "HEAD" || !plan.reads_file() {
+            return (plan, Source::Memory(Bytes::new()));
+        }
+        if let Some(bytes) = small {
+            return (plan, Source::Memory(bytes));
+        }
+        match Arc::clone(&self.open).try_acquire_owned() {
+            Ok(permit) => {
+                let held = Held {
+                    file,
+                    _permit: permit,
+                };
+                (plan, Source::Disk(Arc::new(held)))
+            }
+            Err(_) => {
+                if self.may_warn() {
+                    tracing::warn!("files are refused with 503: as many are open as may be");
+                }
+                (busy(), Source::Memory(Bytes::new()))
+            }
+        }
+    }
+
+    fn warn(&self, files: &Files, head: &RequestHead, cause: &dyn std::fmt::Display) {
+        if self.may_warn() {
+            tracing::warn!(
+                root = %files.root.display(),
+                path = %head.path,
+                "a file cannot be served: {cause}"
+            );
+        }
+    }
+
+    fn may_warn(&self) -> bool {
+        let now = crate::clock::now();
+        let may = self.quiet_until.get().is_none_or(|until| now >= until);
+        if may {
+            self.quiet_until.set(Some(now + QUIET));
+        }
+        may
+    }
+}
+
+fn busy() -> Plan {
+    Plan::plain(503, "503 too many files are open\n")
+}
+
+/// Sends the answer. Where its body breaks off, so does the client's stream.
+async fn answer(
+    reply: Responder,
+    head: &RequestHead,
+    plan: Plan,
+    source: Source,
+) -> Result<(), Broken> {
+    let length = plan.length();
+    let end = head.method == "HEAD" || length.is_none_or(|length| length == 0);
+    let mut writer = reply
+        .head(Head {
+            status: plan.status,
+            fields: plan.fields,
+            length,
+            end,
+        })
+        .await?;
+    if end {
+        return Ok(());
+    }
+    for piece in plan.pieces {
+        match (piece, &source) {
+            (Piece::Text(text), _) => writer.data(text).await?,
+            (Piece::File(range), Source::Memory(bytes)) => {
+                writer.data(plan::slice(bytes, &range)).await?;
+            }
+            (Piece::File(range), Source::Disk(held)) => {
+                stream::send(held, range, &mut writer).await?;
+            }
+        }
+    }
+    writer.end(None);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Opening what lies below a root, and nothing else.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use sluicegate_config::Symlinks;
+
+use super::walk;
+use crate::http::files::Stamp;
+
+/// A FIFO without a writer, or a device, must not block.
+const READ: OFlags = OFlags::NONBLOCK
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOCTTY);
+/// How often a path is tried while folders on it are being renamed.
+const TRIES: u32 = 4;
+
+/// A folder as it is now. It is opened anew for each request, so that one that was put in its place is seen.
+#[derive(Debug)]
+pub(super) struct Root {
+    folder: OwnedFd,
+    symlinks: Symlinks,
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(super) enum Found {
+    File(File, Stamp),
+    Folder,
+    /// A socket, a FIFO, a device.
+    Other,
+}
+
+impl Root {
+    /// The path itself may lead through links: the operator named it.
+    pub(super) fn open(path: &Path, symlinks: Symlinks) -> Result<Root, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+        Ok(Root { folder, symlinks })
+    }
+
+    /// What is at `path`, which is relative, not empty and without `..`.
+    pub(super) fn find(&self, path: &[u8]) -> Result<Found, Errno> {
+        let file = File::from(self.read(path)?);
+        let metadata = file.metadata().map_err(|error| errno(&error))?;
+        Ok(if metadata.is_file() {
+            Found::File(file, Stamp::of(&metadata))
+        } else if metadata.is_dir() {
+            Found::Folder
+        } else {
+            Found::Other
+        })
+    }
+
+    fn read(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        if self.symlinks == Symlinks::Follow {
+            return rustix::fs::openat(&self.folder, path, READ, Mode::empty());
+        }
+        let links = self.symlinks == Symlinks::Inside;
+        match self.ask_kernel(path, links) {
+            // As old systems answer, and filters of system calls that do not know it.
+            Err(Errno::NOSYS | Errno::PERM) => walk::open(self.folder.as_fd(), path, READ, links),
+            opened => opened,
+        }
+    }
+
+    fn ask_kernel(&self, path: &[u8], links: bool) -> Result<OwnedFd, Errno> {
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        if !links {
+            resolve |= ResolveFlags::NO_SYMLINKS;
+        }
+        let open = || rustix::fs::openat2(&self.folder, path, READ, Mode::empty(), resolve);
+        for _ in 1..TRIES {
+            match open() {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                opened => return opened,
+            }
+        }
+        open()
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests;

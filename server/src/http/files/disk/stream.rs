@@ -1,0 +1,81 @@
+//! A file's bytes on their way to a client, a block at a time and one ahead.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::http::exchange::handler::{BodyWriter, Gone};
+
+/// Read at once, bytes.
+pub(super) const BLOCK: u64 = 64 * 1024;
+
+/// A file that stays open while it is sent: a read that has begun outlives a client that has gone.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) file: File,
+    /// Counts it among the open files.
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+/// Why a body ends early.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error(transparent)]
+    Gone(#[from] Gone),
+    /// The disk failed, or the file has become shorter than was promised.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+}
+
+/// Sends a range of a file.
+pub(super) async fn send(
+    held: &Arc<Held>,
+    range: Range<u64>,
+    writer: &mut BodyWriter,
+) -> Result<(), Broken> {
+    let mut offset = range.start;
+    let mut ahead = begin(held, offset, range.end);
+    while offset < range.end {
+        let block = ahead.await.map_err(io::Error::other)??;
+        offset += block.len() as u64;
+        ahead = begin(held, offset, range.end);
+        writer.data(block).await?;
+    }
+    Ok(())
+}
+
+fn begin(held: &Arc<Held>, offset: u64, end: u64) -> JoinHandle<io::Result<Bytes>> {
+    let held = Arc::clone(held);
+    let count = BLOCK.min(end - offset);
+    spawn_blocking(move || read(&held.file, offset, count))
+}
+
+/// Reads exactly `count` bytes.
+///
+/// # Errors
+/// `UnexpectedEof` where the file ends before them.
+pub(super) fn read(file: &File, offset: u64, count: u64) -> io::Result<Bytes> {
+    let size = usize::try_from(count).map_err(io::Error::other)?;
+    if size == 0 {
+        return Ok(Bytes::new());
+    }
+    let mut block = Vec::with_capacity(size);
+    while block.len() < size {
+        let place = offset + block.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut block), place) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    // The vector may have more room than was asked for, and the file more bytes.
+    block.truncate(size);
+    Ok(Bytes::from(block))
+}

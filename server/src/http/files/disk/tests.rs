@@ -1,0 +1,138 @@
+//! Files asked for through an exchange.
+
+mod answers;
+mod streams;
+
+use std::cell::RefCell;
+use std::fs;
+use std::future::Future;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use sluicegate_config::{Files, Symlinks};
+use tempfile::TempDir;
+
+use super::*;
+use crate::http::exchange::handler::Incoming;
+use crate::http::exchange::test_front::{Answer, Front, head, pair, request};
+
+/// When the files of a test were changed, unless they say otherwise.
+const LONG_AGO: Duration = Duration::from_secs(784_111_777);
+
+/// A folder that is served at `/`.
+struct Folder {
+    outer: TempDir,
+    files: Files,
+    server: Rc<FileServer>,
+    /// What a cache was told last.
+    learnt: Rc<RefCell<Option<Arc<Entry>>>>,
+}
+
+impl Folder {
+    fn new() -> Folder {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        fs::create_dir(&root).unwrap();
+        Folder {
+            outer,
+            files: Files {
+                root,
+                index: vec!["index.html".to_owned(), "index.txt".to_owned()],
+                precompressed: true,
+                symlinks: Symlinks::Inside,
+            },
+            server: Rc::new(FileServer::new(8, 1000)),
+            learnt: Rc::default(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.files.root.join(name)
+    }
+
+    /// A file that was changed so many seconds after [`LONG_AGO`].
+    fn write_at(&self, name: &str, bytes: impl AsRef<[u8]>, seconds: u64) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        let time = SystemTime::UNIX_EPOCH + LONG_AGO + Duration::from_secs(seconds);
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(time).unwrap();
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        self.write_at(name, bytes, 0);
+    }
+
+    /// Serves a request on a task; its response may take `credit`.
+    fn begin(&self, head: RequestHead, credit: u64) -> (Front, tokio::task::JoinHandle<()>) {
+        let (incoming, front) = pair(request(head, None, false), credit);
+        let (server, learnt) = (Rc::clone(&self.server), Rc::clone(&self.learnt));
+        let files = Arc::new(self.files.clone());
+        let task =
+            tokio::task::spawn_local(
+                async move { serve(&server, &files, incoming, &learnt).await },
+            );
+        (front, task)
+    }
+
+    /// The whole answer.
+    async fn answer(&self, head: RequestHead) -> Answer {
+        let (front, task) = self.begin(head, 1 << 20);
+        let answer = front.answer().await;
+        task.await.unwrap();
+        answer
+    }
+
+    fn ask(&self, method: &str, target: &str, lines: &[(&'static str, &str)]) -> Answer {
+        run(self.answer(head(method, target, lines)))
+    }
+
+    fn get(&self, target: &str) -> Answer {
+        self.ask("GET", target, &[])
+    }
+
+    /// Status and body of the answer to a plain GET.
+    fn text(&self, target: &str) -> (u16, String) {
+        let answer = self.get(target);
+        assert!(answer.complete, "{target}");
+        (status(&answer), String::from_utf8(answer.body).unwrap())
+    }
+}
+
+async fn serve(
+    server: &FileServer,
+    files: &Arc<Files>,
+    incoming: Incoming,
+    learnt: &RefCell<Option<Arc<Entry>>>,
+) {
+    let rest = incoming.request.head.path[1..].to_owned();
+    let learn = |entry| *learnt.borrow_mut() = entry;
+    server.serve(files, &rest, incoming, learn).await;
+}
+
+fn run<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, future)
+}
+
+fn status(answer: &Answer) -> u16 {
+    answer.head.as_ref().unwrap().status
+}
+
+fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    let fields = &answer.head.as_ref().unwrap().fields;
+    let mut found = fields.iter().filter(|(found, _)| found == name);
+    let value = found.next().map(|(_, value)| value.to_str().unwrap());
+    assert!(found.next().is_none(), "{name} twice");
+    value
+}
+
+/// `count` bytes of which no two stretches are alike.
+fn bytes(count: u32) -> Vec<u8> {
+    let words = (0..count.div_ceil(4)).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes());
+    words.take(count as usize).collect()
+}

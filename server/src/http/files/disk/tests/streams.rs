@@ -1,0 +1,201 @@
+//! Files that do not fit into one block, and clients that do not wait for their end.
+
+use std::os::unix::fs::FileExt as _;
+
+use super::*;
+use crate::http::exchange::message::{ToFront, cost};
+
+const BLOCKS: u32 = 5 * 64 * 1024 + 123;
+
+fn with_large() -> Folder {
+    let folder = Folder::new();
+    folder.write("large", bytes(BLOCKS));
+    folder
+}
+
+/// Descriptors of this process that are open on files of the folder.
+fn open_files(folder: &Folder) -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    let root = fs::canonicalize(&folder.files.root).unwrap();
+    links
+        .filter_map(|link| fs::read_link(link.unwrap().path()).ok())
+        .filter(|target| target.starts_with(&root) && *target != root)
+        .count()
+}
+
+/// Lets tasks and blocking reads go on until `done`; no test waits for a time that it asserts on.
+async fn until(done: impl Fn() -> bool) {
+    for _ in 0..100_000 {
+        if done() {
+            return;
+        }
+        spawn_blocking(|| ()).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    panic!("it never comes");
+}
+
+#[test]
+fn a_large_file_arrives_whole_and_in_parts() {
+    let folder = with_large();
+    let all = bytes(BLOCKS);
+    let answer = folder.get("/large");
+    assert!(answer.complete && answer.body == all);
+    assert_eq!(answer.head.unwrap().length, Some(u64::from(BLOCKS)));
+    for (value, range) in [
+        ("bytes=0-0", 0..1),
+        ("bytes=65535-65536", 65_535..65_537),
+        ("bytes=1-196608", 1..196_609),
+        ("bytes=100-", 100..all.len()),
+        ("bytes=-1", all.len() - 1..all.len()),
+    ] {
+        let answer = folder.ask("GET", "/large", &[("range", value)]);
+        assert_eq!(status(&answer), 206);
+        assert!(answer.complete && answer.body == all[range], "{value}");
+    }
+    let answer = folder.ask("GET", "/large", &[("range", "bytes=0-99999,200000-200009")]);
+    let length = answer.head.as_ref().unwrap().length;
+    assert_eq!(length, Some(answer.body.len() as u64));
+    let holds = |part: &[u8]| answer.body.windows(part.len()).any(|window| window == part);
+    assert!(holds(&all[..100_000]) && holds(&all[200_000..200_010]));
+}
+
+#[test]
+fn blocks_are_read_no_faster_than_they_are_taken() {
+    run(async {
+        let folder = with_large();
+        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        let ToFront::Data(block) = front.next().await else {
+            panic!("a block follows the head");
+        };
+        assert_eq!(block.len() as u64, BLOCK);
+        for _ in 0..50 {
+            spawn_blocking(|| ()).await.unwrap();
+        }
+        assert!(front.try_next().is_none());
+        front.credit(cost(block.len()));
+        let rest = front.answer().await;
+        assert!(rest.complete);
+        assert_eq!(block.len() + rest.body.len(), BLOCKS as usize);
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
+    run(async {
+        let folder = with_large();
+        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        let file = fs::File::options()
+            .write(true)
+            .open(folder.path("large"))
+            .unwrap();
+        file.set_len(100_000).unwrap();
+        front.credit(cost(BLOCKS as usize));
+        let answer = front.answer().await;
+        assert!(!answer.complete);
+        assert!(answer.body.len() < BLOCKS as usize);
+        task.await.unwrap();
+        until(|| open_files(&folder) == 1).await;
+        drop(file);
+    });
+}
+
+#[test]
+fn a_file_that_grows_or_is_exchanged_is_sent_as_it_was() {
+    run(async {
+        let folder = with_large();
+        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        let file = fs::File::options()
+            .write(true)
+            .open(folder.path("large"))
+            .unwrap();
+        file.write_at(b"more", u64::from(BLOCKS)).unwrap();
+        folder.write("new", "new");
+        fs::rename(folder.path("new"), folder.path("large")).unwrap();
+        front.credit(cost(BLOCKS as usize));
+        let answer = front.answer().await;
+        assert!(answer.complete && answer.body == bytes(BLOCKS));
+        task.await.unwrap();
+        let next = folder.answer(head("GET", "/large", &[])).await;
+        assert_eq!(next.body, b"new");
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_leaves_nothing_open() {
+    run(async {
+        let folder = with_large();
+        let free = folder.server.open.available_permits();
+        for abort in [false, true] {
+            let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
+            assert!(matches!(front.next().await, ToFront::Head(_)));
+            assert_eq!(folder.server.open.available_permits(), free - 1);
+            if abort {
+                task.abort();
+                assert!(task.await.unwrap_err().is_cancelled());
+            } else {
+                front.cancel();
+                front.credit(1);
+                task.await.unwrap();
+            }
+            until(|| open_files(&folder) == 0).await;
+            until(|| folder.server.open.available_permits() == free).await;
+        }
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_before_its_file_is_found_leaves_nothing_open() {
+    run(async {
+        let folder = with_large();
+        for _ in 0..20 {
+            let (_front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
+            tokio::task::yield_now().await;
+            task.abort();
+        }
+        until(|| folder.server.looking.available_permits() == LOOKING).await;
+        until(|| open_files(&folder) == 0).await;
+    });
+}
+
+#[test]
+fn more_open_files_than_allowed_are_refused_and_small_ones_are_not() {
+    run(async {
+        let mut folder = with_large();
+        folder.write("small", "small");
+        folder.server = Rc::new(FileServer::new(1, 0));
+        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        let refused = folder.answer(head("GET", "/large", &[])).await;
+        assert_eq!((status(&refused), refused.complete), (503, true));
+        let described = folder.answer(head("HEAD", "/large", &[])).await;
+        assert_eq!(status(&described), 200);
+        let small = folder.answer(head("GET", "/small", &[])).await;
+        assert_eq!(small.body, b"small");
+        front.credit(cost(BLOCKS as usize));
+        assert!(front.answer().await.complete);
+        task.await.unwrap();
+        until(|| folder.server.open.available_permits() == 1).await;
+        let again = folder.answer(head("GET", "/large", &[])).await;
+        assert!(again.complete && again.body.len() == BLOCKS as usize);
+    });
+}
+
+#[test]
+fn more_requests_than_may_look_at_once_are_all_answered() {
+    run(async {
+        let folder = Folder::new();
+        folder.write("a", "a");
+        let begun: Vec<_> = (0..LOOKING * 3)
+            .map(|_| folder.begin(head("GET", "/a", &[]), 1000))
+            .collect();
+        for (front, task) in begun {
+            assert_eq!(front.answer().await.body, b"a");
+            task.await.unwrap();
+        }
+    });
+}

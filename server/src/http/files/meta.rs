@@ -1,0 +1,208 @@
+//! What is told about a file besides its bytes.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{
+    ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, VARY,
+};
+
+use super::accept::Coding;
+use super::kind;
+use crate::http::exchange::Fields;
+
+/// What tells one state of a file from another: no two of them have all of this alike, unless a file is written twice within
+/// a tick of the file system's clock and keeps its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(super) inode: u64,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Since 1970.
+    pub(super) seconds: i64,
+    pub(super) nanoseconds: i64,
+}
+
+impl Stamp {
+    pub(crate) fn of(metadata: &Metadata) -> Stamp {
+        Stamp {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            seconds: metadata.mtime(),
+            nanoseconds: metadata.mtime_nsec(),
+        }
+    }
+
+    /// Changed before the other one was.
+    pub(crate) fn is_older(&self, other: &Stamp) -> bool {
+        (self.seconds, self.nanoseconds) < (other.seconds, other.nanoseconds)
+    }
+}
+
+/// A file as far as the head of a response tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Bytes.
+    pub size: u64,
+    /// Strong; another one for each encoding, and for each state of the file.
+    pub etag: HeaderValue,
+    /// Seconds since 1970, and the same as text. Missing where the file says that it will be changed in the future: RFC 9110
+    /// §8.8.2.1 forbids to send that.
+    pub modified: Option<(u64, HeaderValue)>,
+    /// By its name, without the suffix of the encoding.
+    pub content_type: HeaderValue,
+    /// What is beyond the original.
+    pub encoding: Coding,
+    /// Clients with other preferences may get another file.
+    pub varies: bool,
+}
+
+impl Meta {
+    /// Of the file that answers for `path`; `now` is the time since 1970.
+    pub(crate) fn new(
+        path: &[u8],
+        stamp: &Stamp,
+        encoding: Coding,
+        varies: bool,
+        now: Duration,
+    ) -> Meta {
+        let etag = format!(
+            "\"{:x}-{:x}.{:x}-{:x}{}\"",
+            stamp.size,
+            stamp.seconds,
+            stamp.nanoseconds,
+            stamp.inode,
+            encoding.suffix()
+        );
+        let modified = u64::try_from(stamp.seconds).ok();
+        Meta {
+            size: stamp.size,
+            etag: visible(etag),
+            modified: modified
+                .filter(|seconds| *seconds <= now.as_secs())
+                .map(|seconds| {
+                    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+                    (seconds, visible(httpdate::fmt_http_date(time)))
+                }),
+            content_type: kind::content_type(path),
+            encoding,
+            varies,
+        }
+    }
+
+    /// What every answer tells that leaves the client with this state of the file, 304 too.
+    pub(super) fn validators(&self) -> Fields {
+        let mut fields: Fields = vec![(ETAG, self.etag.clone())];
+        if let Some((_, text)) = &self.modified {
+            fields.push((LAST_MODIFIED, text.clone()));
+        }
+        if self.varies {
+            fields.push(vary());
+        }
+        fields
+    }
+
+    /// What comes with the file's bytes, their type apart.
+    pub(super) fn describe(&self, fields: &mut Fields) {
+        fields.push((ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+        if let Some(encoding) = self.encoding.field() {
+            fields.push((CONTENT_ENCODING, encoding));
+        }
+    }
+
+    pub(super) fn kind(&self) -> (HeaderName, HeaderValue) {
+        (CONTENT_TYPE, self.content_type.clone())
+    }
+}
+
+/// The answer depends on what the client accepts.
+pub(super) fn vary() -> (HeaderName, HeaderValue) {
+    (VARY, HeaderValue::from_static("accept-encoding"))
+}
+
+pub(super) fn visible(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("made of visible ASCII characters and spaces")
+}
+
+/// A file as it was when it was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What is told about it.
+    pub meta: Meta,
+    /// All of it: `meta.size` bytes.
+    pub bytes: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: Stamp = Stamp {
+        inode: 0xbeef,
+        size: 0x1234,
+        seconds: 784_111_777,
+        nanoseconds: 0x9a,
+    };
+    const NOW: Duration = Duration::from_secs(784_111_777);
+
+    fn meta(stamp: Stamp, encoding: Coding) -> Meta {
+        Meta::new(b"a/b.html", &stamp, encoding, true, NOW)
+    }
+
+    #[test]
+    fn a_file_is_described() {
+        let mut fields = meta(STAMP, Coding::Brotli).validators();
+        meta(STAMP, Coding::Brotli).describe(&mut fields);
+        fields.push(meta(STAMP, Coding::Brotli).kind());
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+            .collect();
+        assert_eq!(
+            fields,
+            [
+                ("etag", "\"1234-2ebc98a1.9a-beef.br\""),
+                ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+                ("vary", "accept-encoding"),
+                ("accept-ranges", "bytes"),
+                ("content-encoding", "br"),
+                ("content-type", "text/html; charset=utf-8"),
+            ]
+        );
+    }
+
+    #[test]
+    fn each_state_and_each_encoding_has_its_own_tag() {
+        let of = |change: fn(&mut Stamp)| {
+            let mut stamp = STAMP;
+            change(&mut stamp);
+            meta(stamp, Coding::Identity).etag
+        };
+        let mut tags = vec![
+            of(|_| ()),
+            of(|stamp| stamp.size += 1),
+            of(|stamp| stamp.seconds += 1),
+            of(|stamp| stamp.nanoseconds += 1),
+            of(|stamp| stamp.inode += 1),
+            meta(STAMP, Coding::Gzip).etag,
+            meta(STAMP, Coding::Zstd).etag,
+        ];
+        let count = tags.len();
+        tags.sort();
+        tags.dedup();
+        assert_eq!(tags.len(), count);
+    }
+
+    #[test]
+    fn a_date_that_is_to_come_or_cannot_be_written_is_left_out() {
+        let at = |seconds| meta(Stamp { seconds, ..STAMP }, Coding::Identity).modified;
+        assert!(at(STAMP.seconds).is_some());
+        assert_eq!(at(STAMP.seconds + 1), None);
+        assert_eq!(at(i64::MAX), None);
+        assert_eq!(at(-1), None);
+        assert_eq!(at(0).unwrap().1, "Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+}

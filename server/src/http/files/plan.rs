@@ -1,0 +1,281 @@
+//! What is answered, and which bytes of a file that takes; pure, so that a worker's memory and a disk answer alike.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderValue;
+use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
+
+use super::accept::Coding;
+use super::condition::{self, Verdict};
+use super::meta::{self, Entry, Meta};
+use super::path::Refusal;
+use super::range::{self, Wanted};
+use crate::http::exchange::{Body, Fields, Reply, RequestHead};
+
+/// An answer whose bytes are still in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) status: u16,
+    pub(crate) fields: Fields,
+    /// The content, for HEAD too; one after the other.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A part of the content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Text(Bytes),
+    /// These bytes of the file; not empty.
+    File(Range<u64>),
+}
+
+impl Piece {
+    fn length(&self) -> u64 {
+        match self {
+            Piece::Text(text) => text.len() as u64,
+            Piece::File(range) => range.end - range.start,
+        }
+    }
+}
+
+impl Plan {
+    /// A status with a line of text that says it.
+    pub(crate) fn plain(status: u16, text: &'static str) -> Plan {
+        Plan {
+            status,
+            fields: vec![(
+                CONTENT_TYPE,
+                HeaderValue::from_static("text/plain; charset=utf-8"),
+            )],
+            pieces: vec![Piece::Text(Bytes::from_static(text.as_bytes()))],
+        }
+    }
+
+    /// What a path that names no file gets.
+    pub(crate) fn refusal(refusal: Refusal) -> Plan {
+        match refusal {
+            Refusal::Malformed => Plan::plain(400, "400 not a path\n"),
+            Refusal::NotFound => Plan::plain(404, "404 not found\n"),
+        }
+    }
+
+    /// No encoding of the file is one that the client takes.
+    pub(crate) fn not_acceptable() -> Plan {
+        let mut plan = Plan::plain(406, "406 no encoding of this file is acceptable\n");
+        plan.fields.push(meta::vary());
+        plan
+    }
+
+    /// To the same path with a slash behind it, since names in an index are relative to that. The place is always a path of
+    /// this host: `//name` would be another host, and so would `/\name`, as browsers take a backslash for a slash.
+    pub(crate) fn moved(head: &RequestHead) -> Plan {
+        let path = head
+            .path
+            .trim_start_matches(['/', '\\'])
+            .trim_end_matches('/');
+        let mut place = match path {
+            "" => "/".to_owned(),
+            path => format!("/{path}/"),
+        };
+        if let Some(query) = &head.query {
+            place.push('?');
+            place.push_str(query);
+        }
+        let Ok(place) = HeaderValue::try_from(place) else {
+            return Plan::refusal(Refusal::Malformed);
+        };
+        let mut plan = Plan::plain(301, "301 this is a folder\n");
+        plan.fields.push((LOCATION, place));
+        plan
+    }
+
+    /// Length of the content in bytes; `None` where there is none by the status, so that nothing is said about it.
+    pub(crate) fn length(&self) -> Option<u64> {
+        let described = !matches!(self.status, 204 | 304);
+        described.then(|| self.pieces.iter().map(Piece::length).sum())
+    }
+
+    /// Whether it takes the file's bytes.
+    pub(crate) fn reads_file(&self) -> bool {
+        { self.pieces.iter() }.any(|piece| matches!(piece, Piece::File(_)))
+    }
+
+    /// With the file's bytes put in.
+    fn into_reply(self, bytes: &Bytes) -> Reply {
+        let mut pieces = self.pieces.into_iter().map(|piece| match piece {
+            Piece::Text(text) => text,
+            Piece::File(range) => slice(bytes, &range),
+        });
+        let body = match (pieces.next(), pieces.next()) {
+            (None, _) => Body::Empty,
+            (Some(only), None) => Body::Bytes(only),
+            (Some(first), Some(second)) => {
+                let mut all = BytesMut::from(first);
+                all.extend_from_slice(&second);
+                pieces.for_each(|piece| all.extend_from_slice(&piece));
+                Body::Bytes(all.freeze())
+            }
+        };
+        Reply {
+            status: self.status,
+            headers: self.fields,
+            body,
+        }
+    }
+}
+
+/// A range that is within the file, of a file that is in memory whole.
+pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
+    let index = |offset: u64| usize::try_from(offset).map_or(bytes.len(), |i| i.min(bytes.len()));
+    debug_assert!(range.end <= bytes.len() as u64);
+    bytes.slice(index(range.start)..index(range.end))
+}
+
+/// What a method gets that is neither GET nor HEAD, wherever its path leads.
+pub(crate) fn refuse_method(method: &str) -> Option<Plan> {
+    let mut plan = match method {
+        "GET" | "HEAD" => return None,
+        "OPTIONS" => Plan {
+            status: 204,
+            fields: Vec::new(),
+            pieces: Vec::new(),
+        },
+        _ => Plan::plain(405, "405 only GET and HEAD\n"),
+    };
+    plan.fields
+        .push((ALLOW, HeaderValue::from_static("GET, HEAD")));
+    Some(plan)
+}
+
+/// Answers a GET or HEAD that has found a file.
+pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> Plan {
+    match condition::evaluate(&head.headers, meta) {
+        Verdict::Go => {}
+        Verdict::Unchanged => {
+            return Plan {
+                status: 304,
+                fields: meta.validators(),
+                pieces: Vec::new(),
+            };
+        }
+        Verdict::Failed => return about(meta, Plan::plain(412, "412 the file is another one\n")),
+    }
+    match wanted(head, meta) {
+        Wanted::Whole => whole(meta),
+        Wanted::Nothing => {
+            let mut plan = Plan::plain(416, "416 the file is not that long\n");
+            let range = meta::visible(format!("bytes */{}", meta.size));
+            plan.fields.push((CONTENT_RANGE, range));
+            let bytes = HeaderValue::from_static("bytes");
+            plan.fields.push((ACCEPT_RANGES, bytes));
+            about(meta, plan)
+        }
+        Wanted::Parts(parts) => match &parts[..] {
+            [part] => single(meta, part.clone()),
+            parts => multiple(meta, parts),
+        },
+    }
+}
+
+/// Answers with a file that is in memory, without a look at the disk.
+pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Reply {
+    refuse_method(&head.method)
+        .unwrap_or_else(|| respond(head, &entry.meta))
+        .into_reply(&entry.bytes)
+}
+
+/// An error that depends on which file was chosen.
+fn about(meta: &Meta, mut plan: Plan) -> Plan {
+    if meta.varies {
+        plan.fields.push(meta::vary());
+    }
+    plan
+}
+
+/// HEAD has no ranges (RFC 9110 §14.2). Nor have several parts of an encoded file: whether `content-encoding` would be
+/// about the parts or about the whole of them, clients read differently.
+fn wanted(head: &RequestHead, meta: &Meta) -> Wanted {
+    let mut lines = head.headers.iter().filter(|(name, _)| name == RANGE);
+    let (Some((_, value)), None) = (lines.next(), lines.next()) else {
+        return Wanted::Whole;
+    };
+    if head.method != "GET" || !condition::range_counts(&head.headers, meta) {
+        return Wanted::Whole;
+    }
+    match range::wanted(value.as_bytes(), meta.size) {
+        Wanted::Parts(parts) if parts.len() > 1 && meta.encoding != Coding::Identity => {
+            Wanted::Whole
+        }
+        wanted => wanted,
+    }
+}
+
+fn whole(meta: &Meta) -> Plan {
+    let mut fields = meta.validators();
+    fields.push(meta.kind());
+    meta.describe(&mut fields);
+    let pieces = match meta.size {
+        0 => Vec::new(),
+        size => vec![Piece::File(0..size)],
+    };
+    Plan {
+        status: 200,
+        fields,
+        pieces,
+    }
+}
+
+fn single(meta: &Meta, part: Range<u64>) -> Plan {
+    let mut plan = whole(meta);
+    plan.status = 206;
+    let range = meta::visible(content_range(&part, meta.size));
+    plan.fields.push((CONTENT_RANGE, range));
+    plan.pieces = vec![Piece::File(part)];
+    plan
+}
+
+fn content_range(part: &Range<u64>, size: u64) -> String {
+    format!("bytes {}-{}/{size}", part.start, part.end - 1)
+}
+
+/// RFC 9110 §14.6
+fn multiple(meta: &Meta, parts: &[Range<u64>]) -> Plan {
+    let boundary = boundary(meta);
+    let mut fields = meta.validators();
+    let kind = format!("multipart/byteranges; boundary={boundary}");
+    fields.push((CONTENT_TYPE, meta::visible(kind)));
+    meta.describe(&mut fields);
+    let mut pieces = Vec::with_capacity(2 * parts.len() + 1);
+    for part in parts {
+        let mut head = BytesMut::new();
+        if !pieces.is_empty() {
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(format!("--{boundary}\r\ncontent-type: ").as_bytes());
+        head.extend_from_slice(meta.content_type.as_bytes());
+        let range = content_range(part, meta.size);
+        head.extend_from_slice(format!("\r\ncontent-range: {range}\r\n\r\n").as_bytes());
+        pieces.push(Piece::Text(head.freeze()));
+        pieces.push(Piece::File(part.clone()));
+    }
+    pieces.push(Piece::Text(format!("\r\n--{boundary}--\r\n").into()));
+    Plan {
+        status: 206,
+        fields,
+        pieces,
+    }
+}
+
+/// A line that the file does not hold: nobody can have written it there, since it hangs on random keys of this process and
+/// on the state of the file.
+fn boundary(meta: &Meta) -> String {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let half = |which: u8| KEYS.hash_one((which, meta.etag.as_bytes()));
+    format!("{:016x}{:016x}", half(0), half(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! The thread beside a worker that does what may wait: files, and other servers.
+//!
+//! Each worker has one, with a runtime of its own; pairs share nothing. The worker hands requests over by a ring
+//! ([`crate::http::exchange::ring`]); here each becomes a task, which is dropped when its client gives up.
+
+mod pump;
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task::{LocalSet, spawn_local};
+
+use super::files::disk::FileServer;
+use super::proxy::{self, Upstreams};
+use crate::http::exchange::handler::Incoming;
+use crate::http::exchange::ring::Feed;
+use crate::http::route::{Action, Site};
+
+/// Threads for what the system offers no other way to wait for, such as reading files, beside the origin's own.
+const BLOCKING_THREADS: usize = 16;
+/// Files that are being sent by one origin; a request beyond them gets 503.
+const OPEN_FILES: usize = 1024;
+
+/// What an origin thread is started with.
+pub struct Plan {
+    /// Of its thread.
+    pub name: String,
+    /// To be pinned to; `None`: wherever the system puts it.
+    pub core: Option<usize>,
+    /// From and to its worker.
+    pub feed: Feed,
+    /// What it serves, until it is told otherwise.
+    pub site: Arc<Site>,
+}
+
+/// Something for an origin thread that concerns no exchange.
+#[derive(Debug)]
+pub enum Order {
+    /// Requests come by this site from now on.
+    Adopt(Arc<Site>),
+    /// Say what the proxy did so far, and how its upstreams are.
+    Report(oneshot::Sender<Box<proxy::Counters>>),
+}
+
+/// To an origin thread.
+pub type Post = UnboundedSender<Order>;
+
+/// What all handlers of a thread share.
+struct Handlers {
+    files: FileServer,
+    upstreams: Rc<Upstreams>,
+}
+
+/// Starts the thread, and answers how to reach it. It ends when its worker does.
+///
+/// # Errors
+/// The system gave no thread or no runtime.
+pub fn spawn(plan: Plan) -> io::Result<Post> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name(format!("{}-files", plan.name))
+        .build()?;
+    let (post, mut orders) = unbounded_channel();
+    let (core, feed, site) = (plan.core, plan.feed, plan.site);
+    std::thread::Builder::new().name(plan.name).spawn(move || {
+        if let Some(id) = core {
+            core_affinity::set_for_current(core_affinity::CoreId { id });
+        }
+        let handlers = Rc::new(Handlers {
+            files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
+            upstreams: Upstreams::new(),
+        });
+        handlers.upstreams.configure(site.proxies());
+        let handler = {
+            let handlers = Rc::clone(&handlers);
+            move |incoming| Rc::clone(&handlers).handle(incoming)
+        };
+        LocalSet::new().block_on(&runtime, async {
+            spawn_local(async move {
+                while let Some(order) = orders.recv().await {
+                    handlers.obey(order);
+                }
+            });
+            pump::run(feed, handler).await;
+        });
+        // A file that is being read keeps nobody waiting.
+        runtime.shutdown_background();
+    })?;
+    Ok(post)
+}
+
+impl Handlers {
+    fn obey(&self, order: Order) {
+        match order {
+            Order::Adopt(site) => self.upstreams.configure(site.proxies()),
+            Order::Report(answer) => {
+                // Who asked may have given up.
+                let _ = answer.send(Box::new(self.upstreams.counters()));
+            }
+        }
+    }
+
+    /// Answers an exchange by its route.
+    async fn handle(self: Rc<Self>, incoming: Incoming) {
+        let route = Arc::clone(&incoming.request.route);
+        match &route.action {
+            Action::Proxy(proxy) => proxy::serve(&self.upstreams, proxy, incoming).await,
+            Action::Files(folder) => {
+                let rest = route.rest(&incoming.request.head.path).to_owned();
+                let keeper = incoming.keeper();
+                let learn = |entry| keeper.keep(entry);
+                self.files.serve(folder, &rest, incoming, learn).await;
+            }
+            // What a worker answers by itself does not come here; whoever waits is told 502.
+            Action::Fixed(_) | Action::Generate { .. } | Action::Redirect(_) => {}
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Between the rings and the tasks.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+
+use tokio::task::{AbortHandle, spawn_local, yield_now};
+use tokio::time::timeout;
+
+use crate::http::exchange::handler::{Incoming, Inlet, Outbox};
+use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
+use crate::http::exchange::ring::Feed;
+
+/// Messages taken before tasks get their turn.
+const BUDGET: usize = 256;
+
+/// The exchanges that have not ended.
+type Running = Rc<RefCell<HashMap<u64, Task>>>;
+
+struct Task {
+    inlet: Inlet,
+    abort: AbortHandle,
+}
+
+/// Runs a task for each exchange until the worker is gone.
+pub(super) async fn run<H, F>(mut feed: Feed, handler: H)
+where
+    H: Fn(Incoming) -> F + Clone + 'static,
+    F: Future<Output = ()>,
+{
+    let outbox = Rc::new(Outbox::default());
+    let running = Running::default();
+    loop {
+        let mut took = false;
+        for _ in 0..BUDGET {
+            let Some(envelope) = feed.take() else { break };
+            took = true;
+            take(envelope, &handler, &outbox, &running);
+        }
+        let (mut gave, mut full) = (false, false);
+        while let Some(envelope) = outbox.pop() {
+            match feed.give(envelope) {
+                Ok(()) => gave = true,
+                Err(envelope) => {
+                    outbox.put_back(envelope);
+                    full = true;
+                    break;
+                }
+            }
+        }
+        feed.ring(gave);
+        if feed.is_abandoned() {
+            return;
+        }
+        if took {
+            // What the tasks make of it goes out together.
+            yield_now().await;
+            continue;
+        }
+        tokio::select! {
+            () = feed.rung() => {}
+            () = outbox.filled(), if !full => {}
+        }
+    }
+}
+
+fn take<H, F>(envelope: Envelope<ToHandler>, handler: &H, outbox: &Rc<Outbox>, running: &Running)
+where
+    H: Fn(Incoming) -> F + Clone + 'static,
+    F: Future<Output = ()>,
+{
+    let Envelope { exchange, message } = envelope;
+    match message {
+        ToHandler::Open { request, credit } => {
+            let limit = request.route.timeout;
+            let (incoming, inlet) = Incoming::new(exchange, *request, credit, Rc::clone(outbox));
+            let closing = Closing {
+                exchange,
+                outbox: Rc::clone(outbox),
+                running: Rc::clone(running),
+            };
+            let handler = handler.clone();
+            let task = spawn_local(async move {
+                let closing = closing;
+                let mut work = pin!(handler(incoming));
+                match limit {
+                    None => work.await,
+                    Some(limit) => {
+                        if timeout(limit, work.as_mut()).await.is_err() {
+                            closing.excuse(504);
+                        }
+                    }
+                }
+            });
+            let abort = task.abort_handle();
+            running.borrow_mut().insert(exchange, Task { inlet, abort });
+        }
+        ToHandler::Cancel => {
+            let task = running.borrow_mut().remove(&exchange);
+            if let Some(task) = task {
+                task.abort.abort();
+            }
+        }
+        message => {
+            if let Some(task) = running.borrow().get(&exchange) {
+                task.inlet.deliver(message);
+            }
+        }
+    }
+}
+
+/// Says that an exchange is over, however its task ends.
+struct Closing {
+    exchange: u64,
+    outbox: Rc<Outbox>,
+    running: Running,
+}
+
+impl Closing {
+    fn excuse(&self, status: u16) {
+        if let Some(task) = self.running.borrow().get(&self.exchange) {
+            task.inlet.excuse(status);
+        }
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let task = self.running.borrow_mut().remove(&self.exchange);
+        drop(task);
+        self.outbox.push(self.exchange, ToFront::Closed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

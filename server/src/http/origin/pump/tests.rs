@@ -1,0 +1,187 @@
+use std::cell::Cell;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+
+use super::*;
+use crate::http::exchange::message::{Head, Request, cost};
+use crate::http::exchange::ring::{Link, Place, rings};
+use crate::http::exchange::test_front;
+
+const PLACE: Place = Place {
+    slot: 0,
+    serial: 1,
+    stream: 0,
+};
+
+fn request(path: &str, timeout: Option<Duration>) -> Box<Request> {
+    Box::new(Request {
+        route: test_front::any_route(timeout),
+        ..test_front::request(test_front::head("GET", path, &[]), None, true)
+    })
+}
+
+/// Lets every task run until none can.
+async fn settle() {
+    for _ in 0..200 {
+        yield_now().await;
+    }
+}
+
+fn messages(link: &mut Link) -> Vec<String> {
+    std::iter::from_fn(|| link.take())
+        .map(|(place, message)| {
+            assert_eq!(place, PLACE);
+            match message {
+                ToFront::Head(head) => format!("head {}", head.status),
+                ToFront::Data(block) => format!("data {}", block.len()),
+                ToFront::End(_) => "end".to_owned(),
+                ToFront::Abort(status) => format!("abort {status}"),
+                ToFront::Credit(amount) => format!("credit {amount}"),
+                ToFront::StopBody => "stop".to_owned(),
+                ToFront::Keep(_) => "keep".to_owned(),
+                ToFront::Closed => "closed".to_owned(),
+                ToFront::Interim(status, _) => format!("interim {status}"),
+            }
+        })
+        .collect()
+}
+
+/// Runs a pump with `handler` beside `front`, until that has dropped its link.
+fn with<H, F, G, T>(queue: usize, share: u64, handler: H, front: G)
+where
+    H: Fn(Incoming) -> F + Clone + 'static,
+    F: Future<Output = ()> + 'static,
+    G: FnOnce(Link) -> T,
+    T: Future<Output = ()>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let (link, feed) = rings(queue, share, u64::MAX);
+    LocalSet::new().block_on(&runtime, async {
+        let pump = spawn_local(run(feed, handler));
+        front(link).await;
+        pump.await.unwrap();
+    });
+}
+
+use tokio::task::LocalSet;
+
+async fn echo(incoming: Incoming) {
+    let body = incoming.body.collect().await.unwrap().to_bytes();
+    let head = Head {
+        status: 200,
+        fields: Vec::new(),
+        length: Some(body.len() as u64),
+        end: false,
+    };
+    let mut writer = incoming.reply.head(head).await.unwrap();
+    writer.data(body).await.unwrap();
+    writer.end(None);
+}
+
+#[test]
+fn a_request_becomes_a_task_and_its_end_is_told() {
+    with(64, 1000, echo, async |mut link| {
+        let exchange = link.open(PLACE, request("/", None)).unwrap();
+        link.data(exchange, Bytes::from_static(b"hello"));
+        link.flush();
+        settle().await;
+        assert_eq!(messages(&mut link), [format!("credit {}", cost(5))]);
+        link.end(exchange, None);
+        link.flush();
+        settle().await;
+        assert_eq!(messages(&mut link), ["head 200", "data 5", "end", "closed"]);
+        assert_eq!(link.running(), 0);
+    });
+}
+
+#[test]
+fn a_cancelled_task_is_dropped_where_it_stands() {
+    let dropped = Rc::new(Cell::new(0));
+    struct Count(Rc<Cell<u32>>);
+    impl Drop for Count {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+    let counted = Rc::clone(&dropped);
+    let handler = move |incoming: Incoming| {
+        let count = Count(Rc::clone(&counted));
+        async move {
+            let _count = count;
+            let _kept = incoming;
+            std::future::pending::<()>().await;
+        }
+    };
+    with(64, 1000, handler, async |mut link| {
+        let exchange = link.open(PLACE, request("/", None)).unwrap();
+        link.flush();
+        settle().await;
+        assert_eq!(messages(&mut link), Vec::<String>::new());
+        link.cancel(exchange);
+        // Opened and cancelled before it could run.
+        let second = link.open(PLACE, request("/", None)).unwrap();
+        link.cancel(second);
+        link.flush();
+        settle().await;
+        assert_eq!(messages(&mut link), ["closed", "closed"]);
+        assert_eq!(link.running(), 0);
+    });
+    // The second was never begun.
+    assert_eq!(dropped.get(), 1);
+}
+
+#[test]
+fn a_route_s_time_limit_ends_the_task_with_504() {
+    let handler = |incoming: Incoming| async move {
+        let _kept = incoming;
+        std::future::pending::<()>().await;
+    };
+    let limit = Some(Duration::from_secs(5));
+    with(64, 1000, handler, async move |mut link| {
+        link.open(PLACE, request("/", limit)).unwrap();
+        link.flush();
+        settle().await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        settle().await;
+        let mut said = messages(&mut link);
+        said.sort();
+        assert_eq!(said, ["abort 504", "closed", "stop"]);
+    });
+}
+
+#[test]
+fn a_full_ring_delays_messages_and_loses_none() {
+    let handler = |incoming: Incoming| async move {
+        let head = Head {
+            status: 200,
+            fields: Vec::new(),
+            length: None,
+            end: false,
+        };
+        let mut writer = incoming.reply.head(head).await.unwrap();
+        for _ in 0..10 {
+            writer.data(Bytes::from_static(b"x")).await.unwrap();
+        }
+        writer.end(None);
+    };
+    with(2, 1 << 20, handler, async |mut link| {
+        let exchange = link.open(PLACE, request("/", None)).unwrap();
+        link.end(exchange, None);
+        link.flush();
+        let mut all = Vec::new();
+        for _ in 0..20 {
+            settle().await;
+            let some = messages(&mut link);
+            assert!(some.len() <= 2);
+            all.extend(some);
+        }
+        assert_eq!(all.iter().filter(|m| *m == "data 1").count(), 10);
+        assert_eq!(all.last().unwrap(), "closed");
+    });
+}

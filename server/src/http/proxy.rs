@@ -1,0 +1,84 @@
+//! The reverse proxy: requests passed on to HTTP/1.1 servers, and their responses passed back.
+//!
+//! Bodies stream both ways, each side read no faster than the other takes. hyper speaks the protocol; which connection
+//! serves a request, how long anything may take, what is tried again and what the client is told is decided here. An
+//! exchange drives its connection itself, so that dropping the exchange closes it at once.
+
+mod attempt;
+mod blocks;
+mod connect;
+mod counters;
+mod deadline;
+mod exchange;
+mod failure;
+mod fields;
+mod forwarded;
+mod interim;
+mod link;
+mod name;
+mod pool;
+mod relay;
+mod request;
+mod response;
+#[cfg(test)]
+mod tests;
+mod upload;
+mod upstream;
+mod wire;
+
+use std::rc::Rc;
+
+use sluicegate_config::Proxy;
+
+pub use counters::{Counters, State};
+use exchange::Exchange;
+pub use failure::Failure;
+use request::Unsendable;
+pub use upstream::Upstreams;
+
+use crate::http::exchange::handler::{Gone, Incoming};
+
+/// Why an exchange has no whole response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// The upstream's fault.
+    Failed(Failure),
+    /// The request's.
+    Unsendable(Unsendable),
+    /// The client has given up.
+    Gone,
+    /// The client has stopped sending the body.
+    Starved,
+}
+
+impl From<Gone> for Stop {
+    fn from(_: Gone) -> Stop {
+        Stop::Gone
+    }
+}
+
+impl From<Unsendable> for Stop {
+    fn from(unsendable: Unsendable) -> Stop {
+        Stop::Unsendable(unsendable)
+    }
+}
+
+/// Passes a request on, and the response back. To be run on a `LocalSet`; dropping the future closes the upstream's
+/// connection.
+pub async fn serve(upstreams: &Rc<Upstreams>, proxy: &Proxy, incoming: Incoming) {
+    let tally = upstreams.tally();
+    tally.count(|c| c.requests += 1);
+    let Incoming {
+        request,
+        body,
+        reply,
+    } = incoming;
+    let exchange = Exchange::new(upstreams, proxy, request, body);
+    match exchange.run(reply).await {
+        Ok(()) => tally.count(|c| c.answered += 1),
+        Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),
+        Err(Stop::Gone | Stop::Starved) => tally.count(|c| c.given_up += 1),
+        // Counted where they happened.
+        Err(Stop::Failed(_)) => {}
+    }
+}

@@ -1,0 +1,124 @@
+//! One attempt to have a request answered: everything up to the head of the final response.
+
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper::body::Incoming as IncomingBody;
+use tokio::time::Instant;
+
+use super::Stop;
+use super::deadline::Patience;
+use super::failure::Failure;
+use super::interim::Interims;
+use super::link::Link;
+use super::upload::{Upload, UploadBody};
+use crate::http::exchange::handler::Responder;
+use sluicegate_config::Proxy;
+
+/// What happened while the head was waited for.
+enum Event {
+    Head(hyper::Result<http::Response<IncomingBody>>),
+    Interim,
+    Over(Stop),
+}
+
+/// A request on a connection.
+pub(super) struct Attempt<'a> {
+    pub(super) link: &'a mut Link,
+    pub(super) upload: &'a Rc<Upload>,
+    pub(super) proxy: &'a Proxy,
+}
+
+impl Attempt<'_> {
+    /// Sends the request and waits for the final response, passing on informational ones.
+    ///
+    /// # Errors
+    /// There is no final response, whoever is to blame.
+    pub(super) async fn run(
+        self,
+        request: http::Request<()>,
+        reply: &mut Responder,
+    ) -> Result<http::Response<IncomingBody>, Stop> {
+        let (parts, ()) = request.into_parts();
+        let body = UploadBody(Rc::clone(self.upload));
+        let mut request = http::Request::from_parts(parts, body);
+        let interims = Interims::of(&mut request);
+        let mut response = pin!(self.link.send(request));
+        let mut patience = Patience::until(Instant::now() + self.proxy.head_timeout);
+        loop {
+            let event = std::future::poll_fn(|cx| {
+                let polled = self.link.poll_with(cx, |cx| response.as_mut().poll(cx));
+                // What came before the head is passed on before it.
+                if interims.too_many() {
+                    return Poll::Ready(Event::Over(Stop::Failed(Failure::TooManyInterim)));
+                }
+                match polled {
+                    Poll::Ready(head) => Poll::Ready(Event::Head(head)),
+                    Poll::Pending if interims.waiting_any() => Poll::Ready(Event::Interim),
+                    Poll::Pending => waiting(cx, self.link, self.upload, self.proxy, &mut patience),
+                }
+            })
+            .await;
+            pass_on(&interims, self.link, reply).await?;
+            match event {
+                Event::Head(Ok(response)) => return Ok(response),
+                Event::Head(Err(error)) => return Err(self.blame(&error)),
+                Event::Over(stop) => return Err(stop),
+                Event::Interim => {}
+            }
+        }
+    }
+
+    /// Whose fault it is that there is no response.
+    fn blame(&self, error: &hyper::Error) -> Stop {
+        if self.upload.broken() {
+            return Stop::Gone;
+        }
+        Stop::Failed(if error.is_parse_too_large() {
+            Failure::HeadTooLarge
+        } else if error.is_parse() {
+            Failure::Malformed
+        } else {
+            Failure::Closed
+        })
+    }
+}
+
+async fn pass_on(
+    interims: &Arc<Interims>,
+    link: &mut Link,
+    reply: &mut Responder,
+) -> Result<(), Stop> {
+    while let Some((status, fields)) = interims.next() {
+        link.drive(reply.interim(status, fields)).await?;
+    }
+    Ok(())
+}
+
+/// While the body is sent, it must move; afterwards, the time for the head runs, whatever else comes in.
+fn waiting(
+    cx: &mut Context<'_>,
+    link: &Link,
+    upload: &Upload,
+    proxy: &Proxy,
+    patience: &mut Patience,
+) -> Poll<Event> {
+    let written = link.meter().written_at();
+    let (deadline, stop) = if upload.finished() {
+        let deadline = written + proxy.head_timeout;
+        (deadline, Stop::Failed(Failure::HeadTimeout))
+    } else {
+        let deadline = written.max(upload.moved_at()) + proxy.idle_timeout;
+        let stop = match upload.starved() {
+            true => Stop::Starved,
+            false => Stop::Failed(Failure::WriteTimeout),
+        };
+        (deadline, stop)
+    };
+    match patience.is_over(cx, deadline) {
+        true => Poll::Ready(Event::Over(stop)),
+        false => Poll::Pending,
+    }
+}

@@ -1,0 +1,57 @@
+//! Informational responses on their way from an upstream to a client.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::HeaderMap;
+
+use super::response;
+use crate::http::exchange::Fields;
+
+/// Informational responses of one request, 100 included; more are a failure of the upstream.
+pub(super) const MAX_INTERIM: u32 = 16;
+
+/// Those that have come in. hyper's callback may run on any thread, in theory: hence the lock.
+#[derive(Debug, Default)]
+pub(super) struct Interims {
+    waiting: Mutex<VecDeque<(u16, HeaderMap)>>,
+    seen: AtomicU32,
+}
+
+impl Interims {
+    /// Collects the informational responses to `request`.
+    pub(super) fn of<B>(request: &mut http::Request<B>) -> Arc<Interims> {
+        let interims = Arc::new(Interims::default());
+        let collector = Arc::clone(&interims);
+        hyper::ext::on_informational(request, move |response| {
+            let seen = collector.seen.fetch_add(1, Ordering::Relaxed);
+            // The body is sent without being waited for, so that 100 says nothing to the client.
+            if seen < MAX_INTERIM && response.status() != http::StatusCode::CONTINUE {
+                let interim = (response.status().as_u16(), response.headers().clone());
+                collector.waiting().push_back(interim);
+            }
+        });
+        interims
+    }
+
+    /// Whether there were too many.
+    pub(super) fn too_many(&self) -> bool {
+        self.seen.load(Ordering::Relaxed) > MAX_INTERIM
+    }
+
+    /// Whether one waits to be passed on.
+    pub(super) fn waiting_any(&self) -> bool {
+        !self.waiting().is_empty()
+    }
+
+    /// The oldest that has not been passed on, without what belongs to the connection.
+    pub(super) fn next(&self) -> Option<(u16, Fields)> {
+        let (status, headers) = self.waiting().pop_front()?;
+        Some((status, response::pass(headers)))
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<(u16, HeaderMap)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,123 @@
+//! The body of a response, from an upstream to the client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as _, Frame};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::blocks::Blocks;
+use super::deadline::Patience;
+use super::failure::Failure;
+use super::link::Link;
+use super::upload::Upload;
+use super::{Stop, fields, response};
+use crate::http::exchange::handler::{BodyWriter, Gone};
+
+/// What happened on the way.
+enum Step {
+    Frame(Frame<Bytes>),
+    /// Nothing more is there just now.
+    Dry,
+    End,
+}
+
+/// A body while it is passed on.
+pub(super) struct Relay<'a> {
+    pub(super) link: &'a mut Link,
+    pub(super) upload: &'a Upload,
+    pub(super) body: Incoming,
+    pub(super) idle_timeout: Duration,
+}
+
+impl Relay<'_> {
+    /// Passes on the whole body and its trailers. No byte waits for another that the upstream has not sent yet, and the
+    /// upstream is read no faster than the client takes it.
+    ///
+    /// # Errors
+    /// The body did not end as it should, so that the response must not either; or the client has gone.
+    pub(super) async fn run(
+        mut self,
+        mut writer: BodyWriter,
+        length: Option<u64>,
+    ) -> Result<(), Stop> {
+        let mut blocks = Blocks::new(length);
+        let mut trailers = None;
+        let mut resumed = Instant::now();
+        let mut patience = Patience::until(resumed + self.idle_timeout);
+        loop {
+            let may_wait = blocks.is_empty();
+            let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed, &mut patience));
+            match step.await? {
+                Step::Frame(frame) => match frame.into_data() {
+                    Ok(mut piece) => {
+                        while let Some(block) = blocks.add(&mut piece) {
+                            resumed = self.send(&mut writer, block).await?;
+                        }
+                    }
+                    Err(frame) => trailers = frame.into_trailers().ok(),
+                },
+                Step::Dry => {
+                    if let Some(block) = blocks.flush() {
+                        resumed = self.send(&mut writer, block).await?;
+                    }
+                }
+                Step::End => break,
+            }
+        }
+        if let Some(block) = blocks.flush() {
+            self.send(&mut writer, block).await?;
+        }
+        writer.end(trailers.map(passed).filter(|fields| !fields.is_empty()));
+        Ok(())
+    }
+
+    /// The request's body moves on while the client is waited for. Answers when the client had room.
+    async fn send(&mut self, writer: &mut BodyWriter, block: Bytes) -> Result<Instant, Gone> {
+        self.link.drive(writer.data(block)).await?;
+        Ok(Instant::now())
+    }
+
+    fn step(
+        &mut self,
+        cx: &mut Context<'_>,
+        may_wait: bool,
+        resumed: Instant,
+        patience: &mut Patience,
+    ) -> Poll<Result<Step, Stop>> {
+        let body = &mut self.body;
+        let polled = self
+            .link
+            .poll_with(cx, |cx| Pin::new(&mut *body).poll_frame(cx));
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Ok(Step::Frame(frame))),
+            Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(self.cut())),
+            Poll::Ready(None) => return Poll::Ready(Ok(Step::End)),
+            Poll::Pending if !may_wait => return Poll::Ready(Ok(Step::Dry)),
+            Poll::Pending => {}
+        }
+        let meter = self.link.meter();
+        let moved = meter.read_at().max(meter.written_at());
+        let moved = moved.max(self.upload.moved_at()).max(resumed);
+        match patience.is_over(cx, moved + self.idle_timeout) {
+            true => Poll::Ready(Err(Stop::Failed(Failure::BodyTimeout))),
+            false => Poll::Pending,
+        }
+    }
+
+    /// Why the body broke off.
+    fn cut(&self) -> Stop {
+        match self.upload.broken() {
+            true => Stop::Gone,
+            false => Stop::Failed(Failure::BodyCut),
+        }
+    }
+}
+
+fn passed(trailers: HeaderMap) -> crate::http::exchange::Fields {
+    response::pass(fields::trailers(trailers))
+}

@@ -1,0 +1,218 @@
+//! What a request becomes for an HTTP/1.1 upstream.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, COOKIE, HOST, MAX_FORWARDS, TE, TRAILER, TRANSFER_ENCODING,
+};
+use http::uri::{PathAndQuery, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
+
+use super::fields::{Nominated, is_hop_by_hop};
+use super::forwarded;
+use crate::http::exchange::RequestHead;
+use crate::http::exchange::message::Request;
+use sluicegate_config::{HostHeader, Proxy};
+
+/// Why a request cannot be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsendable {
+    /// The method is no token.
+    Method,
+    /// The path holds what HTTP/1.1 has no place for, or is too long.
+    Path,
+    /// The authority cannot stand in a field.
+    Authority,
+    /// Too many fields.
+    Fields,
+    /// A tunnel.
+    Tunnel,
+    /// Its length and its body contradict each other.
+    Length,
+    /// It was to go no further than here (RFC 9110 §7.6.2).
+    LastHop,
+}
+
+impl Unsendable {
+    pub(super) fn status(self) -> (u16, &'static str) {
+        match self {
+            Unsendable::Method => (400, "400 this method cannot be passed on\n"),
+            Unsendable::Path => (400, "400 this path cannot be passed on\n"),
+            Unsendable::Authority => (400, "400 this host cannot be passed on\n"),
+            Unsendable::Fields => (431, "431 too many header fields\n"),
+            Unsendable::Tunnel => (501, "501 this server opens no tunnels\n"),
+            Unsendable::LastHop => (200, "200 max-forwards ends here\n"),
+            Unsendable::Length => (400, "400 content-length does not fit the body\n"),
+        }
+    }
+}
+
+/// How the body is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// There is none.
+    None,
+    /// `content-length`.
+    Length(u64),
+    /// `transfer-encoding: chunked`.
+    Chunked,
+}
+
+/// Whether a request with this method has a body only in exceptions, so that an open stream says little.
+pub(super) fn rarely_has_body(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "DELETE")
+}
+
+/// RFC 9110 §9.2.2; a method that is not known is not.
+pub(super) fn is_idempotent(method: &str) -> bool {
+    rarely_has_body(method) || method == "PUT"
+}
+
+/// The head of the request for an upstream. `rest` is the path behind the route's prefix.
+pub(super) fn rewrite(
+    request: &Request,
+    proxy: &Proxy,
+    rest: &str,
+    framing: Framing,
+    upstream: &str,
+) -> Result<http::Request<()>, Unsendable> {
+    let head = &request.head;
+    let mut rewritten = http::Request::new(());
+    *rewritten.method_mut() =
+        Method::from_bytes(head.method.as_bytes()).map_err(|_| Unsendable::Method)?;
+    *rewritten.version_mut() = Version::HTTP_11;
+    *rewritten.uri_mut() = target(head, if proxy.strip_prefix { rest } else { &head.path })?;
+    let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);
+    headers.insert(HOST, host(proxy, head, upstream)?);
+    pass(request, framing, &mut headers)?;
+    count_down(head, &mut headers)?;
+    frame(head, framing, &mut headers);
+    forwarded::add(request, proxy.forwarded, &mut headers)?;
+    *rewritten.headers_mut() = headers;
+    Ok(rewritten)
+}
+
+/// The origin form, or the asterisk (RFC 9112 §3.2).
+fn target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
+    if head.path == "*" {
+        return match head.method == "OPTIONS" {
+            true => Ok(Uri::from_static("*")),
+            false => Err(Unsendable::Path),
+        };
+    }
+    let mut text = String::with_capacity(path.len() + 2);
+    if !path.starts_with('/') {
+        text.push('/');
+    }
+    text.push_str(path);
+    if let Some(query) = &head.query {
+        text.push('?');
+        text.push_str(query);
+    }
+    let target = PathAndQuery::try_from(text.as_str()).map_err(|_| Unsendable::Path)?;
+    // It would be cut at a `#`.
+    match target.as_str() == text {
+        true => Ok(Uri::from(target)),
+        false => Err(Unsendable::Path),
+    }
+}
+
+fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue, Unsendable> {
+    let host = match &proxy.host {
+        HostHeader::Client => &head.authority,
+        HostHeader::Upstream => upstream.strip_suffix(":80").unwrap_or(upstream),
+        HostHeader::Name(name) => name.as_str(),
+    };
+    HeaderValue::from_str(host).map_err(|_| Unsendable::Authority)
+}
+
+/// Copies the fields that concern the upstream.
+fn pass(request: &Request, framing: Framing, to: &mut HeaderMap) -> Result<(), Unsendable> {
+    let lines = || request.head.headers.iter();
+    let connection = lines().filter(|(name, _)| name == CONNECTION);
+    let nominated = Nominated::by(connection.map(|(_, value)| value));
+    let mut cookies = Vec::new();
+    for (name, value) in lines() {
+        let claimed = is_claim(name) && !request.route.sets_in_request(name);
+        if claimed || is_dropped(name) || nominated.contains(name) {
+            continue;
+        }
+        if name == COOKIE {
+            if !cookies.is_empty() {
+                cookies.extend_from_slice(b"; ");
+            }
+            cookies.extend_from_slice(value.as_bytes());
+        } else if name != TRAILER || framing == Framing::Chunked {
+            to.try_append(name.clone(), value.clone())
+                .map_err(|_| Unsendable::Fields)?;
+        }
+    }
+    // One line again, whatever pieces it came in (RFC 9114 §4.2.1).
+    if !cookies.is_empty() {
+        let cookies = HeaderValue::try_from(cookies).map_err(|_| Unsendable::Fields)?;
+        to.insert(COOKIE, cookies);
+    }
+    Ok(())
+}
+
+/// `max-forwards`, for the methods that it has a meaning for.
+fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsendable> {
+    if !matches!(head.method.as_str(), "OPTIONS" | "TRACE") {
+        return Ok(());
+    }
+    let text = headers
+        .get(MAX_FORWARDS)
+        .and_then(|value| value.to_str().ok());
+    let hops = text.and_then(|text| text.parse::<u64>().ok());
+    if let Some(hops) = hops {
+        let left = hops.checked_sub(1).ok_or(Unsendable::LastHop)?;
+        headers.insert(MAX_FORWARDS, HeaderValue::from(left));
+    }
+    Ok(())
+}
+
+/// Many upstreams cannot tell `_` from `-` in names.
+fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
+    match name.as_str() {
+        name if name.contains('_') => of(&name.replace('_', "-")),
+        name => of(name),
+    }
+}
+
+/// What only the configuration may say about the client.
+fn is_claim(name: &HeaderName) -> bool {
+    is_any(name, forwarded::is_claim)
+}
+
+/// What no upstream gets.
+fn is_dropped(name: &HeaderName) -> bool {
+    is_any(name, |name| {
+        // `proxy` would become the environment variable HTTP_PROXY of a CGI script.
+        is_hop_by_hop(name) || matches!(name, "host" | "expect" | "proxy")
+    })
+}
+
+fn frame(head: &RequestHead, framing: Framing, to: &mut HeaderMap) {
+    match framing {
+        Framing::Length(length) => {
+            to.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        Framing::Chunked => {
+            to.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+        // Methods whose content has a meaning say that it is empty (RFC 9110 §8.6).
+        Framing::None if matches!(head.method.as_str(), "POST" | "PUT" | "PATCH") => {
+            to.insert(CONTENT_LENGTH, HeaderValue::from(0));
+        }
+        Framing::None => {}
+    }
+    let trailers = |(name, value): &(HeaderName, HeaderValue)| {
+        name == TE && value.as_bytes().eq_ignore_ascii_case(b"trailers")
+    };
+    if head.headers.iter().any(trailers) {
+        to.insert(TE, HeaderValue::from_static("trailers"));
+        // RFC 9110 §10.1.4.
+        to.insert(CONNECTION, HeaderValue::from_static("te"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What an upstream's response becomes for the client.
+
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, StatusCode};
+use http_body::Body as _;
+
+use super::failure::Failure;
+use super::fields::{Nominated, is_hop_by_hop};
+use crate::http::exchange::Fields;
+use crate::http::exchange::message::Head;
+
+/// Splits a final response into its head for the client and its body.
+///
+/// # Errors
+/// A response whose end cannot be trusted, or that nobody has asked for.
+pub(super) fn split(
+    response: http::Response<hyper::body::Incoming>,
+    is_head: bool,
+) -> Result<(Head, hyper::body::Incoming), Failure> {
+    let status = response.status();
+    match status.as_u16() {
+        101 => return Err(Failure::Switched),
+        200..=599 => {}
+        _ => return Err(Failure::Malformed),
+    }
+    let told = framing(response.headers())?;
+    let bodiless =
+        is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
+    let (parts, body) = response.into_parts();
+    let length = match bodiless {
+        true if status == StatusCode::NO_CONTENT => None,
+        true => told,
+        false => body.size_hint().exact(),
+    };
+    let head = Head {
+        status: status.as_u16(),
+        fields: pass(parts.headers),
+        length,
+        end: bodiless || body.is_end_stream(),
+    };
+    Ok((head, body))
+}
+
+/// The length told. hyper checks it where there is a body; what it lets pass is refused here: two ways to tell the end
+/// (RFC 9112 §6.3), codings that would have to be undone.
+fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+        let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
+        return match chunked && alone {
+            true => Ok(None),
+            false => Err(Failure::Malformed),
+        };
+    }
+    let mut told = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        let length = value
+            .to_str()
+            .ok()
+            .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
+        let length = length.and_then(|text| text.parse::<u64>().ok());
+        let length = length.ok_or(Failure::Malformed)?;
+        if told.replace(length).is_some_and(|before| before != length) {
+            return Err(Failure::Malformed);
+        }
+    }
+    Ok(told)
+}
+
+/// The fields that concern the client.
+pub(super) fn pass(headers: HeaderMap) -> Fields {
+    let nominated = Nominated::by_map(&headers);
+    let mut fields = Vec::with_capacity(headers.len());
+    let mut current = None;
+    for (name, value) in headers {
+        // Further lines of a field come without its name.
+        if name.is_some() {
+            current = name;
+        }
+        if let Some(name) = &current
+            && !is_hop_by_hop(name.as_str())
+            && !nominated.contains(name)
+        {
+            fields.push((name.clone(), value));
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in lines {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    #[test]
+    fn a_length_is_told_in_one_way() {
+        let told = |lines: &[_]| framing(&headers(lines));
+        assert_eq!(told(&[]), Ok(None));
+        assert_eq!(told(&[("content-length", "5")]), Ok(Some(5)));
+        let twice = [("content-length", "5"), ("content-length", "5")];
+        assert_eq!(told(&twice), Ok(Some(5)));
+        assert_eq!(told(&[("transfer-encoding", "Chunked")]), Ok(None));
+        for bad in [
+            vec![("content-length", "5"), ("content-length", "6")],
+            vec![("content-length", "+5")],
+            vec![("content-length", "")],
+            vec![("content-length", "5, 5")],
+            vec![("transfer-encoding", "gzip, chunked")],
+            vec![("transfer-encoding", "gzip")],
+            vec![("transfer-encoding", "chunked"), ("content-length", "5")],
+            vec![
+                ("transfer-encoding", "chunked"),
+                ("transfer-encoding", "chunked"),
+            ],
+        ] {
+            assert_eq!(told(&bad), Err(Failure::Malformed), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_line_of_a_field_is_passed_in_order() {
+        let given = headers(&[
+            ("set-cookie", "a"),
+            ("connection", "x-secret, close"),
+            ("x-secret", "1"),
+            ("set-cookie", "b"),
+            ("keep-alive", "timeout=5"),
+            ("content-length", "3"),
+        ]);
+        let passed: Vec<_> = pass(given)
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), value))
+            .collect();
+        let cookie = |text| ("set-cookie".to_owned(), HeaderValue::from_static(text));
+        assert_eq!(passed, [cookie("a"), cookie("b")]);
+    }
+}

@@ -1,0 +1,296 @@
+//! The proxy between a front in the same process and upstreams of a few lines, which answer over real sockets.
+
+mod bodies;
+mod faults;
+mod health;
+mod reuse;
+mod timeouts;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use sluicegate_config::{HostHeader, Proxy};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::http::exchange::RequestHead;
+use crate::http::exchange::test_front::{Answer, Front, head, pair, request};
+
+/// More credit than a test uses up.
+const PLENTY: u64 = 1 << 30;
+
+/// Runs a test; one that hangs fails, at once where the clock is paused.
+fn run<F: Future>(test: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let test = async { tokio::time::timeout(Duration::from_secs(600), test).await };
+    let ended = tokio::task::LocalSet::new().block_on(&runtime, test);
+    ended.expect("the test comes to its end")
+}
+
+pub(super) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
+    Proxy {
+        upstreams: upstreams.iter().map(ToString::to_string).collect(),
+        host: HostHeader::Client,
+        strip_prefix: false,
+        connect_timeout: Duration::from_secs(3),
+        head_timeout: Duration::from_secs(60),
+        idle_timeout: Duration::from_secs(60),
+        keepalive: 4,
+        keepalive_timeout: Duration::from_secs(60),
+        retries: 1,
+        max_fails: 3,
+        fail_timeout: Duration::from_secs(10),
+        forwarded: true,
+        header_bytes: 16 << 10,
+    }
+}
+
+/// The proxy of a thread, with one route.
+struct Edge {
+    upstreams: Rc<Upstreams>,
+    proxy: Rc<Proxy>,
+}
+
+impl Edge {
+    fn new(proxy: Proxy) -> Edge {
+        Edge {
+            upstreams: Upstreams::new(),
+            proxy: Rc::new(proxy),
+        }
+    }
+
+    /// A request whose body, if there is one, the front will send.
+    fn start(
+        &self,
+        head: RequestHead,
+        length: Option<u64>,
+        has_body: bool,
+        credit: u64,
+    ) -> (Front, JoinHandle<()>) {
+        let (incoming, front) = pair(request(head, length, has_body), credit);
+        let (upstreams, proxy) = (Rc::clone(&self.upstreams), Rc::clone(&self.proxy));
+        let task = tokio::task::spawn_local(async move {
+            serve(&upstreams, &proxy, incoming).await;
+        });
+        (front, task)
+    }
+
+    fn get(&self, path: &str) -> (Front, JoinHandle<()>) {
+        self.start(head("GET", path, &[]), None, false, PLENTY)
+    }
+
+    /// A POST whose body the front will send.
+    fn post(&self, length: Option<u64>) -> (Front, JoinHandle<()>) {
+        self.start(head("POST", "/", &[]), length, true, PLENTY)
+    }
+
+    fn counters(&self) -> Counters {
+        self.upstreams.counters()
+    }
+
+    fn failures(&self, failure: Failure) -> u64 {
+        self.counters().failures[failure.index()]
+    }
+
+    /// How the only upstream is seen.
+    fn state(&self) -> State {
+        self.counters().upstreams[&self.proxy.upstreams[0]]
+    }
+
+    /// Nothing is left of any exchange.
+    fn assert_nothing_open(&self) {
+        for (address, state) in self.counters().upstreams {
+            assert_eq!((state.active, state.connections), (0, 0), "{address}");
+        }
+    }
+}
+
+/// An upstream that does what the test says.
+struct Server(TcpListener);
+
+impl Server {
+    async fn new() -> Server {
+        Server(TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.0.local_addr().unwrap()
+    }
+
+    async fn accept(&self) -> Conn {
+        Conn(self.0.accept().await.unwrap().0)
+    }
+
+    /// Lets in the connection that a request comes on which an edge has begun, and reads the request's head.
+    async fn asked(&self, (front, task): (Front, JoinHandle<()>)) -> (Front, JoinHandle<()>, Conn) {
+        let mut conn = self.accept().await;
+        conn.head().await;
+        (front, task, conn)
+    }
+
+    /// An edge with this upstream alone.
+    fn edge(&self) -> Edge {
+        Edge::new(proxy(&[self.address()]))
+    }
+}
+
+/// A connection as the upstream has it.
+struct Conn(TcpStream);
+
+impl Conn {
+    /// A request's head, up to the empty line.
+    async fn head(&mut self) -> String {
+        let mut text = Vec::new();
+        while !text.ends_with(b"\r\n\r\n") {
+            text.push(self.0.read_u8().await.unwrap());
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    async fn take(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes).await.unwrap();
+        bytes
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+    }
+
+    /// Waits until the proxy closes the connection; whatever it still sends is of no interest.
+    async fn closed(&mut self) {
+        let mut bytes = [0; 4096];
+        while matches!(self.0.read(&mut bytes).await, Ok(1..)) {}
+    }
+
+    /// Closes with a reset.
+    fn reset(self) {
+        self.0.set_zero_linger().unwrap();
+    }
+}
+
+/// Gives every other task its turn, many times.
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn status(answer: &Answer) -> u16 {
+    answer
+        .head
+        .as_ref()
+        .expect("the response has a head")
+        .status
+}
+
+fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    let fields = &answer.head.as_ref()?.fields;
+    let (_, value) = fields.iter().find(|(known, _)| known == name)?;
+    value.to_str().ok()
+}
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+#[test]
+fn a_request_and_its_response_pass() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = edge.get("/a/b?c=d");
+        let mut conn = server.accept().await;
+        let request = conn.head().await;
+        let expected = "GET /a/b?c=d HTTP/1.1\r\nhost: example.org\r\nvia: 3 sluicegate\r\nforwarded: for=192.0.2.7;\
+                        host=example.org;proto=https\r\nx-forwarded-for: 192.0.2.7\r\nx-forwarded-host: \
+                        example.org\r\nx-forwarded-proto: https\r\n\r\n";
+        assert_eq!(request, expected);
+        conn.send(b"HTTP/1.1 203 Fine\r\nx-a: 1\r\nconnection: x-b\r\nx-b: 2\r\ncontent-length: 5\r\n\r\nhello")
+            .await;
+        let answer = front.answer().await;
+        task.await.unwrap();
+        assert_eq!(status(&answer), 203);
+        assert_eq!(answer.head.as_ref().unwrap().length, Some(5));
+        assert_eq!(field(&answer, "x-a"), Some("1"));
+        assert_eq!(answer.head.as_ref().unwrap().fields.len(), 1);
+        assert_eq!(answer.body, b"hello");
+        assert!(answer.complete);
+        let counters = edge.counters();
+        assert_eq!((counters.requests, counters.answered), (1, 1));
+    });
+}
+
+#[test]
+fn what_has_no_body_ends_with_its_head_and_tells_its_length() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        for (method, response, code, length) in [
+            ("HEAD", "200 OK\r\ncontent-length: 700", 200, Some(700)),
+            (
+                "GET",
+                "304 Not Modified\r\ncontent-length: 700",
+                304,
+                Some(700),
+            ),
+            ("GET", "204 No Content", 204, None),
+            ("GET", "200 OK\r\ncontent-length: 0", 200, Some(0)),
+            ("HEAD", "200 OK\r\ntransfer-encoding: chunked", 200, None),
+        ] {
+            let begun = edge.start(head(method, "/", &[]), None, false, PLENTY);
+            let (front, task, mut conn) = server.asked(begun).await;
+            let response = format!("HTTP/1.1 {response}\r\nconnection: close\r\n\r\n");
+            conn.send(response.as_bytes()).await;
+            let answer = front.answer().await;
+            task.await.unwrap();
+            let head = answer.head.unwrap();
+            assert_eq!((head.status, head.length, head.end), (code, length, true));
+        }
+        edge.assert_nothing_open();
+    });
+}
+
+#[test]
+fn informational_responses_pass_but_100() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, _task, mut conn) = server.asked(edge.get("/")).await;
+        conn.send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n")
+            .await;
+        assert!(
+            matches!(front.next().await, crate::http::exchange::message::ToFront::Interim(103, fields) if fields.len() == 1)
+        );
+        conn.send(b"HTTP/1.1 102 Processing\r\n\r\n").await;
+        conn.send(OK).await;
+        let answer = front.answer().await;
+        assert_eq!(
+            (answer.interim.as_slice(), status(&answer)),
+            (&[102][..], 200)
+        );
+    });
+}
+
+#[test]
+fn what_cannot_be_passed_on_is_refused_without_an_upstream() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let mut tunnel = head("CONNECT", "", &[]);
+        tunnel.scheme = None;
+        let (front, _task) = edge.start(tunnel, None, true, PLENTY);
+        assert_eq!(status(&front.answer().await), 501);
+        let (front, _task) = edge.get("/a#b");
+        assert_eq!(status(&front.answer().await), 400);
+        let (front, _task) = edge.start(head("POST", "/", &[]), Some(3), false, PLENTY);
+        let answer = front.answer().await;
+        assert_eq!(status(&answer), 400);
+        assert!(answer.complete && !answer.body.is_empty());
+        settle().await;
+        let counters = edge.counters();
+        assert_eq!((counters.refused, counters.opened), (3, 0));
+    });
+}

@@ -1,0 +1,164 @@
+//! A request's body on its way to an upstream.
+
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use tokio::time::Instant;
+
+use super::fields;
+use crate::http::exchange::handler::{Gone, RequestBody};
+
+/// The body, whichever attempt reads it.
+#[derive(Debug)]
+pub(super) struct Upload {
+    /// `None` once it is stopped.
+    body: RefCell<Option<RequestBody>>,
+    /// The first block, where somebody looked for it before the request was sent.
+    first: RefCell<Option<Frame<Bytes>>>,
+    /// Bytes missing from the promised length.
+    left: Cell<Option<u64>>,
+    taken: Cell<bool>,
+    ended: Cell<bool>,
+    broken: Cell<bool>,
+    starved: Cell<bool>,
+    moved_at: Cell<Instant>,
+}
+
+impl Upload {
+    pub(super) fn new(body: RequestBody, promised: Option<u64>) -> Rc<Upload> {
+        Rc::new(Upload {
+            body: RefCell::new(Some(body)),
+            first: RefCell::default(),
+            left: Cell::new(promised),
+            taken: Cell::new(false),
+            ended: Cell::new(false),
+            broken: Cell::new(false),
+            starved: Cell::new(false),
+            moved_at: Cell::new(Instant::now()),
+        })
+    }
+
+    /// Waits for the body's first block or its end; `true` where it is empty.
+    pub(super) async fn is_empty(&self) -> bool {
+        std::future::poll_fn(|cx| {
+            if self.first.borrow().is_some() || self.broken.get() {
+                return Poll::Ready(false);
+            }
+            self.poll(cx).map(|frame| match frame {
+                Some(Ok(frame)) => {
+                    *self.first.borrow_mut() = Some(frame);
+                    false
+                }
+                Some(Err(Gone)) => false,
+                None => true,
+            })
+        })
+        .await
+    }
+
+    /// No more of it is wanted: the client is told.
+    pub(super) fn stop(&self) {
+        self.body.borrow_mut().take();
+        self.first.borrow_mut().take();
+    }
+
+    /// Nothing of it is missing any more.
+    pub(super) fn finished(&self) -> bool {
+        if self.broken.get() || self.first.borrow().is_some() {
+            return false;
+        }
+        let body = self.body.borrow();
+        self.ended.get()
+            || self.left.get() == Some(0)
+            || (self.left.get().is_none() && body.as_ref().is_some_and(Body::is_end_stream))
+    }
+
+    /// An attempt has read some of it, so that no other can.
+    pub(super) fn taken(&self) -> bool {
+        self.taken.get()
+    }
+
+    /// The client broke it off.
+    pub(super) fn broken(&self) -> bool {
+        self.broken.get()
+    }
+
+    /// The client sends nothing, though it could.
+    pub(super) fn starved(&self) -> bool {
+        self.starved.get()
+    }
+
+    /// When the client last sent some of it.
+    pub(super) fn moved_at(&self) -> Instant {
+        self.moved_at.get()
+    }
+
+    /// The next frame; the upstream never gets more or less than was promised.
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+        let mut slot = self.body.borrow_mut();
+        let Some(body) = slot.as_mut() else {
+            return self.fail();
+        };
+        let polled = Pin::new(body).poll_frame(cx);
+        self.starved.set(polled.is_pending());
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(frame))) => {
+                self.moved_at.set(Instant::now());
+                let size = frame.data_ref().map_or(0, Bytes::len) as u64;
+                match self.left.get() {
+                    Some(left) if size > left => return self.fail(),
+                    Some(left) => self.left.set(Some(left - size)),
+                    None => {}
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) if self.left.get().is_none_or(|left| left == 0) => {
+                self.ended.set(true);
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(Gone)) | None) => self.fail(),
+        }
+    }
+
+    fn fail(&self) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+        self.broken.set(true);
+        Poll::Ready(Some(Err(Gone)))
+    }
+}
+
+/// The body as an attempt reads it.
+#[derive(Debug)]
+pub(super) struct UploadBody(pub(super) Rc<Upload>);
+
+impl Body for UploadBody {
+    type Data = Bytes;
+    type Error = Gone;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+        let first = self.0.first.borrow_mut().take();
+        let frame = match first {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => self.0.poll(cx),
+        };
+        if let Poll::Ready(Some(Ok(frame))) = frame {
+            self.0.taken.set(true);
+            return Poll::Ready(Some(Ok(match frame.into_trailers() {
+                Ok(trailers) => Frame::trailers(fields::trailers(trailers)),
+                Err(data) => data,
+            })));
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.finished()
+    }
+}

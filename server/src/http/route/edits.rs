@@ -1,0 +1,46 @@
+//! Changes to header fields.
+
+use http::{HeaderName, HeaderValue};
+use sluicegate_config::HeaderEdits;
+
+use crate::http::exchange::Fields;
+
+/// What is taken out, put in the place of others, and added, in this order.
+#[derive(Debug, Default)]
+pub(super) struct Edits {
+    remove: Vec<HeaderName>,
+    set: Fields,
+    add: Fields,
+}
+
+impl Edits {
+    /// # Errors
+    /// A name or value that cannot be sent; the configuration refuses these by the same rules.
+    pub(super) fn new(edits: &HeaderEdits) -> Result<Edits, String> {
+        let name = |name: &String| HeaderName::try_from(name).map_err(|_| name.clone());
+        let fields = |list: &[(String, String)]| {
+            let fields = list.iter().map(|(key, value)| {
+                let value = HeaderValue::try_from(value).map_err(|_| value.clone())?;
+                Ok((name(key)?, value))
+            });
+            fields.collect::<Result<Fields, String>>()
+        };
+        Ok(Edits {
+            remove: edits.remove.iter().map(name).collect::<Result<_, _>>()?,
+            set: fields(&edits.set)?,
+            add: fields(&edits.add)?,
+        })
+    }
+
+    /// Whether every line of a field is this one's own.
+    pub(super) fn sets(&self, name: &HeaderName) -> bool {
+        self.set.iter().any(|(set, _)| set == name)
+    }
+
+    pub(super) fn apply(&self, fields: &mut Fields) {
+        if !self.remove.is_empty() || !self.set.is_empty() {
+            fields.retain(|(name, _)| !self.remove.contains(name) && !self.sets(name));
+        }
+        fields.extend(self.set.iter().chain(&self.add).cloned());
+    }
+}

@@ -1,0 +1,153 @@
+//! Replies that need neither a file nor another server.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
+use sluicegate_config::Redirect;
+
+use super::host;
+use crate::http::exchange::{Body, Generator, Reply, RequestHead};
+
+/// Where a redirect leads, by request.
+#[derive(Debug)]
+pub struct Location {
+    status: u16,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Text(String),
+    Host,
+    Path,
+    Query,
+    Rest,
+}
+
+impl Location {
+    pub(super) fn new(redirect: &Redirect) -> Location {
+        let mut parts = Vec::new();
+        let mut text = redirect.location.as_str();
+        const NAMES: [(&str, Part); 4] = [
+            ("{host}", Part::Host),
+            ("{path}", Part::Path),
+            ("{query}", Part::Query),
+            ("{rest}", Part::Rest),
+        ];
+        while !text.is_empty() {
+            let next = text.find('{').unwrap_or(text.len());
+            if next > 0 {
+                parts.push(Part::Text(text[..next].to_owned()));
+                text = &text[next..];
+                continue;
+            }
+            let found = NAMES.iter().find(|(name, _)| text.starts_with(name));
+            let (len, part) = match found {
+                Some((name, part)) => (name.len(), part.clone()),
+                None => (1, Part::Text("{".to_owned())),
+            };
+            parts.push(part);
+            text = &text[len..];
+        }
+        Location {
+            status: redirect.status,
+            parts,
+        }
+    }
+
+    pub(super) fn reply(&self, head: &RequestHead, rest: &str) -> Reply {
+        let mut location = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => location.push_str(text),
+                Part::Host => location.push_str(host(&head.authority)),
+                Part::Path => location.push_str(&head.path),
+                Part::Rest => {
+                    // Behind a host it must not become a part of its name.
+                    if ends_in_host(&location) && !rest.starts_with('/') {
+                        location.push('/');
+                    }
+                    location.push_str(rest);
+                }
+                Part::Query => {
+                    if let Some(query) = &head.query {
+                        location.push('?');
+                        location.push_str(query);
+                    }
+                }
+            }
+        }
+        // A path of the client's at the beginning must not become another host. Browsers take a backslash for a slash.
+        let here = match self.parts.first() {
+            Some(Part::Text(text)) => text.starts_with('/') && !text.starts_with("//"),
+            Some(Part::Path | Part::Rest) => true,
+            Some(Part::Host | Part::Query) | None => false,
+        };
+        if here {
+            let path = location.trim_start_matches(['/', '\\']);
+            location = format!("/{path}");
+        }
+        match HeaderValue::try_from(location) {
+            Ok(location) => Reply {
+                status: self.status,
+                headers: vec![(LOCATION, location)],
+                body: Body::Empty,
+            },
+            Err(_) => not_found(),
+        }
+    }
+}
+
+/// Whether what comes next would stand in the name of a host.
+fn ends_in_host(location: &str) -> bool {
+    let host = location.split_once("//").map(|(_, host)| host);
+    host.is_some_and(|host| !host.contains('/'))
+}
+
+pub(super) fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Reply {
+    let described = !matches!(status, 204 | 205 | 304);
+    Reply {
+        status,
+        headers: if described {
+            vec![(CONTENT_TYPE, content_type)]
+        } else {
+            Vec::new()
+        },
+        body: if bytes.is_empty() {
+            Body::Empty
+        } else {
+            Body::Bytes(bytes)
+        },
+    }
+}
+
+pub(super) fn not_found() -> Reply {
+    Reply::plain(404, "404 not found\n")
+}
+
+/// With the methods that would be answered.
+pub(super) fn allowing(status: u16, methods: &str, text: &'static str) -> Reply {
+    let allow = HeaderValue::try_from(methods);
+    Reply {
+        status,
+        headers: allow.map(|allow| (ALLOW, allow)).into_iter().collect(),
+        body: match text {
+            "" => Body::Empty,
+            _ => Body::Bytes(Bytes::from_static(text.as_bytes())),
+        },
+    }
+}
+
+pub(super) fn generate(size: &str, max_size: u64) -> Reply {
+    match sluicegate_config::parse_size(size) {
+        Some(size) if size <= max_size => Reply {
+            status: 200,
+            headers: vec![(
+                CONTENT_TYPE,
+                HeaderValue::from_static("application/octet-stream"),
+            )],
+            body: Body::Generated(Generator::new(size)),
+        },
+        _ => not_found(),
+    }
+}

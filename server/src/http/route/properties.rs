@@ -1,0 +1,163 @@
+//! What holds for every request that is looked up.
+
+use std::sync::LazyLock;
+
+use sluicegate_cc::Registry;
+use sluicegate_config::{Config, Handler, HostPattern, Route};
+
+use super::table::Found;
+use super::{Answer, Site, host};
+use crate::http::exchange::{Body, RequestHead};
+use crate::properties::Bytes;
+
+/// Hosts of all kinds, prefixes of each other, methods that share a path with others, redirects to all that they may name.
+/// `request_body` tells one from another.
+const ROUTES: &str = r#"
+[[listener]]
+name = "trial"
+tls = "self-signed"
+address = "127.0.0.1:0"
+[[route]]
+path = "/"
+request_body = 0
+generate = {}
+[[route]]
+path = "/ab"
+methods = ["GET"]
+request_body = 1
+fixed = { body = "ab" }
+[[route]]
+path = "/cd"
+methods = ["GET", "PUT"]
+request_body = 2
+fixed = { body = "cd" }
+[[route]]
+path = "/ab"
+request_body = 3
+generate = {}
+[[route]]
+path = "/ab/"
+host = ["a.example", "*.example"]
+request_body = 4
+redirect = { location = "{path}{query}" }
+[[route]]
+path = "/go/"
+host = ["*.b.example", "a.example"]
+request_body = 5
+redirect = { location = "/{rest}" }
+[[route]]
+path = "/go/"
+host = ["*.example"]
+methods = ["POST"]
+request_body = 6
+redirect = { location = "{rest}{query}" }
+[[route]]
+path = "/to"
+request_body = 7
+redirect = { location = "https://{host}{rest}" }
+[[route]]
+path = "/bytes/"
+request_body = 8
+generate = { max_size = "1KiB" }
+"#;
+
+struct Known {
+    config: Config,
+    site: Site,
+}
+
+static KNOWN: LazyLock<Known> = LazyLock::new(|| {
+    let config = Config::from_toml("trial", ROUTES, &Registry::builtin());
+    let config = config.unwrap_or_else(|error| panic!("{error}"));
+    let site = Site::compile(&config.routes, &config.limits);
+    Known {
+        site: site.expect("routes without files"),
+        config,
+    }
+});
+
+/// Looks a request up: method, authority, path and query, 0x1e between them. `true` where a route answers.
+pub fn route(bytes: &[u8]) -> bool {
+    let mut bytes = Bytes::new(bytes);
+    let [method, mut authority, mut path, query] = [0; 4].map(|_: u8| bytes.text());
+    // As they come out of the check of a head.
+    authority.retain(|c| c.is_ascii_graphic() && !"@/?#\\".contains(c));
+    path.retain(|c| c.is_ascii_graphic() && !"?#".contains(c));
+    path.insert(0, '/');
+    let head = RequestHead {
+        method,
+        scheme: Some("https".to_owned()),
+        authority,
+        path,
+        query: Some(query).filter(|query| !query.is_empty()),
+        headers: Vec::new(),
+    };
+    let Known { config, site } = &*KNOWN;
+    let host = host(&head.authority);
+    let expected = chosen(config, &host.to_ascii_lowercase(), &head.path, &head.method);
+    let found = match site.table.find(host, &head.path, &head.method) {
+        Found::Route(route) => Some(Ok(route.request_body)),
+        Found::OtherMethods(_) => Some(Err(())),
+        Found::Nothing => None,
+    };
+    assert_eq!(found, expected, "{head:?}");
+    let Answer::Reply(reply) = site.answer(&head) else {
+        panic!("no route here needs an origin");
+    };
+    if let Body::Generated(_) = &reply.body {
+        let numbered = |route: &&Route| found == route.request_body.map(Ok);
+        let handler = config
+            .routes
+            .iter()
+            .find(numbered)
+            .map(|route| &route.handler);
+        let allowed = matches!(handler, Some(Handler::Generate { max_size }) if reply.body.len() <= *max_size);
+        assert!(allowed, "{head:?}: {reply:?}");
+    }
+    if let Some((_, location)) = reply.headers.iter().find(|(name, _)| name == "location") {
+        check_location(location.as_bytes(), host);
+    }
+    found.is_some()
+}
+
+/// The number of the route that should answer, in the plainest way; an error where only its methods do not fit.
+fn chosen(config: &Config, host: &str, path: &str, method: &str) -> Option<Result<u64, ()>> {
+    // How well a host fits: by its name, by its longest end, or as any does.
+    let fits = |pattern: &HostPattern| match pattern {
+        HostPattern::Exact(name) => (name == host).then_some(usize::MAX),
+        HostPattern::Suffix(end) => {
+            (host.ends_with(end.as_str()) && host.len() > end.len()).then_some(end.len())
+        }
+    };
+    let rank = |hosts: &[HostPattern]| match hosts {
+        [] => Some(0),
+        hosts => hosts.iter().filter_map(fits).max(),
+    };
+    let all = { config.routes.iter() }.filter(|route| path.starts_with(&route.path));
+    let all = all.filter_map(|route| Some(((rank(&route.hosts)?, route.path.len()), route)));
+    let best = all.clone().map(|(rank, _)| rank).max()?;
+    let same = all
+        .filter(|(rank, _)| *rank == best)
+        .map(|(_, route)| route);
+    let named = same
+        .clone()
+        .find(|route| route.methods.iter().any(|m| m == method));
+    let any = || same.clone().find(|route| route.methods.is_empty());
+    Some(
+        named
+            .or_else(any)
+            .and_then(|route| route.request_body)
+            .ok_or(()),
+    )
+}
+
+/// A client's path never becomes another host.
+fn check_location(location: &[u8], host: &str) {
+    let start = format!("https://{host}");
+    if let Some(rest) = location.strip_prefix(start.as_bytes()) {
+        assert!(matches!(rest.first(), None | Some(b'/')), "{location:?}");
+        return;
+    }
+    let inside = !matches!(location, [b'/', b'/' | b'\\', ..]) && location.starts_with(b"/");
+    assert!(inside, "{}", String::from_utf8_lossy(location));
+}

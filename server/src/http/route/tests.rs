@@ -1,0 +1,290 @@
+use sluicegate_config::Route;
+
+use http::header::{ALLOW, LOCATION};
+use sluicegate_config::{HeaderEdits, HostPattern, Redirect};
+
+use super::*;
+use crate::http::exchange::test_front::head;
+use crate::http::exchange::{Body, Generator};
+
+fn limits() -> Limits {
+    sluicegate_config::Config::embedded().limits
+}
+
+fn page(path: &str, text: &str) -> Route {
+    let handler = Handler::Fixed {
+        status: 200,
+        content_type: "text/html".to_owned(),
+        body: sluicegate_config::Body::Text(text.to_owned()),
+    };
+    Route::new(path, handler)
+}
+
+fn generator(path: &str) -> Route {
+    Route::new(path, Handler::Generate { max_size: 1024 })
+}
+
+fn ask_at(site: &Site, authority: &str, method: &str, path: &str) -> Reply {
+    let answer = site.answer(&RequestHead {
+        authority: authority.to_owned(),
+        ..head(method, path, &[])
+    });
+    match answer {
+        Answer::Reply(reply) => reply,
+        Answer::Origin(route) => panic!("left to the origin: {route:?}"),
+    }
+}
+
+fn ask(site: &Site, method: &str, path: &str) -> Reply {
+    ask_at(site, "example.org", method, path)
+}
+
+fn site(routes: &[Route]) -> Site {
+    Site::compile(routes, &limits()).unwrap()
+}
+
+#[test]
+fn the_longest_prefix_wins_in_any_order_of_the_file() {
+    let mut routes = [page("/", "root"), page("/a", "a"), page("/a/b", "ab")];
+    for _ in 0..2 {
+        let site = site(&routes);
+        for (path, text) in [
+            ("/", "root"),
+            ("/x", "root"),
+            ("/a", "a"),
+            ("/a/", "a"),
+            ("/a/b/c", "ab"),
+        ] {
+            let body = Body::Bytes(Bytes::from_static(text.as_bytes()));
+            assert_eq!(ask(&site, "GET", path).body, body, "{path}");
+        }
+        routes.reverse();
+    }
+}
+
+#[test]
+fn other_paths_and_methods_are_refused() {
+    let site = site(&[page("/a", "a")]);
+    assert_eq!(ask(&site, "GET", "/b").status, 404);
+    let refused = ask(&site, "POST", "/a");
+    assert_eq!(refused.status, 405);
+    assert!(
+        refused
+            .headers
+            .contains(&(ALLOW, HeaderValue::from_static("GET, HEAD")))
+    );
+    assert_eq!(ask(&site, "get", "/a").status, 405);
+    assert_eq!(ask(&site, "OPTIONS", "*").status, 204);
+    assert_eq!(ask(&site, "CONNECT", "").status, 501);
+}
+
+#[test]
+fn a_generator_reads_the_size_behind_its_prefix() {
+    for prefix in ["/bytes", "/bytes/"] {
+        let site = site(&[generator(prefix)]);
+        for (path, size) in [("/bytes/0", 0), ("/bytes/7", 7), ("/bytes/1KiB", 1024)] {
+            assert_eq!(
+                ask(&site, "GET", path).body,
+                Body::Generated(Generator::new(size)),
+                "{path}"
+            );
+        }
+        for path in [
+            "/bytes/",
+            "/bytes/1025",
+            "/bytes/-1",
+            "/bytes/1/2",
+            "/bytes//1",
+        ] {
+            assert_eq!(ask(&site, "GET", path).status, 404, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_read_when_compiled() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("page.html");
+    let handler = Handler::Fixed {
+        status: 200,
+        content_type: "text/html".to_owned(),
+        body: sluicegate_config::Body::File(file.clone()),
+    };
+    let route = Route::new("/", handler);
+    let refusal = Site::compile(std::slice::from_ref(&route), &limits())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refusal.contains("route /: cannot read body_file"),
+        "{refusal}"
+    );
+    assert!(
+        refusal.contains("page.html") && !refusal.contains('\n'),
+        "{refusal}"
+    );
+    fs::write(&file, "hello").unwrap();
+    let site = Site::compile(&[route], &limits()).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert_eq!(
+        ask(&site, "GET", "/").body,
+        Body::Bytes(Bytes::from_static(b"hello"))
+    );
+}
+
+fn text(reply: &Reply) -> &[u8] {
+    match &reply.body {
+        Body::Bytes(bytes) => bytes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_host_decides_before_the_path() {
+    let on = |hosts: &[HostPattern], path: &str, text: &str| Route {
+        hosts: hosts.to_vec(),
+        ..page(path, text)
+    };
+    let exact = |host: &str| HostPattern::Exact(host.to_owned());
+    let suffix = |host: &str| HostPattern::Suffix(host.to_owned());
+    let site = site(&[
+        on(&[], "/long/path", "any long"),
+        on(&[], "/", "any"),
+        on(&[suffix(".example.org")], "/", "wild"),
+        on(&[suffix(".b.example.org"), exact("[::1]")], "/", "wilder"),
+        on(&[exact("a.example.org")], "/", "exact"),
+        on(&[exact("a.example.org")], "/x", "exact x"),
+    ]);
+    for (authority, path, expected) in [
+        ("a.example.org", "/", "exact"),
+        ("A.Example.ORG:443", "/x/y", "exact x"),
+        ("c.example.org", "/long/path", "wild"),
+        ("a.b.example.org", "/", "wilder"),
+        ("[::1]:8443", "/", "wilder"),
+        ("[::1]", "/", "wilder"),
+        ("example.org", "/", "any"),
+        ("badexample.org", "/long/path/2", "any long"),
+    ] {
+        let reply = ask_at(&site, authority, "GET", path);
+        assert_eq!(text(&reply), expected.as_bytes(), "{authority}{path}");
+    }
+}
+
+#[test]
+fn the_method_decides_last_and_others_are_told() {
+    let only = |methods: &[&str], text: &str| Route {
+        methods: methods.iter().map(|m| (*m).to_owned()).collect(),
+        ..page("/a", text)
+    };
+    let site = site(&[
+        only(&["GET"], "get"),
+        only(&["HEAD", "PUT"], "put"),
+        page("/", "root"),
+    ]);
+    assert_eq!(text(&ask(&site, "GET", "/a")), b"get");
+    let refused = ask(&site, "DELETE", "/a/b");
+    assert_eq!(refused.status, 405);
+    assert_eq!(
+        refused.headers,
+        [(ALLOW, HeaderValue::from_static("GET, HEAD, PUT"))]
+    );
+}
+
+#[test]
+fn another_path_of_the_same_length_is_not_in_the_way() {
+    let get = |route: Route| Route {
+        methods: vec!["GET".to_owned()],
+        ..route
+    };
+    let site = site(&[
+        get(page("/ab", "get")),
+        get(page("/cd", "other")),
+        page("/ab", "any"),
+    ]);
+    assert_eq!(text(&ask(&site, "GET", "/ab")), b"get");
+    assert_eq!(text(&ask(&site, "HEAD", "/ab")), b"any");
+}
+
+#[test]
+fn a_redirect_carries_the_request_along_and_to_no_other_host() {
+    let to = |path: &str, location: &str| {
+        let redirect = Redirect {
+            status: 301,
+            location: location.to_owned(),
+        };
+        Route::new(path, Handler::Redirect(redirect))
+    };
+    let site = site(&[
+        to("/all", "https://{host}:8443{path}{query}"),
+        to("/old/", "/new/{rest}{query}#{x}"),
+        to("/open", "{rest}"),
+        to("/slash/", "/{rest}"),
+        to("/host", "https://{host}{rest}"),
+    ]);
+    for (path, expected) in [
+        ("/all/a%20b?c=d", "https://example.org:8443/all/a%20b?c=d"),
+        ("/all", "https://example.org:8443/all"),
+        ("/old/x/y?z", "/new/x/y?z#{x}"),
+        ("/open//evil.example/x", "/evil.example/x"),
+        ("/open/\\evil.example/x", "/evil.example/x"),
+        ("/openhttps://evil.example/x", "/https://evil.example/x"),
+        ("/slash//evil.example", "/evil.example"),
+        ("/host/x", "https://example.org/x"),
+        (
+            "/host.evil.example/x",
+            "https://example.org/.evil.example/x",
+        ),
+        (
+            "/host@evil.example/x",
+            "https://example.org/@evil.example/x",
+        ),
+    ] {
+        let reply = ask_at(&site, "example.org:443", "POST", path);
+        assert_eq!(reply.status, 301);
+        let location = HeaderValue::from_static(expected);
+        assert_eq!(reply.headers, [(LOCATION, location)], "{path}");
+    }
+}
+
+#[test]
+fn fields_are_removed_set_and_added_in_this_order() {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let edits = HeaderEdits {
+        remove: vec!["x-gone".to_owned(), "x-again".to_owned()],
+        set: vec![pair("x-set", "new")],
+        add: vec![pair("x-again", "1"), pair("x-set", "more")],
+    };
+    let site = site(&[Route {
+        request_headers: edits.clone(),
+        response_headers: edits,
+        ..page("/", "p")
+    }]);
+    let shown = |fields: &Fields| {
+        let lines = fields
+            .iter()
+            .map(|(n, v)| format!("{n}: {}", v.to_str().unwrap()));
+        lines.collect::<Vec<_>>().join(", ")
+    };
+    let field = |name, value| {
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    };
+    let mut fields = vec![
+        field("x-gone", "1"),
+        field("x-set", "old"),
+        field("x-kept", "k"),
+        field("x-again", "0"),
+        field("x-set", "older"),
+    ];
+    site.any_route().unwrap().edit_request(&mut fields);
+    assert_eq!(
+        shown(&fields),
+        "x-kept: k, x-set: new, x-again: 1, x-set: more"
+    );
+    let reply = ask(&site, "GET", "/");
+    assert_eq!(
+        shown(&reply.headers),
+        "content-type: text/html, x-set: new, x-again: 1, x-set: more"
+    );
+}

@@ -1,0 +1,26 @@
+//! QUIC: connections, how datagrams find them, and what stands around the engine.
+
+mod admission;
+pub mod cc_adapter;
+pub mod cid;
+pub mod config_snapshot;
+pub mod connection;
+pub mod connection_gauges;
+pub mod counters;
+pub mod endpoint;
+pub mod entropy;
+pub mod header;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
+pub mod rate_limit;
+pub mod reset;
+pub mod secrets;
+pub mod selection;
+pub mod self_signed;
+pub mod settings;
+mod stateless;
+mod tickets;
+pub mod timers;
+pub mod token;
+pub mod transport;
+pub mod version;

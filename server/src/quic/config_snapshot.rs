@@ -1,0 +1,104 @@
+//! A configuration as far as running workers take it on: what is served, to whom, and how connections behave.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sluicegate_config::{Limits, Quic};
+use sluicegate_dataplane::ListenerId;
+
+use super::endpoint::Endpoint;
+use super::secrets::Secrets;
+use super::selection::Selection;
+use super::settings::Listener;
+use super::token::Tokens;
+use super::transport::{Identity, TransportError, server_config};
+use crate::http::route::Site;
+
+/// A listener's certificates: the first one, and those for other names.
+pub type Identities = (Identity, Vec<Identity>);
+
+/// A listener on one address, ready for every worker of its group.
+#[derive(Clone)]
+pub struct Door {
+    /// As the dataplane knows it.
+    pub id: ListenerId,
+    /// Of the listener.
+    pub name: String,
+    /// Of congestion controllers.
+    pub selection: Selection,
+    /// The server's.
+    pub identities: Arc<Identities>,
+}
+
+/// What workers share and are given anew when the configuration is read again; immutable.
+pub struct Edition {
+    /// 1 at the start.
+    pub number: u64,
+    /// What is served.
+    pub site: Arc<Site>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Transport.
+    pub quic: Quic,
+    /// All listening addresses.
+    pub doors: Vec<Door>,
+}
+
+/// Without the keys.
+impl std::fmt::Debug for Edition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Edition").field(&self.number).finish()
+    }
+}
+
+impl Edition {
+    /// What a worker makes of the doors that `is_its` names.
+    ///
+    /// # Errors
+    /// Certificates or settings that cannot be used; all were tried when the edition was made.
+    pub fn listeners(
+        &self,
+        is_its: impl Fn(ListenerId) -> bool,
+        secrets: &Secrets,
+    ) -> Result<HashMap<ListenerId, Listener>, TransportError> {
+        let doors = self.doors.iter().filter(|door| is_its(door.id));
+        let listeners = doors.map(|door| {
+            let (first, others) = &*door.identities;
+            let listener = Listener {
+                name: door.name.as_str().into(),
+                selection: door.selection.clone(),
+                config: server_config((first, others), &self.quic, &self.limits, secrets)?,
+            };
+            Ok((door.id, listener))
+        });
+        listeners.collect()
+    }
+}
+
+impl Endpoint {
+    /// Serves by another edition from now on: new connections in full; open ones their new requests, and keep the
+    /// transport that they began with.
+    ///
+    /// # Errors
+    /// As [`Edition::listeners`]; nothing has changed then.
+    pub fn adopt(&mut self, edition: &Edition) -> Result<(), TransportError> {
+        let settings = &mut self.settings;
+        let its = |id| settings.listeners.contains_key(&id);
+        let mut listeners = edition.listeners(its, &settings.secrets)?;
+        let h3 = crate::h3::config(&edition.limits).map_err(TransportError::Http)?;
+        for door in &edition.doors {
+            if let Some(listener) = listeners.get_mut(&door.id)
+                && let Some(before) = settings.listeners.get_mut(&door.id)
+            {
+                listener.selection.keep_learnt(&mut before.selection);
+            }
+        }
+        settings.listeners = listeners;
+        settings.h3 = h3;
+        settings.site = Arc::clone(&edition.site);
+        settings.limits = edition.limits.clone();
+        settings.quic = edition.quic.clone();
+        self.tokens = Tokens::new(&settings.secrets, settings.quic.retry_token_lifetime);
+        Ok(())
+    }
+}

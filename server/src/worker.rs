@@ -1,0 +1,120 @@
+//! A worker: one pinned thread that owns a driver and the connections that come in by it.
+
+mod mailbox;
+mod snapshot;
+mod turn;
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+
+use sluicegate_config::{Backend, DriverOptions};
+use sluicegate_dataplane::{Binding, Counters as Datagrams, Dataplane, Driver, open};
+
+pub use mailbox::{Command, Mail, Post, post};
+pub use snapshot::Snapshot;
+
+use crate::clock;
+use crate::http::origin;
+use crate::quic::config_snapshot::Edition;
+use crate::quic::counters::Counters;
+use crate::quic::endpoint::Endpoint;
+use crate::quic::settings::Settings;
+
+/// Makes an endpoint's settings, as an edition of the configuration has them.
+pub type MakeSettings = Box<dyn FnOnce(&Edition) -> Result<Settings, String> + Send>;
+
+/// What a worker is started with.
+pub struct Plan {
+    /// Of its group.
+    pub group: String,
+    /// Within the group; also the first byte of its connection IDs.
+    pub index: u8,
+    /// To be pinned to.
+    pub core: usize,
+    /// As configured.
+    pub backend: Backend,
+    /// As configured.
+    pub driver: DriverOptions,
+    /// Sockets of every listener of the group.
+    pub bindings: Vec<Binding>,
+    /// Makes the endpoint's settings, on the worker's thread.
+    pub settings: MakeSettings,
+    /// To the origin thread beside it.
+    pub origin: origin::Post,
+    /// What others send it.
+    pub inbox: Mail,
+    /// To the group's workers, by index.
+    pub peers: Arc<Vec<Post>>,
+}
+
+/// What a worker tells the main thread.
+#[derive(Debug)]
+pub enum Report {
+    /// It serves.
+    Ready {
+        /// Of its group.
+        group: String,
+        /// Within the group.
+        index: u8,
+        /// As pinned.
+        core: usize,
+        /// The backend that was opened.
+        backend: &'static str,
+        /// Why the preferred one was not.
+        fallback: Option<String>,
+    },
+    /// It could not start.
+    Failed(String),
+    /// It stopped, and what its endpoint and its driver counted.
+    Stopped(Box<Counters>, Box<Datagrams>),
+}
+
+/// Starts the thread. It reports once when it is ready or has failed, and once when it stops.
+///
+/// # Errors
+/// The system gave no thread.
+pub fn spawn(
+    plan: Plan,
+    edition: Arc<Edition>,
+    reports: Sender<Report>,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(format!("{}-{}", plan.group, plan.index))
+        .spawn(move || match start(plan, &edition, &reports) {
+            Ok(mut worker) => {
+                worker.run();
+                let _ = reports.send(worker.stopped());
+            }
+            Err(cause) => {
+                let _ = reports.send(Report::Failed(cause));
+            }
+        })
+}
+
+fn start(plan: Plan, edition: &Edition, reports: &Sender<Report>) -> Result<turn::Worker, String> {
+    let core = core_affinity::CoreId { id: plan.core };
+    if !core_affinity::set_for_current(core) {
+        return Err(format!(
+            "group `{}`: cannot pin to core {}; it does not exist or is not allowed: see `cores`",
+            plan.group, plan.core
+        ));
+    }
+    let opened = open(plan.backend, &plan.driver, plan.bindings)
+        .map_err(|e| format!("group `{}`: {e}", plan.group))?;
+    let settings = (plan.settings)(edition)?;
+    let driver: Driver = opened.driver;
+    plan.inbox.attach(driver.waker());
+    if let Some(link) = &settings.link {
+        link.attach(driver.waker());
+    }
+    let _ = reports.send(Report::Ready {
+        group: plan.group,
+        index: plan.index,
+        core: plan.core,
+        backend: driver.caps().backend,
+        fallback: opened.fallback.map(|e| e.to_string()),
+    });
+    let endpoint = Endpoint::new(settings, clock::now());
+    Ok(turn::Worker::new(driver, endpoint, plan.inbox, plan.peers))
+}

@@ -1,0 +1,80 @@
+//! A session with a handler that the test plays.
+
+use http::{HeaderName, HeaderValue};
+use sluicegate::http::exchange::Fields;
+use sluicegate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
+use sluicegate::http::exchange::ring::{Feed, rings};
+
+use crate::Pair;
+
+/// What an exchange may have on its way.
+pub(crate) const SHARE: u64 = 4096;
+/// The session, and the handler's end of its link.
+pub(crate) struct Bench {
+    pub(crate) pair: Pair,
+    pub(crate) feed: Feed,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        let (link, feed) = rings(64, SHARE, u64::MAX);
+        let mut pair = Pair::new();
+        pair.link = Some(link);
+        Bench { pair, feed }
+    }
+
+    pub(crate) fn give(&mut self, exchange: u64, message: ToFront) {
+        self.feed.give(Envelope { exchange, message }).unwrap();
+    }
+
+    pub(crate) fn head(&mut self, exchange: u64, length: Option<u64>, end: bool) {
+        let fields = fields(&[("x-from", "origin"), ("server", "theirs")]);
+        let head = Head {
+            status: 200,
+            fields,
+            length,
+            end,
+        };
+        self.give(exchange, ToFront::Head(head));
+    }
+
+    /// The next message, which opens an exchange.
+    pub(crate) fn opened(&mut self) -> (u64, Request) {
+        let Envelope { exchange, message } = self.feed.take().expect("a message");
+        match message {
+            ToHandler::Open { request, credit } => {
+                assert_eq!(credit, SHARE);
+                (exchange, *request)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A request without a body, as far as the handler.
+    pub(crate) fn ask(&mut self, method: &str, path: &str) -> (u64, u64) {
+        let stream = self.pair.request(method, path, &[], true);
+        self.pair.settle();
+        (stream, self.opened().0)
+    }
+
+    /// A request whose body is still to come.
+    pub(crate) fn begin(&mut self, more: &[(&str, &str)]) -> u64 {
+        self.pair.request("POST", "/app/x", more, false)
+    }
+
+    /// Sends what the stream takes of a body.
+    pub(crate) fn send(&mut self, stream: u64, body: &[u8], fin: bool) -> usize {
+        let Pair { h3, client, .. } = &mut self.pair;
+        h3.send_body(client, stream, body, fin).unwrap_or(0)
+    }
+}
+
+pub(crate) fn fields(list: &[(&'static str, &'static str)]) -> Fields {
+    let lines = list.iter().map(|(name, value)| {
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    });
+    lines.collect()
+}
