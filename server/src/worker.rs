@@ -1,7 +1,7 @@
 //! A worker: one pinned thread that owns a driver and the connections that come in by it.
 
 mod mailbox;
-mod snapshot;
+mod stats;
 mod turn;
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use sluicegate_config::{Backend, DriverOptions};
 use sluicegate_dataplane::{Binding, Counters as Datagrams, Dataplane, Driver, open};
 
 pub use mailbox::{Command, Mail, Post, post};
-pub use snapshot::Snapshot;
+pub use stats::WorkerStats;
 
 use crate::clock;
 use crate::http::origin;

@@ -4,7 +4,7 @@ use crate::http::origin::{self, Order};
 use crate::http::proxy;
 use crate::observe::metrics::Watched;
 use crate::observe::question::Question;
-use crate::worker::{Command, Post, Snapshot};
+use crate::worker::{Command, Post, WorkerStats};
 
 /// Questions to all workers and origins, for whose answers nobody waits. A thread that has ended owes none.
 pub(super) struct RollCall {
@@ -17,7 +17,7 @@ struct Seat {
 }
 
 enum Thread {
-    Worker(Post, Question<Box<Snapshot>>),
+    Worker(Post, Question<Box<WorkerStats>>),
     Origin(origin::Post, Question<Box<proxy::Counters>>),
 }
 
@@ -49,7 +49,7 @@ impl RollCall {
         for seat in &mut self.seats {
             match &mut seat.thread {
                 Thread::Worker(post, question) => {
-                    question.ask(|answer| post.send(Command::Snapshot(answer)));
+                    question.ask(|answer| post.send(Command::Stats(answer)));
                 }
                 Thread::Origin(post, question) => {
                     question.ask(|answer| post.send(Order::Report(answer)).is_ok());
@@ -101,7 +101,7 @@ pub(super) mod tests {
     /// As a worker does.
     pub(in super::super) fn answer(mail: &Mail) {
         match mail.take() {
-            Some(Command::Snapshot(to)) => drop(to.send(Box::default())),
+            Some(Command::Stats(to)) => drop(to.send(Box::default())),
             other => panic!("{other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use sluicegate_dataplane::{RxMeta, Waker};
 use tokio::sync::oneshot;
 
-use super::Snapshot;
+use super::WorkerStats;
 use crate::quic::config_snapshot::Edition;
 
 /// Datagrams that wait at most; further ones are refused, never kept.
@@ -24,7 +24,7 @@ pub enum Command {
     /// Serve by this edition of the configuration from now on.
     Adopt(Arc<Edition>),
     /// Say what was done so far and what is held.
-    Snapshot(oneshot::Sender<Box<Snapshot>>),
+    Stats(oneshot::Sender<Box<WorkerStats>>),
 }
 
 /// The sending end; cheap to clone.
@@ -69,7 +69,7 @@ impl Post {
     pub fn send(&self, command: Command) -> bool {
         let taken = match command {
             Command::Stray(..) => self.datagrams.try_send(command).is_ok(),
-            Command::Drain | Command::Stop | Command::Adopt(_) | Command::Snapshot(_) => {
+            Command::Drain | Command::Stop | Command::Adopt(_) | Command::Stats(_) => {
                 self.orders.send(command).is_ok()
             }
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{Dataplane, Driver};
 
 use super::mailbox::{Command, Mail, Post};
-use super::{Report, Snapshot};
+use super::{Report, WorkerStats};
 use crate::clock;
 use crate::quic::counters::DropReason;
 use crate::quic::endpoint::{Endpoint, Ingest};
@@ -155,17 +155,17 @@ impl Worker {
                     self.endpoint.drain(now);
                     self.stopping = true;
                 }
-                Some(Command::Snapshot(answer)) => {
+                Some(Command::Stats(answer)) => {
                     // Whoever asked may have given up.
-                    let _ = answer.send(Box::new(self.snapshot()));
+                    let _ = answer.send(Box::new(self.stats()));
                 }
                 None => return,
             }
         }
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    fn stats(&self) -> WorkerStats {
+        WorkerStats {
             backend: self.driver.caps().backend,
             endpoint: self.endpoint.counters.clone(),
             datagrams: self.driver.counters(),

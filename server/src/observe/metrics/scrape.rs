@@ -16,7 +16,7 @@ use crate::observe::access::AccessWriter;
 use crate::observe::phase::Lifecycle;
 use crate::observe::qlog::QlogWriter;
 use crate::observe::question::Question;
-use crate::worker::{Command, Snapshot};
+use crate::worker::{Command, WorkerStats};
 
 /// How long all workers together may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ pub struct Scraper {
 struct Seat {
     known: Known,
     watched: Watched,
-    worker: Question<Box<Snapshot>>,
+    worker: Question<Box<WorkerStats>>,
     origin: Question<Box<proxy::Counters>>,
 }
 
@@ -148,16 +148,15 @@ impl Seat {
             self.known.proxy = late;
         }
         let Watched { post, origin, .. } = &self.watched;
-        self.worker
-            .ask(|answer| post.send(Command::Snapshot(answer)));
+        self.worker.ask(|answer| post.send(Command::Stats(answer)));
         self.origin
             .ask(|answer| origin.send(Order::Report(answer)).is_ok());
     }
 
     /// Waits for the answers.
     async fn hear(&mut self, give_up: tokio::time::Instant) {
-        if let Some(snapshot) = self.worker.answer_until(give_up).await {
-            self.known.last = snapshot;
+        if let Some(stats) = self.worker.answer_until(give_up).await {
+            self.known.last = stats;
             self.known.up = true;
         }
         if let Some(proxy) = self.origin.answer_until(give_up).await {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::quic::connection_gauges::Controller;
-use crate::worker::{Command, Mail, Snapshot, post};
+use crate::worker::{Command, Mail, WorkerStats, post};
 
 /// A worker's name, and its mailbox.
 fn worker(group: &str, index: usize) -> (Watched, Mail) {
@@ -21,31 +21,31 @@ fn worker(group: &str, index: usize) -> (Watched, Mail) {
 }
 
 /// What a busy worker answers.
-fn snapshot() -> Snapshot {
-    let mut snapshot = Snapshot {
+fn stats() -> WorkerStats {
+    let mut stats = WorkerStats {
         backend: "mio",
-        ..Snapshot::default()
+        ..WorkerStats::default()
     };
-    snapshot.endpoint.accepted = 5;
-    snapshot.endpoint.by_algorithm.insert("cubic", 5);
-    snapshot.endpoint.h3.responses.record(200);
-    snapshot.endpoint.h3.responses.record(503);
+    stats.endpoint.accepted = 5;
+    stats.endpoint.by_algorithm.insert("cubic", 5);
+    stats.endpoint.h3.responses.record(200);
+    stats.endpoint.h3.responses.record(503);
     let latency = Duration::from_millis(3);
-    snapshot.endpoint.h3.latency.record(latency);
-    snapshot.datagrams.rx_datagrams = 70;
-    snapshot.census.open = 2;
+    stats.endpoint.h3.latency.record(latency);
+    stats.datagrams.rx_datagrams = 70;
+    stats.census.open = 2;
     let controller = Controller {
         algorithm: "cubic",
         state: "slow_start",
     };
-    snapshot.census.controllers.insert(controller, 2);
-    snapshot
+    stats.census.controllers.insert(controller, 2);
+    stats
 }
 
 /// Answers one question, if there is one.
-fn answer(mail: &Mail, snapshot: Snapshot) -> bool {
+fn answer(mail: &Mail, stats: WorkerStats) -> bool {
     match mail.take() {
-        Some(Command::Snapshot(reply)) => reply.send(Box::new(snapshot)).is_ok(),
+        Some(Command::Stats(reply)) => reply.send(Box::new(stats)).is_ok(),
         Some(other) => panic!("{other:?}"),
         None => false,
     }
@@ -104,7 +104,7 @@ fn a_page_adds_the_workers_up() {
     scraper.watch(vec![first, second]);
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
-        assert!(answer(&one, snapshot()) && answer(&two, snapshot()));
+        assert!(answer(&one, stats()) && answer(&two, stats()));
     });
     for (sample, expected) in [
         ("sluicegate_worker_up{group=\"a\",worker=\"1\"}", 1.0),
@@ -153,7 +153,7 @@ fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
     scraper.watch(vec![watched]);
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
-        assert!(answer(&mail, snapshot()));
+        assert!(answer(&mail, stats()));
     });
     assert_eq!((found[up], found[accepted]), (1.0, 5.0));
     for _ in 0..3 {
@@ -161,13 +161,13 @@ fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
         assert_eq!((found[up], found[accepted]), (0.0, 5.0));
     }
     // Three scrapes, one question; what answers it late is not taken for an answer to the next.
-    let mut late = snapshot();
+    let mut late = stats();
     late.endpoint.accepted = 6;
     assert!(answer(&mail, late));
     assert!(mail.take().is_none());
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
-        let mut newer = snapshot();
+        let mut newer = stats();
         newer.endpoint.accepted = 7;
         assert!(answer(&mail, newer));
     });

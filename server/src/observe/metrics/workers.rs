@@ -8,7 +8,7 @@ use crate::http::{origin, proxy};
 use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::Census;
 use crate::quic::counters::Counters;
-use crate::worker::{Post, Snapshot};
+use crate::worker::{Post, WorkerStats};
 
 /// A worker, as the page names it, and the way to it.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Known {
     /// It answered when it was asked last.
     pub(super) up: bool,
     /// Its last answer. It stays where no later one came: counters never fall.
-    pub(super) last: Box<Snapshot>,
+    pub(super) last: Box<WorkerStats>,
     /// Of the origin thread's proxy, likewise.
     pub(super) proxy: Box<proxy::Counters>,
 }
@@ -61,7 +61,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     let (mut endpoints, mut censuses, mut origins) = <(Counters, Census, Depth)>::default();
     for known in workers {
         // Named one by one, so that none is forgotten.
-        let Snapshot {
+        let WorkerStats {
             backend: _,
             endpoint,
             datagrams: _,

@@ -10,7 +10,7 @@ use crate::quic::counters::Counters;
 ///
 /// A further family of figures is a further field: the metrics page takes the struct apart, and does not compile without it.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct WorkerStats {
     /// Name of its driver.
     pub backend: &'static str,
     /// Of its endpoint.
