@@ -28,7 +28,7 @@ use crate::http::route::Site;
 use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Watched;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
-use crate::quic::config_snapshot::{Door, Edition};
+use crate::quic::config_snapshot::{ConfigSnapshot, Door};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::Tracing;
 use crate::worker::{self, Report};
@@ -69,11 +69,11 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     if posts.is_empty() {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
-    let edition = Arc::new(first_edition(&shared, announced.doors));
+    let snapshot = Arc::new(first_snapshot(&shared, announced.doors));
     for plan in plans {
         let (reports, forward) = channel();
-        let edition = Arc::clone(&edition);
-        worker::spawn(plan, edition, reports).context("cannot start a thread")?;
+        let snapshot = Arc::clone(&snapshot);
+        worker::spawn(plan, snapshot, reports).context("cannot start a thread")?;
         relay(forward, notes.clone())?;
     }
     eyes.panel.scraper.watch(watched.clone());
@@ -89,7 +89,7 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         source,
         registry,
         config: shared.config.clone(),
-        edition,
+        snapshot,
         secrets: Arc::clone(&shared.secrets),
         posts: posts.clone(),
         origins,
@@ -119,9 +119,9 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<()> {
     Ok(())
 }
 
-fn first_edition(shared: &Shared, doors: Vec<Door>) -> Edition {
-    Edition {
-        number: 1,
+fn first_snapshot(shared: &Shared, doors: Vec<Door>) -> ConfigSnapshot {
+    ConfigSnapshot {
+        generation: 1,
         site: Arc::clone(&shared.site),
         limits: shared.config.limits.clone(),
         quic: shared.config.quic.clone(),

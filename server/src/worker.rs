@@ -16,13 +16,13 @@ pub use stats::WorkerStats;
 
 use crate::clock;
 use crate::http::origin;
-use crate::quic::config_snapshot::Edition;
+use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::counters::Counters;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
 
-/// Makes an endpoint's settings, as an edition of the configuration has them.
-pub type MakeSettings = Box<dyn FnOnce(&Edition) -> Result<Settings, String> + Send>;
+/// Makes an endpoint's settings, as a snapshot of the configuration has them.
+pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
 
 /// What a worker is started with.
 pub struct Plan {
@@ -76,12 +76,12 @@ pub enum Report {
 /// The system gave no thread.
 pub fn spawn(
     plan: Plan,
-    edition: Arc<Edition>,
+    snapshot: Arc<ConfigSnapshot>,
     reports: Sender<Report>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(format!("{}-{}", plan.group, plan.index))
-        .spawn(move || match start(plan, &edition, &reports) {
+        .spawn(move || match start(plan, &snapshot, &reports) {
             Ok(mut worker) => {
                 worker.run();
                 let _ = reports.send(worker.stopped());
@@ -92,7 +92,11 @@ pub fn spawn(
         })
 }
 
-fn start(plan: Plan, edition: &Edition, reports: &Sender<Report>) -> Result<turn::Worker, String> {
+fn start(
+    plan: Plan,
+    snapshot: &ConfigSnapshot,
+    reports: &Sender<Report>,
+) -> Result<turn::Worker, String> {
     let core = core_affinity::CoreId { id: plan.core };
     if !core_affinity::set_for_current(core) {
         return Err(format!(
@@ -102,7 +106,7 @@ fn start(plan: Plan, edition: &Edition, reports: &Sender<Report>) -> Result<turn
     }
     let opened = open(plan.backend, &plan.driver, plan.bindings)
         .map_err(|e| format!("group `{}`: {e}", plan.group))?;
-    let settings = (plan.settings)(edition)?;
+    let settings = (plan.settings)(snapshot)?;
     let driver: Driver = opened.driver;
     plan.inbox.attach(driver.waker());
     if let Some(link) = &settings.link {

@@ -11,7 +11,7 @@ use super::Shared;
 use super::listen::{Announced, Entrances, open_listener};
 use crate::http::exchange::ring::{Link, rings};
 use crate::http::origin;
-use crate::quic::config_snapshot::Edition;
+use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
 use crate::worker::{self, Plan, Post};
 
@@ -63,8 +63,8 @@ pub(super) fn plan_group(
                 backend: group.backend,
                 driver: group.driver,
                 bindings,
-                settings: Box::new(move |edition| {
-                    settings(&shared, edition, &ids, &name, (index, workers), link)
+                settings: Box::new(move |snapshot| {
+                    settings(&shared, snapshot, &ids, &name, (index, workers), link)
                 }),
                 origin,
                 inbox,
@@ -142,19 +142,19 @@ pub(super) fn cores(group: &Group) -> Result<Vec<usize>> {
 
 fn settings(
     shared: &Shared,
-    edition: &Edition,
+    snapshot: &ConfigSnapshot,
     ids: &[ListenerId],
     name: &str,
     (worker, workers): (u8, usize),
     link: Link,
 ) -> Result<Settings, String> {
-    let listeners = edition.listeners(|id| ids.contains(&id), &shared.secrets);
+    let listeners = snapshot.listeners(|id| ids.contains(&id), &shared.secrets);
     Ok(Settings {
         listeners: listeners.map_err(|e| e.to_string())?,
-        site: Arc::clone(&edition.site),
-        h3: crate::h3::config(&edition.limits).map_err(|e| e.to_string())?,
-        limits: edition.limits.clone(),
-        quic: edition.quic.clone(),
+        site: Arc::clone(&snapshot.site),
+        h3: crate::h3::config(&snapshot.limits).map_err(|e| e.to_string())?,
+        limits: snapshot.limits.clone(),
+        quic: snapshot.quic.clone(),
         secrets: Arc::clone(&shared.secrets),
         tracing: shared.tracing.clone(),
         access: shared.access.as_ref().map(|log| log.log(name.to_owned())),

@@ -10,18 +10,18 @@ use sluicegate_config::Config;
 use super::listen::prepare;
 use crate::http::origin::{self, Order};
 use crate::http::route::Site;
-use crate::quic::config_snapshot::{Door, Edition};
+use crate::quic::config_snapshot::{ConfigSnapshot, Door};
 use crate::quic::secrets::Secrets;
 use crate::worker::{Command, Post};
 
-/// Makes a new edition of the configuration when it is asked to, and has the workers take it on.
+/// Makes a new snapshot of the configuration when it is asked to, and has the workers take it on.
 pub(super) struct Reloader<'a> {
     /// `None`: the configuration is part of the binary.
     pub(super) source: Option<PathBuf>,
     pub(super) registry: &'a Registry,
     /// In effect.
     pub(super) config: Config,
-    pub(super) edition: Arc<Edition>,
+    pub(super) snapshot: Arc<ConfigSnapshot>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) posts: Vec<Post>,
     pub(super) origins: Vec<origin::Post>,
@@ -30,18 +30,18 @@ pub(super) struct Reloader<'a> {
 impl Reloader<'_> {
     /// Takes on what the file says now. Where that cannot be served, all stays as it is, and the log says why.
     ///
-    /// Answers the number of the edition that is in effect, or nothing where there is no new one.
+    /// Answers the number of the snapshot that is in effect, or nothing where there is no new one.
     pub(super) fn reload(&mut self) -> Option<u64> {
-        let edition = self.edition.number;
+        let snapshot = self.snapshot.generation;
         match self.try_reload() {
             Ok(()) => {
-                let edition = self.edition.number;
-                tracing::info!(edition, "configuration read again and in effect");
-                Some(edition)
+                let snapshot = self.snapshot.generation;
+                tracing::info!(snapshot, "configuration read again and in effect");
+                Some(snapshot)
             }
             Err(error) => {
                 let error = format!("{error:#}");
-                tracing::error!(%error, edition, "configuration not taken; the one before stays in effect");
+                tracing::error!(%error, snapshot, "configuration not taken; the one before stays in effect");
                 None
             }
         }
@@ -49,7 +49,7 @@ impl Reloader<'_> {
 
     /// What is served by, in words.
     pub(super) fn standing(&self) -> String {
-        format!("serving by configuration {}", self.edition.number)
+        format!("serving by configuration {}", self.snapshot.generation)
     }
 
     fn try_reload(&mut self) -> Result<()> {
@@ -64,20 +64,20 @@ impl Reloader<'_> {
                 fixed.join(", ")
             );
         }
-        let edition = Arc::new(self.make(&config)?);
+        let snapshot = Arc::new(self.make(&config)?);
         for post in &self.posts {
-            post.send(Command::Adopt(Arc::clone(&edition)));
+            post.send(Command::Adopt(Arc::clone(&snapshot)));
         }
         for origin in &self.origins {
             // It is gone only where the process is going.
-            let _ = origin.send(Order::Adopt(Arc::clone(&edition.site)));
+            let _ = origin.send(Order::Adopt(Arc::clone(&snapshot.site)));
         }
         self.config = config;
-        self.edition = edition;
+        self.snapshot = snapshot;
         Ok(())
     }
 
-    fn make(&self, config: &Config) -> Result<Edition> {
+    fn make(&self, config: &Config) -> Result<ConfigSnapshot> {
         let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
         let mut doors: Vec<Door> = Vec::new();
         for listener in &config.listeners {
@@ -86,7 +86,7 @@ impl Reloader<'_> {
                     .with_context(|| format!("listener `{}`", listener.name))?;
             let identities = Arc::new(identities);
             let before = self
-                .edition
+                .snapshot
                 .doors
                 .iter()
                 .filter(|d| d.name == listener.name);
@@ -101,8 +101,8 @@ impl Reloader<'_> {
                 },
             }));
         }
-        Ok(Edition {
-            number: self.edition.number + 1,
+        Ok(ConfigSnapshot {
+            generation: self.snapshot.generation + 1,
             site,
             limits: config.limits.clone(),
             quic: config.quic.clone(),

@@ -143,10 +143,10 @@ fn hear(inbox: &Receiver<Note>, until: Option<Instant>) -> Result<Note, RecvTime
 
 fn reload(eyes: &Eyes, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {
     supervisor.reloading();
-    let edition = reloader.reload();
-    eyes.lifecycle().reloaded(edition);
+    let snapshot = reloader.reload();
+    eyes.lifecycle().reloaded(snapshot);
     let mut standing = reloader.standing();
-    if edition.is_none() {
+    if snapshot.is_none() {
         standing.push_str("; the last change was not taken, see the log");
     }
     supervisor.reloaded(standing, clock::now());

@@ -35,7 +35,7 @@ impl Phase {
 pub struct Lifecycle {
     phase: AtomicU8,
     /// Of the configuration in effect, where it was read again.
-    edition: AtomicU64,
+    snapshot: AtomicU64,
     taken: AtomicU64,
     refused: AtomicU64,
 }
@@ -46,11 +46,11 @@ impl Lifecycle {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// The configuration was read again: the number of the new edition, or nothing where it was not taken.
-    pub fn reloaded(&self, edition: Option<u64>) {
-        match edition {
-            Some(edition) => {
-                self.edition.store(edition, Ordering::Relaxed);
+    /// The configuration was read again: the number of the new snapshot, or nothing where it was not taken.
+    pub fn reloaded(&self, snapshot: Option<u64>) {
+        match snapshot {
+            Some(snapshot) => {
+                self.snapshot.store(snapshot, Ordering::Relaxed);
                 self.taken.fetch_add(1, Ordering::Relaxed);
             }
             None => {
@@ -77,7 +77,7 @@ impl Show for Lifecycle {
         page.gauge(
             "sluicegate_config_edition",
             "Number of the configuration in effect; the one of the start is 1.",
-            read(&self.edition).max(1),
+            read(&self.snapshot).max(1),
         );
         let mut family = page.counters(
             "sluicegate_config_reloads_total",

@@ -31,9 +31,9 @@ pub struct Door {
 }
 
 /// What workers share and are given anew when the configuration is read again; immutable.
-pub struct Edition {
+pub struct ConfigSnapshot {
     /// 1 at the start.
-    pub number: u64,
+    pub generation: u64,
     /// What is served.
     pub site: Arc<Site>,
     /// Bounds.
@@ -45,17 +45,17 @@ pub struct Edition {
 }
 
 /// Without the keys.
-impl std::fmt::Debug for Edition {
+impl std::fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Edition").field(&self.number).finish()
+        f.debug_tuple("ConfigSnapshot").field(&self.generation).finish()
     }
 }
 
-impl Edition {
+impl ConfigSnapshot {
     /// What a worker makes of the doors that `is_its` names.
     ///
     /// # Errors
-    /// Certificates or settings that cannot be used; all were tried when the edition was made.
+    /// Certificates or settings that cannot be used; all were tried when the snapshot was made.
     pub fn listeners(
         &self,
         is_its: impl Fn(ListenerId) -> bool,
@@ -76,17 +76,17 @@ impl Edition {
 }
 
 impl Endpoint {
-    /// Serves by another edition from now on: new connections in full; open ones their new requests, and keep the
+    /// Serves by another snapshot from now on: new connections in full; open ones their new requests, and keep the
     /// transport that they began with.
     ///
     /// # Errors
-    /// As [`Edition::listeners`]; nothing has changed then.
-    pub fn adopt(&mut self, edition: &Edition) -> Result<(), TransportError> {
+    /// As [`ConfigSnapshot::listeners`]; nothing has changed then.
+    pub fn adopt(&mut self, snapshot: &ConfigSnapshot) -> Result<(), TransportError> {
         let settings = &mut self.settings;
         let its = |id| settings.listeners.contains_key(&id);
-        let mut listeners = edition.listeners(its, &settings.secrets)?;
-        let h3 = crate::h3::config(&edition.limits).map_err(TransportError::Http)?;
-        for door in &edition.doors {
+        let mut listeners = snapshot.listeners(its, &settings.secrets)?;
+        let h3 = crate::h3::config(&snapshot.limits).map_err(TransportError::Http)?;
+        for door in &snapshot.doors {
             if let Some(listener) = listeners.get_mut(&door.id)
                 && let Some(before) = settings.listeners.get_mut(&door.id)
             {
@@ -95,9 +95,9 @@ impl Endpoint {
         }
         settings.listeners = listeners;
         settings.h3 = h3;
-        settings.site = Arc::clone(&edition.site);
-        settings.limits = edition.limits.clone();
-        settings.quic = edition.quic.clone();
+        settings.site = Arc::clone(&snapshot.site);
+        settings.limits = snapshot.limits.clone();
+        settings.quic = snapshot.quic.clone();
         self.tokens = Tokens::new(&settings.secrets, settings.quic.retry_token_lifetime);
         Ok(())
     }

@@ -7,7 +7,7 @@ use sluicegate_dataplane::{RxMeta, Waker};
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
-use crate::quic::config_snapshot::Edition;
+use crate::quic::config_snapshot::ConfigSnapshot;
 
 /// Datagrams that wait at most; further ones are refused, never kept.
 const CAPACITY: usize = 1024;
@@ -21,8 +21,8 @@ pub enum Command {
     Drain,
     /// Stop.
     Stop,
-    /// Serve by this edition of the configuration from now on.
-    Adopt(Arc<Edition>),
+    /// Serve by this snapshot of the configuration from now on.
+    Adopt(Arc<ConfigSnapshot>),
     /// Say what was done so far and what is held.
     Stats(oneshot::Sender<Box<WorkerStats>>),
 }

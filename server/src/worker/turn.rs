@@ -145,10 +145,10 @@ impl Worker {
                         .ingest(&meta, &mut datagram, now, clock::unix());
                 }
                 Some(Command::Drain) => self.endpoint.drain(now),
-                Some(Command::Adopt(edition)) => {
+                Some(Command::Adopt(snapshot)) => {
                     // It was tried before it was sent.
-                    if let Err(error) = self.endpoint.adopt(&edition) {
-                        tracing::error!(%error, edition = edition.number, "this worker stays with its configuration");
+                    if let Err(error) = self.endpoint.adopt(&snapshot) {
+                        tracing::error!(%error, snapshot = snapshot.generation, "this worker stays with its configuration");
                     }
                 }
                 Some(Command::Stop) => {
