@@ -13,7 +13,7 @@ mod statuses;
 
 pub use counters::Counters;
 pub use session::{Caller, Session};
-pub use session_context::Desk;
+pub use session_context::SessionContext;
 pub use statuses::Statuses;
 
 /// HTTP/3 settings for every connection.

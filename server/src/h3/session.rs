@@ -18,7 +18,7 @@ pub use self::record::Caller;
 use self::record::Noted;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
-use super::session_context::Desk;
+use super::session_context::SessionContext;
 use crate::http::exchange::{Fields, Reply};
 use crate::http::files::Key;
 use crate::http::route::Route;
@@ -162,29 +162,29 @@ impl Session {
     /// messages of handlers.
     ///
     /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
-    pub fn turn(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
-        self.feed_starved(conn, desk);
+    pub fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext<'_>) {
+        self.feed_starved(conn, context);
         loop {
             match self.h3.poll(conn) {
-                Ok((stream, event)) => self.on_event(conn, stream, event, desk),
+                Ok((stream, event)) => self.on_event(conn, stream, event, context),
                 Err(Error::Done) => break,
-                Err(error) => return self.fail(conn, code(error), desk),
+                Err(error) => return self.fail(conn, code(error), context),
             }
         }
         self.given_up.clear();
-        self.notice_stops(conn, desk);
+        self.notice_stops(conn, context);
         if conn.local_error().is_some() {
             // Closed while a body was read: nothing more can be written.
-            self.clear(desk);
+            self.clear(context);
             return;
         }
         let strays = self.strays.saturating_sub(self.stopped);
-        let allowed = desk.site.limits().given_up_requests + self.requests / 2;
+        let allowed = context.site.limits().given_up_requests + self.requests / 2;
         if self.wasted + strays > allowed {
-            return self.fail(conn, WireErrorCode::ExcessiveLoad, desk);
+            return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
         }
         self.send_goaway(conn);
-        self.write(conn, desk);
+        self.write(conn, context);
     }
 
     /// Takes no more requests: tells the client by GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets those
@@ -205,11 +205,11 @@ impl Session {
     }
 
     /// Forgets all requests and has their handlers stop: the connection is lost.
-    pub fn clear(&mut self, desk: &mut Desk<'_>) {
+    pub fn clear(&mut self, context: &mut SessionContext<'_>) {
         let streams: Vec<u64> = self.open.keys().copied().collect();
         for stream in streams {
-            self.record(stream, Outcome::Cancelled, desk);
-            self.forget(stream, desk);
+            self.record(stream, Outcome::Cancelled, context);
+            self.forget(stream, context);
         }
         self.pending.clear();
         self.given_up.clear();
@@ -218,7 +218,7 @@ impl Session {
 
     /// Gives up requests whose responses the client has refused to take. Where nothing is there to be written, nothing
     /// else would tell.
-    fn notice_stops(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
+    fn notice_stops(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext<'_>) {
         let stops = conn.stats().stopped_stream_count_remote;
         if std::mem::replace(&mut self.stops, stops) == stops {
             return;
@@ -231,7 +231,7 @@ impl Session {
             matches!(capacity, Err(quiche::Error::StreamStopped(_)))
         });
         for stream in stopped {
-            self.on_reset(conn, stream, desk);
+            self.on_reset(conn, stream, context);
         }
     }
 
@@ -244,11 +244,16 @@ impl Session {
         }
     }
 
-    fn fail(&mut self, conn: &mut quiche::Connection, code: WireErrorCode, desk: &mut Desk<'_>) {
-        desk.counters.errors += 1;
+    fn fail(
+        &mut self,
+        conn: &mut quiche::Connection,
+        code: WireErrorCode,
+        context: &mut SessionContext<'_>,
+    ) {
+        context.counters.errors += 1;
         // quiche has closed it for most errors; the first code given stands.
         let _ = conn.close(true, code as u64, b"");
-        self.clear(desk);
+        self.clear(context);
     }
 }
 

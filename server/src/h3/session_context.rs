@@ -10,7 +10,7 @@ use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 
 /// A worker's things, lent to one of its connections' sessions.
-pub struct Desk<'a> {
+pub struct SessionContext<'a> {
     /// What is served, as configured now.
     pub site: &'a Arc<Site>,
     /// For new sessions.
@@ -31,7 +31,7 @@ pub struct Desk<'a> {
     pub now: Instant,
 }
 
-impl Desk<'_> {
+impl SessionContext<'_> {
     /// Where messages about a stream's exchange shall go.
     pub(super) fn place(&self, stream: u64) -> Place {
         Place {

@@ -47,7 +47,9 @@ pub struct ConfigSnapshot {
 /// Without the keys.
 impl std::fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("ConfigSnapshot").field(&self.generation).finish()
+        f.debug_tuple("ConfigSnapshot")
+            .field(&self.generation)
+            .finish()
     }
 }
 

@@ -155,13 +155,13 @@ impl Connection {
     }
 
     /// Lets the HTTP/3 session work, once the handshake allows one.
-    pub fn drive(&mut self, desk: &mut h3::Desk<'_>) {
+    pub fn drive(&mut self, context: &mut h3::SessionContext<'_>) {
         while self.engine.path_event_next().is_some() {}
         self.engine.make_path_room();
         // In early data requests come before the handshake is done.
         let ready = self.engine.is_established() || self.engine.is_in_early_data();
         if self.session.is_none() && ready {
-            match h3::Session::new(&mut self.engine, desk.h3, self.caller.take()) {
+            match h3::Session::new(&mut self.engine, context.h3, self.caller.take()) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");
@@ -171,7 +171,7 @@ impl Connection {
             }
         }
         if let Some(session) = &mut self.session {
-            session.turn(&mut self.engine, desk);
+            session.turn(&mut self.engine, context);
         }
     }
 
@@ -206,16 +206,21 @@ impl Connection {
     }
 
     /// Takes a message of a handler on the origin thread.
-    pub fn on_message(&mut self, stream: u64, message: ToFront, desk: &mut h3::Desk<'_>) {
+    pub fn on_message(
+        &mut self,
+        stream: u64,
+        message: ToFront,
+        context: &mut h3::SessionContext<'_>,
+    ) {
         if let Some(session) = &mut self.session {
-            session.on_message(&mut self.engine, stream, message, desk);
+            session.on_message(&mut self.engine, stream, message, context);
         }
     }
 
     /// Stops the handlers of its requests: the connection is gone.
-    pub fn clear(&mut self, desk: &mut h3::Desk<'_>) {
+    pub fn clear(&mut self, context: &mut h3::SessionContext<'_>) {
         if let Some(session) = &mut self.session {
-            session.clear(desk);
+            session.clear(context);
         }
     }
 

@@ -20,7 +20,7 @@ use super::settings::Settings;
 use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
-use crate::h3::{self, Desk};
+use crate::h3::{self, SessionContext};
 use crate::http::clients::Clients;
 use crate::http::files::Cache;
 
@@ -261,7 +261,13 @@ impl Endpoint {
         connection.queued = false;
         let place = (key, connection.serial);
         let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
-        connection.drive(&mut desk(&mut self.settings, cache, counters, place, now));
+        connection.drive(&mut session_context(
+            &mut self.settings,
+            cache,
+            counters,
+            place,
+            now,
+        ));
         connection.note_requests(now);
         if connection.is_starved() && !std::mem::replace(&mut connection.starved, true) {
             self.starved.push(key);
@@ -329,7 +335,13 @@ impl Endpoint {
         };
         let place = (key, connection.serial);
         let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
-        connection.clear(&mut desk(&mut self.settings, cache, counters, place, now));
+        connection.clear(&mut session_context(
+            &mut self.settings,
+            cache,
+            counters,
+            place,
+            now,
+        ));
         self.clients.leave(connection.client);
         for cid in &connection.cids {
             self.routes.remove(&cid.as_bytes()[..]);
@@ -346,14 +358,14 @@ impl Endpoint {
 }
 
 /// The endpoint's things for the session of the connection with that slot and serial number.
-fn desk<'a>(
+fn session_context<'a>(
     settings: &'a mut Settings,
     cache: &'a mut Cache,
     counters: &'a mut h3::Counters,
     (slot, serial): (usize, u64),
     now: Instant,
-) -> Desk<'a> {
-    Desk {
+) -> SessionContext<'a> {
+    SessionContext {
         site: &settings.site,
         h3: &settings.h3,
         link: settings.link.as_mut(),

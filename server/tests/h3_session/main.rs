@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate::clock;
-use sluicegate::h3::{Counters, Desk, Session};
+use sluicegate::h3::{Counters, Session, SessionContext};
 use sluicegate::http::exchange::ring::Link;
 use sluicegate::http::files::Cache;
 use sluicegate::http::route::Site;
@@ -81,13 +81,13 @@ fn site() -> Arc<Site> {
     Arc::new(Site::compile(&config.routes, &limits()).unwrap())
 }
 
-fn desk<'a>(
+fn session_context<'a>(
     (site, h3): (&'a Arc<Site>, &'a quiche::h3::Config),
     link: &'a mut Option<Link>,
     cache: &'a mut Cache,
     counters: &'a mut Counters,
-) -> Desk<'a> {
-    Desk {
+) -> SessionContext<'a> {
+    SessionContext {
         site,
         h3,
         link: link.as_mut(),
@@ -126,21 +126,21 @@ impl Pair {
     fn turn(&mut self) {
         while let Some((place, message)) = self.link.as_mut().and_then(Link::take) {
             let (session, server) = (&mut self.session, &mut self.server);
-            let mut desk = desk(
+            let mut context = session_context(
                 (&self.site, &self.config),
                 &mut self.link,
                 &mut self.cache,
                 &mut self.counters,
             );
-            session.on_message(server, place.stream, message, &mut desk);
+            session.on_message(server, place.stream, message, &mut context);
         }
-        let mut desk = desk(
+        let mut context = session_context(
             (&self.site, &self.config),
             &mut self.link,
             &mut self.cache,
             &mut self.counters,
         );
-        self.session.turn(&mut self.server, &mut desk);
+        self.session.turn(&mut self.server, &mut context);
         if let Some(link) = &mut self.link {
             link.flush();
         }

@@ -5,7 +5,7 @@ use quiche::h3::WireErrorCode;
 
 use super::{Inbound, Outbound, Session};
 use crate::h3::response::Response;
-use crate::h3::session_context::Desk;
+use crate::h3::session_context::SessionContext;
 use crate::http::exchange::Reply;
 use crate::observe::access::Outcome;
 
@@ -16,28 +16,28 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         code: WireErrorCode,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         let outcome = match code {
             WireErrorCode::RequestCancelled => Outcome::Cancelled,
             _ => Outcome::Reset,
         };
-        self.record(stream, outcome, desk);
-        self.forget(stream, desk);
+        self.record(stream, outcome, context);
+        self.forget(stream, context);
         // Either direction may be over already, which is as good.
         let _ = conn.stream_shutdown(stream, Shutdown::Write, code as u64);
         self.stop(conn, stream, code);
     }
 
     /// Drops what is kept of a request and stops its handler, unless that has answered and has all of the body.
-    pub(super) fn forget(&mut self, stream: u64, desk: &mut Desk<'_>) {
+    pub(super) fn forget(&mut self, stream: u64, context: &mut SessionContext<'_>) {
         let Some(exchange) = self.open.remove(&stream) else {
             return;
         };
         self.pending.remove(exchange.priority, stream);
         if !exchange.is_over()
             && let Some(handler) = exchange.handler
-            && let Some(link) = desk.link.as_deref_mut()
+            && let Some(link) = context.link.as_deref_mut()
         {
             link.cancel(handler.exchange);
         }
@@ -47,11 +47,11 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
-        desk.counters.malformed += 1;
+        context.counters.malformed += 1;
         self.wasted += 1;
-        self.give_up(conn, stream, WireErrorCode::MessageError, desk);
+        self.give_up(conn, stream, WireErrorCode::MessageError, context);
     }
 
     /// Asks the client to send no more of a request that is answered without it (RFC 9114 §4.1).
@@ -81,14 +81,14 @@ impl Session {
         stream: u64,
         status: u16,
         text: &'static str,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         self.stop_reading(conn, stream);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
         if let Some(handler) = exchange.handler.take()
-            && let Some(link) = desk.link.as_deref_mut()
+            && let Some(link) = context.link.as_deref_mut()
         {
             link.cancel(handler.exchange);
         }
@@ -96,12 +96,12 @@ impl Session {
         match &mut exchange.outbound {
             Outbound::Replying(response) => {
                 if !response.replace(reply, exchange.is_head) {
-                    return self.give_up(conn, stream, WireErrorCode::ExcessiveLoad, desk);
+                    return self.give_up(conn, stream, WireErrorCode::ExcessiveLoad, context);
                 }
                 self.pending.insert(exchange.priority, stream);
             }
             Outbound::Silent => self.begin(stream, reply),
-            Outbound::Over => self.forget(stream, desk),
+            Outbound::Over => self.forget(stream, context),
         }
     }
 

@@ -4,12 +4,16 @@ use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, SCRATCH, Session};
 use crate::h3::response::{Progress, Sink};
-use crate::h3::session_context::Desk;
+use crate::h3::session_context::SessionContext;
 use crate::observe::access::Outcome;
 
 impl Session {
     /// Lets responses write in the order of their priorities, until none can or `limits.send_buffer` bytes wait to be sent.
-    pub(super) fn write(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
+    pub(super) fn write(
+        &mut self,
+        conn: &mut quiche::Connection,
+        context: &mut SessionContext<'_>,
+    ) {
         let mut level = self.pending.level(None);
         while let Some(priority) = level {
             let mut progressed = true;
@@ -17,7 +21,7 @@ impl Session {
                 progressed = false;
                 for stream in self.pending.streams(priority) {
                     // One that is of use only when whole writes all it can; the others a block each in turn.
-                    while self.write_block(conn, stream, desk) {
+                    while self.write_block(conn, stream, context) {
                         progressed = true;
                         if priority.incremental {
                             self.pending.served(stream);
@@ -35,7 +39,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) -> bool {
         let Some(Exchange {
             priority,
@@ -46,10 +50,10 @@ impl Session {
             return false;
         };
         let priority = *priority;
-        let limit = usize::try_from(desk.site.limits().send_buffer).unwrap_or(usize::MAX);
+        let limit = usize::try_from(context.site.limits().send_buffer).unwrap_or(usize::MAX);
         let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
-        let counters = &mut *desk.counters;
+        let counters = &mut *context.counters;
         let written = SCRATCH.with_borrow_mut(|scratch| {
             let mut sink = Sink {
                 h3,
@@ -64,38 +68,38 @@ impl Session {
         });
         match written {
             Ok(Progress::Some) => {
-                self.return_credit(stream, desk);
+                self.return_credit(stream, context);
                 return true;
             }
             Ok(Progress::Blocked) => {}
             Ok(Progress::Waiting) => {
                 self.pending.remove(priority, stream);
-                self.return_credit(stream, desk);
+                self.return_credit(stream, context);
             }
-            Ok(Progress::Complete) => self.complete(stream, desk),
+            Ok(Progress::Complete) => self.complete(stream, context),
             Ok(Progress::Broken) => {
-                desk.counters.broken += 1;
-                self.give_up(conn, stream, WireErrorCode::InternalError, desk);
+                context.counters.broken += 1;
+                self.give_up(conn, stream, WireErrorCode::InternalError, context);
             }
             Err(_) => {
                 // The client stopped it, or the stream is gone.
-                desk.counters.cancelled += 1;
+                context.counters.cancelled += 1;
                 self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestCancelled, desk);
+                self.give_up(conn, stream, WireErrorCode::RequestCancelled, context);
             }
         }
         false
     }
 
     /// The whole response was taken.
-    fn complete(&mut self, stream: u64, desk: &mut Desk<'_>) {
+    fn complete(&mut self, stream: u64, context: &mut SessionContext<'_>) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
         self.pending.remove(exchange.priority, stream);
-        let duration = desk.now.saturating_duration_since(exchange.begun);
-        desk.counters.latency.record(duration);
-        self.record(stream, Outcome::Complete, desk);
+        let duration = context.now.saturating_duration_since(exchange.begun);
+        context.counters.latency.record(duration);
+        self.record(stream, Outcome::Complete, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
@@ -105,12 +109,12 @@ impl Session {
             exchange.limit = u64::MAX;
         }
         if exchange.is_over() {
-            self.forget(stream, desk);
+            self.forget(stream, context);
         }
     }
 
     /// Tells a handler what it may send again: not for every block, but before it has to wait.
-    pub(super) fn return_credit(&mut self, stream: u64, desk: &mut Desk<'_>) {
+    pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext<'_>) {
         let Some(Exchange {
             outbound: Outbound::Replying(response),
             handler: Some(handler),
@@ -119,7 +123,7 @@ impl Session {
         else {
             return;
         };
-        if let Some(link) = desk.link.as_deref_mut()
+        if let Some(link) = context.link.as_deref_mut()
             && response.credit > 0
             && (response.credit >= link.share() / 4 || response.is_drained())
         {

@@ -9,7 +9,7 @@ use http::header::{REFERER, USER_AGENT};
 
 use super::{Exchange, Outbound, Session};
 use crate::clock;
-use crate::h3::session_context::Desk;
+use crate::h3::session_context::SessionContext;
 use crate::http::exchange::RequestHead;
 use crate::observe::access::{Outcome, Record};
 
@@ -44,12 +44,12 @@ impl Session {
         stream: u64,
         client: SocketAddr,
         head: Option<&RequestHead>,
-        desk: &Desk<'_>,
+        context: &SessionContext<'_>,
     ) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if desk.access.is_none() || self.caller.is_none() {
+        if context.access.is_none() || self.caller.is_none() {
             return;
         }
         let text = |of: fn(&RequestHead) -> &String| head.map(of).cloned().unwrap_or_default();
@@ -72,11 +72,16 @@ impl Session {
     }
 
     /// Writes the line of a request that is over; once.
-    pub(super) fn record(&mut self, stream: u64, outcome: Outcome, desk: &mut Desk<'_>) {
+    pub(super) fn record(
+        &mut self,
+        stream: u64,
+        outcome: Outcome,
+        context: &mut SessionContext<'_>,
+    ) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        let (Some(access), Some(caller)) = (desk.access.as_deref_mut(), &self.caller) else {
+        let (Some(access), Some(caller)) = (context.access.as_deref_mut(), &self.caller) else {
             return;
         };
         let Some(noted) = exchange.noted.take() else {
@@ -84,7 +89,7 @@ impl Session {
         };
         access.record(&Record {
             received: noted.received,
-            duration: desk.now.saturating_duration_since(exchange.begun),
+            duration: context.now.saturating_duration_since(exchange.begun),
             client: noted.client,
             listener: &caller.listener,
             method: &noted.method,

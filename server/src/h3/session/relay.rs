@@ -3,7 +3,7 @@
 use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, Session};
-use crate::h3::session_context::Desk;
+use crate::h3::session_context::SessionContext;
 use crate::http::exchange::Reply;
 use crate::http::exchange::message::ToFront;
 
@@ -14,11 +14,11 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         message: ToFront,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         if matches!(message, ToFront::Closed) {
             self.running = self.running.saturating_sub(1);
-            return self.on_closed(conn, stream, desk);
+            return self.on_closed(conn, stream, context);
         }
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
@@ -32,7 +32,7 @@ impl Session {
                 if let Some(handler) = &mut exchange.handler {
                     handler.credit += amount;
                     if handler.readable {
-                        self.pass_on(conn, stream, desk);
+                        self.pass_on(conn, stream, context);
                     }
                 }
             }
@@ -41,14 +41,14 @@ impl Session {
                     self.stop_reading(conn, stream);
                 }
             }
-            ToFront::Abort(status) => self.on_abort(conn, stream, status, desk),
+            ToFront::Abort(status) => self.on_abort(conn, stream, status, context),
             ToFront::Keep(entry) => {
                 if let Some(handler) = &mut exchange.handler
                     && let Some(key) = handler.file.take()
                 {
                     match entry {
-                        Some(entry) => desk.cache.put(key, entry, desk.now),
-                        None => desk.cache.forget(&key),
+                        Some(entry) => context.cache.put(key, entry, context.now),
+                        None => context.cache.forget(&key),
                     }
                 }
             }
@@ -81,7 +81,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         status: u16,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         let reply = match status {
             504 => Reply::plain(504, "504 no answer in time\n"),
@@ -99,13 +99,18 @@ impl Session {
                 self.stop_reading(conn, stream);
             }
         } else {
-            desk.counters.broken += 1;
-            self.give_up(conn, stream, WireErrorCode::InternalError, desk);
+            context.counters.broken += 1;
+            self.give_up(conn, stream, WireErrorCode::InternalError, context);
         }
     }
 
     /// Nothing of the exchange is left on the handler's side.
-    fn on_closed(&mut self, conn: &mut quiche::Connection, stream: u64, desk: &mut Desk<'_>) {
+    fn on_closed(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext<'_>,
+    ) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
@@ -116,7 +121,7 @@ impl Session {
         }
         let over = self.open.get(&stream).is_some_and(Exchange::is_over);
         if over {
-            self.forget(stream, desk);
+            self.forget(stream, context);
         }
     }
 }

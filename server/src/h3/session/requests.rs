@@ -9,7 +9,7 @@ use super::{Exchange, Handler, Inbound, Outbound, Session};
 use crate::h3::priority::Priority;
 use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
-use crate::h3::session_context::Desk;
+use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::Request as Handed;
 use crate::http::exchange::{Peer, Reply, RequestHead};
 use crate::http::files::{Key, reply_from_memory};
@@ -21,19 +21,19 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         event: Event,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         match event {
             Event::Headers { list, more_frames } => {
                 if self.open.contains_key(&stream) {
-                    self.on_trailers(conn, stream, &list, desk);
+                    self.on_trailers(conn, stream, &list, context);
                 } else {
-                    self.on_head(conn, stream, &list, more_frames, desk);
+                    self.on_head(conn, stream, &list, more_frames, context);
                 }
             }
-            Event::Data => self.on_data(conn, stream, desk),
-            Event::Finished => self.on_end(conn, stream, desk),
-            Event::Reset(_) => self.on_reset(conn, stream, desk),
+            Event::Data => self.on_data(conn, stream, context),
+            Event::Finished => self.on_end(conn, stream, context),
+            Event::Reset(_) => self.on_reset(conn, stream, context),
             Event::PriorityUpdate => self.on_priority_update(conn, stream),
             // It limits pushes, and there are none.
             Event::GoAway => {}
@@ -46,51 +46,51 @@ impl Session {
         stream: u64,
         list: &[Header],
         more_frames: bool,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         self.requests += 1;
-        desk.counters.requests += 1;
+        context.counters.requests += 1;
         if self.refused_from.is_some_and(|limit| stream >= limit) {
-            desk.counters.rejected += 1;
-            return self.give_up(conn, stream, WireErrorCode::RequestRejected, desk);
+            context.counters.rejected += 1;
+            return self.give_up(conn, stream, WireErrorCode::RequestRejected, context);
         }
         self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
-        self.open.insert(stream, blank(list, desk));
-        let parsed = request::parse(list, desk.site.limits().header_bytes);
-        if desk.access.is_some() {
+        self.open.insert(stream, blank(list, context));
+        let parsed = request::parse(list, context.site.limits().header_bytes);
+        if context.access.is_some() {
             let head = parsed.as_ref().ok().map(|request| &request.head);
-            self.note(stream, peer(conn).address, head, desk);
+            self.note(stream, peer(conn).address, head, context);
         }
         let request = match parsed {
             Ok(request) => request,
             Err(Refusal::TooLarge) => {
-                return self.refuse(conn, stream, 431, "431 header section too large\n", desk);
+                return self.refuse(conn, stream, 431, "431 header section too large\n", context);
             }
-            Err(Refusal::Malformed) => return self.malformed(conn, stream, desk),
+            Err(Refusal::Malformed) => return self.malformed(conn, stream, context),
         };
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
-            return self.malformed(conn, stream, desk);
+            return self.malformed(conn, stream, context);
         }
         self.prioritize(conn, stream, &request.head);
         if !conn.is_established() && !is_safe(&request.head.method) {
             // RFC 8470 §5.2: what has effects is not done on the word of somebody who may only repeat it.
-            desk.counters.too_early += 1;
-            return self.refuse(conn, stream, 425, "425 not in early data\n", desk);
+            context.counters.too_early += 1;
+            return self.refuse(conn, stream, 425, "425 not in early data\n", context);
         }
         if let Some(exchange) = self.open.get_mut(&stream) {
             exchange.content_length = request.content_length;
         }
-        match desk.site.answer(&request.head) {
-            Answer::Origin(route) => match from_memory(&request.head, &route, desk) {
-                Ok(reply) => self.answer_later(conn, stream, &request, reply, more_frames, desk),
+        match context.site.answer(&request.head) {
+            Answer::Origin(route) => match from_memory(&request.head, &route, context) {
+                Ok(reply) => self.answer_later(conn, stream, &request, reply, more_frames, context),
                 Err(file) => {
                     let wanted = Wanted { route, file };
-                    self.hand_over(conn, stream, request, wanted, more_frames, desk);
+                    self.hand_over(conn, stream, request, wanted, more_frames, context);
                 }
             },
             Answer::Reply(reply) => {
-                self.answer_later(conn, stream, &request, reply, more_frames, desk);
+                self.answer_later(conn, stream, &request, reply, more_frames, context);
             }
         }
     }
@@ -103,11 +103,11 @@ impl Session {
         request: &Request,
         reply: Reply,
         more_frames: bool,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
-        let limit = desk.site.limits().request_body;
+        let limit = context.site.limits().request_body;
         if request.content_length.is_some_and(|length| length > limit) {
-            return self.refuse(conn, stream, 413, "413 request body too large\n", desk);
+            return self.refuse(conn, stream, 413, "413 request body too large\n", context);
         }
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
@@ -129,23 +129,29 @@ impl Session {
         request: Request,
         Wanted { route, file }: Wanted,
         more_frames: bool,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         let too_long = |length| length > route.request_body;
         if request.content_length.is_some_and(too_long) {
-            return self.refuse(conn, stream, 413, "413 request body too large\n", desk);
+            return self.refuse(conn, stream, 413, "413 request body too large\n", context);
         }
-        let limits = desk.site.limits();
+        let limits = context.site.limits();
         if self.running >= limits.max_concurrent_streams {
             // Those of requests given up count until they have stopped.
-            desk.counters.overloaded += 1;
-            return self.refuse(conn, stream, 503, "503 too many requests at once\n", desk);
+            context.counters.overloaded += 1;
+            return self.refuse(
+                conn,
+                stream,
+                503,
+                "503 too many requests at once\n",
+                context,
+            );
         }
         let mut head = request.head;
         route.edit_request(&mut head.headers);
         let peer = peer(conn);
-        let place = desk.place(stream);
-        let opened = desk.link.as_deref_mut().and_then(|link| {
+        let place = context.place(stream);
+        let opened = context.link.as_deref_mut().and_then(|link| {
             let request = Box::new(Handed {
                 head,
                 peer,
@@ -156,13 +162,13 @@ impl Session {
             Some((link.open(place, request)?, link.share()))
         });
         let Some((number, share)) = opened else {
-            desk.counters.overloaded += 1;
+            context.counters.overloaded += 1;
             return self.refuse(
                 conn,
                 stream,
                 503,
                 "503 no room for further requests\n",
-                desk,
+                context,
             );
         };
         self.running += 1;
@@ -194,9 +200,9 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         list: &[Header],
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
-        match request::trailers(list, desk.site.limits().header_bytes) {
+        match request::trailers(list, context.site.limits().header_bytes) {
             Ok(fields) => {
                 if let Some(exchange) = self.open.get_mut(&stream)
                     && let Some(handler) = &mut exchange.handler
@@ -204,7 +210,7 @@ impl Session {
                     handler.trailers = Some(fields);
                 }
             }
-            Err(_) => self.malformed(conn, stream, desk),
+            Err(_) => self.malformed(conn, stream, context),
         }
     }
 
@@ -212,17 +218,17 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         match self.open.get(&stream) {
             Some(Exchange {
                 outbound: Outbound::Over,
                 ..
-            }) => self.forget(stream, desk),
+            }) => self.forget(stream, context),
             Some(_) => {
-                desk.counters.cancelled += 1;
+                context.counters.cancelled += 1;
                 self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestCancelled, desk);
+                self.give_up(conn, stream, WireErrorCode::RequestCancelled, context);
             }
             None => {
                 self.strays += 1;
@@ -283,26 +289,26 @@ struct Wanted {
 fn from_memory(
     head: &RequestHead,
     route: &Route,
-    desk: &mut Desk<'_>,
+    context: &mut SessionContext<'_>,
 ) -> Result<Reply, Option<Key>> {
     let Action::Files(files) = &route.action else {
         return Err(None);
     };
     let key = Key::of(route.id, files, head, route.rest(&head.path)).ok_or(None)?;
-    match desk.cache.get(&key, desk.now) {
+    match context.cache.get(&key, context.now) {
         Some(entry) => {
             let mut reply = reply_from_memory(head, &entry);
             route.edit_response(&mut reply.headers);
-            desk.counters.from_memory += 1;
+            context.counters.from_memory += 1;
             Ok(reply)
         }
         None => Err(Some(key)),
     }
 }
 
-fn blank(list: &[Header], desk: &Desk<'_>) -> Exchange {
+fn blank(list: &[Header], context: &SessionContext<'_>) -> Exchange {
     Exchange {
-        begun: desk.now,
+        begun: context.now,
         // Whatever is wrong with the rest: no body comes with the answer to it.
         is_head: { list.iter() }.any(|line| line.name() == b":method" && line.value() == b"HEAD"),
         priority: Priority::default(),

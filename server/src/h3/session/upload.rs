@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quiche::h3::{Error, WireErrorCode};
 
 use super::{Exchange, Inbound, SCRATCH, Session, code};
-use crate::h3::session_context::Desk;
+use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::cost;
 
 /// Largest block of a request's body that a handler is sent, bytes.
@@ -15,7 +15,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         if let Some(Exchange {
             inbound: Inbound::Passing,
@@ -24,7 +24,7 @@ impl Session {
         }) = self.open.get_mut(&stream)
         {
             handler.readable = true;
-            return self.pass_on(conn, stream, desk);
+            return self.pass_on(conn, stream, context);
         }
         let read = SCRATCH.with_borrow_mut(|scratch| {
             let mut total = 0_u64;
@@ -38,9 +38,9 @@ impl Session {
         });
         match read {
             Ok(count) => {
-                self.account(conn, stream, count, desk);
+                self.account(conn, stream, count, context);
             }
-            Err(error) => self.on_read_error(conn, stream, error, desk),
+            Err(error) => self.on_read_error(conn, stream, error, context),
         }
     }
 
@@ -50,7 +50,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         loop {
             let Some(Exchange {
@@ -61,7 +61,7 @@ impl Session {
             else {
                 return;
             };
-            let Some(link) = desk.link.as_deref_mut() else {
+            let Some(link) = context.link.as_deref_mut() else {
                 return;
             };
             if handler.credit <= cost(0) {
@@ -81,8 +81,8 @@ impl Session {
             match read {
                 Ok(block) => {
                     handler.credit = handler.credit.saturating_sub(cost(block.len()));
-                    if self.account(conn, stream, block.len() as u64, desk)
-                        && let Some(link) = desk.link.as_deref_mut()
+                    if self.account(conn, stream, block.len() as u64, context)
+                        && let Some(link) = context.link.as_deref_mut()
                     {
                         link.data(exchange, block);
                     }
@@ -91,15 +91,19 @@ impl Session {
                     handler.readable = false;
                     return;
                 }
-                Err(error) => return self.on_read_error(conn, stream, error, desk),
+                Err(error) => return self.on_read_error(conn, stream, error, context),
             }
         }
     }
 
     /// Tries again where the ring was full.
-    pub(super) fn feed_starved(&mut self, conn: &mut quiche::Connection, desk: &mut Desk<'_>) {
+    pub(super) fn feed_starved(
+        &mut self,
+        conn: &mut quiche::Connection,
+        context: &mut SessionContext<'_>,
+    ) {
         for stream in std::mem::take(&mut self.starved) {
-            self.pass_on(conn, stream, desk);
+            self.pass_on(conn, stream, context);
         }
     }
 
@@ -114,20 +118,20 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         count: u64,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) -> bool {
-        desk.counters.bytes_in += count;
+        context.counters.bytes_in += count;
         let Some(exchange) = self.open.get_mut(&stream) else {
             return false;
         };
         exchange.received += count;
         let promised = exchange.content_length;
         if promised.is_some_and(|length| exchange.received > length) {
-            self.malformed(conn, stream, desk);
+            self.malformed(conn, stream, context);
             return false;
         }
         if exchange.received > exchange.limit {
-            self.refuse(conn, stream, 413, "413 request body too large\n", desk);
+            self.refuse(conn, stream, 413, "413 request body too large\n", context);
             return false;
         }
         true
@@ -138,14 +142,14 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         error: Error,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         match error {
             Error::TransportError(quiche::Error::StreamReset(_)) => {
-                self.on_reset(conn, stream, desk);
+                self.on_reset(conn, stream, context);
             }
             Error::TransportError(_) => {}
-            error => self.fail(conn, code(error), desk),
+            error => self.fail(conn, code(error), context),
         }
     }
 
@@ -154,36 +158,36 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        desk: &mut Desk<'_>,
+        context: &mut SessionContext<'_>,
     ) {
         // RFC 9114 §7.1. What is not wanted any more may end anywhere.
         let cut = self.h3.finished_within_frame();
         let Some(exchange) = self.open.get_mut(&stream) else {
             if !self.given_up.contains(&stream) {
                 if cut {
-                    return self.fail(conn, WireErrorCode::FrameError, desk);
+                    return self.fail(conn, WireErrorCode::FrameError, context);
                 }
-                desk.counters.malformed += 1;
+                context.counters.malformed += 1;
                 self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestIncomplete, desk);
+                self.give_up(conn, stream, WireErrorCode::RequestIncomplete, context);
             }
             return;
         };
         let inbound = std::mem::replace(&mut exchange.inbound, Inbound::Over);
         if !matches!(inbound, Inbound::Over) {
             if cut {
-                return self.fail(conn, WireErrorCode::FrameError, desk);
+                return self.fail(conn, WireErrorCode::FrameError, context);
             }
             let promised = exchange.content_length;
             if promised.is_some_and(|length| length != exchange.received) {
-                return self.malformed(conn, stream, desk);
+                return self.malformed(conn, stream, context);
             }
         }
         match inbound {
             Inbound::Discarding(reply) => self.begin(stream, *reply),
             Inbound::Passing => {
                 if let Some(handler) = &mut exchange.handler
-                    && let Some(link) = desk.link.as_deref_mut()
+                    && let Some(link) = context.link.as_deref_mut()
                 {
                     link.end(handler.exchange, handler.trailers.take());
                 }
@@ -191,7 +195,7 @@ impl Session {
             Inbound::Over => {}
         }
         if self.open.get(&stream).is_some_and(Exchange::is_over) {
-            self.forget(stream, desk);
+            self.forget(stream, context);
         }
     }
 }

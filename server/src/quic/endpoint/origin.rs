@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Endpoint, desk};
+use super::{Endpoint, context};
 use crate::http::exchange::ring::{Depth, Link};
 
 impl Endpoint {
@@ -25,8 +25,8 @@ impl Endpoint {
             }
             let at = (place.slot, place.serial);
             let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
-            let mut desk = desk(&mut self.settings, cache, counters, at, now);
-            connection.on_message(place.stream, message, &mut desk);
+            let mut context = session_context(&mut self.settings, cache, counters, at, now);
+            connection.on_message(place.stream, message, &mut context);
             self.queue(place.slot);
         }
         if !self.starved.is_empty() && self.settings.link.as_ref().is_some_and(Link::has_room) {
