@@ -18,7 +18,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use self::listen::{Announced, prepare};
-use self::observability::{Eyes, start_access_log};
+use self::observability::{Observability, start_access_log};
 use self::plan::{cores, plan_group};
 use self::reload::Reloader;
 use self::supervisor::Supervisor;
@@ -48,7 +48,7 @@ struct Shared {
 /// Whatever keeps the server from starting: one line with cause and remedy.
 pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Result<()> {
     let shared = Arc::new(share(config)?);
-    let eyes = Eyes::open(&shared)?;
+    let observability = Observability::open(&shared)?;
     let (notes, inbox) = channel();
     let (mut plans, mut posts) = (Vec::new(), Vec::new());
     let (mut watched, mut origins) = (Vec::new(), Vec::new());
@@ -76,14 +76,14 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         worker::spawn(plan, snapshot, reports).context("cannot start a thread")?;
         relay(forward, notes.clone())?;
     }
-    eyes.panel.scraper.watch(watched.clone());
+    observability.panel.scraper.watch(watched.clone());
     let mut supervisor = Supervisor::new(watched, clock::now());
     // Before anybody hears that it serves: from then on the order to stop may come.
     signal::watch(notes, Note::Signal).context("cannot watch signals")?;
-    if !await_ready(&inbox, posts.len(), &eyes, &announced.lines)? {
+    if !await_ready(&inbox, posts.len(), &observability, &announced.lines)? {
         return Ok(());
     }
-    eyes.announce();
+    observability.announce();
     advise(&shared.config);
     let mut reloader = Reloader {
         source,
@@ -95,8 +95,15 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         origins,
     };
     supervisor.ready(&reloader.standing());
-    run_down(&inbox, &posts, &eyes, &mut reloader, &mut supervisor).tell();
-    eyes.close();
+    run_down(
+        &inbox,
+        &posts,
+        &observability,
+        &mut reloader,
+        &mut supervisor,
+    )
+    .tell();
+    observability.close();
     Ok(())
 }
 

@@ -15,15 +15,15 @@ use crate::observe::phase::Lifecycle;
 use crate::observe::totals::tell_qlog;
 
 /// The admin address, where there is one, what its pages are made of, and the logs of requests and connections.
-pub(super) struct Eyes {
+pub(super) struct Observability {
     pub(super) panel: Arc<Panel>,
     sources: Sources,
     address: Option<SocketAddr>,
 }
 
-impl Eyes {
+impl Observability {
     /// Binds the admin address; from now on it answers.
-    pub(super) fn open(shared: &Shared) -> Result<Eyes> {
+    pub(super) fn open(shared: &Shared) -> Result<Observability> {
         let sources = Sources {
             traces: shared.tracing.as_ref().map(|t| Arc::clone(&t.writer)),
             access: shared.access.clone(),
@@ -36,7 +36,7 @@ impl Eyes {
         let wanted = shared.config.admin.address;
         let address = wanted.map(|address| admin::start(address, Arc::clone(&panel)));
         let address = address.transpose().context("`admin.address`")?;
-        Ok(Eyes {
+        Ok(Observability {
             panel,
             sources,
             address,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::listen::Line;
-use super::observability::Eyes;
+use super::observability::Observability;
 use super::reload::Reloader;
 use super::supervisor::Supervisor;
 use crate::boot::signal::Signal;
@@ -31,7 +31,7 @@ pub(super) enum Note {
 pub(super) fn await_ready(
     inbox: &Receiver<Note>,
     workers: usize,
-    eyes: &Eyes,
+    observability: &Observability,
     lines: &[Line],
 ) -> Result<bool> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
@@ -57,7 +57,7 @@ pub(super) fn await_ready(
             }
             Ok(Note::Worker(Report::Failed(cause))) => bail!("{cause}"),
             Ok(Note::Signal(Signal::Stop)) => return Ok(false),
-            Ok(Note::Signal(Signal::Reopen)) => eyes.reopen(),
+            Ok(Note::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Note::Signal(Signal::Reload)) => {
                 tracing::warn!("still starting with the configuration as it was read; ask again");
             }
@@ -65,7 +65,7 @@ pub(super) fn await_ready(
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
     }
-    eyes.lifecycle().set(Phase::Serving);
+    observability.lifecycle().set(Phase::Serving);
     for (group, backend, cause) in fallbacks {
         tracing::warn!(%group, %backend, %cause, "backend fell back");
     }
@@ -84,7 +84,7 @@ pub(super) fn await_ready(
 pub(super) fn run_down(
     inbox: &Receiver<Note>,
     posts: &[Post],
-    eyes: &Eyes,
+    observability: &Observability,
     reloader: &mut Reloader<'_>,
     supervisor: &mut Supervisor,
 ) -> Totals {
@@ -102,7 +102,7 @@ pub(super) fn run_down(
                 totals.add(&endpoint, &datagrams);
             }
             Ok(Note::Signal(Signal::Stop)) if deadline.is_none() => {
-                eyes.lifecycle().set(Phase::Draining);
+                observability.lifecycle().set(Phase::Draining);
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
                 supervisor.stopping(limit);
                 posts.iter().for_each(|p| {
@@ -111,11 +111,11 @@ pub(super) fn run_down(
                 deadline = Some(clock::now() + limit);
             }
             Ok(Note::Worker(_)) => {}
-            Ok(Note::Signal(Signal::Reopen)) => eyes.reopen(),
+            Ok(Note::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Note::Signal(Signal::Reload)) if deadline.is_some() => {
                 tracing::warn!("the configuration is not read again: the server is about to stop");
             }
-            Ok(Note::Signal(Signal::Reload)) => reload(eyes, reloader, supervisor),
+            Ok(Note::Signal(Signal::Reload)) => reload(observability, reloader, supervisor),
             Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {}
             Ok(Note::Signal(Signal::Stop)) | Err(_) => {
                 if stopped {
@@ -141,10 +141,10 @@ fn hear(inbox: &Receiver<Note>, until: Option<Instant>) -> Result<Note, RecvTime
     }
 }
 
-fn reload(eyes: &Eyes, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {
+fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {
     supervisor.reloading();
     let snapshot = reloader.reload();
-    eyes.lifecycle().reloaded(snapshot);
+    observability.lifecycle().reloaded(snapshot);
     let mut standing = reloader.standing();
     if snapshot.is_none() {
         standing.push_str("; the last change was not taken, see the log");
