@@ -28,7 +28,7 @@ use crate::http::route::Site;
 use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Watched;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
-use crate::quic::config_snapshot::{ConfigSnapshot, Door};
+use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::Tracing;
 use crate::worker::{self, Report};
@@ -69,7 +69,7 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     if posts.is_empty() {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
-    let snapshot = Arc::new(first_snapshot(&shared, announced.doors));
+    let snapshot = Arc::new(first_snapshot(&shared, announced.bound_listeners));
     for plan in plans {
         let (reports, forward) = channel();
         let snapshot = Arc::clone(&snapshot);
@@ -126,13 +126,13 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<()> {
     Ok(())
 }
 
-fn first_snapshot(shared: &Shared, doors: Vec<Door>) -> ConfigSnapshot {
+fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> ConfigSnapshot {
     ConfigSnapshot {
         generation: 1,
         site: Arc::clone(&shared.site),
         limits: shared.config.limits.clone(),
         quic: shared.config.quic.clone(),
-        doors,
+        bound_listeners,
     }
 }
 

@@ -11,7 +11,7 @@ use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_g
 
 use super::Shared;
 use crate::clock;
-use crate::quic::config_snapshot::{Door, Identities};
+use crate::quic::config_snapshot::{BoundListener, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
 use crate::quic::transport::{Identity, server_config};
@@ -21,8 +21,8 @@ const BIND_LIMIT: Duration = Duration::from_secs(1);
 /// Between two tries.
 const BIND_STEP: Duration = Duration::from_millis(20);
 
-/// A group's entrances.
-pub(super) struct Entrances {
+/// A group's bound_listeners.
+pub(super) struct BoundListeners {
     /// Of each worker, one per listener.
     pub(super) bindings: Vec<Vec<Binding>>,
     /// All of them.
@@ -34,7 +34,7 @@ pub(super) struct Entrances {
 pub(super) struct Announced {
     next_id: u16,
     pub(super) lines: Vec<Line>,
-    pub(super) doors: Vec<Door>,
+    pub(super) bound_listeners: Vec<BoundListener>,
 }
 
 /// What is said of a listener once its workers serve.
@@ -72,7 +72,7 @@ pub(super) fn open_listener(
     registry: &Registry,
     shared: &Shared,
     announced: &mut Announced,
-    entrances: &mut Entrances,
+    bound_listeners: &mut BoundListeners,
 ) -> Result<()> {
     let (selection, identities) = prepare(listener, registry, &shared.config, &shared.secrets)
         .with_context(|| format!("listener `{}`", listener.name))?;
@@ -83,7 +83,7 @@ pub(super) fn open_listener(
             .next_id
             .checked_add(1)
             .context("more than 65536 listening addresses")?;
-        let bound = bind_patiently(id, *address, entrances.bindings.len(), &group.socket)
+        let bound = bind_patiently(id, *address, bound_listeners.bindings.len(), &group.socket)
             .with_context(|| format!("listener `{}`", listener.name))?;
         let local = bound.first().map_or(*address, Binding::local_addr);
         announced.lines.push(Line {
@@ -93,11 +93,11 @@ pub(super) fn open_listener(
             algorithm: selection.own(),
             rules: listener.congestion_rules.len(),
         });
-        for (worker, binding) in entrances.bindings.iter_mut().zip(bound) {
+        for (worker, binding) in bound_listeners.bindings.iter_mut().zip(bound) {
             worker.push(binding);
         }
-        entrances.ids.push(id);
-        announced.doors.push(Door {
+        bound_listeners.ids.push(id);
+        announced.bound_listeners.push(BoundListener {
             id,
             name: listener.name.clone(),
             selection: selection.clone(),

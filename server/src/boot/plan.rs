@@ -8,7 +8,7 @@ use sluicegate_config::{Config, Cores, Group, Listener};
 use sluicegate_dataplane::ListenerId;
 
 use super::Shared;
-use super::listen::{Announced, Entrances, open_listener};
+use super::listen::{Announced, BoundListeners, open_listener};
 use crate::http::exchange::ring::{Link, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
@@ -32,14 +32,21 @@ pub(super) fn plan_group(
         return Ok(Vec::new());
     }
     let cores = cores(group)?;
-    let mut entrances = Entrances {
+    let mut bound_listeners = BoundListeners {
         bindings: cores.iter().map(|_| Vec::new()).collect(),
         ids: Vec::new(),
     };
     for listener in listeners {
-        open_listener(listener, group, registry, shared, announced, &mut entrances)?;
+        open_listener(
+            listener,
+            group,
+            registry,
+            shared,
+            announced,
+            &mut bound_listeners,
+        )?;
     }
-    let Entrances { bindings, ids } = entrances;
+    let BoundListeners { bindings, ids } = bound_listeners;
     let (posts, inboxes): (Vec<Post>, Vec<_>) = cores.iter().map(|_| worker::post()).unzip();
     let peers = Arc::new(posts.clone());
     let workers = peers.len();

@@ -10,7 +10,7 @@ use sluicegate_config::Config;
 use super::listen::prepare;
 use crate::http::origin::{self, Order};
 use crate::http::route::Site;
-use crate::quic::config_snapshot::{ConfigSnapshot, Door};
+use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
 use crate::worker::{Command, Post};
 
@@ -79,7 +79,7 @@ impl Reloader<'_> {
 
     fn make(&self, config: &Config) -> Result<ConfigSnapshot> {
         let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
-        let mut doors: Vec<Door> = Vec::new();
+        let mut bound_listeners: Vec<BoundListener> = Vec::new();
         for listener in &config.listeners {
             let (selection, identities) =
                 prepare(listener, self.registry, config, &self.secrets)
@@ -87,10 +87,10 @@ impl Reloader<'_> {
             let identities = Arc::new(identities);
             let before = self
                 .snapshot
-                .doors
+                .bound_listeners
                 .iter()
                 .filter(|d| d.name == listener.name);
-            doors.extend(before.map(|before| Door {
+            bound_listeners.extend(before.map(|before| BoundListener {
                 id: before.id,
                 name: before.name.clone(),
                 selection: selection.clone(),
@@ -106,7 +106,7 @@ impl Reloader<'_> {
             site,
             limits: config.limits.clone(),
             quic: config.quic.clone(),
-            doors,
+            bound_listeners,
         })
     }
 }

@@ -19,7 +19,7 @@ pub type Identities = (Identity, Vec<Identity>);
 
 /// A listener on one address, ready for every worker of its group.
 #[derive(Clone)]
-pub struct Door {
+pub struct BoundListener {
     /// As the dataplane knows it.
     pub id: ListenerId,
     /// Of the listener.
@@ -41,7 +41,7 @@ pub struct ConfigSnapshot {
     /// Transport.
     pub quic: Quic,
     /// All listening addresses.
-    pub doors: Vec<Door>,
+    pub bound_listeners: Vec<BoundListener>,
 }
 
 /// Without the keys.
@@ -54,7 +54,7 @@ impl std::fmt::Debug for ConfigSnapshot {
 }
 
 impl ConfigSnapshot {
-    /// What a worker makes of the doors that `is_its` names.
+    /// What a worker makes of the bound_listeners that `is_its` names.
     ///
     /// # Errors
     /// Certificates or settings that cannot be used; all were tried when the snapshot was made.
@@ -63,15 +63,15 @@ impl ConfigSnapshot {
         is_its: impl Fn(ListenerId) -> bool,
         secrets: &Secrets,
     ) -> Result<HashMap<ListenerId, Listener>, TransportError> {
-        let doors = self.doors.iter().filter(|door| is_its(door.id));
-        let listeners = doors.map(|door| {
-            let (first, others) = &*door.identities;
+        let bound_listeners = self.bound_listeners.iter().filter(|bound| is_its(bound.id));
+        let listeners = bound_listeners.map(|bound| {
+            let (first, others) = &*bound.identities;
             let listener = Listener {
-                name: door.name.as_str().into(),
-                selection: door.selection.clone(),
+                name: bound.name.as_str().into(),
+                selection: bound.selection.clone(),
                 config: server_config((first, others), &self.quic, &self.limits, secrets)?,
             };
-            Ok((door.id, listener))
+            Ok((bound.id, listener))
         });
         listeners.collect()
     }
@@ -88,9 +88,9 @@ impl Endpoint {
         let its = |id| settings.listeners.contains_key(&id);
         let mut listeners = snapshot.listeners(its, &settings.secrets)?;
         let h3 = crate::h3::config(&snapshot.limits).map_err(TransportError::Http)?;
-        for door in &snapshot.doors {
-            if let Some(listener) = listeners.get_mut(&door.id)
-                && let Some(before) = settings.listeners.get_mut(&door.id)
+        for bound in &snapshot.bound_listeners {
+            if let Some(listener) = listeners.get_mut(&bound.id)
+                && let Some(before) = settings.listeners.get_mut(&bound.id)
             {
                 listener.selection.keep_learnt(&mut before.selection);
             }
