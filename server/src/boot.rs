@@ -50,23 +50,23 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     let shared = Arc::new(share(config)?);
     let observability = Observability::open(&shared)?;
     let (notes, inbox) = channel();
-    let (mut plans, mut posts) = (Vec::new(), Vec::new());
+    let (mut plans, mut mailboxes) = (Vec::new(), Vec::new());
     let (mut watched, mut origins) = (Vec::new(), Vec::new());
     let mut announced = Announced::default();
     for group in &shared.config.groups {
-        for (plan, post) in plan_group(group, &shared, registry, &mut announced)? {
+        for (plan, mailbox) in plan_group(group, &shared, registry, &mut announced)? {
             watched.push(Watched {
                 group: plan.group.clone(),
                 index: usize::from(plan.index),
-                post: post.clone(),
+                mailbox: mailbox.clone(),
                 origin: plan.origin.clone(),
             });
             origins.push(plan.origin.clone());
             plans.push(plan);
-            posts.push(post);
+            mailboxes.push(mailbox);
         }
     }
-    if posts.is_empty() {
+    if mailboxes.is_empty() {
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
     let snapshot = Arc::new(first_snapshot(&shared, announced.bound_listeners));
@@ -80,7 +80,7 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     let mut supervisor = Supervisor::new(watched, clock::now());
     // Before anybody hears that it serves: from then on the order to stop may come.
     signal::watch(notes, Note::Signal).context("cannot watch signals")?;
-    if !await_ready(&inbox, posts.len(), &observability, &announced.lines)? {
+    if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
     observability.announce();
@@ -91,13 +91,13 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         config: shared.config.clone(),
         snapshot,
         secrets: Arc::clone(&shared.secrets),
-        posts: posts.clone(),
+        mailboxes: mailboxes.clone(),
         origins,
     };
     supervisor.ready(&reloader.standing());
     run_down(
         &inbox,
-        &posts,
+        &mailboxes,
         &observability,
         &mut reloader,
         &mut supervisor,

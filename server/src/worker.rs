@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use sluicegate_config::{Backend, DriverOptions};
 use sluicegate_dataplane::{Binding, Counters as Datagrams, Dataplane, Driver, open};
 
-pub use mailbox::{Command, Mail, Post, post};
+pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
 pub use stats::WorkerStats;
 
 use crate::clock;
@@ -41,11 +41,11 @@ pub struct Plan {
     /// Makes the endpoint's settings, on the worker's thread.
     pub settings: MakeSettings,
     /// To the origin thread beside it.
-    pub origin: origin::Post,
+    pub origin: origin::OriginSender,
     /// What others send it.
-    pub inbox: Mail,
+    pub inbox: Mailbox,
     /// To the group's workers, by index.
-    pub peers: Arc<Vec<Post>>,
+    pub peers: Arc<Vec<MailboxSender>>,
 }
 
 /// What a worker tells the main thread.

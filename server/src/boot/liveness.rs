@@ -1,10 +1,10 @@
 //! Who of the threads that serve is there.
 
-use crate::http::origin::{self, Order};
+use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy;
 use crate::observe::metrics::Watched;
 use crate::observe::question::Question;
-use crate::worker::{Command, Post, WorkerStats};
+use crate::worker::{Command, MailboxSender, WorkerStats};
 
 /// Questions to all workers and origins, for whose answers nobody waits. A thread that has ended owes none.
 pub(super) struct RollCall {
@@ -17,8 +17,8 @@ struct Seat {
 }
 
 enum Thread {
-    Worker(Post, Question<Box<WorkerStats>>),
-    Origin(origin::Post, Question<Box<proxy::Counters>>),
+    Worker(MailboxSender, Question<Box<WorkerStats>>),
+    Origin(origin::OriginSender, Question<Box<proxy::Counters>>),
 }
 
 impl RollCall {
@@ -30,7 +30,7 @@ impl RollCall {
             [
                 (
                     name,
-                    Thread::Worker(worker.post.clone(), Question::default()),
+                    Thread::Worker(worker.mailbox.clone(), Question::default()),
                 ),
                 (
                     origin,
@@ -48,11 +48,11 @@ impl RollCall {
     pub(super) fn ask(&mut self) {
         for seat in &mut self.seats {
             match &mut seat.thread {
-                Thread::Worker(post, question) => {
-                    question.ask(|answer| post.send(Command::Stats(answer)));
+                Thread::Worker(mailbox, question) => {
+                    question.ask(|answer| mailbox.send(Command::Stats(answer)));
                 }
-                Thread::Origin(post, question) => {
-                    question.ask(|answer| post.send(Order::Report(answer)).is_ok());
+                Thread::Origin(mailbox, question) => {
+                    question.ask(|answer| mailbox.send(OriginCommand::Report(answer)).is_ok());
                 }
             }
         }
@@ -82,57 +82,59 @@ pub(super) mod tests {
     use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
     use super::*;
-    use crate::worker::{Mail, post};
+    use crate::worker::{Mailbox, mailbox};
 
     /// A worker and its origin, and what they find in their mailboxes.
-    pub(in super::super) fn watched(index: usize) -> (Watched, Mail, UnboundedReceiver<Order>) {
-        let (post, mail) = post();
-        let (origin, orders) = unbounded_channel();
+    pub(in super::super) fn watched(
+        index: usize,
+    ) -> (Watched, Mailbox, UnboundedReceiver<OriginCommand>) {
+        let (sender, mailbox) = mailbox();
+        let (origin, commands) = unbounded_channel();
         let group = "a".to_owned();
         let watched = Watched {
             group,
             index,
-            post,
+            mailbox: sender,
             origin,
         };
-        (watched, mail, orders)
+        (watched, mailbox, commands)
     }
 
     /// As a worker does.
-    pub(in super::super) fn answer(mail: &Mail) {
-        match mail.take() {
+    pub(in super::super) fn answer(mailbox: &Mailbox) {
+        match mailbox.take() {
             Some(Command::Stats(to)) => drop(to.send(Box::default())),
             other => panic!("{other:?}"),
         }
     }
 
     /// As an origin does.
-    pub(in super::super) fn report(orders: &mut UnboundedReceiver<Order>) {
-        match orders.try_recv() {
-            Ok(Order::Report(to)) => drop(to.send(Box::default())),
+    pub(in super::super) fn report(commands: &mut UnboundedReceiver<OriginCommand>) {
+        match commands.try_recv() {
+            Ok(OriginCommand::Report(to)) => drop(to.send(Box::default())),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn who_does_not_answer_is_named_and_who_has_ended_is_not() {
-        let (worker, mail, mut orders) = watched(0);
+        let (worker, mailbox, mut commands) = watched(0);
         let mut call = RollCall::of(&[worker]);
         assert!(call.missing().is_empty(), "nobody was asked");
         call.ask();
         assert_eq!(call.missing(), ["a-0", "a-0-origin"]);
-        answer(&mail);
+        answer(&mailbox);
         assert_eq!(call.missing(), ["a-0-origin"]);
         call.ask();
         assert_eq!(call.missing(), ["a-0", "a-0-origin"]);
-        report(&mut orders);
-        assert!(orders.try_recv().is_err(), "asked once");
+        report(&mut commands);
+        assert!(commands.try_recv().is_err(), "asked once");
         assert_eq!(call.missing(), ["a-0"]);
         call.ask();
-        drop(orders);
+        drop(commands);
         assert_eq!(call.missing(), ["a-0"]);
         call.ask();
-        drop(mail);
+        drop(mailbox);
         assert!(call.missing().is_empty());
         call.ask();
         assert!(call.missing().is_empty());

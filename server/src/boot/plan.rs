@@ -13,7 +13,7 @@ use crate::http::exchange::ring::{Link, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
-use crate::worker::{self, Plan, Post};
+use crate::worker::{self, MailboxSender, Plan};
 
 /// Binds a group's listeners and plans its workers, each with its post. A group without listeners gets none.
 pub(super) fn plan_group(
@@ -21,7 +21,7 @@ pub(super) fn plan_group(
     shared: &Arc<Shared>,
     registry: &Registry,
     announced: &mut Announced,
-) -> Result<Vec<(Plan, Post)>> {
+) -> Result<Vec<(Plan, MailboxSender)>> {
     let listeners: Vec<&Listener> = shared
         .config
         .listeners
@@ -47,16 +47,17 @@ pub(super) fn plan_group(
         )?;
     }
     let BoundListeners { bindings, ids } = bound_listeners;
-    let (posts, inboxes): (Vec<Post>, Vec<_>) = cores.iter().map(|_| worker::post()).unzip();
-    let peers = Arc::new(posts.clone());
+    let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
+        cores.iter().map(|_| worker::mailbox()).unzip();
+    let peers = Arc::new(mailboxes.clone());
     let workers = peers.len();
     let spare = spare_cores(&shared.config);
     let mut plans = Vec::new();
-    for (((core, bindings), inbox), (index, post)) in cores
+    for (((core, bindings), inbox), (index, mailbox)) in cores
         .into_iter()
         .zip(bindings)
         .zip(inboxes)
-        .zip(posts.into_iter().enumerate())
+        .zip(mailboxes.into_iter().enumerate())
     {
         let index = u8::try_from(index).map_err(|_| too_many(group))?;
         let (shared, ids) = (Arc::clone(shared), ids.clone());
@@ -77,7 +78,7 @@ pub(super) fn plan_group(
                 inbox,
                 peers: Arc::clone(&peers),
             },
-            post,
+            mailbox,
         ));
     }
     Ok(plans)
@@ -90,7 +91,7 @@ fn start_origin(
     index: u8,
     spare: &[usize],
     shared: &Shared,
-) -> Result<(Link, origin::Post)> {
+) -> Result<(Link, origin::OriginSender)> {
     let limits = &shared.config.limits;
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
     let (link, feed) = rings(queue, limits.stream_buffer, limits.worker_buffer);
@@ -104,8 +105,8 @@ fn start_origin(
         feed,
         site: Arc::clone(&shared.site),
     };
-    let post = origin::spawn(plan).context("cannot start a thread")?;
-    Ok((link, post))
+    let mailbox = origin::spawn(plan).context("cannot start a thread")?;
+    Ok((link, mailbox))
 }
 
 /// Cores that the process may use and no worker does.

@@ -8,11 +8,11 @@ use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
 use super::listen::prepare;
-use crate::http::origin::{self, Order};
+use crate::http::origin::{self, OriginCommand};
 use crate::http::route::Site;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
-use crate::worker::{Command, Post};
+use crate::worker::{Command, MailboxSender};
 
 /// Makes a new snapshot of the configuration when it is asked to, and has the workers take it on.
 pub(super) struct Reloader<'a> {
@@ -23,8 +23,8 @@ pub(super) struct Reloader<'a> {
     pub(super) config: Config,
     pub(super) snapshot: Arc<ConfigSnapshot>,
     pub(super) secrets: Arc<Secrets>,
-    pub(super) posts: Vec<Post>,
-    pub(super) origins: Vec<origin::Post>,
+    pub(super) mailboxes: Vec<MailboxSender>,
+    pub(super) origins: Vec<origin::OriginSender>,
 }
 
 impl Reloader<'_> {
@@ -65,12 +65,12 @@ impl Reloader<'_> {
             );
         }
         let snapshot = Arc::new(self.make(&config)?);
-        for post in &self.posts {
-            post.send(Command::Adopt(Arc::clone(&snapshot)));
+        for mailbox in &self.mailboxes {
+            mailbox.send(Command::Adopt(Arc::clone(&snapshot)));
         }
         for origin in &self.origins {
             // It is gone only where the process is going.
-            let _ = origin.send(Order::Adopt(Arc::clone(&snapshot.site)));
+            let _ = origin.send(OriginCommand::Adopt(Arc::clone(&snapshot.site)));
         }
         self.config = config;
         self.snapshot = snapshot;

@@ -14,7 +14,7 @@ use crate::boot::signal::Signal;
 use crate::clock;
 use crate::observe::phase::Phase;
 use crate::observe::totals::Totals;
-use crate::worker::{Command, Post, Report};
+use crate::worker::{Command, MailboxSender, Report};
 
 /// How long a started worker may take until it serves.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -83,14 +83,14 @@ pub(super) fn await_ready(
 /// Waits for the order to stop, drains, and stops, and answers what was counted: at once on a second order or when the limit has passed.
 pub(super) fn run_down(
     inbox: &Receiver<Note>,
-    posts: &[Post],
+    mailboxes: &[MailboxSender],
     observability: &Observability,
     reloader: &mut Reloader<'_>,
     supervisor: &mut Supervisor,
 ) -> Totals {
     let limit = reloader.config.server.drain_timeout;
     let mut totals = Totals::default();
-    let mut running = posts.len();
+    let mut running = mailboxes.len();
     let mut deadline: Option<Instant> = None;
     let mut stopped = false;
     while running > 0 {
@@ -105,7 +105,7 @@ pub(super) fn run_down(
                 observability.lifecycle().set(Phase::Draining);
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
                 supervisor.stopping(limit);
-                posts.iter().for_each(|p| {
+                mailboxes.iter().for_each(|p| {
                     p.send(Command::Drain);
                 });
                 deadline = Some(clock::now() + limit);
@@ -123,7 +123,7 @@ pub(super) fn run_down(
                 }
                 stopped = true;
                 tracing::info!("stopping");
-                posts.iter().for_each(|p| {
+                mailboxes.iter().for_each(|p| {
                     p.send(Command::Stop);
                 });
                 deadline = Some(clock::now() + STOP_LIMIT);

@@ -39,7 +39,7 @@ pub struct Plan {
 
 /// Something for an origin thread that concerns no exchange.
 #[derive(Debug)]
-pub enum Order {
+pub enum OriginCommand {
     /// Requests come by this site from now on.
     Adopt(Arc<Site>),
     /// Say what the proxy did so far, and how its upstreams are.
@@ -47,7 +47,7 @@ pub enum Order {
 }
 
 /// To an origin thread.
-pub type Post = UnboundedSender<Order>;
+pub type OriginSender = UnboundedSender<OriginCommand>;
 
 /// What all handlers of a thread share.
 struct Handlers {
@@ -59,7 +59,7 @@ struct Handlers {
 ///
 /// # Errors
 /// The system gave no thread or no runtime.
-pub fn spawn(plan: Plan) -> io::Result<Post> {
+pub fn spawn(plan: Plan) -> io::Result<OriginSender> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -95,10 +95,10 @@ pub fn spawn(plan: Plan) -> io::Result<Post> {
 }
 
 impl Handlers {
-    fn obey(&self, order: Order) {
+    fn obey(&self, order: OriginCommand) {
         match order {
-            Order::Adopt(site) => self.upstreams.configure(site.proxies()),
-            Order::Report(answer) => {
+            OriginCommand::Adopt(site) => self.upstreams.configure(site.proxies()),
+            OriginCommand::Report(answer) => {
                 // Who asked may have given up.
                 let _ = answer.send(Box::new(self.upstreams.counters()));
             }

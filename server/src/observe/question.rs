@@ -19,10 +19,10 @@ impl<T> Default for Question<T> {
 
 impl<T> Question<T> {
     /// Asks, unless an earlier question lies there still. `post` answers whether the mailbox took it.
-    pub(crate) fn ask(&mut self, post: impl FnOnce(oneshot::Sender<T>) -> bool) {
+    pub(crate) fn ask(&mut self, mailbox: impl FnOnce(oneshot::Sender<T>) -> bool) {
         if self.pending.is_none() {
             let (answer, pending) = oneshot::channel();
-            self.pending = post(answer).then_some(pending);
+            self.pending = mailbox(answer).then_some(pending);
         }
     }
 

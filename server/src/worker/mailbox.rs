@@ -31,46 +31,46 @@ pub enum Command {
 ///
 /// Orders have a way of their own: no flood of datagrams keeps a worker from hearing that it should stop.
 #[derive(Clone, Debug)]
-pub struct Post {
+pub struct MailboxSender {
     datagrams: SyncSender<Command>,
-    orders: Sender<Command>,
+    commands: Sender<Command>,
     waker: Arc<OnceLock<Waker>>,
 }
 
 /// The receiving end, owned by the worker.
 #[derive(Debug)]
-pub struct Mail {
+pub struct Mailbox {
     datagrams: Receiver<Command>,
-    orders: Receiver<Command>,
+    commands: Receiver<Command>,
     waker: Arc<OnceLock<Waker>>,
 }
 
 /// A pair.
-pub fn post() -> (Post, Mail) {
+pub fn mailbox() -> (MailboxSender, Mailbox) {
     let (datagrams, from_workers) = sync_channel(CAPACITY);
-    let (orders, from_above) = channel();
+    let (commands, from_above) = channel();
     let waker = Arc::new(OnceLock::new());
     (
-        Post {
+        MailboxSender {
             datagrams,
-            orders,
+            commands,
             waker: Arc::clone(&waker),
         },
-        Mail {
+        Mailbox {
             datagrams: from_workers,
-            orders: from_above,
+            commands: from_above,
             waker,
         },
     )
 }
 
-impl Post {
-    /// Hands a letter over and wakes the worker; `false` where there is no room.
+impl MailboxSender {
+    /// Hands a command over and wakes the worker; `false` where there is no room.
     pub fn send(&self, command: Command) -> bool {
         let taken = match command {
             Command::Stray(..) => self.datagrams.try_send(command).is_ok(),
             Command::Drain | Command::Stop | Command::Adopt(_) | Command::Stats(_) => {
-                self.orders.send(command).is_ok()
+                self.commands.send(command).is_ok()
             }
         };
         if taken && let Some(waker) = self.waker.get() {
@@ -80,15 +80,15 @@ impl Post {
     }
 }
 
-impl Mail {
+impl Mailbox {
     /// Tells the senders how to wake this worker.
     pub fn attach(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
 
-    /// The next letter, orders first.
+    /// The next command, commands first.
     pub fn take(&self) -> Option<Command> {
-        let order = self.orders.try_recv();
+        let order = self.commands.try_recv();
         order.or_else(|_| self.datagrams.try_recv()).ok()
     }
 }
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_pass_a_flood_of_datagrams() {
-        let (post, mail) = post();
+    fn commands_pass_a_flood_of_datagrams() {
+        let (sender, mailbox) = mailbox();
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let meta = RxMeta {
             listener: ListenerId(0),
@@ -112,12 +112,12 @@ mod tests {
             ecn: Ecn::NotCapable,
             stride: 1,
         };
-        let stray = || post.send(Command::Stray(meta, vec![1]));
+        let stray = || sender.send(Command::Stray(meta, vec![1]));
         assert!((0..CAPACITY).all(|_| stray()));
         assert!(!stray());
-        assert!(post.send(Command::Drain) && post.send(Command::Stop));
-        assert!(matches!(mail.take(), Some(Command::Drain)));
-        assert!(matches!(mail.take(), Some(Command::Stop)));
-        assert!(matches!(mail.take(), Some(Command::Stray(..))));
+        assert!(sender.send(Command::Drain) && sender.send(Command::Stop));
+        assert!(matches!(mailbox.take(), Some(Command::Drain)));
+        assert!(matches!(mailbox.take(), Some(Command::Stop)));
+        assert!(matches!(mailbox.take(), Some(Command::Stray(..))));
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Dataplane, Driver};
 
-use super::mailbox::{Command, Mail, Post};
+use super::mailbox::{Command, Mailbox, MailboxSender};
 use super::{Report, WorkerStats};
 use crate::clock;
 use crate::quic::counters::DropReason;
@@ -20,7 +20,7 @@ const TRANSMIT_BUDGET: usize = 64;
 /// Messages of the origin thread per turn.
 const ORIGIN_BUDGET: usize = 1024;
 /// Letters per turn.
-const MAIL_BUDGET: usize = 256;
+const MAILBOX_BUDGET: usize = 256;
 /// Rounds of transmission in which a worker that stops says its last words.
 const LAST_ROUNDS: usize = 1000;
 /// How long such a round waits for a socket that is full.
@@ -32,8 +32,8 @@ const DRAIN_STEP: Duration = Duration::from_millis(20);
 pub(super) struct Worker {
     driver: Driver,
     endpoint: Endpoint,
-    inbox: Mail,
-    peers: Arc<Vec<Post>>,
+    inbox: Mailbox,
+    peers: Arc<Vec<MailboxSender>>,
     stopping: bool,
     /// When it last looked for connections that a drain may close.
     looked: Option<Instant>,
@@ -43,8 +43,8 @@ impl Worker {
     pub(super) fn new(
         driver: Driver,
         endpoint: Endpoint,
-        inbox: Mail,
-        peers: Arc<Vec<Post>>,
+        inbox: Mailbox,
+        peers: Arc<Vec<MailboxSender>>,
     ) -> Self {
         Self {
             driver,
@@ -79,7 +79,7 @@ impl Worker {
     fn turn(&mut self, now: Instant) -> std::io::Result<()> {
         self.receive(now)?;
         self.endpoint.on_deadline(TIMER_BUDGET, now);
-        self.read_mail(now);
+        self.read_mailbox(now);
         let more = self.endpoint.on_origin(ORIGIN_BUDGET, now);
         let looks = self.endpoint.is_draining() && (self.stopping || self.is_time_to_look(now));
         if looks {
@@ -136,8 +136,8 @@ impl Worker {
         Ok(())
     }
 
-    fn read_mail(&mut self, now: Instant) {
-        for _ in 0..MAIL_BUDGET {
+    fn read_mailbox(&mut self, now: Instant) {
+        for _ in 0..MAILBOX_BUDGET {
             match self.inbox.take() {
                 // A datagram is handed over once: if it belongs to nobody here, it is dropped.
                 Some(Command::Stray(meta, mut datagram)) => {

@@ -10,7 +10,7 @@ use super::page::{Page, Show};
 use super::process::{Age, Process};
 use super::workers::{self, Known, Watched};
 use crate::clock;
-use crate::http::origin::Order;
+use crate::http::origin::OriginCommand;
 use crate::http::proxy;
 use crate::observe::access::AccessWriter;
 use crate::observe::phase::Lifecycle;
@@ -147,10 +147,13 @@ impl Seat {
         if let Some(late) = self.origin.answer() {
             self.known.proxy = late;
         }
-        let Watched { post, origin, .. } = &self.watched;
-        self.worker.ask(|answer| post.send(Command::Stats(answer)));
+        let Watched {
+            mailbox, origin, ..
+        } = &self.watched;
+        self.worker
+            .ask(|answer| mailbox.send(Command::Stats(answer)));
         self.origin
-            .ask(|answer| origin.send(Order::Report(answer)).is_ok());
+            .ask(|answer| origin.send(OriginCommand::Report(answer)).is_ok());
     }
 
     /// Waits for the answers.

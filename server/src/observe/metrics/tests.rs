@@ -3,21 +3,21 @@ use std::time::Duration;
 
 use super::*;
 use crate::quic::connection_gauges::Controller;
-use crate::worker::{Command, Mail, WorkerStats, post};
+use crate::worker::{Command, Mailbox, WorkerStats, mailbox};
 
 /// A worker's name, and its mailbox.
-fn worker(group: &str, index: usize) -> (Watched, Mail) {
-    let (post, mail) = post();
+fn worker(group: &str, index: usize) -> (Watched, Mailbox) {
+    let (sender, mailbox) = mailbox();
     let group = group.to_owned();
     // An origin thread that is gone answers nothing.
     let (origin, _) = tokio::sync::mpsc::unbounded_channel();
     let watched = Watched {
         group,
         index,
-        post,
+        mailbox: sender,
         origin,
     };
-    (watched, mail)
+    (watched, mailbox)
 }
 
 /// What a busy worker answers.
@@ -43,8 +43,8 @@ fn stats() -> WorkerStats {
 }
 
 /// Answers one question, if there is one.
-fn answer(mail: &Mail, stats: WorkerStats) -> bool {
-    match mail.take() {
+fn answer(mailbox: &Mailbox, stats: WorkerStats) -> bool {
+    match mailbox.take() {
         Some(Command::Stats(reply)) => reply.send(Box::new(stats)).is_ok(),
         Some(other) => panic!("{other:?}"),
         None => false,
@@ -149,11 +149,11 @@ fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
     let accepted = "sluicegate_connections_accepted_total";
     let up = "sluicegate_worker_up{group=\"a\",worker=\"0\"}";
     let scraper = Scraper::new(Sources::default());
-    let (watched, mail) = worker("a", 0);
+    let (watched, mailbox) = worker("a", 0);
     scraper.watch(vec![watched]);
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
-        assert!(answer(&mail, stats()));
+        assert!(answer(&mailbox, stats()));
     });
     assert_eq!((found[up], found[accepted]), (1.0, 5.0));
     for _ in 0..3 {
@@ -163,17 +163,17 @@ fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
     // Three scrapes, one question; what answers it late is not taken for an answer to the next.
     let mut late = stats();
     late.endpoint.accepted = 6;
-    assert!(answer(&mail, late));
-    assert!(mail.take().is_none());
+    assert!(answer(&mailbox, late));
+    assert!(mailbox.take().is_none());
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
         let mut newer = stats();
         newer.endpoint.accepted = 7;
-        assert!(answer(&mail, newer));
+        assert!(answer(&mailbox, newer));
     });
     assert_eq!((found[up], found[accepted]), (1.0, 7.0));
     // It has ended.
-    drop(mail);
+    drop(mailbox);
     let found = page_while(&scraper, async {});
     assert_eq!((found[up], found[accepted]), (0.0, 7.0));
 }

@@ -8,7 +8,7 @@ use crate::http::{origin, proxy};
 use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::Census;
 use crate::quic::counters::Counters;
-use crate::worker::{Post, WorkerStats};
+use crate::worker::{MailboxSender, WorkerStats};
 
 /// A worker, as the page names it, and the way to it.
 #[derive(Clone, Debug)]
@@ -18,9 +18,9 @@ pub struct Watched {
     /// Within the group.
     pub index: usize,
     /// To its mailbox.
-    pub post: Post,
+    pub mailbox: MailboxSender,
     /// To the origin thread beside it.
-    pub origin: origin::Post,
+    pub origin: origin::OriginSender,
 }
 
 /// What is known of a worker.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Endpoint, context};
+use super::{Endpoint, session_context};
 use crate::http::exchange::ring::{Depth, Link};
 
 impl Endpoint {

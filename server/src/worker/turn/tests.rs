@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta, memory};
 
-use super::super::mailbox::post;
+use super::super::mailbox::mailbox;
 use super::*;
 use crate::quic::cid::CidGenerator;
 use crate::quic::settings::Settings;
@@ -15,7 +15,7 @@ fn a_stray_that_a_full_mailbox_refuses_is_counted() {
     let settings = Settings::plain(0, 2);
     let generation = settings.secrets.generation();
     let now = clock::now();
-    let ((own, inbox), (other, _others_inbox)) = (post(), post());
+    let ((own, inbox), (other, _others_inbox)) = (mailbox(), mailbox());
     let stray = RxMeta {
         listener: ListenerId(0),
         peer: far,
