@@ -14,7 +14,7 @@ mod failure;
 mod fields;
 mod forwarded;
 mod interim;
-mod link;
+mod connection;
 mod name;
 mod pool;
 mod relay;
@@ -24,7 +24,7 @@ mod response;
 mod tests;
 mod upload;
 mod upstream;
-mod wire;
+mod metered_stream;
 
 use std::rc::Rc;
 

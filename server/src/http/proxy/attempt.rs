@@ -12,7 +12,7 @@ use super::Stop;
 use super::deadline::Patience;
 use super::failure::Failure;
 use super::interim::Interims;
-use super::link::Link;
+use super::connection::UpstreamConnection;
 use super::upload::{Upload, UploadBody};
 use crate::http::exchange::handler::Responder;
 use sluicegate_config::Proxy;
@@ -26,7 +26,7 @@ enum Event {
 
 /// A request on a connection.
 pub(super) struct Attempt<'a> {
-    pub(super) link: &'a mut Link,
+    pub(super) connection: &'a mut UpstreamConnection,
     pub(super) upload: &'a Rc<Upload>,
     pub(super) proxy: &'a Proxy,
 }
@@ -45,11 +45,11 @@ impl Attempt<'_> {
         let body = UploadBody(Rc::clone(self.upload));
         let mut request = http::Request::from_parts(parts, body);
         let interims = Interims::of(&mut request);
-        let mut response = pin!(self.link.send(request));
+        let mut response = pin!(self.connection.send(request));
         let mut patience = Patience::until(Instant::now() + self.proxy.head_timeout);
         loop {
             let event = std::future::poll_fn(|cx| {
-                let polled = self.link.poll_with(cx, |cx| response.as_mut().poll(cx));
+                let polled = self.connection.poll_with(cx, |cx| response.as_mut().poll(cx));
                 // What came before the head is passed on before it.
                 if interims.too_many() {
                     return Poll::Ready(Event::Over(Stop::Failed(Failure::TooManyInterim)));
@@ -57,11 +57,11 @@ impl Attempt<'_> {
                 match polled {
                     Poll::Ready(head) => Poll::Ready(Event::Head(head)),
                     Poll::Pending if interims.waiting_any() => Poll::Ready(Event::Interim),
-                    Poll::Pending => waiting(cx, self.link, self.upload, self.proxy, &mut patience),
+                    Poll::Pending => waiting(cx, self.connection, self.upload, self.proxy, &mut patience),
                 }
             })
             .await;
-            pass_on(&interims, self.link, reply).await?;
+            pass_on(&interims, self.connection, reply).await?;
             match event {
                 Event::Head(Ok(response)) => return Ok(response),
                 Event::Head(Err(error)) => return Err(self.blame(&error)),
@@ -88,11 +88,11 @@ impl Attempt<'_> {
 
 async fn pass_on(
     interims: &Arc<Interims>,
-    link: &mut Link,
+    connection: &mut UpstreamConnection,
     reply: &mut Responder,
 ) -> Result<(), Stop> {
     while let Some((status, fields)) = interims.next() {
-        link.drive(reply.interim(status, fields)).await?;
+        connection.drive(reply.interim(status, fields)).await?;
     }
     Ok(())
 }
@@ -100,12 +100,12 @@ async fn pass_on(
 /// While the body is sent, it must move; afterwards, the time for the head runs, whatever else comes in.
 fn waiting(
     cx: &mut Context<'_>,
-    link: &Link,
+    connection: &UpstreamConnection,
     upload: &Upload,
     proxy: &Proxy,
     patience: &mut Patience,
 ) -> Poll<Event> {
-    let written = link.meter().written_at();
+    let written = connection.meter().written_at();
     let (deadline, stop) = if upload.finished() {
         let deadline = written + proxy.head_timeout;
         (deadline, Stop::Failed(Failure::HeadTimeout))

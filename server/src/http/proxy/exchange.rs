@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 use super::Stop;
 use super::attempt::Attempt;
 use super::failure::Failure;
-use super::link::Link;
+use super::connection::UpstreamConnection;
 use super::relay::Relay;
 use super::request::{Framing, Unsendable, is_idempotent, rarely_has_body, rewrite};
 use super::response;
@@ -21,7 +21,7 @@ use sluicegate_config::Proxy;
 /// The head of a response, and where its body will come from.
 struct Answer {
     turn: Turn,
-    link: Link,
+    connection: UpstreamConnection,
     head: Head,
     body: hyper::body::Incoming,
     /// The response leaves the connection fit for another request.
@@ -117,11 +117,11 @@ impl<'a> Exchange<'a> {
             };
             let fresh = !tried.is_empty();
             let missed = match self.attempt(&turn, framing, fresh, reply).await {
-                Ok((link, head, body, reusable)) => {
+                Ok((connection, head, body, reusable)) => {
                     turn.on_success();
                     return Ok(Answer {
                         turn,
-                        link,
+                        connection,
                         head,
                         body,
                         reusable,
@@ -153,7 +153,7 @@ impl<'a> Exchange<'a> {
         framing: Framing,
         fresh: bool,
         reply: &mut Responder,
-    ) -> Result<(Link, Head, hyper::body::Incoming, bool), Missed> {
+    ) -> Result<(UpstreamConnection, Head, hyper::body::Incoming, bool), Missed> {
         let upstream = turn.upstream();
         let request = rewrite(
             &self.request,
@@ -163,32 +163,32 @@ impl<'a> Exchange<'a> {
             upstream.address(),
         );
         let request = request.map_err(|unsendable| Missed::last(unsendable.into()))?;
-        let opened = upstream.link(fresh, self.proxy.connect_timeout).await;
-        let mut link = opened.map_err(|failure| Missed {
+        let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
+        let mut connection = opened.map_err(|failure| Missed {
             again: failure != Failure::Exhausted,
             ..Missed::last(Stop::Failed(failure))
         })?;
-        let reused = link.used();
+        let reused = connection.used();
         let attempt = Attempt {
-            link: &mut link,
+            connection: &mut connection,
             upload: &self.upload,
             proxy: self.proxy,
         };
         let response = attempt.run(request, reply).await;
-        let response = response.map_err(|stop| self.missed(stop, &link, framing, reused))?;
+        let response = response.map_err(|stop| self.missed(stop, &connection, framing, reused))?;
         // An older upstream would have its later requests rewritten to its own version, without their bodies.
         let reusable = response.version() == http::Version::HTTP_11;
         let (head, body) = response::split(response, self.is_head)
             .map_err(|failure| Missed::last(Stop::Failed(failure)))?;
-        Ok((link, head, body, reusable))
+        Ok((connection, head, body, reusable))
     }
 
     /// Whether the request may be sent once more (RFC 9110 §9.2.2): where nothing of it has been sent, or where a
     /// connection that had waited turns out to be closed and the request may be repeated.
-    fn missed(&self, stop: Stop, link: &Link, framing: Framing, reused: bool) -> Missed {
+    fn missed(&self, stop: Stop, connection: &UpstreamConnection, framing: Framing, reused: bool) -> Missed {
         let closed = stop == Stop::Failed(Failure::Closed);
-        let stale = closed && reused && link.meter().read() == 0;
-        let unsent = closed && link.meter().written() == 0;
+        let stale = closed && reused && connection.meter().read() == 0;
+        let unsent = closed && connection.meter().written() == 0;
         let repeatable = framing == Framing::None && is_idempotent(&self.request.head.method);
         Missed {
             stop,
@@ -232,7 +232,7 @@ impl<'a> Exchange<'a> {
     async fn pass_back(&self, answer: Answer, reply: Responder) -> Result<(), Stop> {
         let Answer {
             turn,
-            mut link,
+            mut connection,
             head,
             body,
             reusable,
@@ -241,7 +241,7 @@ impl<'a> Exchange<'a> {
         let writer = reply.head(head).await?;
         if !end {
             let relay = Relay {
-                link: &mut link,
+                connection: &mut connection,
                 upload: &self.upload,
                 body,
                 idle_timeout: self.proxy.idle_timeout,
@@ -256,7 +256,7 @@ impl<'a> Exchange<'a> {
             self.upload.stop();
             self.upstreams.tally().count(|c| c.early_answers += 1);
         } else if reusable {
-            turn.upstream().pool().keep(link).await;
+            turn.upstream().pool().keep(connection).await;
         }
         Ok(())
     }

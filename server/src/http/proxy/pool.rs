@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 
 use super::counters::Tally;
-use super::link::Link;
+use super::connection::UpstreamConnection;
 
 /// Connections that wait for a request. Each is watched by a task of its own, so that one which the upstream closes, or
 /// which has waited long enough, is closed here too.
@@ -24,7 +24,7 @@ pub(super) struct Pool {
     closed: Cell<bool>,
 }
 
-type Slot = Rc<RefCell<Option<Link>>>;
+type Slot = Rc<RefCell<Option<UpstreamConnection>>>;
 
 struct Idle {
     serial: u64,
@@ -69,18 +69,18 @@ impl Pool {
     }
 
     /// The connection that was used last and is still open.
-    pub(super) async fn take(&self) -> Option<Link> {
+    pub(super) async fn take(&self) -> Option<UpstreamConnection> {
         std::future::poll_fn(|cx| {
             loop {
                 let newest = self.idle.borrow_mut().pop_back();
                 let Some(newest) = newest else {
                     return Poll::Ready(None);
                 };
-                let link = newest.slot.borrow_mut().take();
-                if let Some(mut link) = link {
-                    link.poll(cx);
-                    if link.is_ready() {
-                        return Poll::Ready(Some(link));
+                let connection = newest.slot.borrow_mut().take();
+                if let Some(mut connection) = connection {
+                    connection.poll(cx);
+                    if connection.is_ready() {
+                        return Poll::Ready(Some(connection));
                     }
                 }
                 self.tally.count(|c| c.idle_closed += 1);
@@ -90,17 +90,17 @@ impl Pool {
     }
 
     /// Keeps a connection whose exchange is over, if it can serve another; the one that has waited longest makes room.
-    pub(super) async fn keep(self: &Rc<Pool>, mut link: Link) {
+    pub(super) async fn keep(self: &Rc<Pool>, mut connection: UpstreamConnection) {
         // hyper learns that the exchange is over when it is driven once more.
         std::future::poll_fn(|cx| {
-            link.poll(cx);
+            connection.poll(cx);
             Poll::Ready(())
         })
         .await;
-        if self.closed.get() || self.limit == 0 || !link.is_ready() {
+        if self.closed.get() || self.limit == 0 || !connection.is_ready() {
             return;
         }
-        let slot = Rc::new(RefCell::new(Some(link)));
+        let slot = Rc::new(RefCell::new(Some(connection)));
         let serial = self.serial.get();
         self.serial.set(serial + 1);
         let watcher = watch(Rc::clone(&slot), serial, self.timeout, Rc::downgrade(self));
@@ -130,9 +130,9 @@ impl Drop for Pool {
 
 async fn watch(slot: Slot, serial: u64, timeout: Duration, pool: Weak<Pool>) {
     let closed = std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
-        Some(link) => {
-            link.poll(cx);
-            match link.is_ready() {
+        Some(connection) => {
+            connection.poll(cx);
+            match connection.is_ready() {
                 true => Poll::Pending,
                 false => Poll::Ready(()),
             }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::blocks::Blocks;
 use super::deadline::Patience;
 use super::failure::Failure;
-use super::link::Link;
+use super::connection::UpstreamConnection;
 use super::upload::Upload;
 use super::{Stop, fields, response};
 use crate::http::exchange::handler::{BodyWriter, Gone};
@@ -28,7 +28,7 @@ enum Step {
 
 /// A body while it is passed on.
 pub(super) struct Relay<'a> {
-    pub(super) link: &'a mut Link,
+    pub(super) connection: &'a mut UpstreamConnection,
     pub(super) upload: &'a Upload,
     pub(super) body: Incoming,
     pub(super) idle_timeout: Duration,
@@ -78,7 +78,7 @@ impl Relay<'_> {
 
     /// The request's body moves on while the client is waited for. Answers when the client had room.
     async fn send(&mut self, writer: &mut BodyWriter, block: Bytes) -> Result<Instant, Gone> {
-        self.link.drive(writer.data(block)).await?;
+        self.connection.drive(writer.data(block)).await?;
         Ok(Instant::now())
     }
 
@@ -91,7 +91,7 @@ impl Relay<'_> {
     ) -> Poll<Result<Step, Stop>> {
         let body = &mut self.body;
         let polled = self
-            .link
+            .connection
             .poll_with(cx, |cx| Pin::new(&mut *body).poll_frame(cx));
         match polled {
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Ok(Step::Frame(frame))),
@@ -100,7 +100,7 @@ impl Relay<'_> {
             Poll::Pending if !may_wait => return Poll::Ready(Ok(Step::Dry)),
             Poll::Pending => {}
         }
-        let meter = self.link.meter();
+        let meter = self.connection.meter();
         let moved = meter.read_at().max(meter.written_at());
         let moved = moved.max(self.upload.moved_at()).max(resumed);
         match patience.is_over(cx, moved + self.idle_timeout) {

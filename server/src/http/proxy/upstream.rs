@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use super::connect::connect;
 use super::counters::{Counters, State, Tally};
 use super::failure::Failure;
-use super::link::Link;
+use super::connection::UpstreamConnection;
 use super::name::Name;
 use super::pool::Pool;
-use super::wire::Open;
+use super::metered_stream::Open;
 use crate::observe::sum::Sum;
 
 /// What an upstream's connections and health depend on, so that routes which differ in it share neither.
@@ -211,16 +211,16 @@ impl Upstream {
     }
 
     /// A connection that waits, unless a fresh one is asked for, or else a new one.
-    pub(super) async fn link(&self, fresh: bool, limit: Duration) -> Result<Link, Failure> {
-        if !fresh && let Some(link) = self.pool.take().await {
+    pub(super) async fn connection(&self, fresh: bool, limit: Duration) -> Result<UpstreamConnection, Failure> {
+        if !fresh && let Some(connection) = self.pool.take().await {
             self.tally.count(|c| c.reused += 1);
-            return Ok(link);
+            return Ok(connection);
         }
         let stream = connect(&self.name, limit).await?;
         self.tally.count(|c| c.opened += 1);
         let open = Open::new(&self.connections);
-        let link = Link::new(stream, open, self.settings.header_bytes).await;
-        link.ok_or(Failure::Closed)
+        let connection = UpstreamConnection::new(stream, open, self.settings.header_bytes).await;
+        connection.ok_or(Failure::Closed)
     }
 
     fn in_rotation(&self, now: Instant) -> bool {

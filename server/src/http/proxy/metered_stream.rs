@@ -80,24 +80,24 @@ impl Drop for Open {
 /// A write that fails does not fail the exchange: an upstream may answer early and close, and its answer can still be
 /// read. Where there is none, reading says so.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct MeteredStream {
     stream: TcpStream,
     meter: Rc<Meter>,
     /// A write has failed; no other will succeed.
-    deaf: bool,
+    write_failed: bool,
     _open: Open,
 }
 
-impl Wire {
-    pub(super) fn new(stream: TcpStream, open: Open) -> (Wire, Rc<Meter>) {
+impl MeteredStream {
+    pub(super) fn new(stream: TcpStream, open: Open) -> (MeteredStream, Rc<Meter>) {
         let meter = Rc::new(Meter::new(Instant::now()));
-        let wire = Wire {
+        let stream = MeteredStream {
             stream,
             meter: Rc::clone(&meter),
-            deaf: false,
+            write_failed: false,
             _open: open,
         };
-        (wire, meter)
+        (stream, meter)
     }
 
     fn after_write(
@@ -114,7 +114,7 @@ impl Wire {
                 Poll::Ready(Ok(count))
             }
             Poll::Ready(Err(_)) => {
-                self.deaf = true;
+                self.write_failed = true;
                 // Whatever there is to read has not been asked for since.
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -124,7 +124,7 @@ impl Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for MeteredStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -141,13 +141,13 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for MeteredStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.deaf {
+        if self.write_failed {
             return Poll::Pending;
         }
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
@@ -163,7 +163,7 @@ impl AsyncWrite for Wire {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.deaf {
+        if self.write_failed {
             return Poll::Pending;
         }
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
@@ -195,14 +195,14 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let stream = TcpStream::connect(address).await.unwrap();
             let gauge = Rc::new(Cell::new(0));
-            let (mut wire, meter) = Wire::new(stream, Open::new(&gauge));
+            let (mut wire, meter) = MeteredStream::new(stream, Open::new(&gauge));
             let mut peer = listener.accept().await.unwrap().0;
             peer.write_all(b"answer").await.unwrap();
             peer.set_zero_linger().unwrap();
             drop(peer);
             let mut writes = 0;
             std::future::poll_fn(|cx| {
-                while !wire.deaf {
+                while !stream.write_failed {
                     writes += 1;
                     assert!(writes < 1000, "the peer has reset the connection");
                     let write = Pin::new(&mut wire).poll_write(cx, b"x");
@@ -212,11 +212,11 @@ mod tests {
             })
             .await;
             let mut answer = [0; 6];
-            wire.read_exact(&mut answer).await.unwrap();
+            stream.read_exact(&mut answer).await.unwrap();
             assert_eq!(&answer, b"answer");
             assert_eq!((meter.read(), gauge.get()), (6, 1));
-            assert!(wire.read_u8().await.is_err());
-            drop(wire);
+            assert!(stream.read_u8().await.is_err());
+            drop(stream);
             assert_eq!(gauge.get(), 0);
         });
     }

@@ -11,15 +11,15 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::upload::UploadBody;
-use super::wire::{Meter, Open, Wire};
+use super::metered_stream::{Meter, Open, MeteredStream};
 
 /// What hyper reads and writes in one go at most, unless a larger head is allowed; it takes no less than 8 KiB.
 const BUFFER: usize = 64 << 10;
 
-type Driver = Connection<TokioIo<Wire>, UploadBody>;
+type Driver = Connection<TokioIo<MeteredStream>, UploadBody>;
 
 /// The connection. Nothing moves on it unless somebody drives it, and dropping it closes it.
-pub(super) struct Link {
+pub(super) struct UpstreamConnection {
     sender: SendRequest<UploadBody>,
     /// `None` once it is closed.
     driver: Option<Pin<Box<Driver>>>,
@@ -27,17 +27,17 @@ pub(super) struct Link {
     used: bool,
 }
 
-impl Link {
+impl UpstreamConnection {
     /// HTTP/1.1 over a fresh connection; `None` where hyper refuses it.
-    pub(super) async fn new(stream: TcpStream, open: Open, header_bytes: u64) -> Option<Link> {
+    pub(super) async fn new(stream: TcpStream, open: Open, header_bytes: u64) -> Option<UpstreamConnection> {
         let header_bytes = usize::try_from(header_bytes).unwrap_or(usize::MAX);
-        let (wire, meter) = Wire::new(stream, open);
+        let (wire, meter) = MeteredStream::new(stream, open);
         let mut builder = Builder::new();
         builder
             .max_buf_size(header_bytes.max(BUFFER))
             .max_header_size(header_bytes);
         let (sender, driver) = builder.handshake(TokioIo::new(wire)).await.ok()?;
-        Some(Link {
+        Some(UpstreamConnection {
             sender,
             driver: Some(Box::pin(driver)),
             meter,
@@ -74,7 +74,7 @@ impl Link {
         }
     }
 
-    /// Whether another request can be sent on it, as far as is known: [`Link::poll`] tells.
+    /// Whether another request can be sent on it, as far as is known: [`UpstreamConnection::poll`] tells.
     pub(super) fn is_ready(&self) -> bool {
         self.driver.is_some() && self.sender.is_ready()
     }
