@@ -1,8 +1,8 @@
 //! `sluicegate get`: one request over HTTP/3, with curl's letters.
 
 mod connect;
+mod connection;
 mod fetch;
-mod link;
 mod url;
 
 use std::io::Write;
@@ -149,7 +149,7 @@ fn exchange(
         }
     };
     let mut link = connect::connect(url, &addresses, &mut tls, deadline, clock, &mut note)?;
-    let handshake = link.now();
+    let handshake = client.now();
     let request = fetch::Request {
         method: if args.head { "HEAD" } else { "GET" },
         authority: url.authority(),
@@ -164,7 +164,7 @@ fn exchange(
         body_below: if args.fail { 400 } else { u16::MAX },
     };
     let fetched = fetch::fetch(&mut link, &request, &mut sink, deadline, &mut note);
-    link.close();
+    client.close();
     Ok((handshake, fetched?))
 }
 

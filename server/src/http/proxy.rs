@@ -7,6 +7,7 @@
 mod attempt;
 mod blocks;
 mod connect;
+mod connection;
 mod counters;
 mod deadline;
 mod exchange;
@@ -14,7 +15,7 @@ mod failure;
 mod fields;
 mod forwarded;
 mod interim;
-mod connection;
+mod metered_stream;
 mod name;
 mod pool;
 mod relay;
@@ -24,7 +25,6 @@ mod response;
 mod tests;
 mod upload;
 mod upstream;
-mod metered_stream;
 
 use std::rc::Rc;
 

@@ -8,8 +8,8 @@ use anyhow::{Context as _, anyhow, bail};
 use boring::ssl::{SslContextBuilder, SslMethod, SslVerifyMode};
 use boring::x509::X509;
 
+use super::connection::ClientConnection;
 use super::fetch::readable;
-use super::link::Link;
 use super::url::Url;
 
 /// Silence after which the next address is tried.
@@ -101,7 +101,7 @@ pub(super) fn connect(
     deadline: Instant,
     clock: fn() -> Instant,
     note: &mut impl FnMut(&str),
-) -> anyhow::Result<Link> {
+) -> anyhow::Result<ClientConnection> {
     let mut last = anyhow!("{} has no address", url.host);
     for (i, &peer) in addresses.iter().enumerate() {
         let patience = if i + 1 < addresses.len() {
@@ -110,12 +110,12 @@ pub(super) fn connect(
             TRY_LAST
         };
         note(&format!("* trying {peer}"));
-        let link = Link::open(peer, clock, |own, peer| start(url, config, own, peer));
-        let attempt = link.and_then(|link| handshake(link, patience, deadline));
+        let link = ClientConnection::open(peer, clock, |own, peer| start(url, config, own, peer));
+        let attempt = client.and_then(|client| handshake(client, patience, deadline));
         match attempt {
             Ok(Handshake::Done(link)) => {
                 note(&format!("* connected to {peer} over HTTP/3"));
-                return Ok(*link);
+                return Ok(*client);
             }
             Ok(Handshake::Refused(error)) => return Err(error),
             Ok(Handshake::Silence) => {
@@ -153,59 +153,63 @@ fn start(
 }
 
 enum Handshake {
-    Done(Box<Link>),
+    Done(Box<ClientConnection>),
     Refused(anyhow::Error),
     Silence,
 }
 
-fn handshake(mut link: Link, patience: Duration, deadline: Instant) -> anyhow::Result<Handshake> {
-    let silence = link.now() + patience;
+fn handshake(
+    mut link: ClientConnection,
+    patience: Duration,
+    deadline: Instant,
+) -> anyhow::Result<Handshake> {
+    let silence = client.now() + patience;
     loop {
-        if link.connection.is_established() {
+        if client.connection.is_established() {
             return Ok(Handshake::Done(Box::new(link)));
         }
-        if link.connection.is_closed() || link.connection.is_draining() {
+        if client.connection.is_closed() || client.connection.is_draining() {
             return Ok(Handshake::Refused(closed(&mut link)));
         }
-        if link.connection.local_error().is_some() {
-            let error = closed(&mut link);
+        if client.connection.local_error().is_some() {
+            let error = closed(&mut client);
             // The peer is told why in this turn.
-            link.turn(link.now())?;
+            client.turn(client.now())?;
             return Ok(Handshake::Refused(error));
         }
-        if !link.heard() && link.now() >= silence.min(deadline) {
+        if !client.has_received() && client.now() >= silence.min(deadline) {
             return Ok(Handshake::Silence);
         }
-        if link.now() >= deadline {
+        if client.now() >= deadline {
             return Ok(Handshake::Refused(anyhow!(
                 "time is up during the handshake"
             )));
         }
-        let limit = if link.heard() {
+        let limit = if client.has_received() {
             deadline
         } else {
             silence.min(deadline)
         };
-        link.turn(limit)?;
+        client.turn(limit)?;
     }
 }
 
 /// Why a connection ended, as one line.
-pub(super) fn closed(link: &mut Link) -> anyhow::Error {
-    let peer = link.peer;
-    if let Some(error) = link.connection.peer_error() {
+pub(super) fn closed(link: &mut ClientConnection) -> anyhow::Error {
+    let peer = client.peer;
+    if let Some(error) = client.connection.peer_error() {
         return by_peer(peer, error);
     }
-    if link.connection.is_timed_out() {
+    if client.connection.is_timed_out() {
         return anyhow!("{peer} fell silent");
     }
-    if let Err(reason) = link.connection.as_mut().verify_result() {
+    if let Err(reason) = client.connection.as_mut().verify_result() {
         return anyhow!(
             "the certificate of {peer} is not trusted: {} (--cacert names its issuer, -k skips the check)",
             reason.error_string()
         );
     }
-    match link.connection.local_error() {
+    match client.connection.local_error() {
         Some(error) => anyhow!(
             "{peer} broke the protocol: code {:#x} {}",
             error.error_code,

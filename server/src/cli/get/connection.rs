@@ -12,19 +12,19 @@ use sluicegate_dataplane::{
 /// Buffers received or sent in one turn.
 const BUDGET: usize = 64;
 
-/// A connection with its driver. Call [`Link::turn`] until it has what you want.
-pub(super) struct Link {
+/// A connection with its driver. Call [`ClientConnection::turn`] until it has what you want.
+pub(super) struct ClientConnection {
     driver: Driver,
     /// quiche's half of it.
     pub(super) connection: quiche::Connection,
     /// The server's address.
     pub(super) peer: SocketAddr,
-    heard: bool,
+    received: bool,
     clock: fn() -> Instant,
     now: Instant,
 }
 
-impl Link {
+impl ClientConnection {
     /// Opens a socket that reaches `peer` and starts the handshake with what `connect` makes of the two addresses (own, peer's).
     ///
     /// # Errors
@@ -33,18 +33,18 @@ impl Link {
         peer: SocketAddr,
         clock: fn() -> Instant,
         connect: impl FnOnce(SocketAddr, SocketAddr) -> anyhow::Result<quiche::Connection>,
-    ) -> anyhow::Result<Link> {
+    ) -> anyhow::Result<ClientConnection> {
         let own = source_for(peer).with_context(|| format!("no route to {peer}"))?;
         let bindings = bind_group(ListenerId(0), own, 1, &SocketOptions::default())?;
         let local = bindings.first().map_or(own, |binding| binding.local_addr());
         let driver = open(Backend::Auto, &DriverOptions::default(), bindings)?.driver;
         let now = clock();
         quiche::clock::set(Some(now));
-        Ok(Link {
+        Ok(ClientConnection {
             driver,
             connection: connect(local, peer)?,
             peer,
-            heard: false,
+            received: false,
             clock,
             now,
         })
@@ -56,8 +56,8 @@ impl Link {
     }
 
     /// Something came from the peer's address.
-    pub(super) fn heard(&self) -> bool {
-        self.heard
+    pub(super) fn has_received(&self) -> bool {
+        self.received
     }
 
     /// Sends what is due, sleeps until something happens, at most until `limit`, and takes in what came.
@@ -98,12 +98,12 @@ impl Link {
     }
 
     fn receive(&mut self) -> anyhow::Result<()> {
-        let (connection, peer, heard) = (&mut self.connection, self.peer, &mut self.heard);
+        let (connection, peer, received) = (&mut self.connection, self.peer, &mut self.received);
         self.driver.receive(BUDGET, |meta, buffer| {
             if meta.peer != peer {
                 return;
             }
-            *heard = true;
+            *received = true;
             for datagram in buffer.chunks_mut(meta.stride.max(1)) {
                 let info = quiche::RecvInfo {
                     from: meta.peer,

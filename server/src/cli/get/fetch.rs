@@ -9,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use quiche::h3::{self, NameValue as _};
 
 use super::connect::closed;
-use super::link::Link;
+use super::connection::ClientConnection;
 
 /// Read from the stream at once.
 const CHUNK: usize = 64 * 1024;
@@ -93,7 +93,7 @@ struct Progress {
 /// # Errors
 /// The connection or the stream ended before the response did, it can't be written, or `deadline` passed.
 pub(super) fn fetch<W: Write>(
-    link: &mut Link,
+    client: &mut ClientConnection,
     request: &Request,
     sink: &mut Sink<'_, W>,
     deadline: Instant,
@@ -102,7 +102,7 @@ pub(super) fn fetch<W: Write>(
     let config = h3::Config::new()?;
     let mut session = h3::Connection::with_transport(&mut link.connection, &config)?;
     let mut progress = Progress {
-        stream: send(link, &mut session, request, note)?,
+        stream: send(client, &mut session, request, note)?,
         head: None,
         announced: None,
         bytes: 0,
@@ -110,25 +110,25 @@ pub(super) fn fetch<W: Write>(
     };
     let mut chunk = vec![0; CHUNK];
     loop {
-        events(link, &mut session, &mut progress, &mut chunk, sink, note)?;
+        events(client, &mut session, &mut progress, &mut chunk, sink, note)?;
         if progress.done {
-            let fetched = complete(request, &progress, link.now())?;
+            let fetched = complete(request, &progress, client.now())?;
             sink.finish(fetched.status)?;
             return Ok(fetched);
         }
-        if link.connection.is_closed() || link.connection.is_draining() {
-            let cause = closed(link);
+        if client.connection.is_closed() || client.connection.is_draining() {
+            let cause = closed(client);
             return Err(cause.context(format!("broke off after {} bytes", progress.bytes)));
         }
-        if link.now() >= deadline {
+        if client.now() >= deadline {
             bail!("time is up after {} bytes", progress.bytes);
         }
-        link.turn(deadline)?;
+        client.turn(deadline)?;
     }
 }
 
 fn send(
-    link: &mut Link,
+    client: &mut ClientConnection,
     session: &mut h3::Connection,
     request: &Request,
     note: &mut impl FnMut(&str),
@@ -146,12 +146,12 @@ fn send(
         note(&format!("> {name}: {value}"));
     }
     let head = head.map(|(name, value)| h3::Header::new(name.as_bytes(), value.as_bytes()));
-    let stream = session.send_request(&mut link.connection, &head, true);
+    let stream = session.send_request(&mut client.connection, &head, true);
     stream.context("cannot send the request")
 }
 
 fn events<W: Write>(
-    link: &mut Link,
+    client: &mut ClientConnection,
     session: &mut h3::Connection,
     progress: &mut Progress,
     chunk: &mut [u8],
@@ -159,10 +159,10 @@ fn events<W: Write>(
     note: &mut impl FnMut(&str),
 ) -> anyhow::Result<()> {
     loop {
-        let (stream, event) = match session.poll(&mut link.connection) {
+        let (stream, event) = match session.poll(&mut client.connection) {
             Ok(found) => found,
             Err(h3::Error::Done) => return Ok(()),
-            Err(error) => return Err(anyhow!("{} broke HTTP/3: {error:?}", link.peer)),
+            Err(error) => return Err(anyhow!("{} broke HTTP/3: {error:?}", client.peer)),
         };
         if stream != progress.stream {
             continue;
@@ -224,7 +224,7 @@ fn head<W: Write>(
 }
 
 fn body<W: Write>(
-    link: &mut Link,
+    client: &mut ClientConnection,
     session: &mut h3::Connection,
     progress: &mut Progress,
     chunk: &mut [u8],
@@ -234,7 +234,7 @@ fn body<W: Write>(
         .head
         .is_some_and(|(status, _)| sink.takes_body(status));
     loop {
-        match session.recv_body(&mut link.connection, progress.stream, chunk) {
+        match session.recv_body(&mut client.connection, progress.stream, chunk) {
             Ok(read) => {
                 progress.bytes += read as u64;
                 if wanted {

@@ -9,10 +9,10 @@ use hyper::body::Incoming as IncomingBody;
 use tokio::time::Instant;
 
 use super::Stop;
+use super::connection::UpstreamConnection;
 use super::deadline::Patience;
 use super::failure::Failure;
 use super::interim::Interims;
-use super::connection::UpstreamConnection;
 use super::upload::{Upload, UploadBody};
 use crate::http::exchange::handler::Responder;
 use sluicegate_config::Proxy;
@@ -49,7 +49,9 @@ impl Attempt<'_> {
         let mut patience = Patience::until(Instant::now() + self.proxy.head_timeout);
         loop {
             let event = std::future::poll_fn(|cx| {
-                let polled = self.connection.poll_with(cx, |cx| response.as_mut().poll(cx));
+                let polled = self
+                    .connection
+                    .poll_with(cx, |cx| response.as_mut().poll(cx));
                 // What came before the head is passed on before it.
                 if interims.too_many() {
                     return Poll::Ready(Event::Over(Stop::Failed(Failure::TooManyInterim)));
@@ -57,7 +59,9 @@ impl Attempt<'_> {
                 match polled {
                     Poll::Ready(head) => Poll::Ready(Event::Head(head)),
                     Poll::Pending if interims.waiting_any() => Poll::Ready(Event::Interim),
-                    Poll::Pending => waiting(cx, self.connection, self.upload, self.proxy, &mut patience),
+                    Poll::Pending => {
+                        waiting(cx, self.connection, self.upload, self.proxy, &mut patience)
+                    }
                 }
             })
             .await;

@@ -10,8 +10,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::metered_stream::{Meter, MeteredStream, Open};
 use super::upload::UploadBody;
-use super::metered_stream::{Meter, Open, MeteredStream};
 
 /// What hyper reads and writes in one go at most, unless a larger head is allowed; it takes no less than 8 KiB.
 const BUFFER: usize = 64 << 10;
@@ -29,7 +29,11 @@ pub(super) struct UpstreamConnection {
 
 impl UpstreamConnection {
     /// HTTP/1.1 over a fresh connection; `None` where hyper refuses it.
-    pub(super) async fn new(stream: TcpStream, open: Open, header_bytes: u64) -> Option<UpstreamConnection> {
+    pub(super) async fn new(
+        stream: TcpStream,
+        open: Open,
+        header_bytes: u64,
+    ) -> Option<UpstreamConnection> {
         let header_bytes = usize::try_from(header_bytes).unwrap_or(usize::MAX);
         let (wire, meter) = MeteredStream::new(stream, open);
         let mut builder = Builder::new();

@@ -6,8 +6,8 @@ use tokio::time::{Instant, timeout};
 
 use super::Stop;
 use super::attempt::Attempt;
-use super::failure::Failure;
 use super::connection::UpstreamConnection;
+use super::failure::Failure;
 use super::relay::Relay;
 use super::request::{Framing, Unsendable, is_idempotent, rarely_has_body, rewrite};
 use super::response;
@@ -185,7 +185,13 @@ impl<'a> Exchange<'a> {
 
     /// Whether the request may be sent once more (RFC 9110 §9.2.2): where nothing of it has been sent, or where a
     /// connection that had waited turns out to be closed and the request may be repeated.
-    fn missed(&self, stop: Stop, connection: &UpstreamConnection, framing: Framing, reused: bool) -> Missed {
+    fn missed(
+        &self,
+        stop: Stop,
+        connection: &UpstreamConnection,
+        framing: Framing,
+        reused: bool,
+    ) -> Missed {
         let closed = stop == Stop::Failed(Failure::Closed);
         let stale = closed && reused && connection.meter().read() == 0;
         let unsent = closed && connection.meter().written() == 0;

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::counters::Tally;
 use super::connection::UpstreamConnection;
+use super::counters::Tally;
 
 /// Connections that wait for a request. Each is watched by a task of its own, so that one which the upstream closes, or
 /// which has waited long enough, is closed here too.

@@ -11,9 +11,9 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::blocks::Blocks;
+use super::connection::UpstreamConnection;
 use super::deadline::Patience;
 use super::failure::Failure;
-use super::connection::UpstreamConnection;
 use super::upload::Upload;
 use super::{Stop, fields, response};
 use crate::http::exchange::handler::{BodyWriter, Gone};

@@ -9,12 +9,12 @@ use sluicegate_config::Proxy;
 use tokio::time::Instant;
 
 use super::connect::connect;
+use super::connection::UpstreamConnection;
 use super::counters::{Counters, State, Tally};
 use super::failure::Failure;
-use super::connection::UpstreamConnection;
+use super::metered_stream::Open;
 use super::name::Name;
 use super::pool::Pool;
-use super::metered_stream::Open;
 use crate::observe::sum::Sum;
 
 /// What an upstream's connections and health depend on, so that routes which differ in it share neither.
@@ -211,7 +211,11 @@ impl Upstream {
     }
 
     /// A connection that waits, unless a fresh one is asked for, or else a new one.
-    pub(super) async fn connection(&self, fresh: bool, limit: Duration) -> Result<UpstreamConnection, Failure> {
+    pub(super) async fn connection(
+        &self,
+        fresh: bool,
+        limit: Duration,
+    ) -> Result<UpstreamConnection, Failure> {
         if !fresh && let Some(connection) = self.pool.take().await {
             self.tally.count(|c| c.reused += 1);
             return Ok(connection);
