@@ -109,8 +109,8 @@ fn start(
     let settings = (plan.settings)(snapshot)?;
     let driver: Driver = opened.driver;
     plan.inbox.attach(driver.waker());
-    if let Some(link) = &settings.link {
-        link.attach(driver.waker());
+    if let Some(origin_ring) = &settings.origin_ring {
+        origin_ring.attach(driver.waker());
     }
     let _ = reports.send(Report::Ready {
         group: plan.group,

@@ -9,7 +9,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::Shared;
 use super::listen::{Announced, BoundListeners, open_listener};
-use crate::http::exchange::ring::{Link, rings};
+use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
@@ -62,7 +62,7 @@ pub(super) fn plan_group(
         let index = u8::try_from(index).map_err(|_| too_many(group))?;
         let (shared, ids) = (Arc::clone(shared), ids.clone());
         let name = format!("{}-{index}", group.name);
-        let (link, origin) = start_origin(group, index, &spare, &shared)?;
+        let (origin_ring, origin) = start_origin(group, index, &spare, &shared)?;
         plans.push((
             Plan {
                 group: group.name.clone(),
@@ -72,7 +72,14 @@ pub(super) fn plan_group(
                 driver: group.driver,
                 bindings,
                 settings: Box::new(move |snapshot| {
-                    settings(&shared, snapshot, &ids, &name, (index, workers), link)
+                    settings(
+                        &shared,
+                        snapshot,
+                        &ids,
+                        &name,
+                        (index, workers),
+                        origin_ring,
+                    )
                 }),
                 origin,
                 inbox,
@@ -91,10 +98,10 @@ fn start_origin(
     index: u8,
     spare: &[usize],
     shared: &Shared,
-) -> Result<(Link, origin::OriginSender)> {
+) -> Result<(OriginRing, origin::OriginSender)> {
     let limits = &shared.config.limits;
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
-    let (link, feed) = rings(queue, limits.stream_buffer, limits.worker_buffer);
+    let (origin_ring, worker_ring) = rings(queue, limits.stream_buffer, limits.worker_buffer);
     let core = match spare.len() {
         0 => None,
         count => Some(spare[usize::from(index) % count]),
@@ -102,11 +109,11 @@ fn start_origin(
     let plan = origin::Plan {
         name: format!("{}-{index}-origin", group.name),
         core,
-        feed,
+        worker_ring,
         site: Arc::clone(&shared.site),
     };
     let mailbox = origin::spawn(plan).context("cannot start a thread")?;
-    Ok((link, mailbox))
+    Ok((origin_ring, mailbox))
 }
 
 /// Cores that the process may use and no worker does.
@@ -154,7 +161,7 @@ fn settings(
     ids: &[ListenerId],
     name: &str,
     (worker, workers): (u8, usize),
-    link: Link,
+    origin_ring: OriginRing,
 ) -> Result<Settings, String> {
     let listeners = snapshot.listeners(|id| ids.contains(&id), &shared.secrets);
     Ok(Settings {
@@ -168,6 +175,6 @@ fn settings(
         access: shared.access.as_ref().map(|log| log.log(name.to_owned())),
         worker,
         workers,
-        link: Some(link),
+        origin_ring: Some(origin_ring),
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Counters;
-use crate::http::exchange::ring::{Link, Place};
+use crate::http::exchange::ring::{OriginRing, Place};
 use crate::http::files::Cache;
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
@@ -16,7 +16,7 @@ pub struct SessionContext<'a> {
     /// For new sessions.
     pub h3: &'a quiche::h3::Config,
     /// To the origin thread, where there is one.
-    pub link: Option<&'a mut Link>,
+    pub origin_ring: Option<&'a mut OriginRing>,
     /// Of the worker's sessions.
     pub counters: &'a mut Counters,
     /// Files that the worker answers by itself.

@@ -17,7 +17,7 @@ use tokio::task::{LocalSet, spawn_local};
 use super::files::disk::FileServer;
 use super::proxy::{self, Upstreams};
 use crate::http::exchange::handler::Incoming;
-use crate::http::exchange::ring::Feed;
+use crate::http::exchange::ring::WorkerRing;
 use crate::http::route::{Action, Site};
 
 /// Threads for what the system offers no other way to wait for, such as reading files, beside the origin's own.
@@ -32,7 +32,7 @@ pub struct Plan {
     /// To be pinned to; `None`: wherever the system puts it.
     pub core: Option<usize>,
     /// From and to its worker.
-    pub feed: Feed,
+    pub worker_ring: WorkerRing,
     /// What it serves, until it is told otherwise.
     pub site: Arc<Site>,
 }
@@ -66,7 +66,7 @@ pub fn spawn(plan: Plan) -> io::Result<OriginSender> {
         .thread_name(format!("{}-files", plan.name))
         .build()?;
     let (post, mut orders) = unbounded_channel();
-    let (core, feed, site) = (plan.core, plan.feed, plan.site);
+    let (core, worker_ring, site) = (plan.core, plan.worker_ring, plan.site);
     std::thread::Builder::new().name(plan.name).spawn(move || {
         if let Some(id) = core {
             core_affinity::set_for_current(core_affinity::CoreId { id });
@@ -86,7 +86,7 @@ pub fn spawn(plan: Plan) -> io::Result<OriginSender> {
                     handlers.obey(order);
                 }
             });
-            pump::run(feed, handler).await;
+            pump::run(worker_ring, handler).await;
         });
         // A file that is being read keeps nobody waiting.
         runtime.shutdown_background();

@@ -368,7 +368,7 @@ fn session_context<'a>(
     SessionContext {
         site: &settings.site,
         h3: &settings.h3,
-        link: settings.link.as_mut(),
+        origin_ring: settings.origin_ring.as_mut(),
         counters,
         cache,
         access: settings.access.as_mut(),

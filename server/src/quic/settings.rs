@@ -8,7 +8,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::secrets::Secrets;
 use super::selection::Selection;
-use crate::http::exchange::ring::Link;
+use crate::http::exchange::ring::OriginRing;
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 use crate::observe::qlog::{QlogWriter, Sampler};
@@ -57,7 +57,7 @@ pub struct Settings {
     /// Workers of the group.
     pub workers: usize,
     /// To the worker's origin thread, where the site needs one.
-    pub link: Option<Link>,
+    pub origin_ring: Option<OriginRing>,
 }
 
 #[cfg(any(test, fuzzing))]
@@ -87,7 +87,7 @@ impl Settings {
             access: None,
             worker,
             workers,
-            link: None,
+            origin_ring: None,
         }
     }
 }

@@ -131,8 +131,8 @@ impl Identity {
         })?;
         context.set_certificate(&leaf).map_err(lost)?;
         let names = sni::names(&leaf);
-        for link in chain {
-            context.add_extra_chain_cert(link).map_err(lost)?;
+        for origin_ring in chain {
+            context.add_extra_chain_cert(origin_ring).map_err(lost)?;
         }
         let key = PKey::private_key_from_pem(&self.key).map_err(|e| {
             fail(

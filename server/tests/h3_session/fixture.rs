@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 use sluicegate::http::exchange::Fields;
 use sluicegate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
-use sluicegate::http::exchange::ring::{Feed, rings};
+use sluicegate::http::exchange::ring::{WorkerRing, rings};
 
 use crate::Pair;
 
@@ -12,19 +12,21 @@ pub(crate) const SHARE: u64 = 4096;
 /// The session, and the handler's end of its link.
 pub(crate) struct Bench {
     pub(crate) pair: Pair,
-    pub(crate) feed: Feed,
+    pub(crate) worker_ring: WorkerRing,
 }
 
 impl Bench {
     pub(crate) fn new() -> Bench {
-        let (link, feed) = rings(64, SHARE, u64::MAX);
+        let (origin_ring, worker_ring) = rings(64, SHARE, u64::MAX);
         let mut pair = Pair::new();
-        pair.link = Some(link);
-        Bench { pair, feed }
+        pair.origin_ring = Some(origin_ring);
+        Bench { pair, worker_ring }
     }
 
     pub(crate) fn give(&mut self, exchange: u64, message: ToFront) {
-        self.feed.give(Envelope { exchange, message }).unwrap();
+        self.worker_ring
+            .give(Envelope { exchange, message })
+            .unwrap();
     }
 
     pub(crate) fn head(&mut self, exchange: u64, length: Option<u64>, end: bool) {
@@ -40,7 +42,7 @@ impl Bench {
 
     /// The next message, which opens an exchange.
     pub(crate) fn opened(&mut self) -> (u64, Request) {
-        let Envelope { exchange, message } = self.feed.take().expect("a message");
+        let Envelope { exchange, message } = self.worker_ring.take().expect("a message");
         match message {
             ToHandler::Open { request, credit } => {
                 assert_eq!(credit, SHARE);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate::clock;
 use sluicegate::h3::{Counters, Session, SessionContext};
-use sluicegate::http::exchange::ring::Link;
+use sluicegate::http::exchange::ring::OriginRing;
 use sluicegate::http::files::Cache;
 use sluicegate::http::route::Site;
 use sluicegate_config::{Config, Limits};
@@ -50,7 +50,7 @@ struct Pair {
     session: Session,
     config: quiche::h3::Config,
     site: Arc<Site>,
-    link: Option<Link>,
+    origin_ring: Option<OriginRing>,
     cache: Cache,
     counters: Counters,
     streams: BTreeMap<u64, Seen>,
@@ -83,14 +83,14 @@ fn site() -> Arc<Site> {
 
 fn session_context<'a>(
     (site, h3): (&'a Arc<Site>, &'a quiche::h3::Config),
-    link: &'a mut Option<Link>,
+    origin_ring: &'a mut Option<OriginRing>,
     cache: &'a mut Cache,
     counters: &'a mut Counters,
 ) -> SessionContext<'a> {
     SessionContext {
         site,
         h3,
-        link: link.as_mut(),
+        origin_ring: origin_ring.as_mut(),
         counters,
         cache,
         access: None,
@@ -114,7 +114,7 @@ impl Pair {
             session,
             config,
             site: site(),
-            link: None,
+            origin_ring: None,
             cache: Cache::new(1 << 20, Duration::from_secs(60)),
             counters: Counters::default(),
             streams: BTreeMap::new(),
@@ -124,11 +124,11 @@ impl Pair {
 
     /// Lets the session work, with whatever handlers have said.
     fn turn(&mut self) {
-        while let Some((place, message)) = self.link.as_mut().and_then(Link::take) {
+        while let Some((place, message)) = self.origin_ring.as_mut().and_then(OriginRing::take) {
             let (session, server) = (&mut self.session, &mut self.server);
             let mut context = session_context(
                 (&self.site, &self.config),
-                &mut self.link,
+                &mut self.origin_ring,
                 &mut self.cache,
                 &mut self.counters,
             );
@@ -136,13 +136,13 @@ impl Pair {
         }
         let mut context = session_context(
             (&self.site, &self.config),
-            &mut self.link,
+            &mut self.origin_ring,
             &mut self.cache,
             &mut self.counters,
         );
         self.session.turn(&mut self.server, &mut context);
-        if let Some(link) = &mut self.link {
-            link.flush();
+        if let Some(origin_ring) = &mut self.origin_ring {
+            origin_ring.flush();
         }
     }
 

@@ -36,7 +36,10 @@ fn a_request_is_handed_over_as_it_came_and_as_configured() {
 fn a_response_arrives_with_its_interim_head_its_blocks_and_its_trailers() {
     let mut bench = Bench::new();
     let (stream, exchange) = bench.ask("GET", "/app/x");
-    bench.give(exchange, ToFront::Interim(103, fields(&[("link", "</a>")])));
+    bench.give(
+        exchange,
+        ToFront::Interim(103, fields(&[("origin_ring", "</a>")])),
+    );
     bench.pair.settle();
     assert_eq!(bench.pair.streams[&stream].status(), "103");
     bench.head(exchange, None, false);
@@ -69,7 +72,7 @@ fn a_response_arrives_with_its_interim_head_its_blocks_and_its_trailers() {
     while let Some(Envelope {
         message: ToHandler::Credit(amount),
         ..
-    }) = bench.feed.take()
+    }) = bench.worker_ring.take()
     {
         credit += amount;
     }
@@ -123,7 +126,7 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
     while received.len() < body.len() {
         rounds += 1;
         assert!(rounds < 1000, "{} of {}", received.len(), body.len());
-        while let Some(envelope) = bench.feed.take() {
+        while let Some(envelope) = bench.worker_ring.take() {
             let ToHandler::Data(block) = envelope.message else {
                 panic!("{:?}", envelope.message);
             };
@@ -143,7 +146,7 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
     h3.send_additional_headers(client, stream, &trailer, true, true)
         .unwrap();
     bench.pair.settle();
-    let end = bench.feed.take().unwrap().message;
+    let end = bench.worker_ring.take().unwrap().message;
     let ToHandler::End(Some(trailers)) = end else {
         panic!("{end:?}");
     };
@@ -153,8 +156,8 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
 #[test]
 fn a_full_ring_stops_an_upload_until_there_is_room() {
     let mut bench = Bench::new();
-    let (link, feed) = rings(2, 1 << 20, u64::MAX);
-    (bench.pair.link, bench.feed) = (Some(link), feed);
+    let (origin_ring, worker_ring) = rings(2, 1 << 20, u64::MAX);
+    (bench.pair.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
     let body = counters(50_000);
     let stream = bench.begin(&[]);
     let (mut sent, mut received) = (0, Vec::new());
@@ -162,7 +165,7 @@ fn a_full_ring_stops_an_upload_until_there_is_room() {
     for _ in 0..200 {
         sent += bench.send(stream, &body[sent..], true);
         bench.pair.settle();
-        while let Some(envelope) = bench.feed.take() {
+        while let Some(envelope) = bench.worker_ring.take() {
             match envelope.message {
                 ToHandler::Open { .. } => {}
                 ToHandler::Data(block) => received.extend_from_slice(&block),
@@ -185,7 +188,7 @@ fn what_a_client_gives_up_is_cancelled() {
     bench.pair.settle();
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"more")));
     bench.pair.settle();
-    let mut messages = std::iter::from_fn(|| bench.feed.take().map(|e| e.message));
+    let mut messages = std::iter::from_fn(|| bench.worker_ring.take().map(|e| e.message));
     assert!(messages.any(|m| matches!(m, ToHandler::Cancel)));
     assert!(bench.pair.session.is_idle());
     assert_eq!(bench.pair.counters.cancelled, 1);
@@ -246,7 +249,7 @@ fn a_body_that_is_not_what_was_promised_stops_the_handler() {
         bench.send(stream, &[1; 10][..sent], fin);
         bench.pair.settle();
         assert_eq!(bench.opened().1.content_length, Some(5));
-        let mut messages = std::iter::from_fn(|| bench.feed.take().map(|e| e.message));
+        let mut messages = std::iter::from_fn(|| bench.worker_ring.take().map(|e| e.message));
         assert!(
             messages.any(|m| matches!(m, ToHandler::Cancel)),
             "{promised} {sent}"
@@ -259,8 +262,8 @@ fn a_body_that_is_not_what_was_promised_stops_the_handler() {
 #[test]
 fn a_route_s_own_limit_holds_for_bodies_of_unknown_length() {
     let mut bench = Bench::new();
-    let (link, feed) = rings(64, 1 << 20, u64::MAX);
-    (bench.pair.link, bench.feed) = (Some(link), feed);
+    let (origin_ring, worker_ring) = rings(64, 1 << 20, u64::MAX);
+    (bench.pair.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
     let stream = bench.begin(&[]);
     let mut sent = 0;
     for _ in 0..20 {
@@ -271,7 +274,7 @@ fn a_route_s_own_limit_holds_for_bodies_of_unknown_length() {
         }
     }
     assert_eq!(bench.pair.streams[&stream].status(), "413");
-    let mut messages = std::iter::from_fn(|| bench.feed.take().map(|e| e.message));
+    let mut messages = std::iter::from_fn(|| bench.worker_ring.take().map(|e| e.message));
     assert!(messages.any(|m| matches!(m, ToHandler::Cancel)));
 }
 
@@ -285,7 +288,7 @@ fn handlers_of_requests_given_up_count_until_they_have_stopped() {
         exchanges.push(exchange);
         bench.pair.give_up(stream);
         bench.pair.settle();
-        let cancel = bench.feed.take().unwrap();
+        let cancel = bench.worker_ring.take().unwrap();
         assert!(matches!(cancel.message, ToHandler::Cancel));
     }
     let stream = bench.pair.request("GET", "/app/x", &[], true);

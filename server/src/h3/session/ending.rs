@@ -37,9 +37,9 @@ impl Session {
         self.pending.remove(exchange.priority, stream);
         if !exchange.is_over()
             && let Some(handler) = exchange.handler
-            && let Some(link) = context.link.as_deref_mut()
+            && let Some(origin_ring) = context.origin_ring.as_deref_mut()
         {
-            link.cancel(handler.exchange);
+            origin_ring.cancel(handler.exchange);
         }
     }
 
@@ -88,9 +88,9 @@ impl Session {
             return;
         };
         if let Some(handler) = exchange.handler.take()
-            && let Some(link) = context.link.as_deref_mut()
+            && let Some(origin_ring) = context.origin_ring.as_deref_mut()
         {
-            link.cancel(handler.exchange);
+            origin_ring.cancel(handler.exchange);
         }
         let reply = Reply::plain(status, text);
         match &mut exchange.outbound {

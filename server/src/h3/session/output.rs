@@ -123,11 +123,11 @@ impl Session {
         else {
             return;
         };
-        if let Some(link) = context.link.as_deref_mut()
+        if let Some(origin_ring) = context.origin_ring.as_deref_mut()
             && response.credit > 0
-            && (response.credit >= link.share() / 4 || response.is_drained())
+            && (response.credit >= origin_ring.share() / 4 || response.is_drained())
         {
-            link.credit(handler.exchange, std::mem::take(&mut response.credit));
+            origin_ring.credit(handler.exchange, std::mem::take(&mut response.credit));
         }
     }
 }

@@ -151,7 +151,7 @@ impl Session {
         route.edit_request(&mut head.headers);
         let peer = peer(conn);
         let place = context.place(stream);
-        let opened = context.link.as_deref_mut().and_then(|link| {
+        let opened = context.origin_ring.as_deref_mut().and_then(|origin_ring| {
             let request = Box::new(Handed {
                 head,
                 peer,
@@ -159,7 +159,7 @@ impl Session {
                 content_length: request.content_length,
                 has_body: more_frames,
             });
-            Some((link.open(place, request)?, link.share()))
+            Some((origin_ring.open(place, request)?, origin_ring.share()))
         });
         let Some((number, share)) = opened else {
             context.counters.overloaded += 1;

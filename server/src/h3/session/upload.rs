@@ -61,13 +61,13 @@ impl Session {
             else {
                 return;
             };
-            let Some(link) = context.link.as_deref_mut() else {
+            let Some(origin_ring) = context.origin_ring.as_deref_mut() else {
                 return;
             };
             if handler.credit <= cost(0) {
                 return;
             }
-            if !link.has_room() {
+            if !origin_ring.has_room() {
                 self.starved.push(stream);
                 return;
             }
@@ -82,9 +82,9 @@ impl Session {
                 Ok(block) => {
                     handler.credit = handler.credit.saturating_sub(cost(block.len()));
                     if self.account(conn, stream, block.len() as u64, context)
-                        && let Some(link) = context.link.as_deref_mut()
+                        && let Some(origin_ring) = context.origin_ring.as_deref_mut()
                     {
-                        link.data(exchange, block);
+                        origin_ring.data(exchange, block);
                     }
                 }
                 Err(Error::Done) => {
@@ -187,9 +187,9 @@ impl Session {
             Inbound::Discarding(reply) => self.begin(stream, *reply),
             Inbound::Passing => {
                 if let Some(handler) = &mut exchange.handler
-                    && let Some(link) = context.link.as_deref_mut()
+                    && let Some(origin_ring) = context.origin_ring.as_deref_mut()
                 {
-                    link.end(handler.exchange, handler.trailers.take());
+                    origin_ring.end(handler.exchange, handler.trailers.take());
                 }
             }
             Inbound::Over => {}

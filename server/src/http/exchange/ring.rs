@@ -38,7 +38,7 @@ pub struct Place {
 
 /// What wakes either side.
 #[derive(Debug, Default)]
-struct Bells {
+struct Wakers {
     origin: Notify,
     worker: OnceLock<Waker>,
     /// The worker found its ring full.
@@ -51,12 +51,12 @@ struct Bells {
 
 /// A worker's end.
 #[derive(Debug)]
-pub struct Link {
+pub struct OriginRing {
     to: Producer<Envelope<ToHandler>>,
     from: Consumer<Envelope<ToFront>>,
-    bells: Arc<Bells>,
+    wakers: Arc<Wakers>,
     /// What must not be lost and did not fit.
-    owed: VecDeque<Envelope<ToHandler>>,
+    overflow: VecDeque<Envelope<ToHandler>>,
     places: HashMap<u64, (Place, Client)>,
     /// Exchanges of each client.
     clients: Clients,
@@ -70,13 +70,13 @@ pub struct Link {
     /// What one exchange is promised.
     share: u64,
     /// What happened so far.
-    pub counters: LinkCounters,
+    pub counters: OriginRingCounters,
 }
 
 summed! {
     /// What a worker's end counted.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct LinkCounters {
+    pub struct OriginRingCounters {
         /// Exchanges handed to the origin.
         pub opened: u64,
         /// Exchanges refused because the ring was full.
@@ -92,22 +92,22 @@ summed! {
 
 /// An origin thread's end.
 #[derive(Debug)]
-pub struct Feed {
+pub struct WorkerRing {
     from: Consumer<Envelope<ToHandler>>,
     to: Producer<Envelope<ToFront>>,
-    bells: Arc<Bells>,
+    wakers: Arc<Wakers>,
 }
 
 /// Both ends: `queue` messages each way, `memory` bytes for exchanges of `stream_buffer` bytes each way.
-pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (Link, Feed) {
+pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (OriginRing, WorkerRing) {
     let (to, from_worker) = RingBuffer::new(queue);
     let (to_worker, from) = RingBuffer::new(queue);
-    let bells = Arc::new(Bells::default());
-    let link = Link {
+    let wakers = Arc::new(Wakers::default());
+    let origin_ring = OriginRing {
         to,
         from,
-        bells: Arc::clone(&bells),
-        owed: VecDeque::new(),
+        wakers: Arc::clone(&wakers),
+        overflow: VecDeque::new(),
         places: HashMap::new(),
         clients: Clients::default(),
         last: 0,
@@ -115,20 +115,20 @@ pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (Link, Feed) {
         memory,
         promised: 0,
         share: stream_buffer,
-        counters: LinkCounters::default(),
+        counters: OriginRingCounters::default(),
     };
-    let feed = Feed {
+    let worker_ring = WorkerRing {
         from: from_worker,
         to: to_worker,
-        bells,
+        wakers,
     };
-    (link, feed)
+    (origin_ring, worker_ring)
 }
 
-impl Link {
+impl OriginRing {
     /// Tells the origin how to wake this worker.
     pub fn attach(&self, waker: Waker) {
-        let _ = self.bells.worker.set(waker);
+        let _ = self.wakers.worker.set(waker);
     }
 
     /// What one exchange may have on its way, each way, by [`cost`](super::message::cost).
@@ -170,15 +170,15 @@ impl Link {
 
     /// Whether a block of a body can be handed over. If not, the origin rings once it can.
     pub fn has_room(&self) -> bool {
-        if self.owed.is_empty() && self.to.slots() > 0 {
+        if self.overflow.is_empty() && self.to.slots() > 0 {
             return true;
         }
-        self.bells.worker_waits.store(true, Ordering::SeqCst);
+        self.wakers.worker_waits.store(true, Ordering::SeqCst);
         // It may have made room before it could see that somebody waits.
-        self.owed.is_empty() && self.to.slots() > 0
+        self.overflow.is_empty() && self.to.slots() > 0
     }
 
-    /// Hands a block of a request's body over; only after [`Link::has_room`].
+    /// Hands a block of a request's body over; only after [`OriginRing::has_room`].
     pub fn data(&mut self, exchange: u64, block: Bytes) {
         self.push(exchange, ToHandler::Data(block));
     }
@@ -201,27 +201,27 @@ impl Link {
     fn push(&mut self, exchange: u64, message: ToHandler) {
         self.news = true;
         let envelope = Envelope { exchange, message };
-        if !self.owed.is_empty() {
+        if !self.overflow.is_empty() {
             self.counters.waited += 1;
-            self.owed.push_back(envelope);
+            self.overflow.push_back(envelope);
         } else if let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) {
             self.counters.waited += 1;
-            self.owed.push_back(envelope);
+            self.overflow.push_back(envelope);
         }
     }
 
     /// Passes on what waited beside the ring, and rings the origin's bell if there is news. Once a turn.
     pub fn flush(&mut self) {
-        while let Some(envelope) = self.owed.pop_front() {
+        while let Some(envelope) = self.overflow.pop_front() {
             if let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) {
-                self.owed.push_front(envelope);
-                self.bells.worker_waits.store(true, Ordering::SeqCst);
+                self.overflow.push_front(envelope);
+                self.wakers.worker_waits.store(true, Ordering::SeqCst);
                 break;
             }
             self.news = true;
         }
         if std::mem::take(&mut self.news) {
-            self.bells.origin.notify_one();
+            self.wakers.origin.notify_one();
         }
     }
 
@@ -239,8 +239,8 @@ impl Link {
                 return Some((place, message));
             }
         }
-        if self.bells.origin_waits.swap(false, Ordering::SeqCst) {
-            self.bells.origin.notify_one();
+        if self.wakers.origin_waits.swap(false, Ordering::SeqCst) {
+            self.wakers.origin.notify_one();
         }
         None
     }
@@ -251,7 +251,7 @@ impl Link {
     }
 }
 
-impl Feed {
+impl WorkerRing {
     /// The worker's next message.
     pub fn take(&mut self) -> Option<Envelope<ToHandler>> {
         self.from.pop().ok()
@@ -265,7 +265,7 @@ impl Feed {
         let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) else {
             return Ok(());
         };
-        self.bells.origin_waits.store(true, Ordering::SeqCst);
+        self.wakers.origin_waits.store(true, Ordering::SeqCst);
         match self.to.push(envelope) {
             Ok(()) => Ok(()),
             Err(rtrb::PushError::Full(envelope)) => Err(envelope),
@@ -273,30 +273,30 @@ impl Feed {
     }
 
     /// Wakes the worker: for news, or where it waits for room.
-    pub fn ring(&self, news: bool) {
-        let waits = self.bells.worker_waits.swap(false, Ordering::SeqCst);
+    pub fn wake(&self, news: bool) {
+        let waits = self.wakers.worker_waits.swap(false, Ordering::SeqCst);
         if (news || waits)
-            && let Some(waker) = self.bells.worker.get()
+            && let Some(waker) = self.wakers.worker.get()
         {
             waker.wake();
         }
     }
 
     /// Waits for the worker's bell.
-    pub async fn rung(&self) {
-        self.bells.origin.notified().await;
+    pub async fn woken(&self) {
+        self.wakers.origin.notified().await;
     }
 
     /// Whether the worker is gone.
     pub fn is_abandoned(&self) -> bool {
-        self.bells.closed.load(Ordering::SeqCst)
+        self.wakers.closed.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Link {
+impl Drop for OriginRing {
     fn drop(&mut self) {
-        self.bells.closed.store(true, Ordering::SeqCst);
-        self.bells.origin.notify_one();
+        self.wakers.closed.store(true, Ordering::SeqCst);
+        self.wakers.origin.notify_one();
     }
 }
 

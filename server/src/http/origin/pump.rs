@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::http::exchange::handler::{Incoming, Inlet, Outbox};
 use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
-use crate::http::exchange::ring::Feed;
+use crate::http::exchange::ring::WorkerRing;
 
 /// Messages taken before tasks get their turn.
 const BUDGET: usize = 256;
@@ -25,7 +25,7 @@ struct Task {
 }
 
 /// Runs a task for each exchange until the worker is gone.
-pub(super) async fn run<H, F>(mut feed: Feed, handler: H)
+pub(super) async fn run<H, F>(mut worker_ring: WorkerRing, handler: H)
 where
     H: Fn(Incoming) -> F + Clone + 'static,
     F: Future<Output = ()>,
@@ -35,13 +35,15 @@ where
     loop {
         let mut took = false;
         for _ in 0..BUDGET {
-            let Some(envelope) = feed.take() else { break };
+            let Some(envelope) = worker_ring.take() else {
+                break;
+            };
             took = true;
             take(envelope, &handler, &outbox, &running);
         }
         let (mut gave, mut full) = (false, false);
         while let Some(envelope) = outbox.pop() {
-            match feed.give(envelope) {
+            match worker_ring.give(envelope) {
                 Ok(()) => gave = true,
                 Err(envelope) => {
                     outbox.put_back(envelope);
@@ -50,8 +52,8 @@ where
                 }
             }
         }
-        feed.ring(gave);
-        if feed.is_abandoned() {
+        worker_ring.wake(gave);
+        if worker_ring.is_abandoned() {
             return;
         }
         if took {
@@ -60,7 +62,7 @@ where
             continue;
         }
         tokio::select! {
-            () = feed.rung() => {}
+            () = worker_ring.woken() => {}
             () = outbox.filled(), if !full => {}
         }
     }

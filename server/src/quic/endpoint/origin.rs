@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Endpoint, session_context};
-use crate::http::exchange::ring::{Depth, Link};
+use crate::http::exchange::ring::{Depth, OriginRing};
 
 impl Endpoint {
     /// Takes up to `budget` messages of handlers on the origin thread to their connections; answers whether there may be
@@ -11,7 +11,11 @@ impl Endpoint {
     pub fn on_origin(&mut self, budget: usize, now: Instant) -> bool {
         let mut more = true;
         for _ in 0..budget {
-            let taken = self.settings.link.as_mut().and_then(Link::take);
+            let taken = self
+                .settings
+                .origin_ring
+                .as_mut()
+                .and_then(OriginRing::take);
             let Some((place, message)) = taken else {
                 more = false;
                 break;
@@ -29,7 +33,13 @@ impl Endpoint {
             connection.on_message(place.stream, message, &mut context);
             self.queue(place.slot);
         }
-        if !self.starved.is_empty() && self.settings.link.as_ref().is_some_and(Link::has_room) {
+        if !self.starved.is_empty()
+            && self
+                .settings
+                .origin_ring
+                .as_ref()
+                .is_some_and(OriginRing::has_room)
+        {
             for key in std::mem::take(&mut self.starved) {
                 if let Some(connection) = &mut self.connections[key] {
                     connection.starved = false;
@@ -42,14 +52,14 @@ impl Endpoint {
 
     /// How full the rings are; nothing where there is no origin.
     pub fn origin_depth(&self) -> Depth {
-        let link = self.settings.link.as_ref();
-        link.map(Link::depth).unwrap_or_default()
+        let origin_ring = self.settings.origin_ring.as_ref();
+        origin_ring.map(OriginRing::depth).unwrap_or_default()
     }
 
     /// Wakes the origin thread if there is news for it.
     pub fn flush_origin(&mut self) {
-        if let Some(link) = &mut self.settings.link {
-            link.flush();
+        if let Some(origin_ring) = &mut self.settings.origin_ring {
+            origin_ring.flush();
         }
     }
 }

@@ -69,7 +69,7 @@ fn a_credit_overdrawn_is_paid_back_and_never_grows() {
             }
             writer.end(None);
         });
-        let (mut held, mut owed) = (0, 0);
+        let (mut held, mut overflow) = (0, 0);
         loop {
             for _ in 0..10 {
                 tokio::task::yield_now().await;
@@ -85,9 +85,9 @@ fn a_credit_overdrawn_is_paid_back_and_never_grows() {
             held += blocks.iter().sum::<u64>();
             assert!(held < SHARE + cost(LARGEST), "{held}");
             // Paid back in other pieces than it was taken in.
-            owed += held.min(2500);
+            overflow += held.min(2500);
             held -= held.min(2500);
-            front.credit(std::mem::take(&mut owed));
+            front.credit(std::mem::take(&mut overflow));
         }
     });
 }

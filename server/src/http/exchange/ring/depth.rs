@@ -1,6 +1,6 @@
 //! How full a worker's rings are, and what was counted at them.
 
-use super::{Link, LinkCounters};
+use super::{OriginRing, OriginRingCounters};
 use crate::observe::metrics::{Page, Show};
 use crate::observe::sum::summed;
 
@@ -11,7 +11,7 @@ summed! {
         /// Messages in the ring to the origin.
         pub to_origin: u64,
         /// Messages that wait beside it.
-        pub owed: u64,
+        pub overflow: u64,
         /// Messages in the ring from the origin.
         pub from_origin: u64,
         /// Messages that either ring holds at most.
@@ -21,17 +21,17 @@ summed! {
         /// Bytes promised to them.
         pub promised: u64,
         /// What happened so far.
-        pub counters: LinkCounters,
+        pub counters: OriginRingCounters,
     }
 }
 
-impl Link {
+impl OriginRing {
     /// As it is now.
     pub fn depth(&self) -> Depth {
         let capacity = self.to.buffer().capacity();
         Depth {
             to_origin: (capacity - self.to.slots()) as u64,
-            owed: self.owed.len() as u64,
+            overflow: self.overflow.len() as u64,
             from_origin: self.from.slots() as u64,
             capacity: capacity as u64,
             running: self.running() as u64,
@@ -46,7 +46,7 @@ impl Show for Depth {
         // Named one by one, so that none is forgotten.
         let Depth {
             to_origin,
-            owed,
+            overflow,
             from_origin,
             capacity,
             running,
@@ -59,7 +59,7 @@ impl Show for Depth {
         );
         for (direction, count) in [
             ("to_origin", to_origin),
-            ("beside_to_origin", owed),
+            ("beside_to_origin", overflow),
             ("from_origin", from_origin),
         ] {
             family.sample(&[("where", direction)], count);
@@ -83,10 +83,10 @@ impl Show for Depth {
     }
 }
 
-impl Show for LinkCounters {
+impl Show for OriginRingCounters {
     fn show(&self, page: &mut Page) {
         // Named one by one, so that none is forgotten.
-        let LinkCounters {
+        let OriginRingCounters {
             opened,
             refused_queue,
             refused_memory,

@@ -39,7 +39,7 @@ pub(super) enum Miss {
     NotFound,
     #[error("a folder whose path lacks the slash")]
     Folder,
-    #[error("permission denied, or a symbolic link that is not to be followed")]
+    #[error("permission denied, or a symbolic origin_ring that is not to be followed")]
     Forbidden,
     #[error("no acceptable encoding")]
     NotAcceptable,

@@ -6,7 +6,7 @@ use http_body_util::BodyExt as _;
 
 use super::*;
 use crate::http::exchange::message::{Head, Request, cost};
-use crate::http::exchange::ring::{Link, Place, rings};
+use crate::http::exchange::ring::{OriginRing, Place, rings};
 use crate::http::exchange::test_front;
 
 const PLACE: Place = Place {
@@ -29,8 +29,8 @@ async fn settle() {
     }
 }
 
-fn messages(link: &mut Link) -> Vec<String> {
-    std::iter::from_fn(|| link.take())
+fn messages(origin_ring: &mut OriginRing) -> Vec<String> {
+    std::iter::from_fn(|| origin_ring.take())
         .map(|(place, message)| {
             assert_eq!(place, PLACE);
             match message {
@@ -53,7 +53,7 @@ fn with<H, F, G, T>(queue: usize, share: u64, handler: H, front: G)
 where
     H: Fn(Incoming) -> F + Clone + 'static,
     F: Future<Output = ()> + 'static,
-    G: FnOnce(Link) -> T,
+    G: FnOnce(OriginRing) -> T,
     T: Future<Output = ()>,
 {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -61,10 +61,10 @@ where
         .start_paused(true)
         .build()
         .unwrap();
-    let (link, feed) = rings(queue, share, u64::MAX);
+    let (origin_ring, worker_ring) = rings(queue, share, u64::MAX);
     LocalSet::new().block_on(&runtime, async {
-        let pump = spawn_local(run(feed, handler));
-        front(link).await;
+        let pump = spawn_local(run(worker_ring, handler));
+        front(origin_ring).await;
         pump.await.unwrap();
     });
 }
@@ -86,17 +86,20 @@ async fn echo(incoming: Incoming) {
 
 #[test]
 fn a_request_becomes_a_task_and_its_end_is_told() {
-    with(64, 1000, echo, async |mut link| {
-        let exchange = link.open(PLACE, request("/", None)).unwrap();
-        link.data(exchange, Bytes::from_static(b"hello"));
-        link.flush();
+    with(64, 1000, echo, async |mut origin_ring| {
+        let exchange = origin_ring.open(PLACE, request("/", None)).unwrap();
+        origin_ring.data(exchange, Bytes::from_static(b"hello"));
+        origin_ring.flush();
         settle().await;
-        assert_eq!(messages(&mut link), [format!("credit {}", cost(5))]);
-        link.end(exchange, None);
-        link.flush();
+        assert_eq!(messages(&mut origin_ring), [format!("credit {}", cost(5))]);
+        origin_ring.end(exchange, None);
+        origin_ring.flush();
         settle().await;
-        assert_eq!(messages(&mut link), ["head 200", "data 5", "end", "closed"]);
-        assert_eq!(link.running(), 0);
+        assert_eq!(
+            messages(&mut origin_ring),
+            ["head 200", "data 5", "end", "closed"]
+        );
+        assert_eq!(origin_ring.running(), 0);
     });
 }
 
@@ -118,19 +121,19 @@ fn a_cancelled_task_is_dropped_where_it_stands() {
             std::future::pending::<()>().await;
         }
     };
-    with(64, 1000, handler, async |mut link| {
-        let exchange = link.open(PLACE, request("/", None)).unwrap();
-        link.flush();
+    with(64, 1000, handler, async |mut origin_ring| {
+        let exchange = origin_ring.open(PLACE, request("/", None)).unwrap();
+        origin_ring.flush();
         settle().await;
-        assert_eq!(messages(&mut link), Vec::<String>::new());
-        link.cancel(exchange);
+        assert_eq!(messages(&mut origin_ring), Vec::<String>::new());
+        origin_ring.cancel(exchange);
         // Opened and cancelled before it could run.
-        let second = link.open(PLACE, request("/", None)).unwrap();
-        link.cancel(second);
-        link.flush();
+        let second = origin_ring.open(PLACE, request("/", None)).unwrap();
+        origin_ring.cancel(second);
+        origin_ring.flush();
         settle().await;
-        assert_eq!(messages(&mut link), ["closed", "closed"]);
-        assert_eq!(link.running(), 0);
+        assert_eq!(messages(&mut origin_ring), ["closed", "closed"]);
+        assert_eq!(origin_ring.running(), 0);
     });
     // The second was never begun.
     assert_eq!(dropped.get(), 1);
@@ -143,13 +146,13 @@ fn a_route_s_time_limit_ends_the_task_with_504() {
         std::future::pending::<()>().await;
     };
     let limit = Some(Duration::from_secs(5));
-    with(64, 1000, handler, async move |mut link| {
-        link.open(PLACE, request("/", limit)).unwrap();
-        link.flush();
+    with(64, 1000, handler, async move |mut origin_ring| {
+        origin_ring.open(PLACE, request("/", limit)).unwrap();
+        origin_ring.flush();
         settle().await;
         tokio::time::sleep(Duration::from_secs(6)).await;
         settle().await;
-        let mut said = messages(&mut link);
+        let mut said = messages(&mut origin_ring);
         said.sort();
         assert_eq!(said, ["abort 504", "closed", "stop"]);
     });
@@ -170,14 +173,14 @@ fn a_full_ring_delays_messages_and_loses_none() {
         }
         writer.end(None);
     };
-    with(2, 1 << 20, handler, async |mut link| {
-        let exchange = link.open(PLACE, request("/", None)).unwrap();
-        link.end(exchange, None);
-        link.flush();
+    with(2, 1 << 20, handler, async |mut origin_ring| {
+        let exchange = origin_ring.open(PLACE, request("/", None)).unwrap();
+        origin_ring.end(exchange, None);
+        origin_ring.flush();
         let mut all = Vec::new();
         for _ in 0..20 {
             settle().await;
-            let some = messages(&mut link);
+            let some = messages(&mut origin_ring);
             assert!(some.len() <= 2);
             all.extend(some);
         }

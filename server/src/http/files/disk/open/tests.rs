@@ -121,9 +121,9 @@ fn what_is_no_link_is_found_under_every_policy() {
 #[test]
 fn the_root_itself_may_be_a_link() {
     let (outer, path) = tree();
-    let link = outer.path().join("current");
-    symlink(&path, &link).unwrap();
-    let root = Root::open(&link, Symlinks::Never).unwrap();
+    let origin_ring = outer.path().join("current");
+    symlink(&path, &origin_ring).unwrap();
+    let root = Root::open(&origin_ring, Symlinks::Never).unwrap();
     assert!(matches!(root.find(b"one"), Ok(Found::File(..))));
     assert!(Root::open(&path.join("one"), Symlinks::Never).is_err());
 }

@@ -18,7 +18,7 @@ fn open_files(folder: &Folder) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap();
     let root = fs::canonicalize(&folder.files.root).unwrap();
     links
-        .filter_map(|link| fs::read_link(link.unwrap().path()).ok())
+        .filter_map(|origin_ring| fs::read_link(origin_ring.unwrap().path()).ok())
         .filter(|target| target.starts_with(&root) && *target != root)
         .count()
 }
