@@ -112,8 +112,8 @@ impl Handlers {
             Action::Proxy(proxy) => proxy::serve(&self.upstreams, proxy, incoming).await,
             Action::Files(folder) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
-                let keeper = incoming.keeper();
-                let learn = |entry| keeper.keep(entry);
+                let cache_offer = incoming.cache_offer();
+                let learn = |entry| cache_offer.keep(entry);
                 self.files.serve(folder, &rest, incoming, learn).await;
             }
             // What a worker answers by itself does not come here; whoever waits is told 502.

@@ -25,12 +25,12 @@ pub struct Gone;
 ///
 /// Each exchange's part is bounded by its credit.
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub struct FrontQueue {
     messages: RefCell<VecDeque<Envelope<ToFront>>>,
     filled: Notify,
 }
 
-impl Outbox {
+impl FrontQueue {
     /// Adds a message.
     pub fn push(&self, exchange: u64, message: ToFront) {
         let mut messages = self.messages.borrow_mut();
@@ -60,7 +60,7 @@ impl Outbox {
 #[derive(Debug)]
 struct Shared {
     exchange: u64,
-    outbox: Rc<Outbox>,
+    front_queue: Rc<FrontQueue>,
     /// What of the response may still be sent; below zero by what the last block took too much.
     credit: Cell<i64>,
     sender: RefCell<Option<Waker>>,
@@ -87,7 +87,7 @@ struct Upload {
 impl Shared {
     fn say(&self, message: ToFront) {
         if !self.gone.get() {
-            self.outbox.push(self.exchange, message);
+            self.front_queue.push(self.exchange, message);
         }
     }
 
@@ -111,9 +111,9 @@ impl Shared {
 
 /// What the front says to an exchange arrives here.
 #[derive(Debug)]
-pub struct Inlet(Rc<Shared>);
+pub struct ExchangeHandle(Rc<Shared>);
 
-impl Inlet {
+impl ExchangeHandle {
     /// What the client is answered if the handler is dropped before it has answered itself: 502 unless told otherwise.
     pub fn excuse(&self, status: u16) {
         self.0.excuse.set(status);
@@ -149,7 +149,7 @@ impl Inlet {
     }
 }
 
-impl Drop for Inlet {
+impl Drop for ExchangeHandle {
     /// The exchange's task has ended, or is about to be aborted.
     fn drop(&mut self) {
         self.0.gone.set(true);
@@ -175,9 +175,9 @@ pub struct Incoming {
 
 /// Tells the front what it may keep of an answer.
 #[derive(Debug)]
-pub struct Keeper(Rc<Shared>);
+pub struct CacheOffer(Rc<Shared>);
 
-impl Keeper {
+impl CacheOffer {
     /// A file for the front's memory, or nothing in the place of what it has.
     pub fn keep(self, entry: Option<Arc<Entry>>) {
         self.0.say(ToFront::Keep(entry));
@@ -186,8 +186,8 @@ impl Keeper {
 
 impl Incoming {
     /// For what the front may keep of the answer.
-    pub fn keeper(&self) -> Keeper {
-        Keeper(Rc::clone(&self.reply.shared))
+    pub fn cache_offer(&self) -> CacheOffer {
+        CacheOffer(Rc::clone(&self.reply.shared))
     }
 
     /// A new exchange, and where the front's further messages go.
@@ -195,11 +195,11 @@ impl Incoming {
         exchange: u64,
         request: Request,
         credit: u64,
-        outbox: Rc<Outbox>,
-    ) -> (Incoming, Inlet) {
+        front_queue: Rc<FrontQueue>,
+    ) -> (Incoming, ExchangeHandle) {
         let shared = Rc::new(Shared {
             exchange,
-            outbox,
+            front_queue,
             credit: Cell::new(i64::try_from(credit).unwrap_or(i64::MAX)),
             sender: RefCell::default(),
             body: RefCell::new(Upload {
@@ -221,7 +221,7 @@ impl Incoming {
                 shared: Rc::clone(&shared),
             },
         };
-        (incoming, Inlet(shared))
+        (incoming, ExchangeHandle(shared))
     }
 }
 
@@ -283,7 +283,7 @@ impl Drop for RequestBody {
     }
 }
 
-/// Answers an exchange. Dropped without an answer, it answers 502 in the handler's stead, or what [`Inlet::excuse`] said.
+/// Answers an exchange. Dropped without an answer, it answers 502 in the handler's stead, or what [`ExchangeHandle::excuse`] said.
 #[derive(Debug)]
 pub struct Responder {
     shared: Rc<Shared>,
@@ -305,14 +305,14 @@ impl Responder {
     ///
     /// # Errors
     /// The client has given up.
-    pub async fn head(self, head: Head) -> Result<BodyWriter, Gone> {
+    pub async fn head(self, head: Head) -> Result<BodySender, Gone> {
         if self.shared.gone.get() {
             return Err(Gone);
         }
         self.shared.begun.set(true);
         self.shared.ended.set(head.end);
         self.shared.say(ToFront::Head(head));
-        Ok(BodyWriter {
+        Ok(BodySender {
             shared: Rc::clone(&self.shared),
         })
     }
@@ -331,11 +331,11 @@ impl Drop for Responder {
 /// Takes the body of a response. Dropped before its end, it has the client's stream reset: a body that was cut short must
 /// not look whole.
 #[derive(Debug)]
-pub struct BodyWriter {
+pub struct BodySender {
     shared: Rc<Shared>,
 }
 
-impl BodyWriter {
+impl BodySender {
     /// Sends a block, once the client has taken enough of the earlier ones. Its backing memory should not be much larger
     /// than the block.
     ///
@@ -358,7 +358,7 @@ impl BodyWriter {
     }
 }
 
-impl Drop for BodyWriter {
+impl Drop for BodySender {
     fn drop(&mut self) {
         if !self.shared.ended.replace(true) {
             self.shared.say(ToFront::Abort(self.shared.excuse.get()));

@@ -7,15 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
-use super::handler::{Incoming, Inlet, Outbox};
+use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
 use super::{Fields, Peer, RequestHead};
 use crate::http::route::{Route, Site};
 
 /// The front's half.
 pub(crate) struct Front {
-    inlet: Inlet,
-    outbox: Rc<Outbox>,
+    handle: ExchangeHandle,
+    front_queue: Rc<FrontQueue>,
 }
 
 /// A whole response.
@@ -78,42 +78,48 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
 
 /// An exchange with `credit` for its response.
 pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
-    let outbox = Rc::new(Outbox::default());
-    let (incoming, inlet) = Incoming::new(1, request, credit, Rc::clone(&outbox));
-    (incoming, Front { inlet, outbox })
+    let front_queue = Rc::new(FrontQueue::default());
+    let (incoming, handle) = Incoming::new(1, request, credit, Rc::clone(&front_queue));
+    (
+        incoming,
+        Front {
+            handle,
+            front_queue,
+        },
+    )
 }
 
 impl Front {
     /// A block of the request's body.
     pub(crate) fn data(&self, block: &'static [u8]) {
-        self.inlet
+        self.handle
             .deliver(ToHandler::Data(Bytes::from_static(block)));
     }
 
     /// The end of the request.
     pub(crate) fn end(&self, trailers: Option<Fields>) {
-        self.inlet.deliver(ToHandler::End(trailers));
+        self.handle.deliver(ToHandler::End(trailers));
     }
 
     /// The client gives up.
     pub(crate) fn cancel(&self) {
-        self.inlet.deliver(ToHandler::Cancel);
+        self.handle.deliver(ToHandler::Cancel);
     }
 
     /// Room for more of the response.
     pub(crate) fn credit(&self, amount: u64) {
-        self.inlet.deliver(ToHandler::Credit(amount));
+        self.handle.deliver(ToHandler::Credit(amount));
     }
 
     /// The next message, if there is one.
     pub(crate) fn try_next(&self) -> Option<ToFront> {
-        self.outbox.pop().map(|envelope| envelope.message)
+        self.front_queue.pop().map(|envelope| envelope.message)
     }
 
     /// The next message, whenever there is one.
     pub(crate) async fn next(&self) -> ToFront {
-        self.outbox.filled().await;
-        let envelope = self.outbox.pop();
+        self.front_queue.filled().await;
+        let envelope = self.front_queue.pop();
         envelope.expect("filled() waits for a message").message
     }
 
@@ -124,7 +130,7 @@ impl Front {
             match self.next().await {
                 ToFront::Interim(status, fields) => {
                     let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
-                    self.inlet.deliver(ToHandler::Credit(cost(size)));
+                    self.handle.deliver(ToHandler::Credit(cost(size)));
                     answer.interim.push(status);
                 }
                 ToFront::Head(head) => {
@@ -136,7 +142,7 @@ impl Front {
                     }
                 }
                 ToFront::Data(block) => {
-                    self.inlet.deliver(ToHandler::Credit(cost(block.len())));
+                    self.handle.deliver(ToHandler::Credit(cost(block.len())));
                     answer.body.extend_from_slice(&block);
                 }
                 ToFront::End(trailers) => {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tokio::task::{AbortHandle, spawn_local, yield_now};
 use tokio::time::timeout;
 
-use crate::http::exchange::handler::{Incoming, Inlet, Outbox};
+use crate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
 use crate::http::exchange::ring::WorkerRing;
 
@@ -20,7 +20,7 @@ const BUDGET: usize = 256;
 type Running = Rc<RefCell<HashMap<u64, Task>>>;
 
 struct Task {
-    inlet: Inlet,
+    handle: ExchangeHandle,
     abort: AbortHandle,
 }
 
@@ -30,7 +30,7 @@ where
     H: Fn(Incoming) -> F + Clone + 'static,
     F: Future<Output = ()>,
 {
-    let outbox = Rc::new(Outbox::default());
+    let front_queue = Rc::new(FrontQueue::default());
     let running = Running::default();
     loop {
         let mut took = false;
@@ -39,14 +39,14 @@ where
                 break;
             };
             took = true;
-            take(envelope, &handler, &outbox, &running);
+            take(envelope, &handler, &front_queue, &running);
         }
         let (mut gave, mut full) = (false, false);
-        while let Some(envelope) = outbox.pop() {
+        while let Some(envelope) = front_queue.pop() {
             match worker_ring.give(envelope) {
                 Ok(()) => gave = true,
                 Err(envelope) => {
-                    outbox.put_back(envelope);
+                    front_queue.put_back(envelope);
                     full = true;
                     break;
                 }
@@ -63,13 +63,17 @@ where
         }
         tokio::select! {
             () = worker_ring.woken() => {}
-            () = outbox.filled(), if !full => {}
+            () = front_queue.filled(), if !full => {}
         }
     }
 }
 
-fn take<H, F>(envelope: Envelope<ToHandler>, handler: &H, outbox: &Rc<Outbox>, running: &Running)
-where
+fn take<H, F>(
+    envelope: Envelope<ToHandler>,
+    handler: &H,
+    front_queue: &Rc<FrontQueue>,
+    running: &Running,
+) where
     H: Fn(Incoming) -> F + Clone + 'static,
     F: Future<Output = ()>,
 {
@@ -77,10 +81,11 @@ where
     match message {
         ToHandler::Open { request, credit } => {
             let limit = request.route.timeout;
-            let (incoming, inlet) = Incoming::new(exchange, *request, credit, Rc::clone(outbox));
+            let (incoming, handle) =
+                Incoming::new(exchange, *request, credit, Rc::clone(front_queue));
             let closing = Closing {
                 exchange,
-                outbox: Rc::clone(outbox),
+                front_queue: Rc::clone(front_queue),
                 running: Rc::clone(running),
             };
             let handler = handler.clone();
@@ -97,7 +102,9 @@ where
                 }
             });
             let abort = task.abort_handle();
-            running.borrow_mut().insert(exchange, Task { inlet, abort });
+            running
+                .borrow_mut()
+                .insert(exchange, Task { handle, abort });
         }
         ToHandler::Cancel => {
             let task = running.borrow_mut().remove(&exchange);
@@ -107,7 +114,7 @@ where
         }
         message => {
             if let Some(task) = running.borrow().get(&exchange) {
-                task.inlet.deliver(message);
+                task.handle.deliver(message);
             }
         }
     }
@@ -116,14 +123,14 @@ where
 /// Says that an exchange is over, however its task ends.
 struct Closing {
     exchange: u64,
-    outbox: Rc<Outbox>,
+    front_queue: Rc<FrontQueue>,
     running: Running,
 }
 
 impl Closing {
     fn excuse(&self, status: u16) {
         if let Some(task) = self.running.borrow().get(&self.exchange) {
-            task.inlet.excuse(status);
+            task.handle.excuse(status);
         }
     }
 }
@@ -132,7 +139,7 @@ impl Drop for Closing {
     fn drop(&mut self) {
         let task = self.running.borrow_mut().remove(&self.exchange);
         drop(task);
-        self.outbox.push(self.exchange, ToFront::Closed);
+        self.front_queue.push(self.exchange, ToFront::Closed);
     }
 }
 

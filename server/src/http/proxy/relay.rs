@@ -16,7 +16,7 @@ use super::deadline::Patience;
 use super::failure::Failure;
 use super::upload::Upload;
 use super::{Stop, fields, response};
-use crate::http::exchange::handler::{BodyWriter, Gone};
+use crate::http::exchange::handler::{BodySender, Gone};
 
 /// What happened on the way.
 enum Step {
@@ -42,7 +42,7 @@ impl Relay<'_> {
     /// The body did not end as it should, so that the response must not either; or the client has gone.
     pub(super) async fn run(
         mut self,
-        mut writer: BodyWriter,
+        mut writer: BodySender,
         length: Option<u64>,
     ) -> Result<(), Stop> {
         let mut blocks = Blocks::new(length);
@@ -77,7 +77,7 @@ impl Relay<'_> {
     }
 
     /// The request's body moves on while the client is waited for. Answers when the client had room.
-    async fn send(&mut self, writer: &mut BodyWriter, block: Bytes) -> Result<Instant, Gone> {
+    async fn send(&mut self, writer: &mut BodySender, block: Bytes) -> Result<Instant, Gone> {
         self.connection.drive(writer.data(block)).await?;
         Ok(Instant::now())
     }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::http::exchange::handler::{BodyWriter, Gone};
+use crate::http::exchange::handler::{BodySender, Gone};
 
 /// Read at once, bytes.
 pub(super) const BLOCK: u64 = 64 * 1024;
@@ -38,7 +38,7 @@ pub(super) enum Broken {
 pub(super) async fn send(
     held: &Arc<Held>,
     range: Range<u64>,
-    writer: &mut BodyWriter,
+    writer: &mut BodySender,
 ) -> Result<(), Broken> {
     let mut offset = range.start;
     let mut ahead = begin(held, offset, range.end);
