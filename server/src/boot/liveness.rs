@@ -7,11 +7,11 @@ use crate::observe::question::Question;
 use crate::worker::{Command, MailboxSender, WorkerStats};
 
 /// Questions to all workers and origins, for whose answers nobody waits. A thread that has ended owes none.
-pub(super) struct RollCall {
-    seats: Vec<Seat>,
+pub(super) struct LivenessCheck {
+    targets: Vec<Target>,
 }
 
-struct Seat {
+struct Target {
     name: String,
     thread: Thread,
 }
@@ -21,10 +21,10 @@ enum Thread {
     Origin(origin::OriginSender, Question<Box<proxy::Counters>>),
 }
 
-impl RollCall {
+impl LivenessCheck {
     /// Of these workers and the origins beside them.
-    pub(super) fn of(workers: &[Watched]) -> RollCall {
-        let seats = workers.iter().flat_map(|worker| {
+    pub(super) fn of(workers: &[Watched]) -> LivenessCheck {
+        let targets = workers.iter().flat_map(|worker| {
             let name = format!("{}-{}", worker.group, worker.index);
             let origin = format!("{name}-origin");
             [
@@ -38,16 +38,16 @@ impl RollCall {
                 ),
             ]
         });
-        let seats = seats.map(|(name, thread)| Seat { name, thread });
-        RollCall {
-            seats: seats.collect(),
+        let targets = targets.map(|(name, thread)| Target { name, thread });
+        LivenessCheck {
+            targets: targets.collect(),
         }
     }
 
     /// Asks everyone who was not asked already.
     pub(super) fn ask(&mut self) {
-        for seat in &mut self.seats {
-            match &mut seat.thread {
+        for target in &mut self.targets {
+            match &mut target.thread {
                 Thread::Worker(mailbox, question) => {
                     question.ask(|answer| mailbox.send(Command::Stats(answer)));
                 }
@@ -60,12 +60,12 @@ impl RollCall {
 
     /// Names of those that were asked and have not answered.
     pub(super) fn missing(&mut self) -> Vec<&str> {
-        let missing = { self.seats.iter_mut() }.filter_map(|seat| {
-            let open = match &mut seat.thread {
+        let missing = { self.targets.iter_mut() }.filter_map(|target| {
+            let open = match &mut target.thread {
                 Thread::Worker(_, question) => is_open(question),
                 Thread::Origin(_, question) => is_open(question),
             };
-            open.then_some(seat.name.as_str())
+            open.then_some(target.name.as_str())
         });
         missing.collect()
     }
@@ -119,7 +119,7 @@ pub(super) mod tests {
     #[test]
     fn who_does_not_answer_is_named_and_who_has_ended_is_not() {
         let (worker, mailbox, mut commands) = watched(0);
-        let mut call = RollCall::of(&[worker]);
+        let mut call = LivenessCheck::of(&[worker]);
         assert!(call.missing().is_empty(), "nobody was asked");
         call.ask();
         assert_eq!(call.missing(), ["a-0", "a-0-origin"]);

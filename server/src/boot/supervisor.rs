@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-use super::liveness::RollCall;
+use super::liveness::LivenessCheck;
 use super::watch::STOP_LIMIT;
 use crate::observe::metrics::Watched;
 
@@ -25,14 +25,14 @@ pub(super) struct Supervisor {
 struct Watchdog {
     every: Duration,
     at: Instant,
-    call: RollCall,
+    call: LivenessCheck,
     complained: bool,
 }
 
 /// A configuration on its way to the workers.
 struct Adoption {
     at: Instant,
-    call: RollCall,
+    call: LivenessCheck,
     status: String,
 }
 
@@ -43,7 +43,7 @@ impl Supervisor {
         let watchdog = limit.map(|limit| Watchdog {
             every: limit / LOOKS,
             at: now,
-            call: RollCall::of(&workers),
+            call: LivenessCheck::of(&workers),
             complained: false,
         });
         Supervisor {
@@ -71,7 +71,7 @@ impl Supervisor {
     /// The workers were told to take on a configuration, or to go on with theirs. The service is ready again once they have.
     pub(super) fn reloaded(&mut self, status: String, now: Instant) {
         // Letters are read in order: whoever answers has read what came before.
-        let mut call = RollCall::of(&self.workers);
+        let mut call = LivenessCheck::of(&self.workers);
         call.ask();
         self.adoption = Some(Adoption {
             at: now,
@@ -165,7 +165,7 @@ mod tests {
         let mut watchdog = Watchdog {
             every: STEP,
             at: start,
-            call: RollCall::of(&[first, second]),
+            call: LivenessCheck::of(&[first, second]),
             complained: false,
         };
         let mut all = || {

@@ -12,7 +12,7 @@ const NO_STATE: &str = "none";
 summed! {
     /// Connections at one moment.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Census {
+    pub struct ConnectionGauges {
         /// Connections, those included that are closing.
         pub open: u64,
         /// Of them, those whose handshake is not done.
@@ -31,9 +31,9 @@ pub struct Controller {
     pub state: &'static str,
 }
 
-impl Show for Census {
+impl Show for ConnectionGauges {
     fn show(&self, page: &mut Page) {
-        let Census {
+        let ConnectionGauges {
             open,
             half_open,
             controllers,
@@ -60,8 +60,8 @@ impl Show for Census {
 
 impl Endpoint {
     /// Looks at every connection once.
-    pub fn census(&self) -> Census {
-        let mut census = Census {
+    pub fn gauges(&self) -> ConnectionGauges {
+        let mut gauges = ConnectionGauges {
             open: self.len() as u64,
             half_open: self.half_open,
             controllers: BTreeMap::new(),
@@ -71,8 +71,8 @@ impl Endpoint {
                 algorithm: connection.algorithm,
                 state: connection.engine.congestion_state().unwrap_or(NO_STATE),
             };
-            *census.controllers.entry(controller).or_default() += 1;
+            *gauges.controllers.entry(controller).or_default() += 1;
         }
-        census
+        gauges
     }
 }

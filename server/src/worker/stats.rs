@@ -3,7 +3,7 @@
 use sluicegate_dataplane::Counters as Datagrams;
 
 use crate::http::exchange::ring::Depth;
-use crate::quic::connection_gauges::Census;
+use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
 
 /// What a worker did and holds, at one moment.
@@ -18,7 +18,7 @@ pub struct WorkerStats {
     /// Of its driver.
     pub datagrams: Datagrams,
     /// Its connections.
-    pub census: Census,
+    pub gauges: ConnectionGauges,
     /// Its link to the origin thread.
     pub origin: Depth,
 }

@@ -169,7 +169,7 @@ impl Worker {
             backend: self.driver.caps().backend,
             endpoint: self.endpoint.counters.clone(),
             datagrams: self.driver.counters(),
-            census: self.endpoint.census(),
+            gauges: self.endpoint.gauges(),
             origin: self.endpoint.origin_depth(),
         }
     }

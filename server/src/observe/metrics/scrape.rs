@@ -39,13 +39,13 @@ pub struct Sources {
 pub struct Scraper {
     sources: Sources,
     workers: OnceLock<Vec<Watched>>,
-    seats: Mutex<Vec<Seat>>,
+    targets: Mutex<Vec<Target>>,
     started: (Duration, Instant),
 }
 
 /// A worker with the origin thread beside it, and what they were asked.
 #[derive(Debug)]
-struct Seat {
+struct Target {
     known: Known,
     watched: Watched,
     worker: Question<Box<WorkerStats>>,
@@ -58,7 +58,7 @@ impl Scraper {
         Scraper {
             sources,
             workers: OnceLock::new(),
-            seats: Mutex::default(),
+            targets: Mutex::default(),
             started: (clock::unix(), clock::now()),
         }
     }
@@ -70,18 +70,18 @@ impl Scraper {
 
     /// Asks every worker and writes the page.
     pub async fn page(&self) -> String {
-        let mut seats = self.seats.lock().await;
-        if seats.is_empty() {
-            seats.extend(self.workers.get().into_iter().flatten().map(Seat::new));
+        let mut targets = self.targets.lock().await;
+        if targets.is_empty() {
+            targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
         }
         let give_up = tokio::time::Instant::now() + PATIENCE;
-        for seat in seats.iter_mut() {
-            seat.ask();
+        for target in targets.iter_mut() {
+            target.ask();
         }
-        for seat in seats.iter_mut() {
-            seat.hear(give_up).await;
+        for target in targets.iter_mut() {
+            target.hear(give_up).await;
         }
-        let known: Vec<&Known> = seats.iter().map(|seat| &seat.known).collect();
+        let known: Vec<&Known> = targets.iter().map(|target| &target.known).collect();
         self.write(&known)
     }
 
@@ -122,9 +122,9 @@ impl Scraper {
     }
 }
 
-impl Seat {
-    fn new(watched: &Watched) -> Seat {
-        Seat {
+impl Target {
+    fn new(watched: &Watched) -> Target {
+        Target {
             known: Known {
                 group: watched.group.clone(),
                 index: watched.index.to_string(),

@@ -33,12 +33,12 @@ fn stats() -> WorkerStats {
     let latency = Duration::from_millis(3);
     stats.endpoint.h3.latency.record(latency);
     stats.datagrams.rx_datagrams = 70;
-    stats.census.open = 2;
+    stats.gauges.open = 2;
     let controller = Controller {
         algorithm: "cubic",
         state: "slow_start",
     };
-    stats.census.controllers.insert(controller, 2);
+    stats.gauges.controllers.insert(controller, 2);
     stats
 }
 

@@ -6,7 +6,7 @@ use super::page::{Page, Show};
 use crate::http::exchange::ring::Depth;
 use crate::http::{origin, proxy};
 use crate::observe::sum::Sum;
-use crate::quic::connection_gauges::Census;
+use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
 use crate::worker::{MailboxSender, WorkerStats};
 
@@ -56,20 +56,21 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
         "Connections of each worker.",
     );
     for known in workers {
-        open.sample(&known.labels(), known.last.census.open);
+        open.sample(&known.labels(), known.last.gauges.open);
     }
-    let (mut endpoints, mut censuses, mut origins) = <(Counters, Census, Depth)>::default();
+    let (mut endpoints, mut censuses, mut origins) =
+        <(Counters, ConnectionGauges, Depth)>::default();
     for known in workers {
         // Named one by one, so that none is forgotten.
         let WorkerStats {
             backend: _,
             endpoint,
             datagrams: _,
-            census,
+            gauges,
             origin,
         } = &*known.last;
         endpoints.add_up(endpoint);
-        censuses.add_up(census);
+        censuses.add_up(gauges);
         origins.add_up(origin);
     }
     censuses.show(page);
