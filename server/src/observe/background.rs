@@ -7,21 +7,21 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// After this long without a letter, the thread looks after what is left to do.
+/// After this long without a item, the thread looks after what is left to do.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What the thread does; a letter at a time.
+/// What the thread does; a item at a time.
 pub(super) trait Job: Send + 'static {
     /// What it is handed.
-    type Letter: Send;
+    type Item: Send;
 
-    /// Before the first letter.
+    /// Before the first item.
     fn begin(&mut self) {}
 
     /// Does what is to be done with it.
-    fn take(&mut self, letter: Self::Letter);
+    fn take(&mut self, item: Self::Item);
 
-    /// It was woken without a letter.
+    /// It was woken without a item.
     fn on_wake(&mut self) {}
 
     /// Nothing came for a second.
@@ -31,7 +31,7 @@ pub(super) trait Job: Send + 'static {
 /// What may wait at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    pub(super) letters: usize,
+    pub(super) items: usize,
     pub(super) bytes: u64,
 }
 
@@ -62,26 +62,25 @@ struct Level {
 #[derive(Debug)]
 enum Message<T> {
     /// With its size in bytes.
-    Letter(T, u64),
+    Item(T, u64),
     /// Look around.
     Wake,
 }
 
 impl<T> Queue<T> {
-    /// Hands a letter of `bytes` over; whether there was room, and somebody to read it.
-    pub(super) fn send(&self, letter: T, bytes: u64) -> bool {
+    /// Hands a item of `bytes` over; whether there was room, and somebody to read it.
+    pub(super) fn send(&self, item: T, bytes: u64) -> bool {
         let waiting = &self.level.bytes;
         let fits = waiting.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.level.limit;
-        let sent = fits
-            && !self.is_closing()
-            && self.sender.try_send(Message::Letter(letter, bytes)).is_ok();
+        let sent =
+            fits && !self.is_closing() && self.sender.try_send(Message::Item(item, bytes)).is_ok();
         if !sent {
             waiting.fetch_sub(bytes, Ordering::AcqRel);
         }
         sent
     }
 
-    /// Whether no further letter is taken.
+    /// Whether no further item is taken.
     pub(super) fn is_closing(&self) -> bool {
         self.level.closing.load(Ordering::Acquire)
     }
@@ -110,12 +109,12 @@ impl<T: Send + 'static> Background<T> {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub(super) fn start<J: Job<Letter = T>>(
+    pub(super) fn start<J: Job<Item = T>>(
         name: &str,
         bounds: Bounds,
         job: J,
     ) -> io::Result<Background<T>> {
-        let (sender, receiver) = sync_channel(bounds.letters.max(1));
+        let (sender, receiver) = sync_channel(bounds.items.max(1));
         let level = Arc::new(Level {
             bytes: AtomicU64::new(0),
             limit: bounds.bytes,
@@ -158,7 +157,7 @@ impl<T> Drop for Background<T> {
     }
 }
 
-fn run<J: Job>(mut job: J, receiver: &Receiver<Message<J::Letter>>, level: &Level) {
+fn run<J: Job>(mut job: J, receiver: &Receiver<Message<J::Item>>, level: &Level) {
     job.begin();
     while !level.closing.load(Ordering::Acquire) {
         match receiver.recv_timeout(IDLE) {
@@ -173,11 +172,11 @@ fn run<J: Job>(mut job: J, receiver: &Receiver<Message<J::Letter>>, level: &Leve
     }
 }
 
-fn read<J: Job>(job: &mut J, message: Message<J::Letter>, level: &Level) {
+fn read<J: Job>(job: &mut J, message: Message<J::Item>, level: &Level) {
     match message {
-        Message::Letter(letter, bytes) => {
+        Message::Item(item, bytes) => {
             level.bytes.fetch_sub(bytes, Ordering::AcqRel);
-            job.take(letter);
+            job.take(item);
         }
         Message::Wake => job.on_wake(),
     }

@@ -38,7 +38,7 @@ impl AccessWriter {
         let counters = Arc::new(AccessCounters::default());
         let reopen = Arc::new(AtomicBool::new(false));
         let sink = target.open()?;
-        let scribe = Scribe {
+        let log_writer = LogWriter {
             target,
             sink,
             torn: Vec::new(),
@@ -48,11 +48,11 @@ impl AccessWriter {
         };
         let places = usize::try_from(queue / PLACE).unwrap_or(usize::MAX);
         let bounds = Bounds {
-            letters: places.clamp(*PLACES.start(), *PLACES.end()),
+            items: places.clamp(*PLACES.start(), *PLACES.end()),
             bytes: queue,
         };
         Ok(AccessWriter {
-            thread: Background::start("access-log", bounds, scribe)?,
+            thread: Background::start("access-log", bounds, log_writer)?,
             counters,
             reopen,
             format,
@@ -96,7 +96,7 @@ impl AccessWriter {
 }
 
 /// Writes whole lines.
-struct Scribe {
+struct LogWriter {
     target: Box<dyn Target>,
     sink: Box<dyn Write + Send>,
     /// The rest of a line of which the sink took only the beginning.
@@ -106,8 +106,8 @@ struct Scribe {
     health: Health,
 }
 
-impl Job for Scribe {
-    type Letter = Lines;
+impl Job for LogWriter {
+    type Item = Lines;
 
     fn take(&mut self, lines: Lines) {
         self.on_wake();
@@ -162,7 +162,7 @@ impl Job for Scribe {
     }
 }
 
-impl Scribe {
+impl LogWriter {
     /// Ends the line that was begun; whether the sink can take another one.
     fn mend(&mut self) -> bool {
         if self.torn.is_empty() {

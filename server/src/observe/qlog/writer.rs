@@ -71,7 +71,7 @@ impl QlogWriter {
             since_sweep: 0,
         };
         let bounds = Bounds {
-            letters: options.queue_batches,
+            items: options.queue_batches,
             bytes: options.queue_bytes,
         };
         Ok(QlogWriter {
@@ -137,7 +137,7 @@ struct OpenFile {
 }
 
 impl Job for Files {
-    type Letter = Batch;
+    type Item = Batch;
 
     /// Knows the old files before the first new one, so that an idle server shows a bad directory too.
     fn begin(&mut self) {
