@@ -22,7 +22,7 @@ use self::observability::{Observability, start_access_log};
 use self::plan::{cores, plan_group};
 use self::reload::Reloader;
 use self::supervisor::Supervisor;
-use self::watch::{Note, await_ready, run_down};
+use self::watch::{Event, await_ready, run_down};
 use crate::clock;
 use crate::http::route::Site;
 use crate::observe::access::AccessWriter;
@@ -49,7 +49,7 @@ struct Shared {
 pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Result<()> {
     let shared = Arc::new(share(config)?);
     let observability = Observability::open(&shared)?;
-    let (notes, inbox) = channel();
+    let (events, inbox) = channel();
     let (mut plans, mut mailboxes) = (Vec::new(), Vec::new());
     let (mut watched, mut origins) = (Vec::new(), Vec::new());
     let mut announced = Announced::default();
@@ -74,12 +74,12 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         let (reports, forward) = channel();
         let snapshot = Arc::clone(&snapshot);
         worker::spawn(plan, snapshot, reports).context("cannot start a thread")?;
-        relay(forward, notes.clone())?;
+        relay(forward, events.clone())?;
     }
     observability.panel.scraper.watch(watched.clone());
     let mut supervisor = Supervisor::new(watched, clock::now());
     // Before anybody hears that it serves: from then on the order to stop may come.
-    signal::watch(notes, Note::Signal).context("cannot watch signals")?;
+    signal::watch(events, Event::Signal).context("cannot watch signals")?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
@@ -136,12 +136,12 @@ fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> Confi
     }
 }
 
-fn relay(from: Receiver<Report>, to: Sender<Note>) -> Result<()> {
+fn relay(from: Receiver<Report>, to: Sender<Event>) -> Result<()> {
     std::thread::Builder::new()
         .name("reports".into())
         .spawn(move || {
             for report in from {
-                if to.send(Note::Worker(report)).is_err() {
+                if to.send(Event::Worker(report)).is_err() {
                     return;
                 }
             }

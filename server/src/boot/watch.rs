@@ -22,14 +22,14 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 pub(super) const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the main thread hears.
-pub(super) enum Note {
+pub(super) enum Event {
     Worker(Report),
     Signal(Signal),
 }
 
 /// Waits until every worker serves, and says so; `false` if the order to stop came first.
 pub(super) fn await_ready(
-    inbox: &Receiver<Note>,
+    inbox: &Receiver<Event>,
     workers: usize,
     observability: &Observability,
     lines: &[Line],
@@ -39,7 +39,7 @@ pub(super) fn await_ready(
     let mut ready = 0;
     while ready < workers {
         match inbox.recv_timeout(START_LIMIT) {
-            Ok(Note::Worker(Report::Ready {
+            Ok(Event::Worker(Report::Ready {
                 group,
                 index,
                 core,
@@ -55,13 +55,13 @@ pub(super) fn await_ready(
                 let entry = cores.entry(group).or_insert((Vec::new(), backend));
                 entry.0.push(core);
             }
-            Ok(Note::Worker(Report::Failed(cause))) => bail!("{cause}"),
-            Ok(Note::Signal(Signal::Stop)) => return Ok(false),
-            Ok(Note::Signal(Signal::Reopen)) => observability.reopen(),
-            Ok(Note::Signal(Signal::Reload)) => {
+            Ok(Event::Worker(Report::Failed(cause))) => bail!("{cause}"),
+            Ok(Event::Signal(Signal::Stop)) => return Ok(false),
+            Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
+            Ok(Event::Signal(Signal::Reload)) => {
                 tracing::warn!("still starting with the configuration as it was read; ask again");
             }
-            Ok(Note::Worker(Report::Stopped(..))) => bail!("a worker stopped while starting"),
+            Ok(Event::Worker(Report::Stopped(..))) => bail!("a worker stopped while starting"),
             Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn await_ready(
 
 /// Waits for the order to stop, drains, and stops, and answers what was counted: at once on a second order or when the limit has passed.
 pub(super) fn run_down(
-    inbox: &Receiver<Note>,
+    inbox: &Receiver<Event>,
     mailboxes: &[MailboxSender],
     observability: &Observability,
     reloader: &mut Reloader<'_>,
@@ -96,12 +96,12 @@ pub(super) fn run_down(
     while running > 0 {
         supervisor.on_time(clock::now());
         let until = supervisor.next().into_iter().chain(deadline).min();
-        match hear(inbox, until) {
-            Ok(Note::Worker(Report::Stopped(endpoint, datagrams))) => {
+        match next_event(inbox, until) {
+            Ok(Event::Worker(Report::Stopped(endpoint, datagrams))) => {
                 running -= 1;
                 totals.add(&endpoint, &datagrams);
             }
-            Ok(Note::Signal(Signal::Stop)) if deadline.is_none() => {
+            Ok(Event::Signal(Signal::Stop)) if deadline.is_none() => {
                 observability.lifecycle().set(Phase::Draining);
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
                 supervisor.stopping(limit);
@@ -110,14 +110,14 @@ pub(super) fn run_down(
                 });
                 deadline = Some(clock::now() + limit);
             }
-            Ok(Note::Worker(_)) => {}
-            Ok(Note::Signal(Signal::Reopen)) => observability.reopen(),
-            Ok(Note::Signal(Signal::Reload)) if deadline.is_some() => {
+            Ok(Event::Worker(_)) => {}
+            Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
+            Ok(Event::Signal(Signal::Reload)) if deadline.is_some() => {
                 tracing::warn!("the configuration is not read again: the server is about to stop");
             }
-            Ok(Note::Signal(Signal::Reload)) => reload(observability, reloader, supervisor),
+            Ok(Event::Signal(Signal::Reload)) => reload(observability, reloader, supervisor),
             Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {}
-            Ok(Note::Signal(Signal::Stop)) | Err(_) => {
+            Ok(Event::Signal(Signal::Stop)) | Err(_) => {
                 if stopped {
                     return totals;
                 }
@@ -134,7 +134,7 @@ pub(super) fn run_down(
 }
 
 /// What is said next, until then.
-fn hear(inbox: &Receiver<Note>, until: Option<Instant>) -> Result<Note, RecvTimeoutError> {
+fn next_event(inbox: &Receiver<Event>, until: Option<Instant>) -> Result<Event, RecvTimeoutError> {
     match until {
         Some(at) => inbox.recv_timeout(at.saturating_duration_since(clock::now())),
         None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),

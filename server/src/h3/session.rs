@@ -14,8 +14,8 @@ use std::time::Instant;
 
 use quiche::h3::{Error, WireErrorCode};
 
-pub use self::record::Caller;
-use self::record::Noted;
+pub use self::record::ConnectionRecord;
+use self::record::RequestRecord;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use super::session_context::SessionContext;
@@ -51,7 +51,7 @@ pub struct Session {
     refused_from: Option<u64>,
     goaway_sent: bool,
     /// For the access log, where there is one.
-    caller: Option<Caller>,
+    connection_record: Option<ConnectionRecord>,
     /// Heads that came, refused ones too.
     requests: u64,
     /// Requests taken.
@@ -82,7 +82,7 @@ struct Exchange {
     /// Bytes of body so far.
     received: u64,
     /// For the access log, until its line is written.
-    noted: Option<Box<Noted>>,
+    record: Option<Box<RequestRecord>>,
 }
 
 /// The client's half.
@@ -136,7 +136,7 @@ impl Session {
     pub fn new(
         conn: &mut quiche::Connection,
         h3: &quiche::h3::Config,
-        caller: Option<Caller>,
+        connection_record: Option<ConnectionRecord>,
     ) -> Result<Session, Error> {
         Ok(Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
@@ -148,7 +148,7 @@ impl Session {
             next_stream: 0,
             refused_from: None,
             goaway_sent: false,
-            caller,
+            connection_record,
             requests: 0,
             taken: 0,
             wasted: 0,

@@ -22,6 +22,6 @@ pub use meta::{Entry, Meta};
 
 pub(crate) use accept::Preference;
 pub(crate) use cache::preference;
-pub(crate) use meta::Stamp;
+pub(crate) use meta::FileStat;
 pub(crate) use path::{Refusal, Target};
 pub(crate) use plan::reply_from_memory;

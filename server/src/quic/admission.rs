@@ -12,7 +12,7 @@ use super::endpoint::Endpoint;
 use super::header::Header;
 use super::token;
 use super::version::V1;
-use crate::h3::Caller;
+use crate::h3::ConnectionRecord;
 use crate::http::clients::Client;
 use crate::observe::qlog::TraceName;
 
@@ -149,7 +149,7 @@ impl Endpoint {
             && let Some(connection) = self.connections[key].as_mut()
             && let Some(listener) = self.settings.listeners.get(&connection.listener)
         {
-            connection.caller = Some(Caller {
+            connection.connection_record = Some(ConnectionRecord {
                 listener: Arc::clone(&listener.name),
                 algorithm: connection.algorithm,
                 connection: original_dcid.into(),

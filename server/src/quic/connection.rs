@@ -62,7 +62,7 @@ pub struct Connection {
     /// The endpoint's timer.
     pub timer: Slot,
     /// For the access log, until there is a session.
-    pub caller: Option<h3::Caller>,
+    pub connection_record: Option<h3::ConnectionRecord>,
     /// When its last datagram came.
     pub heard: Option<Instant>,
     session: Option<h3::Session>,
@@ -108,7 +108,7 @@ impl Connection {
             queued: false,
             starved: false,
             timer: Slot::default(),
-            caller: None,
+            connection_record: None,
             heard: None,
             session: None,
             release: None,
@@ -161,7 +161,7 @@ impl Connection {
         // In early data requests come before the handshake is done.
         let ready = self.engine.is_established() || self.engine.is_in_early_data();
         if self.session.is_none() && ready {
-            match h3::Session::new(&mut self.engine, context.h3, self.caller.take()) {
+            match h3::Session::new(&mut self.engine, context.h3, self.connection_record.take()) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");

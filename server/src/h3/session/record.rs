@@ -15,7 +15,7 @@ use crate::observe::access::{Outcome, Record};
 
 /// What an access log tells of a connection.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct ConnectionRecord {
     /// Name of the listener.
     pub listener: Arc<str>,
     /// Its congestion controllers'.
@@ -26,7 +26,7 @@ pub struct Caller {
 
 /// What an access log tells of a request, kept until its end.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct RequestRecord {
     received: Duration,
     client: SocketAddr,
     method: String,
@@ -49,7 +49,7 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        if context.access.is_none() || self.caller.is_none() {
+        if context.access.is_none() || self.connection_record.is_none() {
             return;
         }
         let text = |of: fn(&RequestHead) -> &String| head.map(of).cloned().unwrap_or_default();
@@ -59,7 +59,7 @@ impl Session {
                 .find(|(name, _)| *name == wanted)
                 .map(|(_, value)| value.clone())
         };
-        exchange.noted = Some(Box::new(Noted {
+        exchange.record = Some(Box::new(RequestRecord {
             received: clock::unix(),
             client,
             method: text(|head| &head.method),
@@ -81,28 +81,30 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        let (Some(access), Some(caller)) = (context.access.as_deref_mut(), &self.caller) else {
+        let (Some(access), Some(connection_record)) =
+            (context.access.as_deref_mut(), &self.connection_record)
+        else {
             return;
         };
-        let Some(noted) = exchange.noted.take() else {
+        let Some(record) = exchange.record.take() else {
             return;
         };
         access.record(&Record {
-            received: noted.received,
+            received: record.received,
             duration: context.now.saturating_duration_since(exchange.begun),
-            client: noted.client,
-            listener: &caller.listener,
-            method: &noted.method,
-            authority: &noted.authority,
-            path: &noted.path,
-            query: noted.query.as_deref(),
+            client: record.client,
+            listener: &connection_record.listener,
+            method: &record.method,
+            authority: &record.authority,
+            path: &record.path,
+            query: record.query.as_deref(),
             status: exchange.status(),
             bytes_sent: exchange.sent(),
             bytes_received: exchange.received,
-            referer: noted.referer.as_ref().map(HeaderValue::as_bytes),
-            user_agent: noted.user_agent.as_ref().map(HeaderValue::as_bytes),
-            connection: &caller.connection,
-            algorithm: caller.algorithm,
+            referer: record.referer.as_ref().map(HeaderValue::as_bytes),
+            user_agent: record.user_agent.as_ref().map(HeaderValue::as_bytes),
+            connection: &connection_record.connection,
+            algorithm: connection_record.algorithm,
             outcome,
         });
     }

@@ -318,7 +318,7 @@ fn blank(list: &[Header], context: &SessionContext<'_>) -> Exchange {
         content_length: None,
         limit: 0,
         received: 0,
-        noted: None,
+        record: None,
     }
 }
 

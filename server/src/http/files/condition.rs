@@ -144,7 +144,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::super::accept::Coding;
-    use super::super::meta::Stamp;
+    use super::super::meta::FileStat;
     use super::Verdict::{Failed, Go, Unchanged};
     use super::*;
 
@@ -154,14 +154,14 @@ mod tests {
     const TAG: &str = "\"1-2ebc98a1.0-2\"";
 
     fn meta(now: u64) -> Meta {
-        let stamp = Stamp {
+        let stat = FileStat {
             inode: 2,
             size: 1,
             seconds: 784_111_777,
             nanoseconds: 0,
         };
         let now = Duration::from_secs(now);
-        Meta::new(b"a", &stamp, Coding::Identity, false, now)
+        Meta::new(b"a", &stat, Coding::Identity, false, now)
     }
 
     /// `name: value` lines, `TAG` standing for the file's.

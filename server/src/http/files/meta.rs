@@ -17,7 +17,7 @@ use crate::http::exchange::Fields;
 /// What tells one state of a file from another: no two of them have all of this alike, unless a file is written twice within
 /// a tick of the file system's clock and keeps its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileStat {
     pub(super) inode: u64,
     /// Bytes.
     pub(crate) size: u64,
@@ -26,9 +26,9 @@ pub(crate) struct Stamp {
     pub(super) nanoseconds: i64,
 }
 
-impl Stamp {
-    pub(crate) fn of(metadata: &Metadata) -> Stamp {
-        Stamp {
+impl FileStat {
+    pub(crate) fn of(metadata: &Metadata) -> FileStat {
+        FileStat {
             inode: metadata.ino(),
             size: metadata.size(),
             seconds: metadata.mtime(),
@@ -37,7 +37,7 @@ impl Stamp {
     }
 
     /// Changed before the other one was.
-    pub(crate) fn is_older(&self, other: &Stamp) -> bool {
+    pub(crate) fn is_older(&self, other: &FileStat) -> bool {
         (self.seconds, self.nanoseconds) < (other.seconds, other.nanoseconds)
     }
 }
@@ -64,22 +64,22 @@ impl Meta {
     /// Of the file that answers for `path`; `now` is the time since 1970.
     pub(crate) fn new(
         path: &[u8],
-        stamp: &Stamp,
+        stat: &FileStat,
         encoding: Coding,
         varies: bool,
         now: Duration,
     ) -> Meta {
         let etag = format!(
             "\"{:x}-{:x}.{:x}-{:x}{}\"",
-            stamp.size,
-            stamp.seconds,
-            stamp.nanoseconds,
-            stamp.inode,
+            stat.size,
+            stat.seconds,
+            stat.nanoseconds,
+            stat.inode,
             encoding.suffix()
         );
-        let modified = u64::try_from(stamp.seconds).ok();
+        let modified = u64::try_from(stat.seconds).ok();
         Meta {
-            size: stamp.size,
+            size: stat.size,
             etag: visible(etag),
             modified: modified
                 .filter(|seconds| *seconds <= now.as_secs())
@@ -140,7 +140,7 @@ pub struct Entry {
 mod tests {
     use super::*;
 
-    const STAMP: Stamp = Stamp {
+    const STAT: FileStat = FileStat {
         inode: 0xbeef,
         size: 0x1234,
         seconds: 784_111_777,
@@ -148,15 +148,15 @@ mod tests {
     };
     const NOW: Duration = Duration::from_secs(784_111_777);
 
-    fn meta(stamp: Stamp, encoding: Coding) -> Meta {
-        Meta::new(b"a/b.html", &stamp, encoding, true, NOW)
+    fn meta(stat: FileStat, encoding: Coding) -> Meta {
+        Meta::new(b"a/b.html", &stat, encoding, true, NOW)
     }
 
     #[test]
     fn a_file_is_described() {
-        let mut fields = meta(STAMP, Coding::Brotli).validators();
-        meta(STAMP, Coding::Brotli).describe(&mut fields);
-        fields.push(meta(STAMP, Coding::Brotli).kind());
+        let mut fields = meta(STAT, Coding::Brotli).validators();
+        meta(STAT, Coding::Brotli).describe(&mut fields);
+        fields.push(meta(STAT, Coding::Brotli).kind());
         let fields: Vec<_> = fields
             .iter()
             .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
@@ -176,19 +176,19 @@ mod tests {
 
     #[test]
     fn each_state_and_each_encoding_has_its_own_tag() {
-        let of = |change: fn(&mut Stamp)| {
-            let mut stamp = STAMP;
-            change(&mut stamp);
-            meta(stamp, Coding::Identity).etag
+        let of = |change: fn(&mut FileStat)| {
+            let mut stat = STAT;
+            change(&mut stat);
+            meta(stat, Coding::Identity).etag
         };
         let mut tags = vec![
             of(|_| ()),
-            of(|stamp| stamp.size += 1),
-            of(|stamp| stamp.seconds += 1),
-            of(|stamp| stamp.nanoseconds += 1),
-            of(|stamp| stamp.inode += 1),
-            meta(STAMP, Coding::Gzip).etag,
-            meta(STAMP, Coding::Zstd).etag,
+            of(|stat| stat.size += 1),
+            of(|stat| stat.seconds += 1),
+            of(|stat| stat.nanoseconds += 1),
+            of(|stat| stat.inode += 1),
+            meta(STAT, Coding::Gzip).etag,
+            meta(STAT, Coding::Zstd).etag,
         ];
         let count = tags.len();
         tags.sort();
@@ -198,9 +198,9 @@ mod tests {
 
     #[test]
     fn a_date_that_is_to_come_or_cannot_be_written_is_left_out() {
-        let at = |seconds| meta(Stamp { seconds, ..STAMP }, Coding::Identity).modified;
-        assert!(at(STAMP.seconds).is_some());
-        assert_eq!(at(STAMP.seconds + 1), None);
+        let at = |seconds| meta(FileStat { seconds, ..STAT }, Coding::Identity).modified;
+        assert!(at(STAT.seconds).is_some());
+        assert_eq!(at(STAT.seconds + 1), None);
         assert_eq!(at(i64::MAX), None);
         assert_eq!(at(-1), None);
         assert_eq!(at(0).unwrap().1, "Thu, 01 Jan 1970 00:00:00 GMT");

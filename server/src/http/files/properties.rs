@@ -6,7 +6,7 @@ use bytes::Bytes as Block;
 use http::{HeaderName, HeaderValue};
 
 use super::accept::Preference;
-use super::meta::Stamp;
+use super::meta::FileStat;
 use super::plan::Plan;
 use super::range::{self, Wanted};
 use super::{Coding, Entry, Meta, Target, reply_from_memory};
@@ -60,14 +60,14 @@ pub fn file(bytes: &[u8]) -> bool {
 /// A file whose bytes tell their places.
 fn entry(size: usize, kind: u8) -> Entry {
     let codings = [Coding::Identity, Coding::Gzip, Coding::Zstd, Coding::Brotli];
-    let stamp = Stamp {
+    let stat = FileStat {
         inode: 1,
         size: size as u64,
         seconds: 784_111_777,
         nanoseconds: 0,
     };
     let coding = codings[usize::from(kind & 3)];
-    let meta = Meta::new(b"a.txt", &stamp, coding, kind & 4 != 0, Duration::MAX);
+    let meta = Meta::new(b"a.txt", &stat, coding, kind & 4 != 0, Duration::MAX);
     let bytes = (0..size)
         .map(|place| (place % 251).to_le_bytes()[0])
         .collect();

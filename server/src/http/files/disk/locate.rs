@@ -10,7 +10,7 @@ use sluicegate_config::Files;
 
 use super::open::{Found, Root};
 use super::stream;
-use crate::http::files::{Coding, Meta, Preference, Stamp, Target};
+use crate::http::files::{Coding, FileStat, Meta, Preference, Target};
 
 /// A request as far as it matters to which file it gets.
 #[derive(Debug)]
@@ -81,18 +81,22 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
             Miss::Root(errno)
         }
     })?;
-    let (path, file, stamp) = original(&root, files, &query.target)?;
-    let (file, stamp, encoding) = encoded(&root, &path, file, stamp, query.preference)?;
-    let meta = Meta::new(&path, &stamp, encoding, files.precompressed, query.now);
-    let bytes = match stamp.size <= query.whole {
-        true => read_whole(&file, &stamp)?,
+    let (path, file, stat) = original(&root, files, &query.target)?;
+    let (file, stat, encoding) = encoded(&root, &path, file, stat, query.preference)?;
+    let meta = Meta::new(&path, &stat, encoding, files.precompressed, query.now);
+    let bytes = match stat.size <= query.whole {
+        true => read_whole(&file, &stat)?,
         false => None,
     };
     Ok(Located { file, meta, bytes })
 }
 
 /// The file, or the index of the folder.
-fn original(root: &Root, files: &Files, target: &Target) -> Result<(Vec<u8>, File, Stamp), Miss> {
+fn original(
+    root: &Root,
+    files: &Files,
+    target: &Target,
+) -> Result<(Vec<u8>, File, FileStat), Miss> {
     let path = &target.path;
     if !target.folder {
         // The root itself, where the request has only the route's prefix.
@@ -100,7 +104,7 @@ fn original(root: &Root, files: &Files, target: &Target) -> Result<(Vec<u8>, Fil
             return Err(Miss::Folder);
         }
         return match root.find(path)? {
-            Found::File(file, stamp) => Ok((path.to_vec(), file, stamp)),
+            Found::File(file, stat) => Ok((path.to_vec(), file, stat)),
             Found::Folder => Err(Miss::Folder),
             Found::Other => Err(Miss::NotFound),
         };
@@ -112,7 +116,7 @@ fn original(root: &Root, files: &Files, target: &Target) -> Result<(Vec<u8>, Fil
         }
         path.extend_from_slice(index.as_bytes());
         match root.find(&path).map_err(Miss::from) {
-            Ok(Found::File(file, stamp)) => return Ok((path, file, stamp)),
+            Ok(Found::File(file, stat)) => return Ok((path, file, stat)),
             Ok(Found::Folder | Found::Other) | Err(Miss::NotFound) => {}
             Err(miss) => return Err(miss),
         }
@@ -126,16 +130,16 @@ fn encoded(
     root: &Root,
     path: &[u8],
     file: File,
-    stamp: Stamp,
+    stat: FileStat,
     preference: Preference,
-) -> Result<(File, Stamp, Coding), Miss> {
+) -> Result<(File, FileStat, Coding), Miss> {
     for coding in preference.codings() {
         if *coding == Coding::Identity {
-            return Ok((file, stamp, Coding::Identity));
+            return Ok((file, stat, Coding::Identity));
         }
         let variant = [path, coding.suffix().as_bytes()].concat();
         match root.find(&variant) {
-            Ok(Found::File(file, found)) if found.size > 0 && !found.is_older(&stamp) => {
+            Ok(Found::File(file, found)) if found.size > 0 && !found.is_older(&stat) => {
                 return Ok((file, found, *coding));
             }
             Err(errno) if is_exhaustion(errno) => return Err(Miss::Exhausted(errno)),
@@ -146,12 +150,12 @@ fn encoded(
 }
 
 /// `None` where the file is no longer the one that was described.
-fn read_whole(file: &File, stamp: &Stamp) -> Result<Option<Bytes>, Miss> {
-    let bytes = match stream::read(file, 0, stamp.size) {
+fn read_whole(file: &File, stat: &FileStat) -> Result<Option<Bytes>, Miss> {
+    let bytes = match stream::read(file, 0, stat.size) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let same = Stamp::of(&file.metadata()?) == *stamp;
+    let same = FileStat::of(&file.metadata()?) == *stat;
     Ok(same.then_some(bytes))
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use sluicegate_config::Symlinks;
 
 use super::walk;
-use crate::http::files::Stamp;
+use crate::http::files::FileStat;
 
 /// A FIFO without a writer, or a device, must not block.
 const READ: OFlags = OFlags::NONBLOCK
@@ -28,7 +28,7 @@ pub(super) struct Root {
 /// What a path leads to.
 #[derive(Debug)]
 pub(super) enum Found {
-    File(File, Stamp),
+    File(File, FileStat),
     Folder,
     /// A socket, a FIFO, a device.
     Other,
@@ -47,7 +47,7 @@ impl Root {
         let file = File::from(self.read(path)?);
         let metadata = file.metadata().map_err(|error| errno(&error))?;
         Ok(if metadata.is_file() {
-            Found::File(file, Stamp::of(&metadata))
+            Found::File(file, FileStat::of(&metadata))
         } else if metadata.is_dir() {
             Found::Folder
         } else {

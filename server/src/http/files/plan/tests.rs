@@ -1,17 +1,17 @@
 use std::time::Duration;
 
-use super::super::meta::Stamp;
+use super::super::meta::FileStat;
 use super::*;
 use crate::http::exchange::test_front::head;
 
 fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
-    let stamp = Stamp {
+    let stat = FileStat {
         inode: 1,
         size: text.len() as u64,
         seconds: 0,
         nanoseconds: 0,
     };
-    let meta = Meta::new(b"a.txt", &stamp, encoding, varies, Duration::MAX);
+    let meta = Meta::new(b"a.txt", &stat, encoding, varies, Duration::MAX);
     let bytes = Bytes::from_static(text.as_bytes());
     Entry { meta, bytes }
 }
