@@ -1,9 +1,9 @@
 //! From a configuration to running workers, and back down.
 
+mod group;
 mod listen;
 mod liveness;
 mod observability;
-mod plan;
 mod reload;
 pub mod signal;
 mod supervisor;
@@ -17,9 +17,9 @@ use anyhow::{Context, Result, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
+use self::group::{cores, prepare_group};
 use self::listen::{Announced, prepare};
 use self::observability::{Observability, start_access_log};
-use self::plan::{cores, plan_group};
 use self::reload::Reloader;
 use self::supervisor::Supervisor;
 use self::watch::{Event, await_ready, run_down};
@@ -50,19 +50,19 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     let shared = Arc::new(share(config)?);
     let observability = Observability::open(&shared)?;
     let (events, inbox) = channel();
-    let (mut plans, mut mailboxes) = (Vec::new(), Vec::new());
+    let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
     let (mut watched, mut origins) = (Vec::new(), Vec::new());
     let mut announced = Announced::default();
     for group in &shared.config.groups {
-        for (plan, mailbox) in plan_group(group, &shared, registry, &mut announced)? {
+        for (setup, mailbox) in prepare_group(group, &shared, registry, &mut announced)? {
             watched.push(Watched {
-                group: plan.group.clone(),
-                index: usize::from(plan.index),
+                group: setup.group.clone(),
+                index: usize::from(setup.index),
                 mailbox: mailbox.clone(),
-                origin: plan.origin.clone(),
+                origin: setup.origin.clone(),
             });
-            origins.push(plan.origin.clone());
-            plans.push(plan);
+            origins.push(setup.origin.clone());
+            setups.push(setup);
             mailboxes.push(mailbox);
         }
     }
@@ -70,10 +70,10 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         bail!("no listener uses any group: nothing to serve; add a [[listener]]");
     }
     let snapshot = Arc::new(first_snapshot(&shared, announced.bound_listeners));
-    for plan in plans {
+    for setup in setups {
         let (reports, forward) = channel();
         let snapshot = Arc::clone(&snapshot);
-        worker::spawn(plan, snapshot, reports).context("cannot start a thread")?;
+        worker::spawn(setup, snapshot, reports).context("cannot start a thread")?;
         relay(forward, events.clone())?;
     }
     observability.panel.scraper.watch(watched.clone());

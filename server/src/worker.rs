@@ -25,7 +25,7 @@ use crate::quic::settings::Settings;
 pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
 
 /// What a worker is started with.
-pub struct Plan {
+pub struct WorkerSetup {
     /// Of its group.
     pub group: String,
     /// Within the group; also the first byte of its connection IDs.
@@ -75,13 +75,13 @@ pub enum Report {
 /// # Errors
 /// The system gave no thread.
 pub fn spawn(
-    plan: Plan,
+    setup: WorkerSetup,
     snapshot: Arc<ConfigSnapshot>,
     reports: Sender<Report>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
-        .name(format!("{}-{}", plan.group, plan.index))
-        .spawn(move || match start(plan, &snapshot, &reports) {
+        .name(format!("{}-{}", setup.group, setup.index))
+        .spawn(move || match start(setup, &snapshot, &reports) {
             Ok(mut worker) => {
                 worker.run();
                 let _ = reports.send(worker.stopped());
@@ -93,32 +93,37 @@ pub fn spawn(
 }
 
 fn start(
-    plan: Plan,
+    setup: WorkerSetup,
     snapshot: &ConfigSnapshot,
     reports: &Sender<Report>,
 ) -> Result<turn::Worker, String> {
-    let core = core_affinity::CoreId { id: plan.core };
+    let core = core_affinity::CoreId { id: setup.core };
     if !core_affinity::set_for_current(core) {
         return Err(format!(
             "group `{}`: cannot pin to core {}; it does not exist or is not allowed: see `cores`",
-            plan.group, plan.core
+            setup.group, setup.core
         ));
     }
-    let opened = open(plan.backend, &plan.driver, plan.bindings)
-        .map_err(|e| format!("group `{}`: {e}", plan.group))?;
-    let settings = (plan.settings)(snapshot)?;
+    let opened = open(setup.backend, &setup.driver, setup.bindings)
+        .map_err(|e| format!("group `{}`: {e}", setup.group))?;
+    let settings = (setup.settings)(snapshot)?;
     let driver: Driver = opened.driver;
-    plan.inbox.attach(driver.waker());
+    setup.inbox.attach(driver.waker());
     if let Some(origin_ring) = &settings.origin_ring {
         origin_ring.attach(driver.waker());
     }
     let _ = reports.send(Report::Ready {
-        group: plan.group,
-        index: plan.index,
-        core: plan.core,
+        group: setup.group,
+        index: setup.index,
+        core: setup.core,
         backend: driver.caps().backend,
         fallback: opened.fallback.map(|e| e.to_string()),
     });
     let endpoint = Endpoint::new(settings, clock::now());
-    Ok(turn::Worker::new(driver, endpoint, plan.inbox, plan.peers))
+    Ok(turn::Worker::new(
+        driver,
+        endpoint,
+        setup.inbox,
+        setup.peers,
+    ))
 }

@@ -11,10 +11,10 @@ pub mod disk;
 mod kind;
 mod meta;
 mod path;
-pub(crate) mod plan;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 mod range;
+pub(crate) mod response_plan;
 
 pub use accept::Coding;
 pub use cache::{Cache, Key};
@@ -24,4 +24,4 @@ pub(crate) use accept::Preference;
 pub(crate) use cache::preference;
 pub(crate) use meta::FileStat;
 pub(crate) use path::{Refusal, Target};
-pub(crate) use plan::reply_from_memory;
+pub(crate) use response_plan::reply_from_memory;

@@ -26,7 +26,7 @@ const BLOCKING_THREADS: usize = 16;
 const OPEN_FILES: usize = 1024;
 
 /// What an origin thread is started with.
-pub struct Plan {
+pub struct OriginSetup {
     /// Of its thread.
     pub name: String,
     /// To be pinned to; `None`: wherever the system puts it.
@@ -59,38 +59,40 @@ struct Handlers {
 ///
 /// # Errors
 /// The system gave no thread or no runtime.
-pub fn spawn(plan: Plan) -> io::Result<OriginSender> {
+pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
-        .thread_name(format!("{}-files", plan.name))
+        .thread_name(format!("{}-files", setup.name))
         .build()?;
     let (post, mut orders) = unbounded_channel();
-    let (core, worker_ring, site) = (plan.core, plan.worker_ring, plan.site);
-    std::thread::Builder::new().name(plan.name).spawn(move || {
-        if let Some(id) = core {
-            core_affinity::set_for_current(core_affinity::CoreId { id });
-        }
-        let handlers = Rc::new(Handlers {
-            files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
-            upstreams: Upstreams::new(),
-        });
-        handlers.upstreams.configure(site.proxies());
-        let handler = {
-            let handlers = Rc::clone(&handlers);
-            move |incoming| Rc::clone(&handlers).handle(incoming)
-        };
-        LocalSet::new().block_on(&runtime, async {
-            spawn_local(async move {
-                while let Some(order) = orders.recv().await {
-                    handlers.obey(order);
-                }
+    let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
+    std::thread::Builder::new()
+        .name(setup.name)
+        .spawn(move || {
+            if let Some(id) = core {
+                core_affinity::set_for_current(core_affinity::CoreId { id });
+            }
+            let handlers = Rc::new(Handlers {
+                files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
+                upstreams: Upstreams::new(),
             });
-            pump::run(worker_ring, handler).await;
-        });
-        // A file that is being read keeps nobody waiting.
-        runtime.shutdown_background();
-    })?;
+            handlers.upstreams.configure(site.proxies());
+            let handler = {
+                let handlers = Rc::clone(&handlers);
+                move |incoming| Rc::clone(&handlers).handle(incoming)
+            };
+            LocalSet::new().block_on(&runtime, async {
+                spawn_local(async move {
+                    while let Some(order) = orders.recv().await {
+                        handlers.obey(order);
+                    }
+                });
+                pump::run(worker_ring, handler).await;
+            });
+            // A file that is being read keeps nobody waiting.
+            runtime.shutdown_background();
+        })?;
     Ok(post)
 }
 

@@ -31,7 +31,7 @@ use self::stream::{BLOCK, Broken, Held};
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::handler::{Gone, Incoming, Responder};
 use crate::http::exchange::message::Head;
-use crate::http::files::plan::{self, Piece, Plan};
+use crate::http::files::response_plan::{self, Piece, ResponsePlan};
 use crate::http::files::{Entry, Refusal, Target, preference};
 
 /// Requests of an origin that look for their files at once; each takes up to three descriptors for the time that takes. The
@@ -104,11 +104,11 @@ impl FileServer {
         files: &Arc<Files>,
         rest: &str,
         head: &RequestHead,
-    ) -> Result<Located, Plan> {
-        if let Some(plan) = plan::refuse_method(&head.method) {
+    ) -> Result<Located, ResponsePlan> {
+        if let Some(plan) = response_plan::refuse_method(&head.method) {
             return Err(plan);
         }
-        let target = Target::of(&head.path, rest).map_err(Plan::refusal)?;
+        let target = Target::of(&head.path, rest).map_err(ResponsePlan::refusal)?;
         // What is sent at once is not worth a second look at the disk.
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
         let query = Query {
@@ -129,18 +129,18 @@ impl FileServer {
         located.map_err(|miss| self.missed(files, head, &miss))
     }
 
-    fn missed(&self, files: &Files, head: &RequestHead, miss: &Miss) -> Plan {
+    fn missed(&self, files: &Files, head: &RequestHead, miss: &Miss) -> ResponsePlan {
         match miss {
-            Miss::NotFound => return Plan::refusal(Refusal::NotFound),
-            Miss::Folder => return Plan::moved(head),
-            Miss::NotAcceptable => return Plan::not_acceptable(),
-            Miss::Forbidden => return Plan::plain(403, "403 this file is not for you\n"),
+            Miss::NotFound => return ResponsePlan::refusal(Refusal::NotFound),
+            Miss::Folder => return ResponsePlan::moved(head),
+            Miss::NotAcceptable => return ResponsePlan::not_acceptable(),
+            Miss::Forbidden => return ResponsePlan::plain(403, "403 this file is not for you\n"),
             Miss::Exhausted(_) | Miss::Failed(_) | Miss::Root(_) => {}
         }
         self.warn(files, head, miss);
         match miss {
             Miss::Exhausted(_) => busy(),
-            _ => Plan::plain(500, "500 the file cannot be read\n"),
+            _ => ResponsePlan::plain(500, "500 the file cannot be read\n"),
         }
     }
 
@@ -150,9 +150,9 @@ impl FileServer {
         head: &RequestHead,
         located: Located,
         learn: impl FnOnce(Option<Arc<Entry>>),
-    ) -> (Plan, Source) {
+    ) -> (ResponsePlan, Source) {
         let Located { file, meta, bytes } = located;
-        let plan = plan::respond(head, &meta);
+        let plan = response_plan::respond(head, &meta);
         let small = bytes.clone().filter(|bytes| bytes.len() as u64 <= BLOCK);
         let kept = bytes.filter(|bytes| bytes.len() as u64 <= self.entry_max);
         learn(kept.map(|bytes| Arc::new(Entry { meta, bytes })));
@@ -199,15 +199,15 @@ impl FileServer {
     }
 }
 
-fn busy() -> Plan {
-    Plan::plain(503, "503 too many files are open\n")
+fn busy() -> ResponsePlan {
+    ResponsePlan::plain(503, "503 too many files are open\n")
 }
 
 /// Sends the answer. Where its body breaks off, so does the client's stream.
 async fn answer(
     reply: Responder,
     head: &RequestHead,
-    plan: Plan,
+    plan: ResponsePlan,
     source: Source,
 ) -> Result<(), Broken> {
     let length = plan.length();
@@ -227,7 +227,7 @@ async fn answer(
         match (piece, &source) {
             (Piece::Text(text), _) => writer.data(text).await?,
             (Piece::File(range), Source::Memory(bytes)) => {
-                writer.data(plan::slice(bytes, &range)).await?;
+                writer.data(response_plan::slice(bytes, &range)).await?;
             }
             (Piece::File(range), Source::Disk(held)) => {
                 stream::send(held, range, &mut writer).await?;

@@ -7,8 +7,8 @@ use http::{HeaderName, HeaderValue};
 
 use super::accept::Preference;
 use super::meta::FileStat;
-use super::plan::Plan;
 use super::range::{self, Wanted};
+use super::response_plan::ResponsePlan;
 use super::{Coding, Entry, Meta, Target, reply_from_memory};
 use crate::http::exchange::{Body, Reply, RequestHead};
 use crate::properties::Bytes;
@@ -52,7 +52,7 @@ pub fn file(bytes: &[u8]) -> bool {
     };
     check_target(&target, rest);
     if !target.folder && head.path.starts_with('/') {
-        check_place(&Plan::moved(&head));
+        check_place(&ResponsePlan::moved(&head));
     }
     true
 }
@@ -104,7 +104,7 @@ fn decoded(segment: &str) -> Vec<u8> {
 }
 
 /// A redirect to the folder stays on this host.
-fn check_place(plan: &Plan) {
+fn check_place(plan: &ResponsePlan) {
     let location = plan.fields.iter().find(|(name, _)| name == "location");
     let Some((_, place)) = location else {
         assert_eq!(plan.status, 400);

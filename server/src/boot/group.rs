@@ -13,15 +13,15 @@ use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
-use crate::worker::{self, MailboxSender, Plan};
+use crate::worker::{self, MailboxSender, WorkerSetup};
 
-/// Binds a group's listeners and plans its workers, each with its post. A group without listeners gets none.
-pub(super) fn plan_group(
+/// Binds a group's listeners and setups its workers, each with its post. A group without listeners gets none.
+pub(super) fn prepare_group(
     group: &Group,
     shared: &Arc<Shared>,
     registry: &Registry,
     announced: &mut Announced,
-) -> Result<Vec<(Plan, MailboxSender)>> {
+) -> Result<Vec<(WorkerSetup, MailboxSender)>> {
     let listeners: Vec<&Listener> = shared
         .config
         .listeners
@@ -52,7 +52,7 @@ pub(super) fn plan_group(
     let peers = Arc::new(mailboxes.clone());
     let workers = peers.len();
     let spare = spare_cores(&shared.config);
-    let mut plans = Vec::new();
+    let mut setups = Vec::new();
     for (((core, bindings), inbox), (index, mailbox)) in cores
         .into_iter()
         .zip(bindings)
@@ -63,8 +63,8 @@ pub(super) fn plan_group(
         let (shared, ids) = (Arc::clone(shared), ids.clone());
         let name = format!("{}-{index}", group.name);
         let (origin_ring, origin) = start_origin(group, index, &spare, &shared)?;
-        plans.push((
-            Plan {
+        setups.push((
+            WorkerSetup {
                 group: group.name.clone(),
                 index,
                 core,
@@ -88,7 +88,7 @@ pub(super) fn plan_group(
             mailbox,
         ));
     }
-    Ok(plans)
+    Ok(setups)
 }
 
 /// Starts the thread beside a worker. It goes to a core without a worker where there is one, or else wherever the system
@@ -106,13 +106,13 @@ fn start_origin(
         0 => None,
         count => Some(spare[usize::from(index) % count]),
     };
-    let plan = origin::Plan {
+    let setup = origin::OriginSetup {
         name: format!("{}-{index}-origin", group.name),
         core,
         worker_ring,
         site: Arc::clone(&shared.site),
     };
-    let mailbox = origin::spawn(plan).context("cannot start a thread")?;
+    let mailbox = origin::spawn(setup).context("cannot start a thread")?;
     Ok((origin_ring, mailbox))
 }
 

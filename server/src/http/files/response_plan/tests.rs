@@ -178,7 +178,7 @@ fn a_folder_is_a_place_of_this_host() {
         let mut head = head("GET", "/a.txt", &[]);
         head.path = path.to_owned();
         head.query = query.map(str::to_owned);
-        let plan = Plan::moved(&head);
+        let plan = ResponsePlan::moved(&head);
         assert_eq!(plan.status, 301);
         let (_, found) = { plan.fields.iter() }
             .find(|(name, _)| name == LOCATION)

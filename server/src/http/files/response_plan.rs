@@ -17,7 +17,7 @@ use crate::http::exchange::{Body, Fields, Reply, RequestHead};
 
 /// An answer whose bytes are still in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct ResponsePlan {
     pub(crate) status: u16,
     pub(crate) fields: Fields,
     /// The content, for HEAD too; one after the other.
@@ -41,10 +41,10 @@ impl Piece {
     }
 }
 
-impl Plan {
+impl ResponsePlan {
     /// A status with a line of text that says it.
-    pub(crate) fn plain(status: u16, text: &'static str) -> Plan {
-        Plan {
+    pub(crate) fn plain(status: u16, text: &'static str) -> ResponsePlan {
+        ResponsePlan {
             status,
             fields: vec![(
                 CONTENT_TYPE,
@@ -55,23 +55,23 @@ impl Plan {
     }
 
     /// What a path that names no file gets.
-    pub(crate) fn refusal(refusal: Refusal) -> Plan {
+    pub(crate) fn refusal(refusal: Refusal) -> ResponsePlan {
         match refusal {
-            Refusal::Malformed => Plan::plain(400, "400 not a path\n"),
-            Refusal::NotFound => Plan::plain(404, "404 not found\n"),
+            Refusal::Malformed => ResponsePlan::plain(400, "400 not a path\n"),
+            Refusal::NotFound => ResponsePlan::plain(404, "404 not found\n"),
         }
     }
 
     /// No encoding of the file is one that the client takes.
-    pub(crate) fn not_acceptable() -> Plan {
-        let mut plan = Plan::plain(406, "406 no encoding of this file is acceptable\n");
+    pub(crate) fn not_acceptable() -> ResponsePlan {
+        let mut plan = ResponsePlan::plain(406, "406 no encoding of this file is acceptable\n");
         plan.fields.push(meta::vary());
         plan
     }
 
     /// To the same path with a slash behind it, since names in an index are relative to that. The place is always a path of
     /// this host: `//name` would be another host, and so would `/\name`, as browsers take a backslash for a slash.
-    pub(crate) fn moved(head: &RequestHead) -> Plan {
+    pub(crate) fn moved(head: &RequestHead) -> ResponsePlan {
         let path = head
             .path
             .trim_start_matches(['/', '\\'])
@@ -85,9 +85,9 @@ impl Plan {
             place.push_str(query);
         }
         let Ok(place) = HeaderValue::try_from(place) else {
-            return Plan::refusal(Refusal::Malformed);
+            return ResponsePlan::refusal(Refusal::Malformed);
         };
-        let mut plan = Plan::plain(301, "301 this is a folder\n");
+        let mut plan = ResponsePlan::plain(301, "301 this is a folder\n");
         plan.fields.push((LOCATION, place));
         plan
     }
@@ -135,15 +135,15 @@ pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
 }
 
 /// What a method gets that is neither GET nor HEAD, wherever its path leads.
-pub(crate) fn refuse_method(method: &str) -> Option<Plan> {
+pub(crate) fn refuse_method(method: &str) -> Option<ResponsePlan> {
     let mut plan = match method {
         "GET" | "HEAD" => return None,
-        "OPTIONS" => Plan {
+        "OPTIONS" => ResponsePlan {
             status: 204,
             fields: Vec::new(),
             pieces: Vec::new(),
         },
-        _ => Plan::plain(405, "405 only GET and HEAD\n"),
+        _ => ResponsePlan::plain(405, "405 only GET and HEAD\n"),
     };
     plan.fields
         .push((ALLOW, HeaderValue::from_static("GET, HEAD")));
@@ -151,22 +151,27 @@ pub(crate) fn refuse_method(method: &str) -> Option<Plan> {
 }
 
 /// Answers a GET or HEAD that has found a file.
-pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> Plan {
+pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
     match condition::evaluate(&head.headers, meta) {
         Verdict::Go => {}
         Verdict::Unchanged => {
-            return Plan {
+            return ResponsePlan {
                 status: 304,
                 fields: meta.validators(),
                 pieces: Vec::new(),
             };
         }
-        Verdict::Failed => return about(meta, Plan::plain(412, "412 the file is another one\n")),
+        Verdict::Failed => {
+            return about(
+                meta,
+                ResponsePlan::plain(412, "412 the file is another one\n"),
+            );
+        }
     }
     match wanted(head, meta) {
         Wanted::Whole => whole(meta),
         Wanted::Nothing => {
-            let mut plan = Plan::plain(416, "416 the file is not that long\n");
+            let mut plan = ResponsePlan::plain(416, "416 the file is not that long\n");
             let range = meta::visible(format!("bytes */{}", meta.size));
             plan.fields.push((CONTENT_RANGE, range));
             let bytes = HeaderValue::from_static("bytes");
@@ -188,7 +193,7 @@ pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Reply {
 }
 
 /// An error that depends on which file was chosen.
-fn about(meta: &Meta, mut plan: Plan) -> Plan {
+fn about(meta: &Meta, mut plan: ResponsePlan) -> ResponsePlan {
     if meta.varies {
         plan.fields.push(meta::vary());
     }
@@ -213,7 +218,7 @@ fn wanted(head: &RequestHead, meta: &Meta) -> Wanted {
     }
 }
 
-fn whole(meta: &Meta) -> Plan {
+fn whole(meta: &Meta) -> ResponsePlan {
     let mut fields = meta.validators();
     fields.push(meta.kind());
     meta.describe(&mut fields);
@@ -221,14 +226,14 @@ fn whole(meta: &Meta) -> Plan {
         0 => Vec::new(),
         size => vec![Piece::File(0..size)],
     };
-    Plan {
+    ResponsePlan {
         status: 200,
         fields,
         pieces,
     }
 }
 
-fn single(meta: &Meta, part: Range<u64>) -> Plan {
+fn single(meta: &Meta, part: Range<u64>) -> ResponsePlan {
     let mut plan = whole(meta);
     plan.status = 206;
     let range = meta::visible(content_range(&part, meta.size));
@@ -242,7 +247,7 @@ fn content_range(part: &Range<u64>, size: u64) -> String {
 }
 
 /// RFC 9110 §14.6
-fn multiple(meta: &Meta, parts: &[Range<u64>]) -> Plan {
+fn multiple(meta: &Meta, parts: &[Range<u64>]) -> ResponsePlan {
     let boundary = boundary(meta);
     let mut fields = meta.validators();
     let kind = format!("multipart/byteranges; boundary={boundary}");
@@ -262,7 +267,7 @@ fn multiple(meta: &Meta, parts: &[Range<u64>]) -> Plan {
         pieces.push(Piece::File(part.clone()));
     }
     pieces.push(Piece::Text(format!("\r\n--{boundary}--\r\n").into()));
-    Plan {
+    ResponsePlan {
         status: 206,
         fields,
         pieces,
