@@ -69,7 +69,7 @@ impl AdminError {
 
 /// What the pages are made of.
 #[derive(Debug)]
-pub struct Panel {
+pub struct AdminState {
     /// Whether requests are taken.
     pub lifecycle: Arc<Lifecycle>,
     /// What was counted.
@@ -80,25 +80,25 @@ pub struct Panel {
 ///
 /// # Errors
 /// The address cannot be had, or there is no thread.
-pub fn start(address: SocketAddr, panel: Arc<Panel>) -> Result<SocketAddr, AdminError> {
-    open(address, panel).map_err(|source| AdminError::new(address, source))
+pub fn start(address: SocketAddr, admin_state: Arc<AdminState>) -> Result<SocketAddr, AdminError> {
+    open(address, admin_state).map_err(|source| AdminError::new(address, source))
 }
 
-fn open(address: SocketAddr, panel: Arc<Panel>) -> io::Result<SocketAddr> {
+fn open(address: SocketAddr, admin_state: Arc<AdminState>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let local = listener.local_addr()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new()
         .name("control".into())
-        .spawn(move || run(&runtime, listener, panel))?;
+        .spawn(move || run(&runtime, listener, admin_state))?;
     Ok(local)
 }
 
-fn run(runtime: &Runtime, listener: TcpListener, panel: Arc<Panel>) {
+fn run(runtime: &Runtime, listener: TcpListener, admin_state: Arc<AdminState>) {
     let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        serve(&listener, panel).await;
+        serve(&listener, admin_state).await;
         io::Result::Ok(())
     });
     if let Err(error) = served {
@@ -106,17 +106,17 @@ fn run(runtime: &Runtime, listener: TcpListener, panel: Arc<Panel>) {
     }
 }
 
-async fn serve(listener: &tokio::net::TcpListener, panel: Arc<Panel>) {
+async fn serve(listener: &tokio::net::TcpListener, admin_state: Arc<AdminState>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut failing = false;
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 failing = false;
-                let panel = Arc::clone(&panel);
+                let admin_state = Arc::clone(&admin_state);
                 tokio::spawn(async move {
                     // One that takes longer is closed.
-                    let _ = tokio::time::timeout(LIFETIME, converse(stream, panel)).await;
+                    let _ = tokio::time::timeout(LIFETIME, converse(stream, admin_state)).await;
                     drop(place);
                 });
             }
@@ -131,10 +131,10 @@ async fn serve(listener: &tokio::net::TcpListener, panel: Arc<Panel>) {
 }
 
 /// One request and its answer.
-async fn converse(stream: TcpStream, panel: Arc<Panel>) {
+async fn converse(stream: TcpStream, admin_state: Arc<AdminState>) {
     let service = service_fn(move |request| {
-        let panel = Arc::clone(&panel);
-        async move { pages::answer(&request, &panel).await }
+        let admin_state = Arc::clone(&admin_state);
+        async move { pages::answer(&request, &admin_state).await }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

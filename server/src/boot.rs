@@ -26,7 +26,7 @@ use self::watch::{Event, await_ready, run_down};
 use crate::clock;
 use crate::http::route::Site;
 use crate::observe::access::AccessWriter;
-use crate::observe::metrics::Watched;
+use crate::observe::metrics::WorkerHandle;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
@@ -51,11 +51,11 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     let observability = Observability::open(&shared)?;
     let (events, inbox) = channel();
     let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
-    let (mut watched, mut origins) = (Vec::new(), Vec::new());
+    let (mut workers, mut origins) = (Vec::new(), Vec::new());
     let mut announced = Announced::default();
     for group in &shared.config.groups {
         for (setup, mailbox) in prepare_group(group, &shared, registry, &mut announced)? {
-            watched.push(Watched {
+            workers.push(WorkerHandle {
                 group: setup.group.clone(),
                 index: usize::from(setup.index),
                 mailbox: mailbox.clone(),
@@ -76,8 +76,8 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         worker::spawn(setup, snapshot, reports).context("cannot start a thread")?;
         relay(forward, events.clone())?;
     }
-    observability.panel.scraper.watch(watched.clone());
-    let mut supervisor = Supervisor::new(watched, clock::now());
+    observability.admin_state.scraper.watch(workers.clone());
+    let mut supervisor = Supervisor::new(workers, clock::now());
     // Before anybody hears that it serves: from then on the order to stop may come.
     signal::watch(events, Event::Signal).context("cannot watch signals")?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {

@@ -8,7 +8,7 @@ use hyper::body::Body;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::Panel;
+use super::AdminState;
 use crate::observe::metrics;
 use crate::observe::phase::Phase;
 
@@ -20,7 +20,7 @@ type Page = Response<Full<Bytes>>;
 /// Answers a request; its body, if it has one, is not read.
 pub(super) async fn answer<B: Body>(
     request: &Request<B>,
-    panel: &Panel,
+    admin_state: &AdminState,
 ) -> Result<Page, Infallible> {
     let path = request.uri().path();
     if !matches!(path, "/healthz" | "/readyz" | "/metrics") {
@@ -38,11 +38,11 @@ pub(super) async fn answer<B: Body>(
     }
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
-        "/readyz" => ready(panel.lifecycle.phase()),
+        "/readyz" => ready(admin_state.lifecycle.phase()),
         _ => page(
             StatusCode::OK,
             metrics::CONTENT_TYPE,
-            panel.scraper.page().await.into(),
+            admin_state.scraper.page().await.into(),
         ),
     })
 }

@@ -5,9 +5,9 @@ use super::*;
 use crate::observe::metrics::Sources;
 use crate::observe::phase::Phase;
 
-fn served() -> (SocketAddr, Arc<Panel>) {
+fn served() -> (SocketAddr, Arc<AdminState>) {
     let lifecycle = Arc::new(Lifecycle::default());
-    let panel = Arc::new(Panel {
+    let admin_state = Arc::new(AdminState {
         scraper: Scraper::new(Sources {
             lifecycle: Arc::clone(&lifecycle),
             ..Sources::default()
@@ -15,7 +15,7 @@ fn served() -> (SocketAddr, Arc<Panel>) {
         lifecycle,
     });
     let any = (Ipv4Addr::LOCALHOST, 0).into();
-    (start(any, Arc::clone(&panel)).unwrap(), panel)
+    (start(any, Arc::clone(&admin_state)).unwrap(), admin_state)
 }
 
 /// Everything that is answered until the connection ends.
@@ -38,13 +38,13 @@ fn status(answer: &str) -> &str {
 
 #[test]
 fn readiness_follows_the_process() {
-    let (address, panel) = served();
+    let (address, admin_state) = served();
     for (phase, expected, word) in [
         (Phase::Starting, "503", "starting"),
         (Phase::Serving, "200", "ready"),
         (Phase::Draining, "503", "draining"),
     ] {
-        panel.lifecycle.set(phase);
+        admin_state.lifecycle.set(phase);
         let answer = get(address, "/readyz");
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         assert_eq!(status(&answer), expected);
@@ -124,8 +124,8 @@ fn connections_beyond_the_limit_wait_and_lose_nothing() {
 
 #[test]
 fn a_taken_address_is_named_with_a_remedy() {
-    let (address, panel) = served();
-    let error = start(address, panel).unwrap_err().to_string();
+    let (address, admin_state) = served();
+    let error = start(address, admin_state).unwrap_err().to_string();
     assert!(error.contains(&address.to_string()), "{error}");
     assert!(error.contains("already in use") && error.contains("choose another"));
 }

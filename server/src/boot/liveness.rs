@@ -2,7 +2,7 @@
 
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy;
-use crate::observe::metrics::Watched;
+use crate::observe::metrics::WorkerHandle;
 use crate::observe::question::Question;
 use crate::worker::{Command, MailboxSender, WorkerStats};
 
@@ -23,7 +23,7 @@ enum Thread {
 
 impl LivenessCheck {
     /// Of these workers and the origins beside them.
-    pub(super) fn of(workers: &[Watched]) -> LivenessCheck {
+    pub(super) fn of(workers: &[WorkerHandle]) -> LivenessCheck {
         let targets = workers.iter().flat_map(|worker| {
             let name = format!("{}-{}", worker.group, worker.index);
             let origin = format!("{name}-origin");
@@ -87,11 +87,11 @@ pub(super) mod tests {
     /// A worker and its origin, and what they find in their mailboxes.
     pub(in super::super) fn watched(
         index: usize,
-    ) -> (Watched, Mailbox, UnboundedReceiver<OriginCommand>) {
+    ) -> (WorkerHandle, Mailbox, UnboundedReceiver<OriginCommand>) {
         let (sender, mailbox) = mailbox();
         let (origin, commands) = unbounded_channel();
         let group = "a".to_owned();
-        let watched = Watched {
+        let watched = WorkerHandle {
             group,
             index,
             mailbox: sender,

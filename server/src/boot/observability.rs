@@ -8,7 +8,7 @@ use sluicegate_config::Config;
 
 use super::Shared;
 use super::watch::STOP_LIMIT;
-use crate::admin::{self, Panel};
+use crate::admin::{self, AdminState};
 use crate::observe::access::{AccessWriter, Target};
 use crate::observe::metrics::{Scraper, Sources};
 use crate::observe::phase::Lifecycle;
@@ -16,7 +16,7 @@ use crate::observe::totals::tell_qlog;
 
 /// The admin address, where there is one, what its pages are made of, and the logs of requests and connections.
 pub(super) struct Observability {
-    pub(super) panel: Arc<Panel>,
+    pub(super) admin_state: Arc<AdminState>,
     sources: Sources,
     address: Option<SocketAddr>,
 }
@@ -29,15 +29,15 @@ impl Observability {
             access: shared.access.clone(),
             lifecycle: Arc::new(Lifecycle::default()),
         };
-        let panel = Arc::new(Panel {
+        let admin_state = Arc::new(AdminState {
             lifecycle: Arc::clone(&sources.lifecycle),
             scraper: Scraper::new(sources.clone()),
         });
         let wanted = shared.config.admin.address;
-        let address = wanted.map(|address| admin::start(address, Arc::clone(&panel)));
+        let address = wanted.map(|address| admin::start(address, Arc::clone(&admin_state)));
         let address = address.transpose().context("`admin.address`")?;
         Ok(Observability {
-            panel,
+            admin_state,
             sources,
             address,
         })

@@ -6,7 +6,7 @@ use sd_notify::NotifyState;
 
 use super::liveness::LivenessCheck;
 use super::watch::STOP_LIMIT;
-use crate::observe::metrics::Watched;
+use crate::observe::metrics::WorkerHandle;
 
 /// Parts of the watchdog's time after which the threads are looked at. One that answers late, but not too late, is forgiven.
 const LOOKS: u32 = 4;
@@ -15,7 +15,7 @@ const ADOPTION_STEP: Duration = Duration::from_millis(10);
 
 /// Tells, and says when it wants to be called again.
 pub(super) struct Supervisor {
-    workers: Vec<Watched>,
+    workers: Vec<WorkerHandle>,
     watchdog: Option<Watchdog>,
     adoption: Option<Adoption>,
     failing: bool,
@@ -38,7 +38,7 @@ struct Adoption {
 
 impl Supervisor {
     /// For a service of these workers.
-    pub(super) fn new(workers: Vec<Watched>, now: Instant) -> Supervisor {
+    pub(super) fn new(workers: Vec<WorkerHandle>, now: Instant) -> Supervisor {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
         let watchdog = limit.map(|limit| Watchdog {
             every: limit / LOOKS,

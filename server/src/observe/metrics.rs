@@ -12,7 +12,7 @@ mod workers;
 
 pub use page::{CONTENT_TYPE, Family, Page, Show};
 pub use scrape::{Scraper, Sources};
-pub use workers::Watched;
+pub use workers::WorkerHandle;
 
 #[cfg(test)]
 mod tests;

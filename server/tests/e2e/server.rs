@@ -14,7 +14,7 @@ use sluicegate::quic::transport::Identity;
 use tempfile::TempDir;
 
 /// Longest wait for anything that a process should do.
-const PATIENCE: Duration = Duration::from_secs(90);
+const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 /// What `/` answers.
 pub(crate) const PAGE: &str = "It is served.\n";
 
@@ -126,7 +126,7 @@ impl Process {
     /// The first line, from now on, that holds all of `parts`.
     pub(crate) fn line_with(&mut self, parts: &[&str]) -> String {
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(ANSWER_LIMIT) {
                 Ok(line) => {
                     self.said.push(line.clone());
                     if parts.iter().all(|part| line.contains(part)) {
@@ -189,7 +189,7 @@ impl Process {
     /// How it ended, once it closed its outputs.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(ANSWER_LIMIT) {
                 Ok(line) => self.said.push(line),
                 Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
                 Err(RecvTimeoutError::Timeout) => panic!("it goes on: {:#?}", self.said),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Stop;
 use super::connection::UpstreamConnection;
-use super::deadline::Patience;
+use super::deadline::Deadline;
 use super::failure::Failure;
 use super::interim::Interims;
 use super::upload::{Upload, UploadBody};
@@ -46,7 +46,7 @@ impl Attempt<'_> {
         let mut request = http::Request::from_parts(parts, body);
         let interims = Interims::of(&mut request);
         let mut response = pin!(self.connection.send(request));
-        let mut patience = Patience::until(Instant::now() + self.proxy.head_timeout);
+        let mut deadline = Deadline::until(Instant::now() + self.proxy.head_timeout);
         loop {
             let event = std::future::poll_fn(|cx| {
                 let polled = self
@@ -60,7 +60,7 @@ impl Attempt<'_> {
                     Poll::Ready(head) => Poll::Ready(Event::Head(head)),
                     Poll::Pending if interims.waiting_any() => Poll::Ready(Event::Interim),
                     Poll::Pending => {
-                        waiting(cx, self.connection, self.upload, self.proxy, &mut patience)
+                        waiting(cx, self.connection, self.upload, self.proxy, &mut deadline)
                     }
                 }
             })
@@ -107,7 +107,7 @@ fn waiting(
     connection: &UpstreamConnection,
     upload: &Upload,
     proxy: &Proxy,
-    patience: &mut Patience,
+    deadline: &mut Deadline,
 ) -> Poll<Event> {
     let written = connection.meter().written_at();
     let (deadline, stop) = if upload.finished() {
@@ -121,7 +121,7 @@ fn waiting(
         };
         (deadline, stop)
     };
-    match patience.is_over(cx, deadline) {
+    match deadline.is_over(cx, deadline) {
         true => Poll::Ready(Event::Over(stop)),
         false => Poll::Pending,
     }

@@ -8,11 +8,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Waits for deadlines that mostly move back: the timer is then set anew only when it has run out.
 #[derive(Debug)]
-pub(super) struct Patience(Pin<Box<Sleep>>);
+pub(super) struct Deadline(Pin<Box<Sleep>>);
 
-impl Patience {
-    pub(super) fn until(deadline: Instant) -> Patience {
-        Patience(Box::pin(sleep_until(deadline)))
+impl Deadline {
+    pub(super) fn until(deadline: Instant) -> Deadline {
+        Deadline(Box::pin(sleep_until(deadline)))
     }
 
     /// Whether `deadline` is over; if not, the task is woken no later than then.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::blocks::Blocks;
 use super::connection::UpstreamConnection;
-use super::deadline::Patience;
+use super::deadline::Deadline;
 use super::failure::Failure;
 use super::upload::Upload;
 use super::{Stop, fields, response};
@@ -48,10 +48,10 @@ impl Relay<'_> {
         let mut blocks = Blocks::new(length);
         let mut trailers = None;
         let mut resumed = Instant::now();
-        let mut patience = Patience::until(resumed + self.idle_timeout);
+        let mut deadline = Deadline::until(resumed + self.idle_timeout);
         loop {
             let may_wait = blocks.is_empty();
-            let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed, &mut patience));
+            let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed, &mut deadline));
             match step.await? {
                 Step::Frame(frame) => match frame.into_data() {
                     Ok(mut piece) => {
@@ -87,7 +87,7 @@ impl Relay<'_> {
         cx: &mut Context<'_>,
         may_wait: bool,
         resumed: Instant,
-        patience: &mut Patience,
+        deadline: &mut Deadline,
     ) -> Poll<Result<Step, Stop>> {
         let body = &mut self.body;
         let polled = self
@@ -103,7 +103,7 @@ impl Relay<'_> {
         let meter = self.connection.meter();
         let moved = meter.read_at().max(meter.written_at());
         let moved = moved.max(self.upload.moved_at()).max(resumed);
-        match patience.is_over(cx, moved + self.idle_timeout) {
+        match deadline.is_over(cx, moved + self.idle_timeout) {
             true => Poll::Ready(Err(Stop::Failed(Failure::BodyTimeout))),
             false => Poll::Pending,
         }

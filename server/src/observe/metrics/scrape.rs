@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use super::allocator::Allocator;
 use super::page::{Page, Show};
 use super::process::{Age, Process};
-use super::workers::{self, Known, Watched};
+use super::workers::{self, Known, WorkerHandle};
 use crate::clock;
 use crate::http::origin::OriginCommand;
 use crate::http::proxy;
@@ -19,7 +19,7 @@ use crate::observe::question::Question;
 use crate::worker::{Command, WorkerStats};
 
 /// How long all workers together may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// Where figures come from that no worker owns.
 ///
@@ -38,7 +38,7 @@ pub struct Sources {
 #[derive(Debug)]
 pub struct Scraper {
     sources: Sources,
-    workers: OnceLock<Vec<Watched>>,
+    workers: OnceLock<Vec<WorkerHandle>>,
     targets: Mutex<Vec<Target>>,
     started: (Duration, Instant),
 }
@@ -47,7 +47,7 @@ pub struct Scraper {
 #[derive(Debug)]
 struct Target {
     known: Known,
-    watched: Watched,
+    workers: WorkerHandle,
     worker: Question<Box<WorkerStats>>,
     origin: Question<Box<proxy::Counters>>,
 }
@@ -64,7 +64,7 @@ impl Scraper {
     }
 
     /// Whom to ask, told once.
-    pub fn watch(&self, workers: Vec<Watched>) {
+    pub fn watch(&self, workers: Vec<WorkerHandle>) {
         let _ = self.workers.set(workers);
     }
 
@@ -74,7 +74,7 @@ impl Scraper {
         if targets.is_empty() {
             targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
         }
-        let give_up = tokio::time::Instant::now() + PATIENCE;
+        let give_up = tokio::time::Instant::now() + ANSWER_LIMIT;
         for target in targets.iter_mut() {
             target.ask();
         }
@@ -123,16 +123,16 @@ impl Scraper {
 }
 
 impl Target {
-    fn new(watched: &Watched) -> Target {
+    fn new(workers: &WorkerHandle) -> Target {
         Target {
             known: Known {
-                group: watched.group.clone(),
-                index: watched.index.to_string(),
+                group: workers.group.clone(),
+                index: workers.index.to_string(),
                 up: false,
                 last: Box::default(),
                 proxy: Box::default(),
             },
-            watched: watched.clone(),
+            workers: workers.clone(),
             worker: Question::default(),
             origin: Question::default(),
         }
@@ -147,9 +147,9 @@ impl Target {
         if let Some(late) = self.origin.answer() {
             self.known.proxy = late;
         }
-        let Watched {
+        let WorkerHandle {
             mailbox, origin, ..
-        } = &self.watched;
+        } = &self.workers;
         self.worker
             .ask(|answer| mailbox.send(Command::Stats(answer)));
         self.origin

@@ -6,12 +6,12 @@ use crate::quic::connection_gauges::Controller;
 use crate::worker::{Command, Mailbox, WorkerStats, mailbox};
 
 /// A worker's name, and its mailbox.
-fn worker(group: &str, index: usize) -> (Watched, Mailbox) {
+fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
     let (sender, mailbox) = mailbox();
     let group = group.to_owned();
     // An origin thread that is gone answers nothing.
     let (origin, _) = tokio::sync::mpsc::unbounded_channel();
-    let watched = Watched {
+    let watched = WorkerHandle {
         group,
         index,
         mailbox: sender,

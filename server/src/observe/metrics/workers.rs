@@ -12,7 +12,7 @@ use crate::worker::{MailboxSender, WorkerStats};
 
 /// A worker, as the page names it, and the way to it.
 #[derive(Clone, Debug)]
-pub struct Watched {
+pub struct WorkerHandle {
     /// Of its group.
     pub group: String,
     /// Within the group.
