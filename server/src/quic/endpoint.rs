@@ -38,7 +38,7 @@ pub struct Endpoint {
     pub(super) settings: Settings,
     pub(super) connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
-    pub(super) routes: HashMap<Vec<u8>, usize>,
+    pub(super) cid_table: HashMap<Vec<u8>, usize>,
     timers: Timers,
     ready: VecDeque<usize>,
     pub(super) stateless: VecDeque<Stateless>,
@@ -76,14 +76,14 @@ impl Endpoint {
             settings,
             connections: Vec::new(),
             free: Vec::new(),
-            routes: HashMap::new(),
+            cid_table: HashMap::new(),
             timers: Timers::default(),
             ready: VecDeque::new(),
             stateless: VecDeque::new(),
             half_open: 0,
             clients: Clients::default(),
             entropy: Entropy::new(),
-            origin: now,
+            epoch: now,
             draining: None,
             last_serial: 0,
             cache: Cache::new(file_cache.0, file_cache.1),
@@ -114,7 +114,7 @@ impl Endpoint {
             Ok(header) => header,
             Err(reason) => return self.drop_datagram(reason),
         };
-        if let Some(&key) = self.routes.get(header.dcid) {
+        if let Some(&key) = self.cid_table.get(header.dcid) {
             self.receive(key, meta, datagram, now);
             return Ingest::Done;
         }
@@ -319,13 +319,13 @@ impl Endpoint {
             }
         }
         while let Some(retired) = connection.engine.retired_scid_next() {
-            self.routes.remove(retired.as_ref());
+            self.cid_table.remove(retired.as_ref());
             connection
                 .cids
                 .retain(|cid| cid.as_bytes()[..] != retired[..]);
         }
         for cid in connection.issue_cids(&mut self.cids, &self.reset_tokens) {
-            self.routes.insert(cid.as_bytes().to_vec(), key);
+            self.cid_table.insert(cid.as_bytes().to_vec(), key);
         }
     }
 
@@ -344,10 +344,10 @@ impl Endpoint {
         ));
         self.clients.leave(connection.client);
         for cid in &connection.cids {
-            self.routes.remove(&cid.as_bytes()[..]);
+            self.cid_table.remove(&cid.as_bytes()[..]);
         }
         if let Some(dcid) = &connection.original_dcid {
-            unroute(&mut self.routes, dcid, key);
+            forget_cid(&mut self.cid_table, dcid, key);
         }
         if connection.half_open {
             self.half_open = self.half_open.saturating_sub(1);
@@ -379,9 +379,9 @@ fn session_context<'a>(
 }
 
 /// Removes a route where it leads to `key`: two connections may have had the same first choice.
-fn unroute(routes: &mut HashMap<Vec<u8>, usize>, cid: &[u8], key: usize) {
-    if routes.get(cid) == Some(&key) {
-        routes.remove(cid);
+fn forget_cid(cid_table: &mut HashMap<Vec<u8>, usize>, cid: &[u8], key: usize) {
+    if cid_table.get(cid) == Some(&key) {
+        cid_table.remove(cid);
     }
 }
 

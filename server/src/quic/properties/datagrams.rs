@@ -83,7 +83,7 @@ impl Bench {
         settings.limits.connections_per_worker = CONNECTIONS;
         settings.limits.connections_per_client = 3;
         settings.quic.retry_above = [None, Some(0), Some(1), Some(2)][usize::from(kind >> 1 & 3)];
-        let site = Site::compile(&config.routes, &settings.limits);
+        let site = Site::compile(&config.cid_table, &settings.limits);
         settings.site = Arc::new(site.expect("the built-in pages"));
         let now = crate::clock::now();
         quiche::clock::set(Some(now));
@@ -304,9 +304,9 @@ impl Bench {
         assert!(endpoint.stateless.len() <= MAX_STATELESS);
         let most = open as u64 * (2 + endpoint.settings.limits.cids_per_connection);
         assert!(
-            endpoint.routes.len() as u64 <= most,
-            "{} routes",
-            endpoint.routes.len()
+            endpoint.cid_table.len() as u64 <= most,
+            "{} cid_table",
+            endpoint.cid_table.len()
         );
         self.established |= self.clients.iter().any(Client::is_established);
     }
@@ -320,7 +320,7 @@ impl Bench {
         self.check();
         let endpoint = &self.endpoint;
         assert_eq!((endpoint.len(), endpoint.half_open), (0, 0));
-        assert_eq!((endpoint.routes.len(), endpoint.clients.len()), (0, 0));
+        assert_eq!((endpoint.cid_table.len(), endpoint.clients.len()), (0, 0));
         assert!(!endpoint.has_ready());
     }
 }

@@ -96,7 +96,7 @@ fn who_never_proved_an_address_is_forgotten_when_the_time_is_up() {
     assert!(last_words.is_empty());
     assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (0, 0));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
-    assert!(bench.endpoint.routes.is_empty());
+    assert!(bench.endpoint.cid_table.is_empty());
 }
 
 #[test]

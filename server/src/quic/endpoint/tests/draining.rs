@@ -98,7 +98,7 @@ fn bench() -> Bench {
         let engine = server_config((&identity, &[]), quic, limits, &settings.secrets);
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = engine.unwrap();
-        let site = Site::compile(&config.routes, &config.limits);
+        let site = Site::compile(&config.cid_table, &config.limits);
         settings.site = Arc::new(site.unwrap());
     }))
 }
