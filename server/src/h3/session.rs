@@ -42,7 +42,7 @@ pub struct Session {
     /// Streams given up in this turn whose end is still to be reported.
     given_up: Vec<u64>,
     /// Streams whose body waits for room in the origin's ring.
-    starved: Vec<u64>,
+    awaiting_ring: Vec<u64>,
     /// Handlers that have not said that they are done, those of requests given up included.
     running: u64,
     /// One past the highest request stream seen, as GOAWAY tells it.
@@ -59,7 +59,7 @@ pub struct Session {
     /// Requests that came to nothing: malformed, or reset by the client.
     wasted: u64,
     /// Resets of streams that were not open, most of which answer a STOP_SENDING of ours.
-    strays: u64,
+    misrouted: u64,
     /// Streams that the client was asked to send no more of before their ends were known.
     stopped: u64,
     /// Responses that the client has stopped, as the engine counts them.
@@ -143,7 +143,7 @@ impl Session {
             open: HashMap::new(),
             pending: Queue::default(),
             given_up: Vec::new(),
-            starved: Vec::new(),
+            awaiting_ring: Vec::new(),
             running: 0,
             next_stream: 0,
             refused_from: None,
@@ -152,7 +152,7 @@ impl Session {
             requests: 0,
             taken: 0,
             wasted: 0,
-            strays: 0,
+            misrouted: 0,
             stopped: 0,
             stops: 0,
         })
@@ -178,9 +178,9 @@ impl Session {
             self.clear(context);
             return;
         }
-        let strays = self.strays.saturating_sub(self.stopped);
+        let misrouted = self.misrouted.saturating_sub(self.stopped);
         let allowed = context.site.limits().given_up_requests + self.requests / 2;
-        if self.wasted + strays > allowed {
+        if self.wasted + misrouted > allowed {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
         }
         self.send_goaway(conn);
@@ -213,7 +213,7 @@ impl Session {
         }
         self.pending.clear();
         self.given_up.clear();
-        self.starved.clear();
+        self.awaiting_ring.clear();
     }
 
     /// Gives up requests whose responses the client has refused to take. Where nothing is there to be written, nothing

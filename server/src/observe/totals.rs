@@ -38,7 +38,7 @@ impl Totals {
             bad_tokens = all.bad_tokens,
             version_negotiations = all.negotiations,
             resets = all.resets,
-            strays = all.strays,
+            misrouted = all.misrouted,
             guarded = all.guarded,
             "total of connections"
         );

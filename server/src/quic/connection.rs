@@ -56,9 +56,9 @@ pub struct Connection {
     /// Tells it from other connections in the same slot of the endpoint.
     pub serial: u64,
     /// Waiting in the endpoint's queue.
-    pub queued: bool,
+    pub ready: bool,
     /// Waiting in the endpoint's list of those whose requests want room on the way to their handlers.
-    pub starved: bool,
+    pub awaiting_ring: bool,
     /// The endpoint's timer.
     pub timer: Slot,
     /// For the access log, until there is a session.
@@ -105,8 +105,8 @@ impl Connection {
             original_dcid: None,
             half_open: true,
             serial: 0,
-            queued: false,
-            starved: false,
+            ready: false,
+            awaiting_ring: false,
             timer: Slot::default(),
             connection_record: None,
             heard: None,
@@ -225,8 +225,10 @@ impl Connection {
     }
 
     /// Whether a request's body waits for room on the way to its handler.
-    pub fn is_starved(&self) -> bool {
-        self.session.as_ref().is_some_and(h3::Session::is_starved)
+    pub fn is_awaiting_ring(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(h3::Session::is_awaiting_ring)
     }
 
     /// The client's address and the lowest round-trip time to it so far.

@@ -110,7 +110,7 @@ summed! {
         /// Connections that got another algorithm because of a low round-trip time.
         pub guarded: u64,
         /// Datagrams of another worker, handed over where its mailbox had room.
-        pub strays: u64,
+        pub misrouted: u64,
         /// Datagrams dropped, by [`DropReason::index`].
         pub dropped: [u64; DropReason::ALL.len()],
         /// Of the HTTP/3 sessions.
@@ -140,7 +140,7 @@ impl Show for Counters {
             refused_per_client,
             bad_tokens,
             guarded,
-            strays,
+            misrouted,
             by_algorithm,
             dropped,
             h3,
@@ -157,7 +157,7 @@ impl Show for Counters {
         );
         show_answers(
             page,
-            [*retries, *bad_tokens, *negotiations, *resets, *strays],
+            [*retries, *bad_tokens, *negotiations, *resets, *misrouted],
         );
         let mut family = page.counters(
             "sluicegate_connections_by_algorithm_total",
@@ -221,7 +221,7 @@ fn show_refusals(
     );
 }
 
-fn show_answers(page: &mut Page, [retries, bad_tokens, negotiations, resets, strays]: [u64; 5]) {
+fn show_answers(page: &mut Page, [retries, bad_tokens, negotiations, resets, misrouted]: [u64; 5]) {
     page.counter(
         "sluicegate_retries_sent_total",
         "Clients asked to prove their address (Retry).",
@@ -245,6 +245,6 @@ fn show_answers(page: &mut Page, [retries, bad_tokens, negotiations, resets, str
     page.counter(
         "sluicegate_datagrams_handed_over_total",
         "Datagrams that reached a worker which does not own their connection.",
-        strays,
+        misrouted,
     );
 }

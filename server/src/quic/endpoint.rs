@@ -30,7 +30,7 @@ pub enum Ingest {
     /// It was dealt with.
     Done,
     /// It belongs to the worker with this index.
-    Stray(u8),
+    Misrouted(u8),
 }
 
 /// The endpoint of one worker.
@@ -57,7 +57,7 @@ pub struct Endpoint {
     /// Files that are answered from memory.
     pub(super) cache: Cache,
     /// Slots of connections whose requests wait for room in the origin's ring.
-    starved: Vec<usize>,
+    awaiting_ring: Vec<usize>,
     /// What happened so far.
     pub counters: Counters,
 }
@@ -87,7 +87,7 @@ impl Endpoint {
             draining: None,
             last_serial: 0,
             cache: Cache::new(file_cache.0, file_cache.1),
-            starved: Vec::new(),
+            awaiting_ring: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -124,8 +124,8 @@ impl Endpoint {
             && cid.worker() != self.settings.worker
             && usize::from(cid.worker()) < self.settings.workers
         {
-            self.counters.strays += 1;
-            return Ingest::Stray(cid.worker());
+            self.counters.misrouted += 1;
+            return Ingest::Misrouted(cid.worker());
         }
         match header.kind {
             Kind::UnknownVersion => {
@@ -191,9 +191,9 @@ impl Endpoint {
 
     fn queue(&mut self, key: usize) {
         if let Some(connection) = self.connections[key].as_mut()
-            && !connection.queued
+            && !connection.ready
         {
-            connection.queued = true;
+            connection.ready = true;
             self.ready.push_back(key);
         }
     }
@@ -258,7 +258,7 @@ impl Endpoint {
 
     fn fill_from(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Option<TxMeta> {
         let connection = self.connections[key].as_mut()?;
-        connection.queued = false;
+        connection.ready = false;
         let place = (key, connection.serial);
         let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
         connection.drive(&mut session_context(
@@ -269,8 +269,9 @@ impl Endpoint {
             now,
         ));
         connection.note_requests(now);
-        if connection.is_starved() && !std::mem::replace(&mut connection.starved, true) {
-            self.starved.push(key);
+        if connection.is_awaiting_ring() && !std::mem::replace(&mut connection.awaiting_ring, true)
+        {
+            self.awaiting_ring.push(key);
         }
         self.settle(key);
         let connection = self.connections[key].as_mut()?;

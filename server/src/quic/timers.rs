@@ -17,15 +17,15 @@ pub struct Timers {
 /// A connection's part.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slot {
-    queued: Option<Instant>,
+    ready: Option<Instant>,
 }
 
 impl Timers {
     /// Sees to it that `key` is woken at `deadline` or before.
     pub fn set(&mut self, slot: &mut Slot, key: usize, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
-        if slot.queued.is_none_or(|queued| deadline < queued) {
-            slot.queued = Some(deadline);
+        if slot.ready.is_none_or(|ready| deadline < ready) {
+            slot.ready = Some(deadline);
             self.heap.push(Reverse((deadline, key)));
         }
     }
@@ -33,7 +33,7 @@ impl Timers {
     /// Drops stale entries once they outnumber the others. `slots` are those of all connections, by key, at most `count`.
     pub fn tidy(&mut self, count: usize, slots: impl Iterator<Item = (usize, Slot)>) {
         if self.heap.len() > SPARE + 2 * count {
-            let entry = |(key, slot): (usize, Slot)| Some(Reverse((slot.queued?, key)));
+            let entry = |(key, slot): (usize, Slot)| Some(Reverse((slot.ready?, key)));
             self.heap = slots.filter_map(entry).collect();
         }
     }
@@ -55,8 +55,8 @@ impl Timers {
 impl Slot {
     /// Whether the entry at `at` is this connection's present one; if so it is gone now.
     pub fn fired(&mut self, at: Instant) -> bool {
-        if self.queued == Some(at) {
-            self.queued = None;
+        if self.ready == Some(at) {
+            self.ready = None;
             return true;
         }
         false

@@ -16,7 +16,7 @@ const CAPACITY: usize = 1024;
 #[derive(Debug)]
 pub enum Command {
     /// A datagram of a connection that this worker owns.
-    Stray(RxMeta, Vec<u8>),
+    Misrouted(RxMeta, Vec<u8>),
     /// Finish what is open, then stop.
     Drain,
     /// Stop.
@@ -68,7 +68,7 @@ impl MailboxSender {
     /// Hands a command over and wakes the worker; `false` where there is no room.
     pub fn send(&self, command: Command) -> bool {
         let taken = match command {
-            Command::Stray(..) => self.datagrams.try_send(command).is_ok(),
+            Command::Misrouted(..) => self.datagrams.try_send(command).is_ok(),
             Command::Drain | Command::Stop | Command::Adopt(_) | Command::Stats(_) => {
                 self.commands.send(command).is_ok()
             }
@@ -112,12 +112,12 @@ mod tests {
             ecn: Ecn::NotCapable,
             stride: 1,
         };
-        let stray = || sender.send(Command::Stray(meta, vec![1]));
-        assert!((0..CAPACITY).all(|_| stray()));
-        assert!(!stray());
+        let misrouted = || sender.send(Command::Misrouted(meta, vec![1]));
+        assert!((0..CAPACITY).all(|_| misrouted()));
+        assert!(!misrouted());
         assert!(sender.send(Command::Drain) && sender.send(Command::Stop));
         assert!(matches!(mailbox.take(), Some(Command::Drain)));
         assert!(matches!(mailbox.take(), Some(Command::Stop)));
-        assert!(matches!(mailbox.take(), Some(Command::Stray(..))));
+        assert!(matches!(mailbox.take(), Some(Command::Misrouted(..))));
     }
 }

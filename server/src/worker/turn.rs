@@ -125,9 +125,9 @@ impl Worker {
                 endpoint.ingest(meta, buffer, now, unix);
             }
             for datagram in buffer.chunks_mut(meta.stride.max(1)) {
-                if let Ingest::Stray(worker) = endpoint.ingest(meta, datagram, now, unix)
+                if let Ingest::Misrouted(worker) = endpoint.ingest(meta, datagram, now, unix)
                     && let Some(peer) = peers.get(usize::from(worker))
-                    && !peer.send(Command::Stray(*meta, datagram.to_vec()))
+                    && !peer.send(Command::Misrouted(*meta, datagram.to_vec()))
                 {
                     endpoint.counters.on_drop(DropReason::MailboxFull);
                 }
@@ -140,7 +140,7 @@ impl Worker {
         for _ in 0..MAILBOX_BUDGET {
             match self.inbox.take() {
                 // A datagram is handed over once: if it belongs to nobody here, it is dropped.
-                Some(Command::Stray(meta, mut datagram)) => {
+                Some(Command::Misrouted(meta, mut datagram)) => {
                     self.endpoint
                         .ingest(&meta, &mut datagram, now, clock::unix());
                 }

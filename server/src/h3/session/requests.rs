@@ -231,7 +231,7 @@ impl Session {
                 self.give_up(conn, stream, WireErrorCode::RequestCancelled, context);
             }
             None => {
-                self.strays += 1;
+                self.misrouted += 1;
                 // Its head was never seen, and nothing else would end the stream and let the client open another.
                 if !conn.has_written(stream) {
                     let code = WireErrorCode::RequestCancelled as u64;

@@ -68,7 +68,7 @@ impl Session {
                 return;
             }
             if !origin_ring.has_room() {
-                self.starved.push(stream);
+                self.awaiting_ring.push(stream);
                 return;
             }
             let room = usize::try_from(handler.credit - cost(0)).unwrap_or(usize::MAX);
@@ -102,14 +102,14 @@ impl Session {
         conn: &mut quiche::Connection,
         context: &mut SessionContext<'_>,
     ) {
-        for stream in std::mem::take(&mut self.starved) {
+        for stream in std::mem::take(&mut self.awaiting_ring) {
             self.pass_on(conn, stream, context);
         }
     }
 
     /// Whether a body waits for room in the origin's ring.
-    pub fn is_starved(&self) -> bool {
-        !self.starved.is_empty()
+    pub fn is_awaiting_ring(&self) -> bool {
+        !self.awaiting_ring.is_empty()
     }
 
     /// Counts what was read; `false` where the request is refused for it.

@@ -115,7 +115,7 @@ fn waiting(
         (deadline, Stop::Failed(Failure::HeadTimeout))
     } else {
         let deadline = written.max(upload.moved_at()) + proxy.idle_timeout;
-        let stop = match upload.starved() {
+        let stop = match upload.awaiting_ring() {
             true => Stop::Starved,
             false => Stop::Failed(Failure::WriteTimeout),
         };

@@ -45,7 +45,7 @@ impl Endpoint {
         self.connections.iter().flatten().all(|c| {
             c.engine.is_closed()
                 || c.engine.is_draining()
-                || (c.engine.local_error().is_some() && !c.queued)
+                || (c.engine.local_error().is_some() && !c.ready)
         })
     }
 }

@@ -33,16 +33,16 @@ impl Endpoint {
             connection.on_message(place.stream, message, &mut context);
             self.queue(place.slot);
         }
-        if !self.starved.is_empty()
+        if !self.awaiting_ring.is_empty()
             && self
                 .settings
                 .origin_ring
                 .as_ref()
                 .is_some_and(OriginRing::has_room)
         {
-            for key in std::mem::take(&mut self.starved) {
+            for key in std::mem::take(&mut self.awaiting_ring) {
                 if let Some(connection) = &mut self.connections[key] {
-                    connection.starved = false;
+                    connection.awaiting_ring = false;
                     self.queue(key);
                 }
             }

@@ -150,7 +150,7 @@ impl Bench {
         let unix = Duration::from_secs(1_800_000_000);
         let taken = self.endpoint.ingest(&meta, &mut datagram, self.now, unix);
         assert!(
-            matches!(taken, Ingest::Done | Ingest::Stray(1)),
+            matches!(taken, Ingest::Done | Ingest::Misrouted(1)),
             "{taken:?}"
         );
     }

@@ -16,14 +16,14 @@ fn a_stray_that_a_full_mailbox_refuses_is_counted() {
     let generation = settings.secrets.generation();
     let now = clock::now();
     let ((own, inbox), (other, _others_inbox)) = (mailbox(), mailbox());
-    let stray = RxMeta {
+    let misrouted = RxMeta {
         listener: ListenerId(0),
         peer: far,
         local: near,
         ecn: Ecn::NotCapable,
         stride: 1,
     };
-    while other.send(Command::Stray(stray, vec![0])) {}
+    while other.send(Command::Misrouted(misrouted, vec![0])) {}
     let mut worker = Worker::new(
         Driver::Memory(server),
         Endpoint::new(settings, now),
@@ -48,6 +48,6 @@ fn a_stray_that_a_full_mailbox_refuses_is_counted() {
     sent.unwrap();
     worker.receive(now).unwrap();
     let counters = &worker.endpoint.counters;
-    assert_eq!(counters.strays, 1);
+    assert_eq!(counters.misrouted, 1);
     assert_eq!(counters.dropped[DropReason::MailboxFull.index()], 1);
 }
