@@ -1,4 +1,4 @@
-//! Lets `src/virtual_net/random.rs` stand before the TLS library's random numbers, which the engine uses too.
+//! Lets `src/virtual_net/random.rs` stand before the TLS library's random numbers, which quiche uses too.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -26,7 +26,7 @@ fn download_takes_what_the_rate_takes() {
         queue_bytes: 100_000,
         ..Link::new(DELAY)
     };
-    for control in Control::ours().chain(Control::engine()) {
+    for control in Control::ours().chain(Control::quic()) {
         let outcome = run(&scenario(control, down.clone())).expect("both ends can be set up");
         let time = outcome.completed.expect("done").as_secs_f64();
         assert!((1.6..2.4).contains(&time), "{control}: {time} s");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Monotonic time, for timers and for the engine.
+/// Monotonic time, for timers and for quiche.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> Instant {
     Instant::now()

@@ -1,4 +1,4 @@
-//! QUIC: connections, how datagrams find them, and what stands around the engine.
+//! QUIC: connections, how datagrams find them, and what stands around quiche.
 
 mod admission;
 pub mod cc_adapter;

@@ -11,7 +11,7 @@ use sluicegate_benches::virtual_net::{Control, Outcome, run, sweep};
 #[derive(Debug, Parser)]
 #[command(name = "collapse")]
 struct Arguments {
-    /// One controller instead of all: cubic, reno, engine-cubic, engine-cubic-unfixed, engine-reno, engine-bbr2
+    /// One controller instead of all: cubic, reno, quiche-cubic, quiche-cubic-unfixed, quiche-reno, quiche-bbr2
     #[arg(long)]
     algorithm: Option<String>,
     /// Shows the run with this seed over time, instead of the table
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
         Some(name) => {
             vec![Control::named(name).ok_or_else(|| anyhow!("no controller is named `{name}`"))?]
         }
-        None => Control::ours().chain(Control::engine()).collect(),
+        None => Control::ours().chain(Control::quic()).collect(),
     };
     let threads = thread::available_parallelism().map_or(1, usize::from);
     for control in controls {

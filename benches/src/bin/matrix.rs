@@ -18,7 +18,7 @@ use sluicegate_benches::virtual_net::Control;
 #[derive(Debug, Parser)]
 #[command(name = "matrix")]
 struct Arguments {
-    /// One algorithm instead of all, or a control of the engine, such as engine-cubic
+    /// One algorithm instead of all, or a control of quiche, such as quiche-cubic
     #[arg(long)]
     algorithm: Option<String>,
     /// One scenario instead of all, by the name in the table
@@ -36,7 +36,7 @@ struct Arguments {
     /// Puts an SVG of each cell's first run there, and the table with the known failures as matrix.md
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Puts three SVGs of one collapse there and does nothing else: CUBIC, Reno, and the engine's CUBIC with its fix off
+    /// Puts three SVGs of one collapse there and does nothing else: CUBIC, Reno, and quiche's CUBIC with its fix off
     #[arg(long, value_name = "DIR", conflicts_with_all = ["algorithm", "scenario", "place", "core", "plots"])]
     story: Option<PathBuf>,
     /// Runs at the same time [default: as many as there are cores]

@@ -97,7 +97,7 @@ impl Cell {
     }
 }
 
-/// A growth epoch is not every algorithm's, and the engine's own do not show what they do inside: what cannot be told
+/// A growth epoch is not every algorithm's, and quiche's own do not show what they do inside: what cannot be told
 /// there is not judged.
 fn is_judged(bound: &Bound, control: Control, value: Option<f64>) -> bool {
     let inner = matches!(

@@ -67,7 +67,7 @@ const FILLS: &str = "A loss-based window fills whatever queue there is, at 1 Mbi
                      of the window or more.";
 const REMEMBERS: &str = "The rate is the highest of two probing cycles (draft-ietf-ccwg-bbr-06 §5.5), some ten seconds \
                          here; until then losses hold the short-term rate and the window down, but not the queue.";
-const LATE: &str = "A packet later than the transport's threshold counts as lost, and no cut is undone. The engine \
+const LATE: &str = "A packet later than the transport's threshold counts as lost, and no cut is undone. quiche \
                     raises its threshold after such losses, the simulator does not.";
 const FEW: &str = "A minute holds five losses, too few to come down from slow start's window; the simulator runs for five \
                    minutes.";
@@ -101,7 +101,7 @@ impl Expected {
 }
 
 /// What `expected` does not say: failures that it does not know, and entries that hold by now or whose figure moved
-/// out of its range. The engine's own controls are there to be compared with, and surprise nobody.
+/// out of its range. quiche's own controls are there to be compared with, and surprise nobody.
 pub fn surprises(cells: &[Cell], expected: &[Expected]) -> Vec<String> {
     let mut found = Vec::new();
     for cell in cells {

@@ -21,7 +21,7 @@ use crate::virtual_net::{self, Control, Link, SimulationError};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
-/// The engine's own that stand beside ours for comparison.
+/// quiche's own that stand beside ours for comparison.
 const REFERENCES: [Control; 2] = [Control::EngineCubic { idle_fix: true }, Control::EngineBbr2];
 
 /// What [`Measure::DoneOverReno`] compares with.

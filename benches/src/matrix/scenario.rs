@@ -68,9 +68,9 @@ pub struct Efforts {
 /// The controls that a scenario tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// Every algorithm of the registry, and where there are connections the engine's CUBIC and BBR beside them.
+    /// Every algorithm of the registry, and where there are connections quiche's CUBIC and BBR beside them.
     Everyone,
-    /// The same, but of the engine's only this one.
+    /// The same, but of quiche's only this one.
     EveryoneAnd(Control),
     /// Every algorithm of the registry but this one.
     EveryoneBut(&'static str),

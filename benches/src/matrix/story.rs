@@ -17,7 +17,7 @@ const CONTROLS: [Control; 3] = [
     Control::EngineCubic { idle_fix: false },
 ];
 
-/// Seeds that are tried for one with which the engine's CUBIC without its fix fails.
+/// Seeds that are tried for one with which quiche's CUBIC without its fix fails.
 const TRIED: u64 = 50;
 
 /// Draws the story into `folder`, with `seed` or the first that shows the defect; answers what was drawn.

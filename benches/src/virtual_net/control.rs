@@ -11,14 +11,14 @@ use super::{SimulationError, watch};
 pub enum Control {
     /// An algorithm of this product at its default options, through the product's adapter.
     Ours(&'static str),
-    /// The engine's own CUBIC.
+    /// quiche's own CUBIC.
     EngineCubic {
         /// Whether its idle restart is the mended one.
         idle_fix: bool,
     },
-    /// The engine's own Reno.
+    /// quiche's own Reno.
     EngineReno,
-    /// The engine's own BBR, version 2.
+    /// quiche's own BBR, version 2.
     EngineBbr2,
 }
 
@@ -32,8 +32,8 @@ impl Control {
             .into_iter()
     }
 
-    /// Those of the engine that comparisons use.
-    pub fn engine() -> impl Iterator<Item = Self> {
+    /// Those of quiche that comparisons use.
+    pub fn quic() -> impl Iterator<Item = Self> {
         [
             Self::EngineCubic { idle_fix: false },
             Self::EngineCubic { idle_fix: true },
@@ -46,7 +46,7 @@ impl Control {
     /// The control of that name, as [`fmt::Display`] writes it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ours()
-            .chain(Self::engine())
+            .chain(Self::quic())
             .find(|control| control.to_string() == name)
     }
 
@@ -78,10 +78,10 @@ impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ours(name) => name,
-            Self::EngineCubic { idle_fix: false } => "engine-cubic-unfixed",
-            Self::EngineCubic { idle_fix: true } => "engine-cubic",
-            Self::EngineReno => "engine-reno",
-            Self::EngineBbr2 => "engine-bbr2",
+            Self::EngineCubic { idle_fix: false } => "quic-cubic-unfixed",
+            Self::EngineCubic { idle_fix: true } => "quic-cubic",
+            Self::EngineReno => "quic-reno",
+            Self::EngineBbr2 => "quic-bbr2",
         })
     }
 }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_control_is_found_by_its_own_name() {
-        for control in Control::ours().chain(Control::engine()) {
+        for control in Control::ours().chain(Control::quic()) {
             assert_eq!(Control::named(&control.to_string()), Some(control));
         }
         assert_eq!(Control::named("no-such-control"), None);

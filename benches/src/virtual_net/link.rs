@@ -47,7 +47,7 @@ impl Link {
     }
 
     /// Both directions of a path of the simulator: towards the client, and back. Marks are not carried over, as the
-    /// engine has no use for them.
+    /// quiche has no use for them.
     pub fn pair(path: &sim::Bottleneck) -> (Self, Self) {
         let mut rates = path.rate.iter().copied();
         let down = Self {

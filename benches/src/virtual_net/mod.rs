@@ -1,6 +1,6 @@
 //! An HTTP/3 download between a real client and a real server, over an emulated link, in virtual time.
 //!
-//! Both ends are the QUIC and HTTP/3 engine of the product, with its handshake, timers and pacing; the server's
+//! Both ends are the QUIC and HTTP/3 quiche of the product, with its handshake, timers and pacing; the server's
 //! congestion control is attached as the product attaches it. Only the network and the clock are made up: the clock
 //! jumps from event to event, and random numbers follow from the seed. One simulation runs per thread, because clock
 //! and random numbers are the thread's. The same [`Scenario`] gives the same [`Outcome`].
@@ -43,7 +43,7 @@ pub struct Scenario {
     pub up: Link,
     /// The run ends here at the latest.
     pub limit: Duration,
-    /// Of the losses on both links, and of the engine's random numbers.
+    /// Of the losses on both links, and of quiche's random numbers.
     pub seed: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Outcome {
     pub final_cwnd: u64,
     /// Packets that the server declared lost.
     pub lost_packets: u64,
-    /// What one of our algorithms showed of itself; `None` for those of the engine.
+    /// What one of our algorithms showed of itself; `None` for those of quiche.
     pub inside: Option<Inside>,
     /// The server over time, a sample every 10 ms where something happened.
     pub trace: Vec<Sample>,
@@ -83,9 +83,9 @@ pub struct Sample {
     pub srtt: Option<Duration>,
     /// Most bytes that left the server at one instant since the sample before.
     pub burst: u64,
-    /// What the server's control was doing; of the engine's own only its unfixed CUBIC is watched.
+    /// What the server's control was doing; of quiche's own only its unfixed CUBIC is watched.
     pub state: Option<&'static str>,
-    /// What one of our algorithms shows of itself; `None` for those of the engine.
+    /// What one of our algorithms shows of itself; `None` for those of quiche.
     pub view: Option<View>,
 }
 
@@ -98,10 +98,10 @@ pub enum SimulationError {
     /// The TLS library made no certificate, or refused it.
     #[error("TLS: {0}")]
     Tls(#[from] boring::error::ErrorStack),
-    /// The engine failed below HTTP/3.
+    /// quiche failed below HTTP/3.
     #[error("QUIC: {0}")]
     Quic(#[from] quiche::Error),
-    /// The engine failed in HTTP/3.
+    /// quiche failed in HTTP/3.
     #[error("HTTP/3: {0}")]
     Http(#[from] quiche::h3::Error),
 }

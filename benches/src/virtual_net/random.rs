@@ -1,6 +1,6 @@
-//! Random numbers of the engine, from a seed while a simulation runs.
+//! Random numbers of quiche, from a seed while a simulation runs.
 //!
-//! The engine skips packet numbers at random moments, which moves losses and ACK sizes: without this no run could be
+//! quiche skips packet numbers at random moments, which moves losses and ACK sizes: without this no run could be
 //! repeated. The build script has the linker send every call of `RAND_bytes` here.
 
 #![expect(unsafe_code, reason = "stands before a C function of the TLS library")]

@@ -23,7 +23,7 @@ const SPECIMEN: Control = Control::EngineCubic { idle_fix: false };
 /// Sets apart the sequences of the two links.
 const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
 
-/// Sets the engine's sequence apart from those.
+/// Sets quiche's sequence apart from those.
 const ENGINE_SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 const fn address(host: u8, port: u16) -> SocketAddr {
@@ -179,7 +179,7 @@ impl Net {
     }
 }
 
-/// Sends until the engine has no more or pacing says wait; answers until when.
+/// Sends until quiche has no more or pacing says wait; answers until when.
 fn send_all(
     quic: &mut quiche::Connection,
     wire: &mut Wire,
@@ -205,7 +205,7 @@ fn earliest<T: Ord, const N: usize>(times: [Option<T>; N]) -> Option<T> {
     times.into_iter().flatten().min()
 }
 
-/// The time that the engine sees on this thread, until dropped.
+/// The time that quiche sees on this thread, until dropped.
 struct VirtualClock {
     start: Instant,
     now: Instant,

@@ -8,10 +8,10 @@ use sluicegate_cc::sim::Source;
 
 use super::SimulationError;
 
-/// What one call hands to the engine, bytes.
+/// What one call hands to quiche, bytes.
 const BLOCK: usize = 64 * 1024;
 
-/// No more is handed over while this much waits to be sent, bytes; as in the product, where the engine would take a
+/// No more is handed over while this much waits to be sent, bytes; as in the product, where quiche would take a
 /// window at every turn.
 const SEND_BUFFER: usize = 1 << 20;
 
@@ -23,7 +23,7 @@ pub(super) struct Server {
     /// The stream that is answered.
     stream: Option<u64>,
     body: Source,
-    /// Bytes of the body that the engine has taken.
+    /// Bytes of the body that quiche has taken.
     taken: u64,
     finished: bool,
 }
@@ -48,7 +48,7 @@ impl Server {
     }
 
     /// Takes the request once it came, and hands over as much of the body as there is `elapsed` after the start and
-    /// the engine takes.
+    /// quiche takes.
     pub(super) fn on_turn(&mut self, elapsed: Duration) -> Result<(), SimulationError> {
         if self.http.is_none() && self.quic.is_established() {
             let config = h3::Config::new()?;
@@ -95,7 +95,7 @@ impl Server {
         self.body.next_offer(elapsed)
     }
 
-    /// What the engine counts on the path.
+    /// What quiche counts on the path.
     pub(super) fn counts(&self) -> Counts {
         let path = self.quic.path_stats().next();
         path.map_or_else(Counts::default, |path| Counts {
@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-/// What the engine counts on a path.
+/// What quiche counts on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     /// Congestion window, bytes.

@@ -1,6 +1,6 @@
-//! What a controller of the engine does, read from the trace that the engine writes.
+//! What a controller of quiche does, read from the trace that quiche writes.
 //!
-//! The engine's own controllers have no other window. As all else of a simulation, what is read belongs to the thread.
+//! quiche's own controllers have no other window. As all else of a simulation, what is read belongs to the thread.
 
 use std::cell::Cell;
 use std::io::{Result, Write};

@@ -1,6 +1,6 @@
-//! Looks into one of our algorithms while the engine drives it.
+//! Looks into one of our algorithms while quiche drives it.
 //!
-//! The engine's socket tells window and rate, but not the growth epoch, and nothing of what happened between two
+//! quiche's socket tells window and rate, but not the growth epoch, and nothing of what happened between two
 //! samples. So the algorithm is wrapped before the product's adapter gets it. As clock and random numbers, what is
 //! seen belongs to the thread.
 

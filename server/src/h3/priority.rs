@@ -51,7 +51,7 @@ impl Priority {
         priority
     }
 
-    /// Has the engine order the stream's packets by it.
+    /// Has quiche order the stream's packets by it.
     pub(super) fn apply(self, conn: &mut quiche::Connection, stream: u64) {
         // The stream may be gone, and then there is nothing to order.
         let _ = conn.stream_priority(stream, self.urgency + ENGINE_OFFSET, self.incremental);

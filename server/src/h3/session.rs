@@ -62,7 +62,7 @@ pub struct Session {
     misrouted: u64,
     /// Streams that the client was asked to send no more of before their ends were known.
     stopped: u64,
-    /// Responses that the client has stopped, as the engine counts them.
+    /// Responses that the client has stopped, as quiche counts them.
     stops: u64,
 }
 

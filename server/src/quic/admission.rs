@@ -110,24 +110,24 @@ impl Endpoint {
         listener.config.set_cc_factory(Arc::clone(&choice.factory));
         let odcid = original.map(quiche::ConnectionId::from_ref);
         let id = quiche::ConnectionId::from_ref(cid.as_bytes());
-        let engine = quiche::accept(
+        let quic = quiche::accept(
             &id,
             odcid.as_ref(),
             meta.local,
             meta.peer,
             &mut listener.config,
         );
-        let engine = match engine {
-            Ok(engine) => engine,
+        let quic = match quic {
+            Ok(quic) => quic,
             Err(error) => {
-                tracing::debug!(%error, "the engine refused a connection");
+                tracing::debug!(%error, "quiche refused a connection");
                 self.counters.refused += 1;
                 return None;
             }
         };
         let deadline = quiche::clock::now() + self.settings.limits.handshake_timeout;
         let client = Client::from(meta.peer.ip());
-        let mut connection = Connection::new(engine, meta.listener, algorithm, client, deadline);
+        let mut connection = Connection::new(quic, meta.listener, algorithm, client, deadline);
         connection.cids.push(cid);
         connection.original_dcid = original.map(<[u8]>::to_vec);
         self.clients.enter(client);
@@ -191,7 +191,7 @@ impl Endpoint {
             QlogLevel::Base => quiche::QlogLevel::Base,
             QlogLevel::Extra => quiche::QlogLevel::Extra,
         };
-        connection.engine.set_qlog_with_level(
+        connection.quic.set_qlog_with_level(
             Box::new(trace),
             format!("sluicegate {}", listener.name),
             description,

@@ -1,4 +1,4 @@
-//! Our congestion controllers in the engine's socket.
+//! Our congestion controllers in quiche's socket.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ struct Scratch {
     lost: Vec<Packet>,
 }
 
-/// What the engine asks for a controller for each path.
+/// What quiche asks for a controller for each path.
 pub fn factory(algorithm: Algorithm, options: Options) -> Arc<dyn quiche::cc::Factory> {
     Arc::new(
         move |init: &quiche::cc::Init| -> Box<dyn quiche::cc::Controller> {
@@ -88,7 +88,7 @@ impl Adapter {
         }
     }
 
-    /// Hands an event of the engine on to the controller.
+    /// Hands an event of quiche on to the controller.
     fn translate(&mut self, event: &quiche::cc::Event<'_>, scratch: &mut Scratch) {
         let Scratch { acked, lost } = scratch;
         acked.clear();

@@ -1,4 +1,4 @@
-//! One connection: the engine, its HTTP/3 session, and when it may send.
+//! One connection: quiche, its HTTP/3 session, and when it may send.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -39,8 +39,8 @@ pub enum Fill {
 
 /// A connection and its place in the endpoint.
 pub struct Connection {
-    /// The engine.
-    pub engine: quiche::Connection,
+    /// quiche.
+    pub quic: quiche::Connection,
     /// The listener that it came in by.
     pub listener: ListenerId,
     /// Its congestion controllers'.
@@ -90,14 +90,14 @@ enum Asked {
 impl Connection {
     /// Wraps a connection that was just accepted, whose handshake must be done by `handshake_deadline`.
     pub(super) fn new(
-        engine: quiche::Connection,
+        quic: quiche::Connection,
         listener: ListenerId,
         algorithm: &'static str,
         client: Client,
         handshake_deadline: Instant,
     ) -> Self {
         Self {
-            engine,
+            quic,
             listener,
             algorithm,
             client,
@@ -128,11 +128,11 @@ impl Connection {
             return false;
         }
         self.handshake_deadline = None;
-        if self.engine.is_established() {
+        if self.quic.is_established() {
             return false;
         }
         self.given_up = self
-            .engine
+            .quic
             .close(
                 false,
                 quiche::WireErrorCode::ConnectionRefused as u64,
@@ -151,27 +151,27 @@ impl Connection {
     /// Whether nothing is left to do for it; asked once it has nothing to send. One that was given up and may not even
     /// say so, as its client never proved its address, is not waited for.
     pub(super) fn is_over(&self) -> bool {
-        self.engine.is_closed() || (self.given_up && !self.engine.is_draining())
+        self.quic.is_closed() || (self.given_up && !self.quic.is_draining())
     }
 
     /// Lets the HTTP/3 session work, once the handshake allows one.
     pub fn drive(&mut self, context: &mut h3::SessionContext<'_>) {
-        while self.engine.path_event_next().is_some() {}
-        self.engine.make_path_room();
+        while self.quic.path_event_next().is_some() {}
+        self.quic.make_path_room();
         // In early data requests come before the handshake is done.
-        let ready = self.engine.is_established() || self.engine.is_in_early_data();
+        let ready = self.quic.is_established() || self.quic.is_in_early_data();
         if self.session.is_none() && ready {
-            match h3::Session::new(&mut self.engine, context.h3, self.connection_record.take()) {
+            match h3::Session::new(&mut self.quic, context.h3, self.connection_record.take()) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");
                     let code = quiche::h3::WireErrorCode::InternalError as u64;
-                    let _ = self.engine.close(true, code, b"");
+                    let _ = self.quic.close(true, code, b"");
                 }
             }
         }
         if let Some(session) = &mut self.session {
-            session.turn(&mut self.engine, context);
+            session.turn(&mut self.quic, context);
         }
     }
 
@@ -182,14 +182,14 @@ impl Connection {
         tokens: &ResetTokens,
     ) -> Vec<ConnectionId> {
         let mut fresh = Vec::new();
-        if !self.engine.is_established() {
+        if !self.quic.is_established() {
             return fresh;
         }
-        while self.engine.scids_left() > 0 {
+        while self.quic.scids_left() > 0 {
             let cid = make.generate();
             let token = u128::from_be_bytes(tokens.token(cid.as_bytes()));
             let id = quiche::ConnectionId::from_ref(cid.as_bytes());
-            if self.engine.new_scid(&id, token, false).is_err() {
+            if self.quic.new_scid(&id, token, false).is_err() {
                 break;
             }
             self.cids.push(cid);
@@ -201,7 +201,7 @@ impl Connection {
     /// Announces that no further request will be taken.
     pub fn drain(&mut self) {
         if let Some(session) = &mut self.session {
-            session.drain(&mut self.engine);
+            session.drain(&mut self.quic);
         }
     }
 
@@ -213,7 +213,7 @@ impl Connection {
         context: &mut h3::SessionContext<'_>,
     ) {
         if let Some(session) = &mut self.session {
-            session.on_message(&mut self.engine, stream, message, context);
+            session.on_message(&mut self.quic, stream, message, context);
         }
     }
 
@@ -233,7 +233,7 @@ impl Connection {
 
     /// The client's address and the lowest round-trip time to it so far.
     pub fn min_rtt(&self) -> Option<(IpAddr, Duration)> {
-        let path = self.engine.path_stats().find(|path| path.active)?;
+        let path = self.quic.path_stats().find(|path| path.active)?;
         Some((path.peer_addr.ip(), path.min_rtt?))
     }
 
@@ -249,7 +249,7 @@ impl Connection {
         if std::mem::replace(&mut self.taken, taken) != taken {
             self.asked = Asked::Now;
         }
-        if matches!(self.asked, Asked::Now) && self.is_idle() && !self.engine.has_unacked() {
+        if matches!(self.asked, Asked::Now) && self.is_idle() && !self.quic.has_unacked() {
             self.asked = Asked::Until(now);
         }
     }
@@ -264,17 +264,17 @@ impl Connection {
         match self.asked {
             Asked::Now => self.is_idle() && now.saturating_duration_since(spoke) >= SILENCE,
             Asked::Until(end) if !lingered(end) => false,
-            Asked::Never if !self.engine.is_established() => true,
+            Asked::Never if !self.quic.is_established() => true,
             // What may be unacknowledged is that no further request will be taken.
-            Asked::Never | Asked::Until(_) => !self.engine.has_unacked() || lingered(since),
+            Asked::Never | Asked::Until(_) => !self.quic.has_unacked() || lingered(since),
         }
     }
 
-    /// When it wants to be called again: a timer of the engine, the time its next packet may leave, or the end of the
+    /// When it wants to be called again: a timer of quiche, the time its next packet may leave, or the end of the
     /// time for its handshake.
     pub fn deadline(&self) -> Option<Instant> {
-        let engine = self.engine.timeout_instant();
-        [engine, self.release, self.handshake_deadline]
+        let quic = self.quic.timeout_instant();
+        [quic, self.release, self.handshake_deadline]
             .into_iter()
             .flatten()
             .min()
@@ -283,23 +283,23 @@ impl Connection {
     /// Writes a batch for one path: as much as the window, the pacing rate and the controller's quantum allow.
     pub fn fill(&mut self, buffer: &mut [u8], now: Instant) -> Fill {
         self.release = None;
-        if self.held_back(now) && !self.engine.is_urgent() {
+        if self.held_back(now) && !self.quic.is_urgent() {
             return Fill::Nothing;
         }
-        let sent = self.engine.send(buffer).or_else(|error| match error {
+        let sent = self.quic.send(buffer).or_else(|error| match error {
             quiche::Error::Done => Err(error),
             _ => {
                 tracing::debug!(%error, "connection failed while sending");
                 let code = quiche::WireErrorCode::InternalError as u64;
-                let _ = self.engine.close(false, code, b"");
-                self.engine.send(buffer)
+                let _ = self.quic.close(false, code, b"");
+                self.quic.send(buffer)
             }
         });
         let Ok((first, info)) = sent else {
             return Fill::Nothing;
         };
         let quantum = self
-            .engine
+            .quic
             .send_quantum_on_path(info.from, info.to)
             .max(first);
         let len = self.fill_path(buffer, first, quantum, (info.from, info.to), now);
@@ -326,7 +326,7 @@ impl Connection {
         let end = buffer.len().min(quantum).min(segment * MAX_SEGMENTS);
         while len + segment <= end && !self.held_back(now) {
             let room = &mut buffer[len..len + segment];
-            match self.engine.send_on_path(room, Some(from), Some(to)) {
+            match self.quic.send_on_path(room, Some(from), Some(to)) {
                 Ok((n, _)) => {
                     len += n;
                     if n < segment {
@@ -342,14 +342,10 @@ impl Connection {
     /// Whether pacing forbids a packet now; if so the release time is kept.
     fn held_back(&mut self, now: Instant) -> bool {
         // The last word waits for nothing: a process that ends would never say it.
-        if self.engine.local_error().is_some() {
+        if self.quic.local_error().is_some() {
             return false;
         }
-        let Some(at) = self
-            .engine
-            .get_next_release_time()
-            .and_then(|d| d.time(now))
-        else {
+        let Some(at) = self.quic.get_next_release_time().and_then(|d| d.time(now)) else {
             return false;
         };
         if at <= now + PACING_SLACK {

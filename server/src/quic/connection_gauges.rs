@@ -6,7 +6,7 @@ use super::endpoint::Endpoint;
 use crate::observe::metrics::{Page, Show};
 use crate::observe::sum::summed;
 
-/// State of a connection whose engine has no controller to ask.
+/// State of a connection whose quiche has no controller to ask.
 const NO_STATE: &str = "none";
 
 summed! {
@@ -69,7 +69,7 @@ impl Endpoint {
         for connection in self.connections.iter().flatten() {
             let controller = Controller {
                 algorithm: connection.algorithm,
-                state: connection.engine.congestion_state().unwrap_or(NO_STATE),
+                state: connection.quic.congestion_state().unwrap_or(NO_STATE),
             };
             *gauges.controllers.entry(controller).or_default() += 1;
         }

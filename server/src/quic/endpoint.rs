@@ -181,8 +181,8 @@ impl Endpoint {
             to: meta.local,
         };
         connection.heard = Some(now);
-        // Every error ends the connection or concerns this datagram alone; the engine knows which.
-        if let Err(error) = connection.engine.recv(datagram, info) {
+        // Every error ends the connection or concerns this datagram alone; quiche knows which.
+        if let Err(error) = connection.quic.recv(datagram, info) {
             self.counters.on_drop(DropReason::RefusedByEngine);
             tracing::trace!(%error, "datagram refused by the connection");
         }
@@ -210,12 +210,8 @@ impl Endpoint {
             if !connection.timer.fired(at) {
                 continue;
             }
-            if connection
-                .engine
-                .timeout_instant()
-                .is_some_and(|t| t <= now)
-            {
-                connection.engine.on_timeout();
+            if connection.quic.timeout_instant().is_some_and(|t| t <= now) {
+                connection.quic.on_timeout();
             }
             let given_up = connection.give_up_handshake(now);
             self.counters.handshake_timeouts += u64::from(given_up);
@@ -300,7 +296,7 @@ impl Endpoint {
         let Some(connection) = self.connections[key].as_mut() else {
             return;
         };
-        if connection.half_open && connection.engine.is_established() {
+        if connection.half_open && connection.quic.is_established() {
             connection.on_established();
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
@@ -319,7 +315,7 @@ impl Endpoint {
                 );
             }
         }
-        while let Some(retired) = connection.engine.retired_scid_next() {
+        while let Some(retired) = connection.quic.retired_scid_next() {
             self.cid_table.remove(retired.as_ref());
             connection
                 .cids

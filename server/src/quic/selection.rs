@@ -30,7 +30,7 @@ const MAX_NETWORKS: usize = 4096;
 pub struct Choice {
     /// For logs and traces.
     pub algorithm: &'static str,
-    /// For the engine.
+    /// For quiche.
     pub factory: Arc<dyn quiche::cc::Factory>,
 }
 

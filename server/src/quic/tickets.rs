@@ -38,7 +38,7 @@ pub(super) fn bind(context: &mut SslContextBuilder, limits: &Limits) -> Result<(
     context.set_session_id_context(&sha256(remembered.as_flattened()))
 }
 
-/// Early data is taken. The engine has a call of its own for this, but it reaches a listener's first certificate alone.
+/// Early data is taken. quiche has a call of its own for this, but it reaches a listener's first certificate alone.
 pub(super) fn allow_early_data(context: &mut SslContextBuilder) {
     // SAFETY: as above; the call sets a flag.
     unsafe { boring_sys::SSL_CTX_set_early_data_enabled(context.as_ptr(), 1) };

@@ -12,7 +12,7 @@
 //! Nothing is remembered of a token: whoever can send from its address may present it again until it expires, so the lifetime bounds a
 //! replay, which opens another handshake for the same address, port and connection ID. A token carries no data or identity.
 //!
-//! The engine sends no NEW_TOKEN frame, so that no token is for a later connection.
+//! quiche sends no NEW_TOKEN frame, so that no token is for a later connection.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

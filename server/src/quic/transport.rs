@@ -1,4 +1,4 @@
-//! What the engine is told about a listener: transport parameters, TLS, congestion control.
+//! What quiche is told about a listener: transport parameters, TLS, congestion control.
 
 mod sni;
 
@@ -54,11 +54,11 @@ pub enum TransportError {
         /// In words.
         remedy: &'static str,
     },
-    /// The HTTP/3 engine refused a setting.
-    #[error("the HTTP/3 engine refused the settings: {0}")]
+    /// The HTTP/3 quiche refused a setting.
+    #[error("the HTTP/3 quic refused the settings: {0}")]
     Http(quiche::h3::Error),
-    /// The engine refused a setting.
-    #[error("the QUIC engine refused the settings: {0}")]
+    /// quiche refused a setting.
+    #[error("the QUIC quic refused the settings: {0}")]
     Engine(#[from] quiche::Error),
 }
 
@@ -187,11 +187,11 @@ fn ticketing(
     Ok(())
 }
 
-/// The engine's configuration for connections of one listener, without a congestion controller. Clients get the first
+/// quiche's configuration for connections of one listener, without a congestion controller. Clients get the first
 /// identity where they ask for a name of none of the others.
 ///
 /// # Errors
-/// A certificate or key that cannot be used, or a setting that the engine refuses.
+/// A certificate or key that cannot be used, or a setting that quiche refuses.
 pub fn server_config(
     (first, others): (&Identity, &[Identity]),
     quic: &Quic,

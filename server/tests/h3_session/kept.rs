@@ -1,4 +1,4 @@
-//! What the engine keeps of requests that are over.
+//! What quiche keeps of requests that are over.
 
 use quiche::Shutdown;
 use quiche::h3::{Connection, Event, Header};

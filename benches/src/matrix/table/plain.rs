@@ -76,7 +76,7 @@ pub(super) fn collapse() -> Vec<Scenario> {
             bounds: vec![least(Who::All, Measure::NotDone, 0.25)],
             ..alone(
                 "the-bug",
-                "the same, any rate, with the engine's CUBIC, its fix off",
+                "the same, any rate, with quiche's CUBIC, its fix off",
                 open,
                 body(),
             )

@@ -255,7 +255,7 @@ impl Session {
     }
 
     fn on_priority_update(&mut self, conn: &mut quiche::Connection, stream: u64) {
-        // Before its request it stays with the engine, which bounds it by the streams that the client may open.
+        // Before its request it stays with quiche, which bounds it by the streams that the client may open.
         if self.open.contains_key(&stream)
             && let Ok(value) = self.h3.take_last_priority_update(stream)
         {

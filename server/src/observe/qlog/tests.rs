@@ -46,9 +46,9 @@ fn eventually(what: &str, reached: impl Fn() -> bool) {
 
 #[test]
 fn a_trace_is_what_the_engine_asks_for() {
-    fn engine(_: Box<dyn Write + Send + Sync>) {}
+    fn quic(_: Box<dyn Write + Send + Sync>) {}
     let writer = Memory::new().start(&options());
-    engine(Box::new(writer.open(&name(&[1]), b"").unwrap()));
+    quic(Box::new(writer.open(&name(&[1]), b"").unwrap()));
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl QlogWriter {
         })
     }
 
-    /// Opens a trace. `header` is written first: whole records, or nothing where, as in quiche, the engine writes its own.
+    /// Opens a trace. `header` is written first: whole records, or nothing where, as in quiche, quiche writes its own.
     ///
     /// `None`, counted, where too many are open or the writer is shutting down.
     pub fn open(&self, name: &TraceName<'_>, header: &[u8]) -> Option<Trace> {

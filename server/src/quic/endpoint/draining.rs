@@ -30,11 +30,11 @@ impl Endpoint {
         };
         for key in 0..self.connections.len() {
             if let Some(connection) = self.connections[key].as_mut()
-                && connection.engine.local_error().is_none()
+                && connection.quic.local_error().is_none()
                 && (all || connection.is_finished(since, now))
             {
                 let code = WireErrorCode::NoError as u64;
-                let _ = connection.engine.close(true, code, b"");
+                let _ = connection.quic.close(true, code, b"");
                 self.queue(key);
             }
         }
@@ -43,9 +43,9 @@ impl Endpoint {
     /// While draining: whether every connection has said its last word or heard the client's.
     pub fn is_drained(&self) -> bool {
         self.connections.iter().flatten().all(|c| {
-            c.engine.is_closed()
-                || c.engine.is_draining()
-                || (c.engine.local_error().is_some() && !c.ready)
+            c.quic.is_closed()
+                || c.quic.is_draining()
+                || (c.quic.local_error().is_some() && !c.ready)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A client as the engine makes them, for what no random datagram gets through.
+//! A client as quiche makes them, for what no random datagram gets through.
 
 use std::net::SocketAddr;
 
@@ -9,14 +9,14 @@ const WINDOW: u64 = 40_000;
 
 /// Asks for HTTP/3 and trusts anybody.
 pub(super) struct Client {
-    engine: quiche::Connection,
+    quic: quiche::Connection,
     pub(super) address: SocketAddr,
 }
 
 impl Client {
     /// Its connection ID is `id` sixteen times.
     pub(super) fn new(address: SocketAddr, server: SocketAddr, id: u8) -> Client {
-        // Not the engine's own context: that reads all of the system's certificates.
+        // Not quiche's own context: that reads all of the system's certificates.
         let tls = SslContextBuilder::new(SslMethod::tls()).expect("a context");
         let config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls);
         let mut config = config.expect("version 1");
@@ -32,15 +32,15 @@ impl Client {
         config.set_active_connection_id_limit(4);
         let id = [id; 16];
         let id = quiche::ConnectionId::from_ref(&id);
-        let engine = quiche::connect(None, &id, address, server, &mut config);
+        let quic = quiche::connect(None, &id, address, server, &mut config);
         Client {
-            engine: engine.expect("a client without peculiarities"),
+            quic: quic.expect("a client without peculiarities"),
             address,
         }
     }
 
     pub(super) fn is_established(&self) -> bool {
-        self.engine.is_established()
+        self.quic.is_established()
     }
 
     /// All datagrams that it wants to send now.
@@ -48,7 +48,7 @@ impl Client {
         let mut buffer = [0; 1500];
         let mut said = Vec::new();
         while said.len() < 64
-            && let Ok((length, _)) = self.engine.send(&mut buffer)
+            && let Ok((length, _)) = self.quic.send(&mut buffer)
         {
             said.push(buffer[..length].to_vec());
         }
@@ -61,19 +61,19 @@ impl Client {
             to: self.address,
         };
         // Whatever it is, the client is there to go on.
-        let _ = self.engine.recv(datagram, info);
+        let _ = self.quic.recv(datagram, info);
     }
 
     /// Writes to a stream of its own: HTTP/3 frames, or what the server has to take for them.
     pub(super) fn write(&mut self, stream: u64, bytes: &[u8], last: bool) {
-        let _ = self.engine.stream_send(stream, bytes, last);
+        let _ = self.quic.stream_send(stream, bytes, last);
     }
 
     pub(super) fn close(&mut self, code: u64) {
-        let _ = self.engine.close(true, code, b"trial");
+        let _ = self.quic.close(true, code, b"trial");
     }
 
     pub(super) fn on_timeout(&mut self) {
-        self.engine.on_timeout();
+        self.quic.on_timeout();
     }
 }

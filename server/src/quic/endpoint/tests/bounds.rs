@@ -39,7 +39,7 @@ fn a_client_that_closes_a_connection_may_open_another() {
     let refused = Client::new("192.0.2.1:5001").speak(&mut bench.endpoint, bench.now);
     let refused = refused.len() as u64;
     assert_eq!(bench.endpoint.counters.refused_per_client, refused);
-    client.engine.close(true, 0x100, b"").unwrap();
+    client.quic.close(true, 0x100, b"").unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     bench.pass(Duration::from_secs(10));
     bench.connect("192.0.2.1:5001");
@@ -62,7 +62,7 @@ fn a_handshake_that_takes_too_long_is_closed_with_a_word() {
     unheard.extend(bench.pass(Duration::from_millis(1)));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 1);
     client.hear(unheard);
-    let error = client.engine.peer_error().unwrap();
+    let error = client.quic.peer_error().unwrap();
     assert_eq!((error.is_app, error.error_code), (false, 0x2));
     bench.pass(bench.endpoint.settings.quic.idle_timeout);
     assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (0, 0));
@@ -108,5 +108,5 @@ fn a_handshake_that_is_done_in_time_is_left_alone() {
     bench.pass(limit + Duration::from_secs(1));
     assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (1, 0));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
-    assert!(client.engine.peer_error().is_none());
+    assert!(client.quic.peer_error().is_none());
 }

@@ -32,8 +32,8 @@ fn asked(bench: &mut Bench) -> (Client, quiche::h3::Connection, Vec<Vec<u8>>) {
 fn asked_for(bench: &mut Bench, length: usize) -> (Client, quiche::h3::Connection, Vec<Vec<u8>>) {
     let mut client = bench.connect("192.0.2.1:5000");
     let plain = quiche::h3::Config::new().unwrap();
-    let mut h3 = quiche::h3::Connection::with_transport(&mut client.engine, &plain).unwrap();
-    h3.send_request(&mut client.engine, &head(length), true)
+    let mut h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
+    h3.send_request(&mut client.quic, &head(length), true)
         .unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.said();
@@ -43,8 +43,8 @@ fn asked_for(bench: &mut Bench, length: usize) -> (Client, quiche::h3::Connectio
 /// Asks for that many bytes.
 fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
     let plain = quiche::h3::Config::new().unwrap();
-    let mut h3 = quiche::h3::Connection::with_transport(&mut client.engine, &plain).unwrap();
-    h3.send_request(&mut client.engine, &head(length), true)
+    let mut h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
+    h3.send_request(&mut client.quic, &head(length), true)
         .unwrap();
     h3
 }
@@ -62,7 +62,7 @@ fn step(bench: &mut Bench, client: &mut Client) {
 /// How long it takes until the client hears of the end.
 fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
     let mut waited = Duration::ZERO;
-    while client.engine.peer_error().is_none() {
+    while client.quic.peer_error().is_none() {
         assert!(waited < Duration::from_secs(60), "never closed");
         step(bench, client);
         waited += STEP;
@@ -74,10 +74,10 @@ fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
 fn body(client: &mut Client, h3: &mut quiche::h3::Connection) -> (usize, bool) {
     let (mut length, mut over) = (0, false);
     let mut buffer = [0; LENGTH];
-    while let Ok((stream, event)) = h3.poll(&mut client.engine) {
+    while let Ok((stream, event)) = h3.poll(&mut client.quic) {
         match event {
             quiche::h3::Event::Data => {
-                while let Ok(count) = h3.recv_body(&mut client.engine, stream, &mut buffer) {
+                while let Ok(count) = h3.recv_body(&mut client.quic, stream, &mut buffer) {
                     length += count;
                 }
             }
@@ -95,9 +95,9 @@ fn bench() -> Bench {
         settings.quic.early_data = true;
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
-        let engine = server_config((&identity, &[]), quic, limits, &settings.secrets);
+        let quic = server_config((&identity, &[]), quic, limits, &settings.secrets);
         let listener = settings.listeners.get_mut(&ListenerId(0));
-        listener.unwrap().config = engine.unwrap();
+        listener.unwrap().config = quic.unwrap();
         let site = Site::compile(&config.cid_table, &config.limits);
         settings.site = Arc::new(site.unwrap());
     }))
@@ -115,7 +115,7 @@ fn what_was_lost_is_sent_again_first() {
     client.hear(said);
     client.speak(&mut bench.endpoint, bench.now);
     let connection = bench.endpoint.connections[0].as_ref().unwrap();
-    assert!(connection.engine.has_unacked());
+    assert!(connection.quic.has_unacked());
     bench.endpoint.close_idle(false, bench.now);
     for _ in 0..10 {
         let said = bench.said();
@@ -123,7 +123,7 @@ fn what_was_lost_is_sent_again_first() {
         client.speak(&mut bench.endpoint, bench.now);
     }
     assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
-    assert!(client.engine.peer_error().is_none());
+    assert!(client.quic.peer_error().is_none());
 }
 
 /// The last packet of the last flight: its data arrives in a probe, whose acknowledgement shows it lost. Nothing is left to
@@ -158,14 +158,14 @@ fn what_was_lost_and_arrived_after_all_is_not_waited_for() {
 fn a_request_in_early_data_is_answered_first() {
     let mut bench = bench();
     let mut earlier = bench.connect("192.0.2.1:5000");
-    let session = earlier.engine.session().unwrap().to_vec();
-    earlier.engine.close(true, 0x100, b"").unwrap();
+    let session = earlier.quic.session().unwrap().to_vec();
+    earlier.quic.close(true, 0x100, b"").unwrap();
     earlier.speak(&mut bench.endpoint, bench.now);
     let mut client = Client::new("192.0.2.1:5001");
-    client.engine.set_session(&session).unwrap();
+    client.quic.set_session(&session).unwrap();
     let mut first = [0; 1500];
-    let (length, _) = client.engine.send(&mut first).unwrap();
-    assert!(client.engine.is_in_early_data());
+    let (length, _) = client.quic.send(&mut first).unwrap();
+    assert!(client.quic.is_in_early_data());
     let mut h3 = begin(&mut client, LENGTH);
     let meta = client.meta;
     bench
@@ -190,10 +190,10 @@ fn a_client_that_is_refused_gets_no_more_time() {
     bench.endpoint.drain(bench.now);
     client.hear(said);
     let mut waited = Duration::ZERO;
-    while client.engine.peer_error().is_none() {
+    while client.quic.peer_error().is_none() {
         assert!(waited < Duration::from_secs(5), "never closed");
-        // The engine's client keeps to GOAWAY once it was read, and so it is left unread.
-        let _ = h3.send_request(&mut client.engine, &head(LENGTH), true);
+        // quiche's client keeps to GOAWAY once it was read, and so it is left unread.
+        let _ = h3.send_request(&mut client.quic, &head(LENGTH), true);
         step(&mut bench, &mut client);
         waited += STEP;
     }
@@ -234,7 +234,7 @@ fn a_client_has_time_to_read_its_last_response() {
     client.speak(&mut bench.endpoint, bench.now);
     let waited = until_closed(&mut bench, &mut client);
     assert!(waited >= Duration::from_secs(1), "{waited:?}");
-    let error = client.engine.peer_error().unwrap();
+    let error = client.quic.peer_error().unwrap();
     assert_eq!((error.is_app, error.error_code), (true, 0x100));
     assert_eq!(body(&mut client, &mut h3), (LENGTH, true));
 }
@@ -261,6 +261,6 @@ fn who_asked_nothing_for_a_while_is_closed_at_once() {
         bench.endpoint.close_idle(false, bench.now);
         let said = bench.said();
         client.hear(said);
-        assert!(client.engine.peer_error().is_some());
+        assert!(client.quic.peer_error().is_some());
     }
 }

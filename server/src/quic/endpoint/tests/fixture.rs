@@ -10,7 +10,7 @@ const WINDOW: u64 = 100_000;
 
 /// A client that asks for HTTP/3 and trusts anybody.
 pub(super) struct Client {
-    pub(super) engine: quiche::Connection,
+    pub(super) quic: quiche::Connection,
     pub(super) meta: RxMeta,
 }
 
@@ -28,9 +28,9 @@ impl Client {
         config.set_initial_max_data(WINDOW + 4096);
         let meta = meta_of(address);
         let id = quiche::ConnectionId::from_ref(&[7; 16]);
-        let engine = quiche::connect(None, &id, meta.peer, meta.local, &mut config);
+        let quic = quiche::connect(None, &id, meta.peer, meta.local, &mut config);
         Client {
-            engine: engine.unwrap(),
+            quic: quic.unwrap(),
             meta,
         }
     }
@@ -39,7 +39,7 @@ impl Client {
     pub(super) fn speak(&mut self, endpoint: &mut Endpoint, now: Instant) -> Vec<usize> {
         let mut buffer = vec![0; 1500];
         let mut sent = Vec::new();
-        while let Ok((length, _)) = self.engine.send(&mut buffer) {
+        while let Ok((length, _)) = self.quic.send(&mut buffer) {
             endpoint.ingest(&self.meta, &mut buffer[..length], now, UNIX);
             sent.push(length);
         }
@@ -53,7 +53,7 @@ impl Client {
         };
         for mut datagram in datagrams {
             // Some come too late for it.
-            let _ = self.engine.recv(&mut datagram, info);
+            let _ = self.quic.recv(&mut datagram, info);
         }
     }
 }
@@ -108,7 +108,7 @@ impl Bench {
             let said = self.said();
             client.hear(said);
         }
-        assert!(client.engine.is_established());
+        assert!(client.quic.is_established());
         client
     }
 }
