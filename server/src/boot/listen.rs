@@ -115,10 +115,10 @@ fn bind_patiently(
     workers: usize,
     options: &SocketOptions,
 ) -> Result<Vec<Binding>, BindError> {
-    let give_up = clock::now() + BIND_LIMIT;
+    let limit = clock::now() + BIND_LIMIT;
     loop {
         match bind_group(id, address, workers, options) {
-            Err(BindError::InUse { .. }) if clock::now() < give_up => {
+            Err(BindError::InUse { .. }) if clock::now() < limit => {
                 std::thread::park_timeout(BIND_STEP);
             }
             result => return result,

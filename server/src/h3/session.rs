@@ -40,7 +40,7 @@ pub struct Session {
     /// Streams with something to write.
     pending: Queue,
     /// Streams given up in this turn whose end is still to be reported.
-    given_up: Vec<u64>,
+    cancelled: Vec<u64>,
     /// Streams whose body waits for room in the origin's ring.
     awaiting_ring: Vec<u64>,
     /// Handlers that have not said that they are done, those of requests given up included.
@@ -142,7 +142,7 @@ impl Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
             open: HashMap::new(),
             pending: Queue::default(),
-            given_up: Vec::new(),
+            cancelled: Vec::new(),
             awaiting_ring: Vec::new(),
             running: 0,
             next_stream: 0,
@@ -171,7 +171,7 @@ impl Session {
                 Err(error) => return self.fail(conn, code(error), context),
             }
         }
-        self.given_up.clear();
+        self.cancelled.clear();
         self.notice_stops(conn, context);
         if conn.local_error().is_some() {
             // Closed while a body was read: nothing more can be written.
@@ -179,7 +179,7 @@ impl Session {
             return;
         }
         let misrouted = self.misrouted.saturating_sub(self.stopped);
-        let allowed = context.site.limits().given_up_requests + self.requests / 2;
+        let allowed = context.site.limits().cancelled_requests + self.requests / 2;
         if self.wasted + misrouted > allowed {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
         }
@@ -212,7 +212,7 @@ impl Session {
             self.forget(stream, context);
         }
         self.pending.clear();
-        self.given_up.clear();
+        self.cancelled.clear();
         self.awaiting_ring.clear();
     }
 

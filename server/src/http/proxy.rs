@@ -36,7 +36,7 @@ pub use failure::Failure;
 use request::Unsendable;
 pub use upstream::Upstreams;
 
-use crate::http::exchange::handler::{Gone, Incoming};
+use crate::http::exchange::handler::{Cancelled, Incoming};
 
 /// Why an exchange has no whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +45,15 @@ enum Stop {
     Failed(Failure),
     /// The request's.
     Unsendable(Unsendable),
-    /// The client has given up.
-    Gone,
+    /// The client has cancelled the request.
+    Cancelled,
     /// The client has stopped sending the body.
     Starved,
 }
 
-impl From<Gone> for Stop {
-    fn from(_: Gone) -> Stop {
-        Stop::Gone
+impl From<Cancelled> for Stop {
+    fn from(_: Cancelled) -> Stop {
+        Stop::Cancelled
     }
 }
 
@@ -77,7 +77,7 @@ pub async fn serve(upstreams: &Rc<Upstreams>, proxy: &Proxy, incoming: Incoming)
     match exchange.run(reply).await {
         Ok(()) => tally.count(|c| c.answered += 1),
         Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),
-        Err(Stop::Gone | Stop::Starved) => tally.count(|c| c.given_up += 1),
+        Err(Stop::Cancelled | Stop::Starved) => tally.count(|c| c.cancelled += 1),
         // Counted where they happened.
         Err(Stop::Failed(_)) => {}
     }

@@ -38,8 +38,8 @@ impl<T> Question<T> {
     }
 
     /// The answer, if it comes in time. A late one can be had by [`Question::answer`].
-    pub(crate) async fn answer_until(&mut self, give_up: Instant) -> Option<T> {
-        let answer = timeout_at(give_up, self.pending.as_mut()?).await.ok()?;
+    pub(crate) async fn answer_until(&mut self, limit: Instant) -> Option<T> {
+        let answer = timeout_at(limit, self.pending.as_mut()?).await.ok()?;
         self.pending = None;
         answer.ok()
     }

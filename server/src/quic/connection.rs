@@ -70,7 +70,7 @@ pub struct Connection {
     /// When its handshake must be done; `None` once it is, or was given up.
     handshake_deadline: Option<Instant>,
     /// Its handshake took too long.
-    given_up: bool,
+    handshake_timed_out: bool,
     asked: Asked,
     /// How many requests the session had taken when that was noted.
     taken: u64,
@@ -113,14 +113,14 @@ impl Connection {
             session: None,
             release: None,
             handshake_deadline: Some(handshake_deadline),
-            given_up: false,
+            handshake_timed_out: false,
             asked: Asked::Never,
             taken: 0,
         }
     }
 
     /// Closes it if its handshake should be done by now and is not, and says whether it did.
-    pub(super) fn give_up_handshake(&mut self, now: Instant) -> bool {
+    pub(super) fn close_late_handshake(&mut self, now: Instant) -> bool {
         if self
             .handshake_deadline
             .is_none_or(|deadline| now < deadline)
@@ -131,7 +131,7 @@ impl Connection {
         if self.quic.is_established() {
             return false;
         }
-        self.given_up = self
+        self.handshake_timed_out = self
             .quic
             .close(
                 false,
@@ -139,7 +139,7 @@ impl Connection {
                 b"handshake timeout",
             )
             .is_ok();
-        self.given_up
+        self.handshake_timed_out
     }
 
     /// The handshake is done.
@@ -151,7 +151,7 @@ impl Connection {
     /// Whether nothing is left to do for it; asked once it has nothing to send. One that was given up and may not even
     /// say so, as its client never proved its address, is not waited for.
     pub(super) fn is_over(&self) -> bool {
-        self.quic.is_closed() || (self.given_up && !self.quic.is_draining())
+        self.quic.is_closed() || (self.handshake_timed_out && !self.quic.is_draining())
     }
 
     /// Lets the HTTP/3 session work, once the handshake allows one.

@@ -213,8 +213,8 @@ impl Endpoint {
             if connection.quic.timeout_instant().is_some_and(|t| t <= now) {
                 connection.quic.on_timeout();
             }
-            let given_up = connection.give_up_handshake(now);
-            self.counters.handshake_timeouts += u64::from(given_up);
+            let cancelled = connection.close_late_handshake(now);
+            self.counters.handshake_timeouts += u64::from(cancelled);
             self.queue(key);
         }
     }

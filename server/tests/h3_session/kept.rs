@@ -21,7 +21,7 @@ fn requests_that_were_given_up_are_forgotten() {
         (":path", "/"),
     ];
     let head = head.map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()));
-    let mut given_up = 0;
+    let mut cancelled = 0;
     for _ in 0..1000 {
         let stream = near.send_request(&mut client, &head, false).unwrap();
         carry(&mut client, &mut server);
@@ -31,7 +31,7 @@ fn requests_that_were_given_up_are_forgotten() {
         carry(&mut client, &mut server);
         while let Ok((stream, event)) = far.poll(&mut server) {
             if matches!(event, Event::Reset(_)) {
-                given_up += 1;
+                cancelled += 1;
                 let _ = server.stream_shutdown(stream, Shutdown::Write, 0x10c);
             }
         }
@@ -40,9 +40,9 @@ fn requests_that_were_given_up_are_forgotten() {
         carry(&mut client, &mut server);
         assert!(
             far.kept_streams() <= KEPT,
-            "{} of {given_up}",
+            "{} of {cancelled}",
             far.kept_streams()
         );
     }
-    assert_eq!(given_up, 1000);
+    assert_eq!(cancelled, 1000);
 }

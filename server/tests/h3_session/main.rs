@@ -147,7 +147,7 @@ impl Pair {
     }
 
     /// Wants no more of a response (H3_REQUEST_CANCELLED).
-    fn give_up(&mut self, stream: u64) {
+    fn limit(&mut self, stream: u64) {
         let stop = quiche::Shutdown::Read;
         self.client.stream_shutdown(stream, stop, 0x10c).unwrap();
     }
@@ -350,13 +350,13 @@ fn draining_refuses_new_requests_and_finishes_the_others() {
 #[test]
 fn a_client_that_gives_up_request_after_request_is_closed() {
     let mut pair = Pair::new();
-    let mut given_up = 0;
-    while pair.server.local_error().is_none() && given_up < 450 {
+    let mut cancelled = 0;
+    while pair.server.local_error().is_none() && cancelled < 450 {
         let stream = pair.request("GET", "/bytes/500000", &[], true);
         pair.step();
-        pair.give_up(stream);
+        pair.limit(stream);
         pair.step();
-        given_up += 1;
+        cancelled += 1;
     }
     assert_eq!(
         pair.server.local_error().map(|error| error.error_code),

@@ -184,7 +184,7 @@ fn what_a_client_gives_up_is_cancelled() {
     bench.head(exchange, None, false);
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"begun")));
     bench.pair.settle();
-    bench.pair.give_up(stream);
+    bench.pair.limit(stream);
     bench.pair.settle();
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"more")));
     bench.pair.settle();
@@ -286,7 +286,7 @@ fn handlers_of_requests_given_up_count_until_they_have_stopped() {
     for _ in 0..4 {
         let (stream, exchange) = bench.ask("GET", "/app/x");
         exchanges.push(exchange);
-        bench.pair.give_up(stream);
+        bench.pair.limit(stream);
         bench.pair.settle();
         let cancel = bench.worker_ring.take().unwrap();
         assert!(matches!(cancel.message, ToHandler::Cancel));

@@ -11,7 +11,7 @@ use crate::observe::access::Outcome;
 
 impl Session {
     /// Resets both directions of a stream and forgets it.
-    pub(super) fn give_up(
+    pub(super) fn limit(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
@@ -51,7 +51,7 @@ impl Session {
     ) {
         context.counters.malformed += 1;
         self.wasted += 1;
-        self.give_up(conn, stream, WireErrorCode::MessageError, context);
+        self.limit(conn, stream, WireErrorCode::MessageError, context);
     }
 
     /// Asks the client to send no more of a request that is answered without it (RFC 9114 §4.1).
@@ -67,7 +67,7 @@ impl Session {
         let over = conn.stream_finished(stream);
         let stopped = conn.stream_shutdown(stream, Shutdown::Read, code as u64);
         if over {
-            self.given_up.push(stream);
+            self.cancelled.push(stream);
         } else if stopped.is_ok() {
             self.stopped += 1;
         }
@@ -96,7 +96,7 @@ impl Session {
         match &mut exchange.outbound {
             Outbound::Replying(response) => {
                 if !response.replace(reply, exchange.is_head) {
-                    return self.give_up(conn, stream, WireErrorCode::ExcessiveLoad, context);
+                    return self.limit(conn, stream, WireErrorCode::ExcessiveLoad, context);
                 }
                 self.pending.insert(exchange.priority, stream);
             }

@@ -100,7 +100,7 @@ impl Session {
             }
         } else {
             context.counters.broken += 1;
-            self.give_up(conn, stream, WireErrorCode::InternalError, context);
+            self.limit(conn, stream, WireErrorCode::InternalError, context);
         }
     }
 

@@ -52,7 +52,7 @@ impl Session {
         context.counters.requests += 1;
         if self.refused_from.is_some_and(|limit| stream >= limit) {
             context.counters.rejected += 1;
-            return self.give_up(conn, stream, WireErrorCode::RequestRejected, context);
+            return self.limit(conn, stream, WireErrorCode::RequestRejected, context);
         }
         self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
@@ -228,7 +228,7 @@ impl Session {
             Some(_) => {
                 context.counters.cancelled += 1;
                 self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestCancelled, context);
+                self.limit(conn, stream, WireErrorCode::RequestCancelled, context);
             }
             None => {
                 self.misrouted += 1;

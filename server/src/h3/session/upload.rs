@@ -163,13 +163,13 @@ impl Session {
         // RFC 9114 §7.1. What is not wanted any more may end anywhere.
         let cut = self.h3.finished_within_frame();
         let Some(exchange) = self.open.get_mut(&stream) else {
-            if !self.given_up.contains(&stream) {
+            if !self.cancelled.contains(&stream) {
                 if cut {
                     return self.fail(conn, WireErrorCode::FrameError, context);
                 }
                 context.counters.malformed += 1;
                 self.wasted += 1;
-                self.give_up(conn, stream, WireErrorCode::RequestIncomplete, context);
+                self.limit(conn, stream, WireErrorCode::RequestIncomplete, context);
             }
             return;
         };

@@ -18,8 +18,8 @@ use crate::http::files::Entry;
 
 /// The client went away, or broke off what it was sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the client has given up the request")]
-pub struct Gone;
+#[error("the client has cancelled the request")]
+pub struct Cancelled;
 
 /// Messages on their way to the front, of all exchanges of a thread.
 ///
@@ -92,10 +92,10 @@ impl Shared {
     }
 
     /// Waits until there is credit, and takes `amount` of it, more than there is if need be: one block is always allowed.
-    async fn spend(&self, amount: u64) -> Result<(), Gone> {
+    async fn spend(&self, amount: u64) -> Result<(), Cancelled> {
         std::future::poll_fn(|cx| {
             if self.gone.get() {
-                return Poll::Ready(Err(Gone));
+                return Poll::Ready(Err(Cancelled));
             }
             if self.credit.get() <= 0 {
                 *self.sender.borrow_mut() = Some(cx.waker().clone());
@@ -234,12 +234,12 @@ pub struct RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = Gone;
+    type Error = Cancelled;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cancelled>>> {
         let mut body = self.shared.body.borrow_mut();
         if let Some(block) = body.blocks.pop_front() {
             self.shared.say(ToFront::Credit(cost(block.len())));
@@ -252,7 +252,7 @@ impl Body for RequestBody {
             }));
         }
         if self.shared.gone.get() {
-            return Poll::Ready(Some(Err(Gone)));
+            return Poll::Ready(Some(Err(Cancelled)));
         }
         body.reader = Some(cx.waker().clone());
         Poll::Pending
@@ -293,8 +293,8 @@ impl Responder {
     /// Sends an informational response (RFC 9110 §15.2).
     ///
     /// # Errors
-    /// The client has given up.
-    pub async fn interim(&mut self, status: u16, fields: Fields) -> Result<(), Gone> {
+    /// The client has cancelled the request.
+    pub async fn interim(&mut self, status: u16, fields: Fields) -> Result<(), Cancelled> {
         let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
         self.shared.spend(cost(size)).await?;
         self.shared.say(ToFront::Interim(status, fields));
@@ -304,10 +304,10 @@ impl Responder {
     /// Begins the final response. With `end` set in the head it is complete.
     ///
     /// # Errors
-    /// The client has given up.
-    pub async fn head(self, head: Head) -> Result<BodySender, Gone> {
+    /// The client has cancelled the request.
+    pub async fn head(self, head: Head) -> Result<BodySender, Cancelled> {
         if self.shared.gone.get() {
-            return Err(Gone);
+            return Err(Cancelled);
         }
         self.shared.begun.set(true);
         self.shared.ended.set(head.end);
@@ -340,8 +340,8 @@ impl BodySender {
     /// than the block.
     ///
     /// # Errors
-    /// The client has given up.
-    pub async fn data(&mut self, block: Bytes) -> Result<(), Gone> {
+    /// The client has cancelled the request.
+    pub async fn data(&mut self, block: Bytes) -> Result<(), Cancelled> {
         if block.is_empty() {
             return Ok(());
         }

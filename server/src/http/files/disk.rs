@@ -29,7 +29,7 @@ use tokio::task::spawn_blocking;
 use self::locate::{Located, Miss, Query};
 use self::stream::{BLOCK, Broken, Held};
 use crate::http::exchange::RequestHead;
-use crate::http::exchange::handler::{Gone, Incoming, Responder};
+use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::http::exchange::message::Head;
 use crate::http::files::response_plan::{self, Piece, ResponsePlan};
 use crate::http::files::{Entry, Refusal, Target, preference};
@@ -93,7 +93,7 @@ impl FileServer {
             }
         };
         match answer(reply, head, plan, source).await {
-            Ok(()) | Err(Broken::Gone(Gone)) => {}
+            Ok(()) | Err(Broken::Cancelled(Cancelled)) => {}
             Err(Broken::Disk(error)) => self.warn(files, head, &error),
         }
     }

@@ -78,7 +78,7 @@ impl Attempt<'_> {
     /// Whose fault it is that there is no response.
     fn blame(&self, error: &hyper::Error) -> Stop {
         if self.upload.broken() {
-            return Stop::Gone;
+            return Stop::Cancelled;
         }
         Stop::Failed(if error.is_parse_too_large() {
             Failure::HeadTooLarge

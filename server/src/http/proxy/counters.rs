@@ -18,7 +18,7 @@ summed! {
         /// Final responses of upstreams passed on.
         pub answered: u64,
         /// Exchanges that the client gave up, or let stand still while it sent its body.
-        pub given_up: u64,
+        pub cancelled: u64,
         /// Answers that were complete before the request was, so that the rest of it was stopped.
         pub early_answers: u64,
         /// Further attempts after one that failed.
@@ -64,7 +64,7 @@ impl Show for Counters {
             requests,
             refused,
             answered,
-            given_up,
+            cancelled,
             early_answers,
             retries,
             lookups,
@@ -79,7 +79,7 @@ impl Show for Counters {
             ("requests", "Requests for upstreams.", requests),
             ("refused", "Requests that cannot be passed on.", refused),
             ("answered", "Whole responses passed back.", answered),
-            ("given_up", "Requests that the client gave up.", given_up),
+            ("cancelled", "Requests that the client gave up.", cancelled),
             (
                 "early_answers",
                 "Responses whole before their requests.",

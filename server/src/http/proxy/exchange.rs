@@ -13,7 +13,7 @@ use super::request::{Framing, Unsendable, is_idempotent, rarely_has_body, rewrit
 use super::response;
 use super::upload::Upload;
 use super::upstream::{Turn, Upstream, Upstreams};
-use crate::http::exchange::handler::{Gone, RequestBody, Responder};
+use crate::http::exchange::handler::{Cancelled, RequestBody, Responder};
 use crate::http::exchange::message::{Head, Request};
 use crate::http::exchange::{Body, Reply};
 use sluicegate_config::Proxy;
@@ -92,7 +92,7 @@ impl<'a> Exchange<'a> {
                 Reply::plain(status, text)
             }
             Stop::Starved => Reply::plain(408, "408 the request's body stood still\n"),
-            Stop::Gone => return Err(Stop::Gone),
+            Stop::Cancelled => return Err(Stop::Cancelled),
         };
         // Whether the client takes it does not change what has gone wrong.
         let _ = self.substitute(substitute, reply).await;
@@ -228,7 +228,7 @@ impl<'a> Exchange<'a> {
                 return Ok(Framing::None);
             }
             if self.upload.broken() {
-                return Err(Stop::Gone);
+                return Err(Stop::Cancelled);
             }
         }
         Ok(Framing::Chunked)
@@ -268,7 +268,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Answers in an upstream's stead.
-    async fn substitute(&self, answer: Reply, reply: Responder) -> Result<(), Gone> {
+    async fn substitute(&self, answer: Reply, reply: Responder) -> Result<(), Cancelled> {
         let length = answer.body.len();
         let end = self.is_head || length == 0;
         let head = Head {

@@ -16,7 +16,7 @@ use super::deadline::Deadline;
 use super::failure::Failure;
 use super::upload::Upload;
 use super::{Stop, fields, response};
-use crate::http::exchange::handler::{BodySender, Gone};
+use crate::http::exchange::handler::{BodySender, Cancelled};
 
 /// What happened on the way.
 enum Step {
@@ -77,7 +77,7 @@ impl Relay<'_> {
     }
 
     /// The request's body moves on while the client is waited for. Answers when the client had room.
-    async fn send(&mut self, writer: &mut BodySender, block: Bytes) -> Result<Instant, Gone> {
+    async fn send(&mut self, writer: &mut BodySender, block: Bytes) -> Result<Instant, Cancelled> {
         self.connection.drive(writer.data(block)).await?;
         Ok(Instant::now())
     }
@@ -112,7 +112,7 @@ impl Relay<'_> {
     /// Why the body broke off.
     fn cut(&self) -> Stop {
         match self.upload.broken() {
-            true => Stop::Gone,
+            true => Stop::Cancelled,
             false => Stop::Failed(Failure::BodyCut),
         }
     }

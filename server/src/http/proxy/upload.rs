@@ -10,7 +10,7 @@ use http_body::{Body, Frame};
 use tokio::time::Instant;
 
 use super::fields;
-use crate::http::exchange::handler::{Gone, RequestBody};
+use crate::http::exchange::handler::{Cancelled, RequestBody};
 
 /// The body, whichever attempt reads it.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Upload {
                     *self.first.borrow_mut() = Some(frame);
                     false
                 }
-                Some(Err(Gone)) => false,
+                Some(Err(Cancelled)) => false,
                 None => true,
             })
         })
@@ -98,7 +98,7 @@ impl Upload {
     }
 
     /// The next frame; the upstream never gets more or less than was promised.
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cancelled>>> {
         let mut slot = self.body.borrow_mut();
         let Some(body) = slot.as_mut() else {
             return self.fail();
@@ -121,13 +121,13 @@ impl Upload {
                 self.ended.set(true);
                 Poll::Ready(None)
             }
-            Poll::Ready(Some(Err(Gone)) | None) => self.fail(),
+            Poll::Ready(Some(Err(Cancelled)) | None) => self.fail(),
         }
     }
 
-    fn fail(&self) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+    fn fail(&self) -> Poll<Option<Result<Frame<Bytes>, Cancelled>>> {
         self.broken.set(true);
-        Poll::Ready(Some(Err(Gone)))
+        Poll::Ready(Some(Err(Cancelled)))
     }
 }
 
@@ -137,12 +137,12 @@ pub(super) struct UploadBody(pub(super) Rc<Upload>);
 
 impl Body for UploadBody {
     type Data = Bytes;
-    type Error = Gone;
+    type Error = Cancelled;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Gone>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Cancelled>>> {
         let first = self.0.first.borrow_mut().take();
         let frame = match first {
             Some(first) => Poll::Ready(Some(Ok(first))),

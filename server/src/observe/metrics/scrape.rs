@@ -74,12 +74,12 @@ impl Scraper {
         if targets.is_empty() {
             targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
         }
-        let give_up = tokio::time::Instant::now() + ANSWER_LIMIT;
+        let limit = tokio::time::Instant::now() + ANSWER_LIMIT;
         for target in targets.iter_mut() {
             target.ask();
         }
         for target in targets.iter_mut() {
-            target.hear(give_up).await;
+            target.hear(limit).await;
         }
         let known: Vec<&Known> = targets.iter().map(|target| &target.known).collect();
         self.write(&known)
@@ -157,12 +157,12 @@ impl Target {
     }
 
     /// Waits for the answers.
-    async fn hear(&mut self, give_up: tokio::time::Instant) {
-        if let Some(stats) = self.worker.answer_until(give_up).await {
+    async fn hear(&mut self, limit: tokio::time::Instant) {
+        if let Some(stats) = self.worker.answer_until(limit).await {
             self.known.last = stats;
             self.known.up = true;
         }
-        if let Some(proxy) = self.origin.answer_until(give_up).await {
+        if let Some(proxy) = self.origin.answer_until(limit).await {
             self.known.proxy = proxy;
         }
     }

@@ -150,7 +150,7 @@ fn a_client_that_gives_up_ends_every_wait() {
         let mut writer = incoming.reply.head(ok(false)).await.unwrap();
         writer.data(Bytes::from_static(b"x")).await.unwrap();
         front.cancel();
-        assert_eq!(writer.data(Bytes::from_static(b"y")).await, Err(Gone));
-        assert!(matches!(incoming.body.frame().await, Some(Err(Gone))));
+        assert_eq!(writer.data(Bytes::from_static(b"y")).await, Err(Cancelled));
+        assert!(matches!(incoming.body.frame().await, Some(Err(Cancelled))));
     });
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::http::exchange::handler::{BodySender, Gone};
+use crate::http::exchange::handler::{BodySender, Cancelled};
 
 /// Read at once, bytes.
 pub(super) const BLOCK: u64 = 64 * 1024;
@@ -28,7 +28,7 @@ pub(super) struct Held {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error(transparent)]
-    Gone(#[from] Gone),
+    Cancelled(#[from] Cancelled),
     /// The disk failed, or the file has become shorter than was promised.
     #[error(transparent)]
     Disk(#[from] io::Error),

@@ -297,7 +297,7 @@ fn a_client_that_breaks_off_its_upload_leaves_no_whole_request() {
         let _ = conn.0.read_to_end(&mut rest).await;
         assert!(rest.is_empty(), "{rest:?}");
         let counters = edge.counters();
-        assert_eq!((counters.given_up, counters.answered), (1, 0));
+        assert_eq!((counters.cancelled, counters.answered), (1, 0));
         assert_eq!(counters.failures, [0; Failure::ALL.len()]);
         edge.assert_nothing_open();
     });
