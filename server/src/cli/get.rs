@@ -148,7 +148,7 @@ fn exchange(
             let _ = writeln!(stderr, "{line}");
         }
     };
-    let mut link = connect::connect(url, &addresses, &mut tls, deadline, clock, &mut note)?;
+    let mut client = connect::connect(url, &addresses, &mut tls, deadline, clock, &mut note)?;
     let handshake = client.now();
     let request = fetch::Request {
         method: if args.head { "HEAD" } else { "GET" },
@@ -163,7 +163,7 @@ fn exchange(
         // A failed status is told by the exit code.
         body_below: if args.fail { 400 } else { u16::MAX },
     };
-    let fetched = fetch::fetch(&mut link, &request, &mut sink, deadline, &mut note);
+    let fetched = fetch::fetch(&mut client, &request, &mut sink, deadline, &mut note);
     client.close();
     Ok((handshake, fetched?))
 }

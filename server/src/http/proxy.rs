@@ -48,7 +48,7 @@ enum Stop {
     /// The client has cancelled the request.
     Cancelled,
     /// The client has stopped sending the body.
-    Starved,
+    ClientStalled,
 }
 
 impl From<Cancelled> for Stop {
@@ -77,7 +77,7 @@ pub async fn serve(upstreams: &Rc<Upstreams>, proxy: &Proxy, incoming: Incoming)
     match exchange.run(reply).await {
         Ok(()) => tally.count(|c| c.answered += 1),
         Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),
-        Err(Stop::Cancelled | Stop::Starved) => tally.count(|c| c.cancelled += 1),
+        Err(Stop::Cancelled | Stop::ClientStalled) => tally.count(|c| c.cancelled += 1),
         // Counted where they happened.
         Err(Stop::Failed(_)) => {}
     }

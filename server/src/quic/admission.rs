@@ -65,7 +65,7 @@ impl Endpoint {
         let key = self.accept(meta, cid, None)?;
         let original = header.dcid.to_vec();
         self.introduce(key, &original);
-        self.routes.insert(original.clone(), key);
+        self.cid_table.insert(original.clone(), key);
         if let Some(connection) = self.connections[key].as_mut() {
             connection.original_dcid = Some(original);
         }
@@ -132,7 +132,7 @@ impl Endpoint {
         connection.original_dcid = original.map(<[u8]>::to_vec);
         self.clients.enter(client);
         let key = self.insert(connection);
-        self.routes.insert(cid.as_bytes().to_vec(), key);
+        self.cid_table.insert(cid.as_bytes().to_vec(), key);
         self.half_open += 1;
         self.counters.accepted += 1;
         *self.counters.by_algorithm.entry(algorithm).or_default() += 1;

@@ -49,7 +49,7 @@ pub struct Endpoint {
     pub(super) tokens: Tokens,
     pub(super) reset_tokens: ResetTokens,
     pub(super) reset_limit: RateLimit,
-    pub(super) origin: Instant,
+    pub(super) epoch: Instant,
     /// Since when.
     draining: Option<Instant>,
     /// Serial number of the connection taken in last.

@@ -68,13 +68,13 @@ impl Settings {
         let secrets = Arc::new(Secrets::in_memory());
         let identity = super::transport::Identity::self_signed().expect("a certificate");
         let (quic, limits) = (config.quic, config.limits);
-        let quic = super::transport::server_config((&identity, &[]), &quic, &limits, &secrets)
-            .expect("an quic");
+        let transport = super::transport::server_config((&identity, &[]), &quic, &limits, &secrets)
+            .expect("a transport configuration");
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),
             selection: Selection::of(&config.listeners[0], &registry).expect("the default"),
-            config: quic,
+            config: transport,
         };
         Settings {
             listeners: HashMap::from([(ListenerId(0), listener)]),

@@ -37,7 +37,7 @@ impl Endpoint {
         }
         if !self
             .reset_limit
-            .allow(now.saturating_duration_since(self.origin))
+            .allow(now.saturating_duration_since(self.epoch))
         {
             self.counters.on_drop(DropReason::ResetLimit);
             return;

@@ -110,10 +110,10 @@ pub(super) fn connect(
             TRY_LAST
         };
         note(&format!("* trying {peer}"));
-        let link = ClientConnection::open(peer, clock, |own, peer| start(url, config, own, peer));
+        let client = ClientConnection::open(peer, clock, |own, peer| start(url, config, own, peer));
         let attempt = client.and_then(|client| handshake(client, patience, deadline));
         match attempt {
-            Ok(Handshake::Done(link)) => {
+            Ok(Handshake::Done(client)) => {
                 note(&format!("* connected to {peer} over HTTP/3"));
                 return Ok(*client);
             }
@@ -159,17 +159,17 @@ enum Handshake {
 }
 
 fn handshake(
-    mut link: ClientConnection,
+    mut client: ClientConnection,
     patience: Duration,
     deadline: Instant,
 ) -> anyhow::Result<Handshake> {
     let silence = client.now() + patience;
     loop {
         if client.connection.is_established() {
-            return Ok(Handshake::Done(Box::new(link)));
+            return Ok(Handshake::Done(Box::new(client)));
         }
         if client.connection.is_closed() || client.connection.is_draining() {
-            return Ok(Handshake::Refused(closed(&mut link)));
+            return Ok(Handshake::Refused(closed(&mut client)));
         }
         if client.connection.local_error().is_some() {
             let error = closed(&mut client);
@@ -195,7 +195,7 @@ fn handshake(
 }
 
 /// Why a connection ended, as one line.
-pub(super) fn closed(link: &mut ClientConnection) -> anyhow::Error {
+pub(super) fn closed(client: &mut ClientConnection) -> anyhow::Error {
     let peer = client.peer;
     if let Some(error) = client.connection.peer_error() {
         return by_peer(peer, error);

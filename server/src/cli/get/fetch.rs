@@ -100,7 +100,7 @@ pub(super) fn fetch<W: Write>(
     note: &mut impl FnMut(&str),
 ) -> anyhow::Result<Fetched> {
     let config = h3::Config::new()?;
-    let mut session = h3::Connection::with_transport(&mut link.connection, &config)?;
+    let mut session = h3::Connection::with_transport(&mut client.connection, &config)?;
     let mut progress = Progress {
         stream: send(client, &mut session, request, note)?,
         head: None,
@@ -168,8 +168,8 @@ fn events<W: Write>(
             continue;
         }
         match event {
-            h3::Event::Headers { list, .. } => head(link.now(), &list, progress, sink, note)?,
-            h3::Event::Data => body(link, session, progress, chunk, sink)?,
+            h3::Event::Headers { list, .. } => head(client.now(), &list, progress, sink, note)?,
+            h3::Event::Data => body(client, session, progress, chunk, sink)?,
             h3::Event::Finished => progress.done = true,
             h3::Event::Reset(code) => {
                 bail!("the server reset the response: HTTP/3 code {code:#x}")

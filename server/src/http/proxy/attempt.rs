@@ -107,7 +107,7 @@ fn waiting(
     connection: &UpstreamConnection,
     upload: &Upload,
     proxy: &Proxy,
-    deadline: &mut Deadline,
+    timer: &mut Deadline,
 ) -> Poll<Event> {
     let written = connection.meter().written_at();
     let (deadline, stop) = if upload.finished() {
@@ -115,13 +115,13 @@ fn waiting(
         (deadline, Stop::Failed(Failure::HeadTimeout))
     } else {
         let deadline = written.max(upload.moved_at()) + proxy.idle_timeout;
-        let stop = match upload.awaiting_ring() {
-            true => Stop::Starved,
+        let stop = match upload.client_stalled() {
+            true => Stop::ClientStalled,
             false => Stop::Failed(Failure::WriteTimeout),
         };
         (deadline, stop)
     };
-    match deadline.is_over(cx, deadline) {
+    match timer.is_over(cx, deadline) {
         true => Poll::Ready(Event::Over(stop)),
         false => Poll::Pending,
     }

@@ -91,7 +91,7 @@ impl<'a> Exchange<'a> {
                 let (status, text) = unsendable.status();
                 Reply::plain(status, text)
             }
-            Stop::Starved => Reply::plain(408, "408 the request's body stood still\n"),
+            Stop::ClientStalled => Reply::plain(408, "408 the request's body stood still\n"),
             Stop::Cancelled => return Err(Stop::Cancelled),
         };
         // Whether the client takes it does not change what has gone wrong.
@@ -224,7 +224,7 @@ impl<'a> Exchange<'a> {
         }
         if rarely_has_body(&head.method) {
             let empty = timeout(self.proxy.idle_timeout, self.upload.is_empty()).await;
-            if empty.map_err(|_| Stop::Starved)? {
+            if empty.map_err(|_| Stop::ClientStalled)? {
                 return Ok(Framing::None);
             }
             if self.upload.broken() {

@@ -195,28 +195,28 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let stream = TcpStream::connect(address).await.unwrap();
             let gauge = Rc::new(Cell::new(0));
-            let (mut wire, meter) = MeteredStream::new(stream, Open::new(&gauge));
+            let (mut metered, meter) = MeteredStream::new(stream, Open::new(&gauge));
             let mut peer = listener.accept().await.unwrap().0;
             peer.write_all(b"answer").await.unwrap();
             peer.set_zero_linger().unwrap();
             drop(peer);
             let mut writes = 0;
             std::future::poll_fn(|cx| {
-                while !stream.write_failed {
+                while !metered.write_failed {
                     writes += 1;
                     assert!(writes < 1000, "the peer has reset the connection");
-                    let write = Pin::new(&mut wire).poll_write(cx, b"x");
+                    let write = Pin::new(&mut metered).poll_write(cx, b"x");
                     assert!(!matches!(write, Poll::Ready(Err(_))));
                 }
                 Poll::Ready(())
             })
             .await;
             let mut answer = [0; 6];
-            stream.read_exact(&mut answer).await.unwrap();
+            metered.read_exact(&mut answer).await.unwrap();
             assert_eq!(&answer, b"answer");
             assert_eq!((meter.read(), gauge.get()), (6, 1));
-            assert!(stream.read_u8().await.is_err());
-            drop(stream);
+            assert!(metered.read_u8().await.is_err());
+            drop(metered);
             assert_eq!(gauge.get(), 0);
         });
     }

@@ -24,7 +24,7 @@ pub(super) struct Upload {
     taken: Cell<bool>,
     ended: Cell<bool>,
     broken: Cell<bool>,
-    awaiting_ring: Cell<bool>,
+    client_stalled: Cell<bool>,
     moved_at: Cell<Instant>,
 }
 
@@ -37,7 +37,7 @@ impl Upload {
             taken: Cell::new(false),
             ended: Cell::new(false),
             broken: Cell::new(false),
-            awaiting_ring: Cell::new(false),
+            client_stalled: Cell::new(false),
             moved_at: Cell::new(Instant::now()),
         })
     }
@@ -88,8 +88,8 @@ impl Upload {
     }
 
     /// The client sends nothing, though it could.
-    pub(super) fn awaiting_ring(&self) -> bool {
-        self.awaiting_ring.get()
+    pub(super) fn client_stalled(&self) -> bool {
+        self.client_stalled.get()
     }
 
     /// When the client last sent some of it.
@@ -104,7 +104,7 @@ impl Upload {
             return self.fail();
         };
         let polled = Pin::new(body).poll_frame(cx);
-        self.awaiting_ring.set(polled.is_pending());
+        self.client_stalled.set(polled.is_pending());
         match polled {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Some(Ok(frame))) => {

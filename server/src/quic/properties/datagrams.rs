@@ -83,7 +83,7 @@ impl Bench {
         settings.limits.connections_per_worker = CONNECTIONS;
         settings.limits.connections_per_client = 3;
         settings.quic.retry_above = [None, Some(0), Some(1), Some(2)][usize::from(kind >> 1 & 3)];
-        let site = Site::compile(&config.cid_table, &settings.limits);
+        let site = Site::compile(&config.routes, &settings.limits);
         settings.site = Arc::new(site.expect("the built-in pages"));
         let now = crate::clock::now();
         quiche::clock::set(Some(now));

@@ -98,7 +98,7 @@ fn bench() -> Bench {
         let quic = server_config((&identity, &[]), quic, limits, &settings.secrets);
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = quic.unwrap();
-        let site = Site::compile(&config.cid_table, &config.limits);
+        let site = Site::compile(&config.routes, &config.limits);
         settings.site = Arc::new(site.unwrap());
     }))
 }
