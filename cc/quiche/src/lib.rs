@@ -1,6 +1,6 @@
-//! quiche as published, with an open socket for congestion controllers (`cc`) and for the clock (`clock`).
+//! quiche with an open socket for congestion controllers (`cc`) and for the clock (`clock`).
 //!
-//! There is no quiche code in this folder: `build.rs` takes cargo's own copy of the crate and applies `patches/`.
+//! There is no quiche code in this folder: the build script takes cargo's own copy of the crate and applies `patches/`.
 #![allow(
     warnings,
     clippy::all,

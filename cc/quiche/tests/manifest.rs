@@ -1,4 +1,4 @@
-//! Our dependency list is quiche's: a feature or version that drifts would build another engine.
+//! Our dependency list is quiche's: a feature or version that drifts would build another QUIC stack.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -52,7 +52,7 @@ type Received = BTreeMap<u64, (Vec<u8>, bool)>;
 
 /// Delivers a datagram, and returns the streams that it brought data for.
 fn deliver(pair: &mut Pair, datagram: &[u8], received: &mut Received) -> Vec<u64> {
-    pair.to_client(datagram);
+    pair.client_receives(datagram);
     let mut buffer = [0; 65_536];
     let mut streams: Vec<u64> = pair.client.readable().collect();
     streams.sort_unstable();
@@ -152,7 +152,7 @@ fn lost_shared_packet_is_sent_again_for_all_its_streams() {
         }
         pair.pass(Duration::from_millis(50));
         for datagram in emit(&mut pair.client) {
-            pair.to_server(&datagram);
+            pair.server_receives(&datagram);
         }
         for datagram in emit(&mut pair.server) {
             deliver(&mut pair, &datagram, &mut received);
@@ -213,7 +213,7 @@ fn head_and_body_of_a_reply_leave_together() {
     }
     let sent = emit(&mut pair.server);
     assert_eq!(sent.len(), 1, "four heads and bodies fit into a packet");
-    pair.to_client(&sent[0]);
+    pair.client_receives(&sent[0]);
     let mut finished = 0;
     let mut buffer = [0; 1024];
     loop {

@@ -101,12 +101,14 @@ impl Pair {
             }
             requests
                 .iter()
-                .for_each(|datagram| self.to_server(datagram));
-            replies.iter().for_each(|datagram| self.to_client(datagram));
+                .for_each(|datagram| self.server_receives(datagram));
+            replies
+                .iter()
+                .for_each(|datagram| self.client_receives(datagram));
         }
     }
 
-    pub fn to_client(&mut self, datagram: &[u8]) {
+    pub fn client_receives(&mut self, datagram: &[u8]) {
         receive(
             &mut self.client,
             datagram,
@@ -115,7 +117,7 @@ impl Pair {
         );
     }
 
-    pub fn to_server(&mut self, datagram: &[u8]) {
+    pub fn server_receives(&mut self, datagram: &[u8]) {
         receive(
             &mut self.server,
             datagram,
