@@ -20,12 +20,12 @@ pub trait Controller: Debug + Send + Sync {
     /// while. An algorithm that cannot tell proof from guess ignores them.
     fn on_event(&mut self, event: &Event<'_>);
 
-    /// The transport had room in the window and nothing to send: what is in flight now is the application's choice.
-    /// Comes with every attempt to send that found so, also with nothing in flight; never while the window or pacing
-    /// forbids sending. It is over with the next packet that has data.
+    /// The transport had room in the window and nothing to send: the application limits the bytes in flight. Called at
+    /// every attempt to send that found so, also with nothing in flight, and never while the window or pacing forbids
+    /// sending. The limit ends with the next packet that has data.
     fn on_app_limited(&mut self, now: Time, in_flight: u64);
 
-    /// RFC 9002 §7.6: every packet over more than three PTOs was lost. Comes right after the event that proved it.
+    /// Every packet over more than three PTOs was lost (RFC 9002 §7.6). Called right after the event that proved it.
     fn on_persistent_congestion(&mut self, now: Time);
 
     /// A packet will be neither acknowledged nor lost: its keys are gone, or it was an MTU probe.
@@ -38,36 +38,37 @@ pub trait Controller: Debug + Send + Sync {
     /// The path's datagram size changed, in bytes of UDP payload.
     fn on_mtu(&mut self, mtu: u64);
 
-    /// Congestion window, bytes: what may be in flight. Never below two datagrams. In recovery it may come down in steps.
+    /// Returns the congestion window: bytes that may be in flight, never below two datagrams. In recovery it may come
+    /// down in steps.
     fn cwnd(&self) -> u64;
 
-    /// Bytes per second; `None` is unpaced. Finite and above zero.
+    /// Returns the pacing rate, bytes per second, finite and above zero; `None` is unpaced.
     fn pacing_rate(&self) -> Option<u64>;
 
-    /// Bytes that may leave back to back, at least one datagram.
+    /// Returns the bytes that may leave back to back, at least one datagram.
     fn send_quantum(&self) -> u64;
 
-    /// What the algorithm is doing, in the words of its specification.
+    /// Returns the phase that the algorithm is in, by the name in its specification.
     fn state(&self) -> State;
 
-    /// Slow start threshold, bytes; `None` before the first congestion signal or where the algorithm has none.
+    /// Returns the slow start threshold, bytes; `None` before the first congestion signal, or if the algorithm has none.
     fn ssthresh(&self) -> Option<u64>;
 
-    /// Everything a plot or an operator wants.
+    /// Returns everything that a plot or an operator needs.
     fn snapshot(&self) -> Snapshot;
 }
 
-/// What an algorithm is doing. The names are those that qlog's `congestion_state_updated` carries.
+/// Phase of an algorithm. The names are those of qlog's `congestion_state_updated`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
     /// Exponential growth.
     SlowStart,
-    /// HyStart++'s slower growth while it makes sure (RFC 9406 §4.2).
+    /// HyStart++: slower growth until the rise in delay is confirmed (RFC 9406 §4.2).
     ConservativeSlowStart,
-    /// Growth past the threshold.
+    /// Growth past the slow start threshold.
     CongestionAvoidance,
-    /// Until a packet sent after the congestion signal is acknowledged (RFC 9002 §7.3.2).
+    /// Reduced window until a packet sent after the congestion signal is acknowledged (RFC 9002 §7.3.2).
     Recovery,
     /// BBR: the first search for the path's rate, doubling each round.
     Startup,
@@ -81,12 +82,12 @@ pub enum State {
     ProbeBwRefill,
     /// BBR: sends faster than the path delivers, to see whether more fits.
     ProbeBwUp,
-    /// BBR: a small flight for a moment, to see the path's own round trip.
+    /// BBR: keeps few bytes in flight for a moment, to measure the path's own round trip.
     ProbeRtt,
 }
 
 impl State {
-    /// Whether the path's rate is still searched for.
+    /// Returns whether the algorithm still searches for the path's rate.
     pub const fn is_starting(self) -> bool {
         matches!(
             self,
@@ -94,7 +95,7 @@ impl State {
         )
     }
 
-    /// The name in qlog.
+    /// Returns the name in qlog.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SlowStart => "slow_start",
@@ -112,52 +113,52 @@ impl State {
     }
 }
 
-/// A controller's inside at one moment.
+/// State of a controller at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot {
-    /// As [`Controller::cwnd`].
+    /// Value of [`Controller::cwnd`].
     pub cwnd: u64,
-    /// As [`Controller::ssthresh`].
+    /// Value of [`Controller::ssthresh`].
     pub ssthresh: Option<u64>,
-    /// As [`Controller::pacing_rate`].
+    /// Value of [`Controller::pacing_rate`].
     pub pacing_rate: Option<u64>,
-    /// As [`Controller::state`].
+    /// Value of [`Controller::state`].
     pub state: State,
-    /// Where the growth curve began, all idle time already taken out; `None` outside avoidance.
+    /// Start of the growth curve, moved later by all idle time; `None` outside congestion avoidance.
     pub epoch: Option<Time>,
-    /// Time taken out of the growth curve since the controller was made.
+    /// Idle time excluded from growth curves since the controller was built.
     pub idle_excluded: Duration,
-    /// Congestion signals acted upon.
+    /// Number of congestion signals that the controller acted on.
     pub congestion_events: u64,
-    /// The path as a model-based algorithm sees it; `None` where the algorithm has no model.
+    /// Model of the path; `None` if the algorithm has none.
     pub model: Option<Model>,
 }
 
-/// A model of the path (draft-ietf-ccwg-bbr-06 §2.9). Rates are bytes per second, volumes bytes.
+/// A model of the path (draft-ietf-ccwg-bbr-06 §2.9). Rates are bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
-    /// The highest rate of delivery in this cycle of probing and the one before; 0 before the first sample.
+    /// Highest delivery rate in this probing cycle and the one before; 0 before the first sample.
     pub max_bw: u64,
-    /// The rate that losses of this cycle allow; `None` without such.
+    /// Rate that losses of this cycle allow; `None` without such losses.
     pub bw_shortterm: Option<u64>,
-    /// The path's own round trip; `None` before the first sample.
+    /// Round-trip time of the empty path; `None` before the first sample.
     pub min_rtt: Option<Duration>,
-    /// The flight that was found to cost too many losses; `None` before.
+    /// Bytes in flight at which losses became too many; `None` before that happened.
     pub inflight_longterm: Option<u64>,
-    /// The flight that losses of this cycle allow; `None` without such.
+    /// Bytes in flight that losses of this cycle allow; `None` without such losses.
     pub inflight_shortterm: Option<u64>,
-    /// How much more than the rate explains comes acknowledged at once.
+    /// Bytes acknowledged at once beyond what the rate explains.
     pub extra_acked: u64,
-    /// Round trips counted by packets.
+    /// Number of round trips, counted by packets.
     pub round_count: u64,
-    /// Whether the path was found full once since the connection began.
+    /// Whether the path was ever found full.
     pub full_bw_reached: bool,
-    /// Factor on the rate.
+    /// Factor on the rate for pacing.
     pub pacing_gain: f64,
-    /// Factor on the window.
+    /// Factor on the BDP for the window.
     pub cwnd_gain: f64,
-    /// Whether what is on its way now is the application's choice.
+    /// Whether the application limited the bytes in flight now.
     pub app_limited: bool,
-    /// Whether the latest sending began after a pause of the application, and nothing of it is acknowledged yet.
+    /// Whether sending resumed after a pause of the application and nothing sent since is acknowledged.
     pub idle_restart: bool,
 }

@@ -36,7 +36,7 @@ struct Conservative {
 }
 
 impl HyStart {
-    /// A detector; `paced` lifts the limit on growth per ACK.
+    /// Returns a detector; `paced` lifts the limit on growth per ACK.
     pub(crate) const fn new(paced: bool) -> Self {
         Self {
             paced,
@@ -47,12 +47,12 @@ impl HyStart {
         }
     }
 
-    /// Whether growth is slowed.
+    /// Returns whether growth is slowed.
     pub(crate) const fn is_conservative(&self) -> bool {
         self.conservative.is_some()
     }
 
-    /// The growth that `acked` bytes of one ACK earn.
+    /// Returns the growth, bytes, that `acked` bytes of one ACK earn.
     pub(crate) fn growth(&mut self, acked: u64, mtu: u64) -> u64 {
         let counted = if self.paced {
             acked
@@ -69,7 +69,7 @@ impl HyStart {
         }
     }
 
-    /// One ACK; true where slow start is over.
+    /// Takes one ACK and returns whether slow start is over.
     pub(crate) fn on_ack(&mut self, sample: Option<Duration>, new_round: bool) -> bool {
         if new_round {
             self.last_round_min = self.round_min.take();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_that_rises_once_more_slows_growth_for_five_rounds_anew() {
+    fn delay_that_rises_once_more_slows_growth_for_another_five_rounds() {
         let mut hystart = HyStart::new(true);
         round(&mut hystart, ms(40), 8);
         for _ in 0..4 {

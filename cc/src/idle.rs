@@ -2,9 +2,9 @@
 //!
 //! Growth curves are functions of time, and RFC 9438 §4.2 forbids counting the time in which the application left
 //! the window unused. Moving the curve's start forward after each pause is the usual way, and the usual source of
-//! defects: a start moved too far lies in the future and the window freezes. Here nothing is moved. A curve notes
-//! what this clock showed when it began and asks how much this clock has run since; the clock can stop, but never
-//! runs backwards, so the answer is never negative, whatever order events come in.
+//! defects: a start moved too far lies in the future and the window freezes. Here nothing is moved. A curve keeps the
+//! reading of this clock at its beginning and asks how much this clock has run since; the clock can stop, but never
+//! runs backwards, so the result is never negative, whatever order events come in.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::Time;
 
 /// The clock of one path's growth curves.
 ///
-/// It stops where the transport has reported that it ran out of data *and* the window is not in use, and goes on at
-/// the next packet with data. A flight that empties because the window is small is no reason to stop: the transport
-/// reports no lack of data then. It stops too for as long as growth is withheld: time in which the window could not
-/// follow its curve would otherwise be made up for in a leap.
+/// It stops when the transport has reported that it ran out of data *and* the window is not in use, and resumes at the
+/// next packet with data. Bytes in flight that reach zero because the window is small are no reason to stop: the
+/// transport reports no lack of data then. It also stops for as long as growth is withheld: the window would otherwise
+/// catch up with its curve in one leap.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveClock {
     /// Latest time seen.
@@ -37,12 +37,12 @@ pub(crate) struct ActiveClock {
 pub(crate) struct Reading(Time);
 
 impl ActiveClock {
-    /// Time went on.
+    /// Sets the time, unless it is earlier than the latest one.
     pub(crate) fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
 
-    /// A packet left. Bare probes do not end a pause.
+    /// A packet leaves. A packet without data does not end a pause.
     pub(crate) fn on_sent(&mut self, has_data: bool) {
         if has_data {
             self.out_of_data = false;
@@ -54,11 +54,11 @@ impl ActiveClock {
     /// The application had nothing to send though there was room.
     pub(crate) fn on_out_of_data(&mut self, window_in_use: bool) {
         self.out_of_data = true;
-        self.on_flight(window_in_use);
+        self.on_in_flight(window_in_use);
     }
 
-    /// The flight changed.
-    pub(crate) fn on_flight(&mut self, window_in_use: bool) {
+    /// The bytes in flight changed.
+    pub(crate) fn on_in_flight(&mut self, window_in_use: bool) {
         self.starved |= self.out_of_data && !window_in_use;
         self.settle();
     }
@@ -69,7 +69,7 @@ impl ActiveClock {
         self.settle();
     }
 
-    /// Stops or goes on.
+    /// Stops or resumes the clock.
     fn settle(&mut self) {
         if self.starved || self.withheld {
             self.paused_at.get_or_insert(self.now);
@@ -79,7 +79,7 @@ impl ActiveClock {
         }
     }
 
-    /// Length of all pauses, the present one included.
+    /// Returns the length of all pauses, the present one included.
     pub(crate) fn excluded(&self) -> Duration {
         let present = self
             .paused_at
@@ -87,7 +87,7 @@ impl ActiveClock {
         self.excluded.saturating_add(present)
     }
 
-    /// What the clock shows.
+    /// Returns the clock's reading.
     pub(crate) fn read(&self) -> Reading {
         let excluded = u64::try_from(self.excluded().as_nanos()).unwrap_or(u64::MAX);
         Reading(Time::from_nanos(
@@ -95,13 +95,13 @@ impl ActiveClock {
         ))
     }
 
-    /// How long the clock ran since `start`.
+    /// Returns how long the clock has run since `start`.
     pub(crate) fn since(&self, start: Reading) -> Duration {
         self.read().0.saturating_since(start.0)
     }
 
-    /// The moment at which a curve that began at `start` would have begun had there been no pause. Never later than
-    /// the latest time seen.
+    /// Returns the time at which a curve that began at `start` would have begun without any pause, never later than the
+    /// latest time seen.
     pub(crate) fn origin(&self, start: Reading) -> Time {
         let running = u64::try_from(self.since(start).as_nanos()).unwrap_or(u64::MAX);
         Time::from_nanos(self.now.as_nanos().saturating_sub(running))
@@ -139,7 +139,7 @@ mod tests {
         let start = clock.read();
         for round in 1..=20 {
             clock.advance(at(round * 10));
-            clock.on_flight(false);
+            clock.on_in_flight(false);
             clock.on_sent(true);
         }
         assert_eq!(clock.excluded(), Duration::ZERO);
@@ -166,9 +166,9 @@ mod tests {
         let start = clock.read();
         clock.on_out_of_data(true);
         clock.advance(at(10));
-        clock.on_flight(true);
+        clock.on_in_flight(true);
         clock.advance(at(20));
-        clock.on_flight(false);
+        clock.on_in_flight(false);
         clock.advance(at(50));
         assert_eq!(clock.since(start), Duration::from_millis(20));
     }

@@ -1,4 +1,4 @@
-//! Controllers around controllers: to watch one, to err for it, to change what it answers.
+//! Controllers around controllers: to watch one, to inject faults, to change what it returns.
 
 use std::fmt::Debug;
 

@@ -17,7 +17,7 @@ use crate::{
     Options, Packet, PacketState, PathChange, Sent, Snapshot, State, Time, Unit, pacing,
 };
 
-/// Options that every algorithm of the frame has, each to be listed in the algorithm's own.
+/// Options of the frame; an algorithm lists each among its own.
 pub(crate) const HYSTART: OptionSpec = OptionSpec {
     name: "hystart",
     kind: OptionKind::Boolean { default: true },
@@ -54,7 +54,7 @@ pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
               the window sooner.",
 };
 
-/// Which part of the frame is at work.
+/// Phase of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     SlowStart,
@@ -84,7 +84,7 @@ pub(crate) struct LossBased<L> {
     hystart: Option<HyStart>,
     boundary: Boundary,
     usage: Usage,
-    /// Of the present recovery period, where losses began it.
+    /// Account of the present recovery period, if losses began it.
     reduction: Option<Reduction>,
     clock: ActiveClock,
     srtt: Option<Duration>,
@@ -92,7 +92,7 @@ pub(crate) struct LossBased<L> {
 }
 
 impl<L: WindowLaw> LossBased<L> {
-    /// A controller before its first packet; `options` hold the frame's own.
+    /// Returns a controller before its first packet; `options` hold the frame's own.
     pub(crate) fn new(law: L, init: &Init, options: &Options) -> Self {
         let paced = options.boolean(PACING.name);
         let min_packets = options.integer(MIN_WINDOW.name);
@@ -135,15 +135,15 @@ impl<L: WindowLaw> LossBased<L> {
         usage::in_use(in_flight, self.cwnd, self.mtu)
     }
 
-    /// Whether the event carries a signal that the present recovery period does not explain.
+    /// Returns whether the event carries a signal that the present recovery period does not explain.
     fn is_signalled(&self, event: &Event<'_>) -> bool {
         let lost = |l: &Packet| l.bytes > 0 && self.boundary.is_after(l.packet_number);
-        let marked = event.ecn.ce > 0
+        let ce_marked = event.ecn.ce > 0
             && match event.acked.last() {
                 Some(newest) => self.boundary.is_after(newest.packet_number),
                 None => self.phase != Phase::Recovery,
             };
-        marked || event.lost.iter().any(lost)
+        ce_marked || event.lost.iter().any(lost)
     }
 
     fn cut(&mut self, in_flight: u64) {
@@ -206,7 +206,7 @@ impl<L: WindowLaw> LossBased<L> {
         }
     }
 
-    /// Grows in slow start and answers how many bytes of growth lay past the threshold.
+    /// Grows in slow start and returns the bytes of growth past the threshold.
     fn slow_start(&mut self, acked: u64, event: &Event<'_>, new_round: bool) -> u64 {
         let earned = self
             .hystart
@@ -243,7 +243,7 @@ impl<L: WindowLaw> LossBased<L> {
         self.usage.avoidance_limit(self.mtu).min(MAX_WINDOW)
     }
 
-    /// Stops the clock for as long as an unused window may not follow its curve.
+    /// Stops the clock while an unused window may not follow its curve.
     fn note_use(&mut self) {
         let avoidance = matches!(self.phase, Phase::Avoidance { .. });
         let withheld = avoidance && self.cwnd >= self.avoidance_limit();
@@ -303,7 +303,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
         if let Some(reduction) = &mut self.reduction {
             reduction.on_event(&Progress::of(event), self.cwnd, self.mtu);
         }
-        self.clock.on_flight(self.in_use(event.in_flight));
+        self.clock.on_in_flight(self.in_use(event.in_flight));
         self.note_use();
     }
 
@@ -312,8 +312,8 @@ impl<L: WindowLaw> Controller for LossBased<L> {
         self.clock.on_out_of_data(self.in_use(in_flight));
     }
 
-    /// The event before has cut the window already, so the threshold stays. Losses among what was sent so far are
-    /// part of the same congestion, as in RFC 9002 §7.6, and do not cut again.
+    /// Keeps the threshold: the event before has cut the window already. Losses among packets sent so far are part of the
+    /// same congestion, as in RFC 9002 §7.6, and do not cut again.
     fn on_persistent_congestion(&mut self, now: Time) {
         self.clock.advance(now);
         if self.ssthresh.is_none() {

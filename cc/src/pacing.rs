@@ -13,10 +13,10 @@ const LOW_RATE: u64 = 150_000;
 /// Shortest round trip that a rate is computed from.
 const MIN_RTT: Duration = Duration::from_micros(1);
 
-/// Datagrams in a burst where there is no rate to derive it from (RFC 9002 §7.7).
+/// Datagrams in a burst without a rate to derive it from (RFC 9002 §7.7).
 const UNPACED_BURST: u64 = 10;
 
-/// Bytes per second for `gain` windows per round trip. At least 1.
+/// Returns the bytes per second that send `gain` windows per round trip; at least 1.
 pub(crate) fn rate(cwnd: u64, srtt: Duration, gain: f64) -> u64 {
     let bytes_per_second = gain * cwnd as f64 / srtt.max(MIN_RTT).as_secs_f64();
     #[expect(
@@ -28,7 +28,7 @@ pub(crate) fn rate(cwnd: u64, srtt: Duration, gain: f64) -> u64 {
     whole.max(1)
 }
 
-/// About a millisecond of `rate`, in whole bursts that a network card takes well.
+/// Returns the largest burst, bytes: about a millisecond of `rate`, at most one GSO send.
 pub(crate) fn quantum(rate: Option<u64>, mtu: u64) -> u64 {
     let Some(rate) = rate else {
         return (UNPACED_BURST * mtu).min(MAX_QUANTUM).max(mtu);

@@ -16,15 +16,15 @@ const MAX_STRETCHES: usize = 64;
 /// Finds runs of lost packets, with none acknowledged between, that are longer than three PTOs.
 ///
 /// Feed it every event that the controller gets. A run may grow over several events. Packets sent before the first
-/// round-trip sample count for nothing. Where the record of acknowledged packets overflows, a run is given up rather
-/// than guessed: the answer errs towards "no".
+/// round-trip sample do not count. If the record of acknowledged packets overflows, the run is dropped: the detector may
+/// miss persistent congestion but never reports it wrongly.
 #[derive(Debug, Default)]
 pub struct PersistentCongestion {
     first_sample: Option<Time>,
     run: Option<Run>,
     /// Acknowledged packets that a later loss could lie beyond: ascending, disjoint, inclusive.
     acked: Vec<(u64, u64)>,
-    /// Losses below say nothing: the record of what was acknowledged there is lost.
+    /// Losses of packets below do not count: the record of acknowledged packets there is dropped.
     blind_below: u64,
 }
 
@@ -37,7 +37,7 @@ struct Run {
 }
 
 impl PersistentCongestion {
-    /// A detector for a path without a round-trip sample yet.
+    /// Returns a detector for a path without a round-trip sample.
     pub fn new() -> Self {
         Self {
             acked: Vec::with_capacity(MAX_STRETCHES),
@@ -45,7 +45,7 @@ impl PersistentCongestion {
         }
     }
 
-    /// Takes an event and answers whether it established persistent congestion. Once answered, a new run begins.
+    /// Takes an event and returns whether it established persistent congestion. After that a new run begins.
     pub fn on_event(&mut self, event: &Event<'_>) -> bool {
         for packet in event.acked.iter().chain(event.late_acked) {
             self.on_acked(packet.packet_number);
@@ -81,14 +81,14 @@ impl PersistentCongestion {
         }
     }
 
-    /// Gives up the older half of a record that grew too long.
+    /// Drops the older half of a record that grew too long.
     fn bound(&mut self) {
         if self.acked.len() < MAX_STRETCHES {
             return;
         }
-        if let Some((_, newest_given_up)) = self.acked.drain(..MAX_STRETCHES / 2).next_back() {
-            self.blind_below = newest_given_up;
-            self.run = self.run.filter(|run| run.last > newest_given_up);
+        if let Some((_, newest_dropped)) = self.acked.drain(..MAX_STRETCHES / 2).next_back() {
+            self.blind_below = newest_dropped;
+            self.run = self.run.filter(|run| run.last > newest_dropped);
         }
     }
 
@@ -123,7 +123,7 @@ impl PersistentCongestion {
         self.acked.get(at).is_some_and(|&(start, _)| start < before)
     }
 
-    /// Nothing below can be lost any more.
+    /// Drops the record below `least_unacked`, where nothing can be lost any more.
     fn forget_below(&mut self, least_unacked: u64) {
         let gone = self.acked.partition_point(|&(_, end)| end < least_unacked);
         let Some(&(_, newest_gone)) = gone.checked_sub(1).and_then(|last| self.acked.get(last))
@@ -137,7 +137,7 @@ impl PersistentCongestion {
     }
 }
 
-/// How long a run must be (RFC 9002 §7.6.1).
+/// Returns the duration that a run must exceed (RFC 9002 §7.6.1).
 fn duration(rtt: &Rtt) -> Duration {
     let pto = rtt
         .smoothed
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_where_the_record_was_given_up_say_nothing() {
+    fn losses_where_the_record_was_dropped_do_not_count() {
         let mut detector = sampled();
         let acked: Vec<_> = (1..200).map(|n| n * 2).collect();
         assert!(!feed(&mut detector, &acked, &[], 1, false));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn one_run_is_answered_once() {
+    fn one_run_is_reported_once() {
         let mut detector = sampled();
         assert!(feed(&mut detector, &[], &[(1, 100), (2, 500)], 3, false));
         assert!(!feed(&mut detector, &[], &[(3, 501), (4, 600)], 5, false));

@@ -2,29 +2,29 @@
 
 use crate::{Event, Packet};
 
-/// One recovery period's account of what was delivered and what was sent.
+/// One recovery period's account of bytes delivered and bytes sent.
 ///
-/// Without it a sender whose flight is larger than its new window falls silent until enough was acknowledged, and the
-/// lost packets wait too. With it the first of them goes at once, and then β bytes for each byte that is delivered.
-/// Room comes in whole datagrams, so that no transport is led to send odd ends.
+/// Without it a sender with more bytes in flight than its new window falls silent until enough is acknowledged, and the
+/// lost packets wait too. With it the first lost packet leaves at once, and then β bytes for each byte delivered. Room
+/// comes in whole datagrams, so that the transport sends no short packets.
 ///
-/// It is for losses. What is sent at once after a mark may find the queue still above its mark and be marked again, and
-/// that would be a second signal.
+/// It is for losses only. A packet sent right after a CE mark may find the queue still above its threshold and be marked
+/// again, which would be a second signal.
 #[derive(Debug)]
 pub(crate) struct Reduction {
-    /// Bytes in flight when the period began, what was lost and acknowledged with the signal included: RecoverFS.
-    flight: u64,
-    /// The window before the cut, which no room may pass.
+    /// RecoverFS: bytes in flight when the period began, those lost and acknowledged with the signal included.
+    recover_fs: u64,
+    /// Window before the cut, bytes; the reduction never passes it.
     limit: u64,
-    /// Bytes acknowledged since: prr_delivered.
+    /// prr_delivered: bytes acknowledged since.
     delivered: u64,
-    /// Bytes sent since: prr_out.
+    /// prr_out: bytes sent since.
     out: u64,
     /// Bytes that may be in flight.
     window: u64,
 }
 
-/// What one event in recovery brought.
+/// The part of one event that counts in recovery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     /// Bytes acknowledged.
@@ -36,7 +36,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The part of an event that counts.
+    /// Returns that part of `event`.
     pub(crate) fn of(event: &Event<'_>) -> Self {
         let bytes = |sum: u64, packet: &Packet| sum.saturating_add(packet.bytes);
         let delivered = event.acked.iter().fold(0, bytes);
@@ -50,10 +50,10 @@ impl Progress {
 }
 
 impl Reduction {
-    /// A period that begins with `flight` bytes in flight in a window of `limit`.
-    pub(crate) const fn new(flight: u64, limit: u64) -> Self {
+    /// Begins a period with `recover_fs` bytes in flight in a window of `limit`.
+    pub(crate) const fn new(recover_fs: u64, limit: u64) -> Self {
         Self {
-            flight,
+            recover_fs,
             limit,
             delivered: 0,
             out: 0,
@@ -66,7 +66,7 @@ impl Reduction {
         self.out = self.out.saturating_add(bytes);
     }
 
-    /// Packets were acknowledged, lost or both; the flight is to end at `target`.
+    /// Packets were acknowledged, lost or both; the bytes in flight are to end at `target`.
     pub(crate) fn on_event(&mut self, progress: &Progress, target: u64, mtu: u64) {
         self.delivered = self.delivered.saturating_add(progress.delivered);
         let in_flight = progress.in_flight;
@@ -80,14 +80,14 @@ impl Reduction {
         self.window = in_flight.saturating_add(whole.max(first)).min(self.limit);
     }
 
-    /// The part of what was delivered that brings the flight to `target`, rounded up.
+    /// Returns the part of the delivered bytes that brings the bytes in flight to `target`, rounded up.
     fn share(&self, target: u64) -> u64 {
         let part = u128::from(self.delivered) * u128::from(target);
-        u64::try_from(part.div_ceil(u128::from(self.flight.max(1)))).unwrap_or(u64::MAX)
+        u64::try_from(part.div_ceil(u128::from(self.recover_fs.max(1)))).unwrap_or(u64::MAX)
     }
 
-    /// What a flight that losses took below the target may regain: what was delivered, and one datagram more for an
-    /// event without loss.
+    /// Returns the room when losses took the bytes in flight below the target: the delivered bytes, and one datagram more
+    /// for an event without loss.
     fn refill(&self, progress: &Progress, mtu: u64) -> u64 {
         let conserved = self.delivered.saturating_sub(self.out);
         let extra = if progress.safe { mtu } else { 0 };
@@ -114,11 +114,11 @@ mod tests {
     }
 
     impl Sender {
-        /// The first of `flight` packets is found lost by an ACK of the three after it.
-        fn cut(flight: u64, target: u64) -> Self {
+        /// The first of `packets` is declared lost by an ACK of the three after it.
+        fn cut(packets: u64, target: u64) -> Self {
             let mut sender = Self {
-                reduction: Reduction::new(flight * MTU, flight * MTU),
-                in_flight: flight * MTU,
+                reduction: Reduction::new(packets * MTU, packets * MTU),
+                in_flight: packets * MTU,
                 target: target * MTU,
             };
             sender.event(1, 3);
@@ -135,7 +135,7 @@ mod tests {
             self.reduction.on_event(&progress, self.target, MTU);
         }
 
-        /// Sends what there is room for, answers how many packets.
+        /// Sends what there is room for and returns the number of packets.
         fn send(&mut self) -> u64 {
             let mut sent = 0;
             while self.in_flight + MTU <= self.reduction.window() {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn flight_ends_at_the_target() {
+    fn bytes_in_flight_end_at_the_target() {
         for target in [30, 50, 70, 85] {
             let mut sender = Sender::cut(100, target);
             sender.send();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn flight_that_losses_took_below_the_target_grows_by_a_packet_an_event_again() {
+    fn bytes_in_flight_below_the_target_grow_by_a_packet_an_event() {
         let mut sender = Sender {
             reduction: Reduction::new(100 * MTU, 100 * MTU),
             in_flight: 100 * MTU,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn flight_over_the_old_window_gets_no_room() {
+    fn more_in_flight_than_the_old_window_gets_no_room() {
         let mut sender = Sender {
             reduction: Reduction::new(103 * MTU, 100 * MTU),
             in_flight: 103 * MTU,

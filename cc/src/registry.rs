@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::{Controller, OptionSpec, Options, bbr3, cubic, reno};
 
-/// What is known when a path, and so its controller, is made.
+/// Parameters of a new path, from which its controller is built.
 #[derive(Clone, Copy, Debug)]
 pub struct Init {
     /// Datagram size, bytes of UDP payload.
@@ -15,10 +15,10 @@ pub struct Init {
     pub seed: u64,
 }
 
-/// One algorithm: everything that configuration, help and the transport need.
+/// Description of an algorithm: everything that configuration, help and the transport need.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
-    /// The name in a configuration.
+    /// Name in a configuration.
     pub name: &'static str,
     /// One sentence for operators, with the specification.
     pub summary: &'static str,
@@ -29,7 +29,7 @@ pub struct Algorithm {
     pub model_based: bool,
     /// Whether losses and CE marks adjust the window, and nothing else does: Reno, CUBIC and their kin.
     pub has_window_law: bool,
-    /// Makes a controller.
+    /// Builds a controller.
     pub build: fn(&Init, &Options) -> Box<dyn Controller>,
 }
 
@@ -43,12 +43,12 @@ pub struct Registry {
 const BUILTIN: &[Algorithm] = &[cubic::ALGORITHM, reno::ALGORITHM, bbr3::ALGORITHM];
 
 impl Algorithm {
-    /// The algorithm's options at their defaults.
+    /// Returns the algorithm's options at their defaults.
     pub fn defaults(&self) -> Options {
         Options::defaults(self.options)
     }
 
-    /// Makes a controller; `options` come from [`Algorithm::defaults`] of the same algorithm.
+    /// Builds a controller; `options` come from [`Algorithm::defaults`] of the same algorithm.
     pub fn controller(&self, init: &Init, options: &Options) -> Box<dyn Controller> {
         (self.build)(init, options)
     }
@@ -58,19 +58,19 @@ impl Algorithm {
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("an algorithm named `{name}` is registered already")]
 pub struct DuplicateName {
-    /// The name.
+    /// The name that is taken.
     pub name: &'static str,
 }
 
 impl Registry {
-    /// A registry that knows nothing.
+    /// Returns a registry without algorithms.
     pub const fn empty() -> Self {
         Self {
             algorithms: Vec::new(),
         }
     }
 
-    /// The algorithms of this crate.
+    /// Returns a registry of this crate's algorithms.
     pub fn builtin() -> Self {
         Self {
             algorithms: BUILTIN.to_vec(),
@@ -92,17 +92,17 @@ impl Registry {
         Ok(())
     }
 
-    /// The algorithm of that name.
+    /// Returns the algorithm of that name.
     pub fn find(&self, name: &str) -> Option<&Algorithm> {
         self.algorithms.iter().find(|a| a.name == name)
     }
 
-    /// Every algorithm, in the order of registration.
+    /// Returns every algorithm, in the order of registration.
     pub fn iter(&self) -> std::slice::Iter<'_, Algorithm> {
         self.algorithms.iter()
     }
 
-    /// Every name, in the order of registration.
+    /// Returns every name, in the order of registration.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &'static str> {
         self.algorithms.iter().map(|a| a.name)
     }

@@ -1,14 +1,14 @@
-//! Whether the window was used: the rule that keeps an unused window from growing (RFC 9002 §7.8).
+//! Use of the window: the rule that keeps an unused window from growing (RFC 9002 §7.8).
 
-/// The largest flights of this round and the last, and how far they let the window grow.
+/// The most bytes in flight in this round and in the last, and how far they let the window grow.
 ///
-/// Neither "the flight is at the window now" nor "the application ran out of data" makes a good rule. Pacing spreads
-/// a window over most of a round trip, so the flight is below the window at nearly every instant; and a sender that
-/// takes every wait for the pacer as proof of use lets three packets double a window. What counts here is the largest
-/// flight of the last two rounds, `F`: slow start may grow the window to `2 F`, as a window that doubles in a round
-/// was half as large when the round's flight left, and avoidance to `4/3 (F + one datagram)`. Pacing at 1.25 windows
-/// per round trip brings the flight to the window even where round trips are a quarter shorter than the smoothed
-/// one; the datagram stands for the part of a window that no whole packet fits into.
+/// Neither "as much is in flight as the window allows now" nor "the application ran out of data" makes a good rule.
+/// Pacing spreads a window over most of a round trip, so fewer bytes than the window are in flight at nearly every
+/// instant; and a sender that takes every wait for the pacer as proof of use lets three packets double a window. What
+/// counts here is `F`, the most bytes in flight during the last two rounds: slow start may grow the window to `2 F`, as
+/// a window that doubles in a round was half as large when the round's packets left, and congestion avoidance to
+/// `4/3 (F + one datagram)`. Pacing at 1.25 windows per round trip fills the window even if round trips are a quarter
+/// shorter than the smoothed one; the datagram stands for the part of a window that no whole packet fits into.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     round_end: u64,
@@ -17,12 +17,12 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// A packet left, and `in_flight` is the flight with it.
+    /// A packet leaves; `in_flight` counts its bytes too.
     pub(crate) fn on_sent(&mut self, in_flight: u64) {
         self.this_round = self.this_round.max(in_flight);
     }
 
-    /// Packets were acknowledged, `largest` the newest. True where this begins a new round.
+    /// Packets were acknowledged, `largest` the newest. Returns whether a new round begins.
     pub(crate) fn on_acked(&mut self, largest: u64, next_packet: u64, in_flight: u64) -> bool {
         if largest < self.round_end {
             return false;
@@ -33,7 +33,7 @@ impl Usage {
         true
     }
 
-    /// After a congestion signal only flights that fit the new window tell anything.
+    /// Forgets all but `in_flight`: after a congestion signal only what fits the new window counts.
     pub(crate) fn restart(&mut self, in_flight: u64) {
         self.this_round = in_flight;
         self.last_round = in_flight;
@@ -43,26 +43,26 @@ impl Usage {
         self.this_round.max(self.last_round)
     }
 
-    /// Where slow start's growth ends.
+    /// Returns the largest window that slow start may reach, bytes.
     pub(crate) fn slow_start_limit(&self) -> u64 {
         self.largest().saturating_mul(2)
     }
 
-    /// Where avoidance's growth ends.
+    /// Returns the largest window that congestion avoidance may reach, bytes.
     pub(crate) fn avoidance_limit(&self, mtu: u64) -> u64 {
         three_quarters_full(self.largest(), mtu)
     }
 }
 
-/// Whether a flight uses `cwnd`, by the measure of [`Usage::avoidance_limit`].
+/// Returns whether `in_flight` bytes use `cwnd`, by the measure of [`Usage::avoidance_limit`].
 pub(crate) fn in_use(in_flight: u64, cwnd: u64, mtu: u64) -> bool {
     cwnd <= three_quarters_full(in_flight, mtu)
 }
 
-/// The largest window of which `flight` and one datagram make three quarters.
-fn three_quarters_full(flight: u64, mtu: u64) -> u64 {
-    let flight = flight.saturating_add(mtu);
-    flight.saturating_add(flight / 3)
+/// Returns the largest window of which `in_flight` and one datagram make three quarters.
+fn three_quarters_full(in_flight: u64, mtu: u64) -> u64 {
+    let used = in_flight.saturating_add(mtu);
+    used.saturating_add(used / 3)
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flight_counts_for_its_round_and_the_next() {
+    fn bytes_in_flight_count_for_their_round_and_the_next() {
         let mut usage = Usage::default();
         usage.on_sent(30_000);
         assert!(usage.on_acked(0, 25, 0));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn flights_from_before_a_restart_are_forgotten() {
+    fn bytes_in_flight_before_a_restart_are_forgotten() {
         let mut usage = Usage::default();
         usage.on_sent(30_000);
         assert!(usage.on_acked(0, 25, 30_000));

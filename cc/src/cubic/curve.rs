@@ -19,7 +19,7 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// A curve that [`Curve::begin`] has yet to place.
+    /// Returns a curve that [`Curve::begin`] has yet to place.
     pub(super) const fn new(c: f64) -> Self {
         Self {
             c,
@@ -29,21 +29,20 @@ impl Curve {
         }
     }
 
-    /// Places the curve so that it is at `cwnd` now and has its plateau at `w_max`. A plateau that lies no higher
-    /// than the window is left at once: K is 0.
+    /// Places the curve at `cwnd` now, with its plateau at `w_max`. If the plateau is not above the window, K is 0.
     pub(super) fn begin(&mut self, w_max: f64, cwnd: u64, mtu: u64) {
         self.c_bytes = self.c * mtu as f64;
         self.w_max = w_max.max(cwnd as f64);
         self.k = ((self.w_max - cwnd as f64) / self.c_bytes).cbrt();
     }
 
-    /// The window at `elapsed` since the curve began.
+    /// Returns the window, bytes, at `elapsed` since the curve began.
     pub(super) fn window(&self, elapsed: Duration) -> f64 {
         let past_plateau = elapsed.as_secs_f64() - self.k;
         self.c_bytes * past_plateau.powi(3) + self.w_max
     }
 
-    /// The window to reach within the next round trip.
+    /// Returns the window, bytes, to reach within the next round trip.
     pub(super) fn target(&self, credit: &Credit) -> f64 {
         let cwnd = credit.cwnd as f64;
         let ahead = credit.elapsed.saturating_add(credit.srtt);

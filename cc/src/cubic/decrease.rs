@@ -1,13 +1,13 @@
-//! What a congestion signal does (RFC 9438 §4.6, §4.7).
+//! Response to a congestion signal (RFC 9438 §4.6, §4.7).
 
-/// The multiplicative decrease and what it remembers.
+/// The multiplicative decrease with its state.
 #[derive(Clone, Debug)]
 pub(super) struct Decrease {
     beta: f64,
     fast_convergence: bool,
-    /// Where the curve's plateau lies, bytes; 0 before the first signal.
+    /// Plateau of the curve, bytes; 0 before the first signal.
     w_max: f64,
-    /// The window at the latest signal, bytes; 0 before the first, so that Reno's line is Reno's own until then.
+    /// Window at the latest signal, bytes; 0 before the first, so that Reno's line is Reno's own until then.
     prior: f64,
 }
 
@@ -21,8 +21,8 @@ impl Decrease {
         }
     }
 
-    /// A signal at window `cwnd`: the window to go on with. Fast convergence lowers the plateau alone; the cut is of
-    /// the window as it was.
+    /// Returns the window to continue with after a signal at window `cwnd`. Fast convergence lowers the plateau alone; the
+    /// cut applies to `cwnd`.
     pub(super) fn cut(&mut self, cwnd: u64) -> u64 {
         let cwnd = cwnd as f64;
         self.prior = cwnd;
@@ -40,8 +40,8 @@ impl Decrease {
         left
     }
 
-    /// Slow start ended at window `cwnd` without a signal: it becomes the plateau (RFC 9438 §4.8, §4.10). The window at
-    /// the latest signal stays remembered.
+    /// Makes `cwnd` the plateau: slow start ended there without a signal (RFC 9438 §4.8, §4.10). The window at the latest
+    /// signal stays.
     pub(super) fn level(&mut self, cwnd: u64) {
         self.w_max = cwnd as f64;
     }

@@ -63,7 +63,7 @@ const FAST_CONVERGENCE: OptionSpec = OptionSpec {
               flows get their share sooner (RFC 9438 §4.7).",
 };
 
-/// CUBIC's own part: where to cut, and how to grow in avoidance.
+/// CUBIC's window law: its cut, and its growth in congestion avoidance.
 #[derive(Clone, Debug)]
 struct Cubic {
     decrease: Decrease,

@@ -19,7 +19,7 @@ impl RenoFriendly {
         }
     }
 
-    /// Avoidance begins at `cwnd`; from `prior`, the window before the cut, the line is Reno's own.
+    /// Begins avoidance at `cwnd`; above `prior`, the window before the cut, the line is Reno's own.
     pub(super) fn begin(&mut self, cwnd: u64, prior: f64) {
         self.w_est = cwnd as f64;
         self.prior = prior;
@@ -34,7 +34,7 @@ impl RenoFriendly {
         self.w_est += alpha * credit.mtu as f64 * credit.bytes as f64 / credit.cwnd.max(1) as f64;
     }
 
-    /// Bytes.
+    /// Returns the window of Reno's line, bytes.
     pub(super) const fn window(&self) -> f64 {
         self.w_est
     }

@@ -1,7 +1,8 @@
 //! A deterministic network for trying algorithms: senders, one bottleneck, receivers, and time that is only counted.
 //!
 //! [`Simulation`] runs flows over a [`Bottleneck`]. The sender is that of RFC 9002 (packet and time thresholds, PTO, persistent
-//! congestion), it honours the pacing rate and reports a lack of data as a real transport would. Data counts in whole
+//! congestion); it follows the pacing rate and reports a lack of data, late acknowledgements, ECN counts and changes of
+//! the peer's address as a real transport would. Data counts in whole
 //! datagrams, headers are not modelled, and there is no handshake and no flow control. The same seed gives the same
 //! run.
 //!

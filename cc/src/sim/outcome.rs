@@ -1,13 +1,13 @@
-//! What a run showed.
+//! Results of a run.
 
 use std::time::Duration;
 
 use crate::{Snapshot, State};
 
-/// One flow's part of a run. Times count from the start of the simulation unless said otherwise.
+/// Result of one flow. Times count from the start of the simulation unless said otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct FlowOutcome {
-    /// From the flow's start until all its data had arrived; `None` where some had not.
+    /// Time from the flow's start until all its data arrived; `None` if some did not.
     pub completed: Option<Duration>,
     /// Bytes that arrived, each counted once.
     pub delivered: u64,
@@ -17,39 +17,39 @@ pub struct FlowOutcome {
     pub lost_packets: u64,
     /// Packets declared lost that were acknowledged later.
     pub spurious_losses: u64,
-    /// Largest flight, bytes.
+    /// Most bytes in flight.
     pub max_in_flight: u64,
     /// Smallest window, bytes.
     pub min_cwnd: u64,
     /// Largest window, bytes.
     pub max_cwnd: u64,
-    /// Times that persistent congestion was established.
+    /// Number of times that persistent congestion was established.
     pub persistent_congestions: u64,
-    /// Times that recovery began in an event without loss or mark.
+    /// Number of times that recovery began in an event without a loss or CE mark.
     pub unexplained_recoveries: u64,
     /// Every change of state.
     pub transitions: Vec<Transition>,
-    /// The flow at regular times.
+    /// Samples of the flow at regular times.
     pub samples: Vec<Sample>,
 }
 
 /// A change of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// When.
+    /// Time of the change.
     pub at: Duration,
-    /// Before.
+    /// State before.
     pub from: State,
-    /// After.
+    /// State after.
     pub to: State,
 }
 
-/// A flow at one moment.
+/// State of a flow at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Duration,
-    /// The controller's inside.
+    /// State of the controller.
     pub snapshot: Snapshot,
     /// Bytes in flight.
     pub in_flight: u64,
@@ -68,7 +68,7 @@ pub struct Sample {
 }
 
 impl FlowOutcome {
-    /// Bits per second that arrived between two times, by the samples nearest to them.
+    /// Returns the bits per second that arrived between two times, by the samples nearest to them.
     pub fn throughput(&self, from: Duration, until: Duration) -> f64 {
         let at_or_after = |time| self.samples.iter().find(|s| s.at >= time);
         let (Some(first), Some(last)) = (
@@ -84,12 +84,12 @@ impl FlowOutcome {
         (last.delivered - first.delivered) as f64 * 8.0 / seconds
     }
 
-    /// How often a state was entered.
+    /// Returns how often a state was entered.
     pub fn entered(&self, state: State) -> usize {
         self.transitions.iter().filter(|t| t.to == state).count()
     }
 
-    /// Mean window over the samples between two times, bytes.
+    /// Returns the mean window over the samples between two times, bytes.
     pub fn mean_cwnd(&self, from: Duration, until: Duration) -> f64 {
         let within = self.samples.iter().filter(|s| from <= s.at && s.at < until);
         let (sum, count) = within.fold((0.0, 0u32), |(sum, count), s| {

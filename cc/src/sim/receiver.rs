@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{EcnCounts, Time};
 
-/// What an ACK says: everything that had arrived when it left.
+/// An ACK: everything that had arrived when it left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckFrame {
     /// Arrivals so far, in order of arrival; which packets they were stands in the receiver's log.
@@ -50,7 +50,7 @@ impl Receiver {
         }
     }
 
-    /// A packet with its part of the data arrived; true where an ACK is due at once.
+    /// Takes a packet with its part of the data and returns whether an ACK is due at once.
     pub(super) fn on_data(&mut self, now: Time, number: u64, chunk: usize, ce: bool) -> bool {
         self.log.push_back(number);
         // Every packet leaves as ECT(0).
@@ -80,12 +80,12 @@ impl Receiver {
         false
     }
 
-    /// When an ACK is due though no packet comes.
+    /// Returns when an ACK is due though no packet comes.
     pub(super) const fn ack_due(&self) -> Option<Time> {
         self.ack_due
     }
 
-    /// The ACK to send now.
+    /// Returns the ACK to send now.
     pub(super) fn take_ack(&mut self, now: Time) -> Option<AckFrame> {
         self.unacknowledged = 0;
         self.ack_due = None;
@@ -97,8 +97,8 @@ impl Receiver {
         })
     }
 
-    /// The next arrival among the first `arrivals` that no ACK has told of.
-    pub(super) fn next_told(&mut self, arrivals: u64) -> Option<u64> {
+    /// Returns the next of the first `arrivals` packets that no ACK has reported.
+    pub(super) fn next_reported(&mut self, arrivals: u64) -> Option<u64> {
         if self.log_start >= arrivals {
             return None;
         }
@@ -106,7 +106,7 @@ impl Receiver {
         self.log.pop_front()
     }
 
-    /// Datagrams of data that arrived, each counted once.
+    /// Returns the datagrams of data that arrived, each counted once.
     pub(super) const fn distinct(&self) -> u64 {
         self.distinct
     }

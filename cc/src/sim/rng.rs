@@ -1,16 +1,16 @@
 //! The simulator's random numbers.
 
-/// SplitMix64: small, seeded, the same everywhere.
+/// SplitMix64: a small seeded generator whose sequence is the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A sequence of its own for every seed.
+    /// Returns a generator with the sequence of `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub const fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,17 +19,17 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number from 0 up to, not including, `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.bits() % bound as u64).expect("less than a `usize`")
     }
 
-    /// A number from 0 up to, not including, 1.
+    /// Returns a number from 0 up to, not including, 1.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with probability `p`; draws nothing where `p` is 0.
+    /// Returns true with probability `p`; draws nothing if `p` is 0.
     pub fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.unit() < p
     }

@@ -51,12 +51,12 @@ impl Estimator {
         self.rtt
     }
 
-    /// Probe timeout before any backoff.
+    /// Returns the probe timeout before any backoff.
     pub(super) fn pto(&self) -> Duration {
         self.rtt.smoothed + (self.rtt.var * 4).max(GRANULARITY) + self.rtt.max_ack_delay
     }
 
-    /// How late a packet may be before time alone declares it lost.
+    /// Returns the time threshold of loss detection (RFC 9002 §6.1.2).
     pub(super) fn loss_delay(&self) -> Duration {
         (self.rtt.smoothed.max(self.rtt.latest) * 9 / 8).max(GRANULARITY)
     }

@@ -14,22 +14,22 @@ use crate::{Controller, PathChange, Time};
 /// One sender and its receiver.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// When it begins.
+    /// Start time.
     pub start: Duration,
-    /// What it sends.
+    /// Data that it sends.
     pub source: Source,
     /// Datagram size, bytes; the controller's own.
     pub mtu: u64,
-    /// Packets per ACK.
+    /// Packets that the receiver acknowledges with one ACK.
     pub ack_every: u32,
-    /// How long the receiver waits for more to acknowledge.
+    /// Longest time for which the receiver delays an ACK.
     pub max_ack_delay: Duration,
     /// Changes of the receiver's address, in order of time. The bottleneck stays the same.
     pub path_changes: Vec<(Duration, PathChange)>,
 }
 
 impl Flow {
-    /// A flow of 1,200-byte datagrams from the start on, with an ACK for every second packet or after 25 ms.
+    /// Returns a flow of 1,200-byte datagrams that begins at once, with an ACK for every second packet or after 25 ms.
     pub const fn new(source: Source) -> Self {
         Self {
             start: Duration::ZERO,
@@ -59,12 +59,12 @@ struct Endpoints {
     start: Time,
     mtu: u64,
     total: Option<u64>,
-    /// The earliest wake-ups on the agenda.
+    /// Earliest wake-up on the agenda.
     wake_at: Option<Time>,
     ack_at: Option<Time>,
 }
 
-/// Something that happens, in order of time and then of entry.
+/// A scheduled event, ordered by time and then by entry.
 #[derive(Debug)]
 struct Entry {
     at: Time,
@@ -114,7 +114,7 @@ impl Ord for Entry {
 }
 
 impl Simulation {
-    /// An empty simulation; `seed` drives everything random on the bottleneck.
+    /// Returns a simulation without flows; `seed` drives everything random on the bottleneck.
     pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
         Self {
             queue: BottleneckQueue::new(bottleneck, seed),
@@ -125,7 +125,7 @@ impl Simulation {
         }
     }
 
-    /// Samples this often instead of every 100 ms.
+    /// Sets the interval between samples, 100 ms by default.
     #[must_use]
     pub const fn sampled_every(mut self, interval: Duration) -> Self {
         self.sample_every = interval;
@@ -152,7 +152,7 @@ impl Simulation {
         self
     }
 
-    /// Runs until every flow is done or `limit` has passed, and answers what each flow, in the order added, did.
+    /// Runs until every flow is done or `limit` has passed, and returns the flows' results in the order added.
     pub fn run(mut self, limit: Duration) -> Vec<FlowOutcome> {
         let limit = Time::ZERO + limit;
         let mut now = Time::ZERO;
@@ -240,7 +240,7 @@ impl Simulation {
         }
     }
 
-    /// Timers, then everything that may leave.
+    /// Handles a flow's timers, then sends everything that may leave.
     fn turn(&mut self, now: Time, flow: usize) {
         let Some(ends) = self.flows.get_mut(flow) else {
             return;

@@ -14,7 +14,7 @@ use crate::{
 
 /// Packets that a probe timeout sends (RFC 9002 §6.2.4).
 const PROBES: u32 = 2;
-/// Backoff ends here, so that a long blackout is probed every now and then.
+/// Largest exponent of the PTO backoff, so that a long blackout is probed now and then.
 const MAX_BACKOFF: u32 = 8;
 
 /// A packet to put on the bottleneck.
@@ -106,12 +106,12 @@ impl Sender {
         }
     }
 
-    /// Datagrams of data in the end; `None` where there is no end.
+    /// Returns the datagrams of data in total; `None` if the data never ends.
     pub(super) fn total(&self) -> Option<u64> {
         self.source.total(self.mtu)
     }
 
-    /// The next packet to leave now, `None` where data, window or pacing forbid one.
+    /// Returns the next packet to leave now; `None` if data, window or pacing allow none.
     pub(super) fn next_packet(&mut self, now: Time) -> Option<Outgoing> {
         if now < self.start {
             return None;
@@ -196,7 +196,7 @@ impl Sender {
         self.largest_quantum = self.largest_quantum.max(self.controller.send_quantum());
     }
 
-    /// A bucket one quantum deep that fills at the pacing rate.
+    /// Charges a packet to a token bucket one quantum deep that fills at the pacing rate.
     fn pace(&mut self, now: Time, bytes: u64) {
         let Some(rate) = self.controller.pacing_rate() else {
             self.pace_at = now;
@@ -214,7 +214,7 @@ impl Sender {
         let in_flight_before = self.sent.in_flight();
         self.acked.clear();
         self.late_acked.clear();
-        while let Some(number) = receiver.next_told(frame.arrivals) {
+        while let Some(number) = receiver.next_reported(frame.arrivals) {
             match self.sent.acknowledge(number) {
                 Found::InFlight(acked, chunk) => {
                     self.acked.push(acked);
@@ -363,7 +363,7 @@ impl Sender {
         (self.sent.in_flight() > 0).then(|| self.last_sent + self.rtt.pto() * backoff)
     }
 
-    /// When to call again though nothing arrives. Ask after [`Sender::next_packet`] has returned `None`.
+    /// Returns when to call again though nothing arrives. Called after [`Sender::next_packet`] has returned `None`.
     pub(super) fn next_deadline(&self, now: Time) -> Option<Time> {
         let timer = self.loss_due.or_else(|| self.pto_due());
         let pacing = (self.pace_at > now && self.has_room()).then_some(self.pace_at);
@@ -377,7 +377,7 @@ impl Sender {
         [timer, pacing, offer, path].into_iter().flatten().min()
     }
 
-    /// The flow at this moment, for the record.
+    /// Records the state of the flow.
     pub(super) fn sample(&mut self, now: Time, delivered: u64) {
         self.outcome.samples.push(Sample {
             at: now.saturating_since(Time::ZERO),

@@ -7,7 +7,7 @@ use crate::{Packet, Time};
 
 /// Packets sent after a lost one that prove its loss (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
-/// Lost packets remembered, so that a late ACK can be told from the first.
+/// Time for which a lost packet is remembered, so that a late ACK is recognised.
 const REMEMBERED: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ struct Record {
     fate: Fate,
 }
 
-/// What a late ACK found.
+/// Result of acknowledging a packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A packet that was in flight until now, with its data.
@@ -59,7 +59,7 @@ impl SentPackets {
         self.oldest
     }
 
-    /// The data in the oldest packet in flight.
+    /// Returns the data in the oldest packet in flight.
     pub(super) fn oldest_chunk(&self) -> Option<usize> {
         self.get(self.oldest).map(|record| record.chunk)
     }
@@ -120,7 +120,7 @@ impl SentPackets {
         due
     }
 
-    /// Moves past what is settled.
+    /// Drops records that are no longer needed.
     pub(super) fn settle(&mut self, now: Time) {
         while self
             .get(self.oldest)

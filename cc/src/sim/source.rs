@@ -2,28 +2,28 @@
 
 use std::time::Duration;
 
-/// When how much there is to send, from the flow's start on. Bytes are rounded up to whole datagrams.
+/// Data offered over time, counted from the flow's start. Bytes are rounded up to whole datagrams.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// This many bytes at once.
+    /// Offers this many bytes at the start.
     Bulk(u64),
-    /// Always more.
+    /// Always offers more.
     Endless,
-    /// The same number of bytes again and again.
+    /// Offers the same number of bytes periodically.
     Periodic {
-        /// Each time.
+        /// Bytes offered each time.
         bytes: u64,
-        /// From one to the next.
+        /// Time from one offer to the next.
         every: Duration,
-        /// How often.
+        /// Number of offers.
         times: u64,
     },
-    /// Bytes at times; ascending.
+    /// Offers bytes at these times, ascending.
     Bursts(Vec<(Duration, u64)>),
 }
 
 impl Source {
-    /// Datagrams of `mtu` bytes offered by `elapsed`; bytes where that is 1.
+    /// Returns the datagrams of `mtu` bytes offered by `elapsed`, or the bytes if `mtu` is 1.
     pub fn offered(&self, elapsed: Duration, mtu: u64) -> u64 {
         match self {
             Self::Bulk(bytes) => bytes.div_ceil(mtu),
@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Datagrams of `mtu` bytes offered in the end; `None` where there is no end.
+    /// Returns the datagrams of `mtu` bytes offered in total; `None` if the offer never ends.
     pub fn total(&self, mtu: u64) -> Option<u64> {
         match self {
             Self::Endless => None,
@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// When more is offered after `elapsed`.
+    /// Returns the time of the next offer after `elapsed`.
     pub fn next_offer(&self, elapsed: Duration) -> Option<Duration> {
         match self {
             Self::Bulk(_) | Self::Endless => None,
