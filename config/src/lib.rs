@@ -1,30 +1,40 @@
 //! Configuration of Sluicegate: a TOML file in, checked and typed values out.
 //!
-//! Every key has a type, a unit, a default, bounds and a sentence, all in one schema; what is wrong in a file is
-//! reported with its place, what was found, what was expected, and the nearest valid word. What needs the machine
-//! (whether a file exists, how many cores there are) is for the server to check.
+//! Each key is declared once, as a field of a table's struct: type, unit, bounds, default, sentence, and whether a reload
+//! takes it up. The parser, the printer, the manual, the JSON Schema and the check of a reload read that declaration. An
+//! error names the place, what was found, what was expected, and the nearest valid word. The server checks what needs the
+//! machine: whether a file exists, how many cores there are.
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod declare;
+mod congestion;
 mod error;
+mod expectation;
+mod field;
+mod header_fields;
 mod load;
 mod manual;
-mod model;
-mod parse;
 mod print;
+mod scalars;
 mod schema;
+mod section;
 mod source;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod units;
 mod value;
+mod words;
 
+pub use congestion::CongestionControl;
 pub use error::{Error, Position};
 pub use manual::manual;
-pub use model::{
-    AccessFormat, AccessLog, Admin, Body, Config, CongestionControl, CongestionRule, Cores, Files,
-    Group, Handler, HeaderEdits, HostHeader, HostPattern, Limits, Listener, Log, LogFormat,
-    LogLevel, LogTarget, Proxy, Qlog, QlogLevel, Quic, Redirect, Route, Server, Symlinks, Tls,
-};
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
+pub use tables::{
+    AccessFormat, AccessLog, Admin, Config, CongestionRule, Cores, Files, Fixed, Generate, Group,
+    Handler, HeaderEdits, HostHeader, HostPattern, Limits, Listener, Log, LogFormat, LogLevel,
+    LogTarget, Proxy, Qlog, QlogLevel, Quic, Redirect, Route, Server, Symlinks, Tls,
+};
 pub use units::parse_size;

@@ -2,24 +2,16 @@
 
 use sluicegate_cc::{Algorithm, Registry};
 
-use crate::model::CongestionControl;
-use crate::parse::expectation;
-use crate::print::{congestion_control, option};
-use crate::schema::{FILES, GENERATE, Given, Key, LISTENER, PROXY, REDIRECT, RULE, TABLES, Table};
+use crate::congestion::{CongestionControl, expectation, option, print_inline};
+use crate::field::{Part, Record};
+use crate::schema::{Given, Key, Kind, Reload, Table};
+use crate::tables::{Config, Handler};
 
 /// Columns of a line of prose.
 const WIDTH: usize = 100;
 
-/// Before what need not be in a file.
+/// Prefix of lines that need not be in a file.
 const EXAMPLE: &str = "# e.g. ";
-
-/// Handlers that need a route of their own, as the one before has another, with its path.
-const ROUTES: [(&str, &str); 4] = [
-    (GENERATE.name, "/bytes/"),
-    (FILES.name, "/static/"),
-    (PROXY.name, "/app/"),
-    (REDIRECT.name, "/old/"),
-];
 
 const PREFACE: &str = "\
 Configuration of Sluicegate, with every key there is.
@@ -28,13 +20,14 @@ A line that starts with # and no space is a key at its default: remove the # and
 A line that starts with \"# e.g.\" shows another value. Lines without # are the headers of tables and \
 the keys that a table cannot do without, with examples. One [[listener]] is all that a file needs; a \
 [[route]] says what is answered. `sluicegate check FILE` says what is wrong and where, or prints what \
-is in effect; `sluicegate run -c FILE` serves.
+is in effect; `sluicegate run -c FILE` serves. A reload takes up changes to all keys but those that \
+need a restart, and is refused where one of these differs.
 
 Durations are numbers with units in a string: ns, us, ms, s, m, h, d, as in \"250ms\" or \"1m30s\". \
 Sizes are a number of bytes or a string with a unit: B, KiB, MiB, GiB, TiB (powers of 1024) or KB, \
 MB, GB, TB (powers of 1000). Bounds are inclusive. Relative paths start at the folder of this file.";
 
-/// The manual: a complete file that explains every key of this build, with the algorithms of `registry`.
+/// Returns the manual: a complete file that explains every key of this build, with the algorithms of `registry`.
 ///
 /// The required keys hold examples; the others stand as comments at their defaults.
 pub fn manual(registry: &Registry) -> String {
@@ -43,17 +36,32 @@ pub fn manual(registry: &Registry) -> String {
         out += if i > 0 { "#\n" } else { "" };
         prose(&mut out, "# ", paragraph);
     }
-    for table in TABLES {
+    let mut handlers = 0;
+    for (table, holder) in Config::TABLE.inner() {
         out += "\n\n";
-        if let Some((_, path)) = ROUTES.iter().find(|(name, _)| *name == table.name) {
-            out += &format!("[[route]]\npath = \"{path}\"\n\n");
+        if Handler::keys().iter().any(|key| key.name == holder.name) {
+            handlers += 1;
+            // The first handler is that of the route above; each other one needs a route of its own.
+            if handlers > 1 {
+                out += &format!("[[route]]\npath = \"/{}/\"\n\n", holder.name);
+            }
         }
         prose(&mut out, "# ", table.summary);
-        let optional = if table.name == RULE.name { EXAMPLE } else { "" };
-        out += &format!("{optional}{}\n", table.header());
+        let restart = |key: Key| key.reload == Reload::Restart;
+        let all_restart = table.keys().all(restart);
+        if all_restart {
+            prose(
+                &mut out,
+                "# ",
+                "A change to any of these keys needs a restart.",
+            );
+        }
+        let optional = is_optional(&table, &holder);
+        let prefix = if optional { EXAMPLE } else { "" };
+        out += &format!("{prefix}{}\n", table.header());
         for key in table.keys() {
-            describe(&mut out, table, &key);
-            if table.name == LISTENER.name && key.name == "congestion_control" {
+            describe(&mut out, &key, optional, !all_restart);
+            if matches!(key.kind, Kind::CongestionControl) && !optional {
                 registry
                     .iter()
                     .for_each(|algorithm| describe_algorithm(&mut out, algorithm));
@@ -63,7 +71,12 @@ pub fn manual(registry: &Registry) -> String {
     out
 }
 
-fn describe(out: &mut String, table: &Table, key: &Key) {
+/// Returns whether the manual shows the table as an example: one of several that may be left out.
+fn is_optional(table: &Table, holder: &Key) -> bool {
+    table.many && matches!(holder.given, Given::Unset(_))
+}
+
+fn describe(out: &mut String, key: &Key, in_optional_table: bool, say_restart: bool) {
     out.push('\n');
     prose(out, "# ", key.summary);
     let given = match key.given {
@@ -73,29 +86,28 @@ fn describe(out: &mut String, table: &Table, key: &Key) {
             format!("Default: {}", key.given.default_toml().unwrap_or_default())
         }
     };
+    let reload = if say_restart && key.reload == Reload::Restart {
+        " A change needs a restart."
+    } else {
+        ""
+    };
+    let expectation = key.kind.expectation();
     prose(
         out,
         "# ",
-        &format!("{given}. Value: {}.", key.kind.expectation()),
+        &format!("{given}. Value: {expectation}.{reload}"),
     );
-    let own_table = TABLES
-        .iter()
-        .any(|t| t.name == format!("{}.{}", table.name, key.name));
-    let optional = table.name == RULE.name;
+    let own_table = key.kind.table().is_some();
     let required = match key.given {
         Given::Required(example) => Some(example),
         _ => None,
     };
-    for example in key
-        .examples
-        .iter()
-        .copied()
-        .chain(required.filter(|_| own_table || optional))
-    {
+    let examples = key.examples.iter().copied();
+    for example in examples.chain(required.filter(|_| own_table || in_optional_table)) {
         *out += &format!("{EXAMPLE}{} = {example}\n", key.name);
     }
     match (required, key.given.default_toml()) {
-        _ if optional => {}
+        _ if in_optional_table => {}
         (Some(example), _) if !own_table => *out += &format!("{} = {example}\n", key.name),
         (_, Some(default)) => *out += &format!("#{} = {default}\n", key.name),
         _ => {}
@@ -120,7 +132,7 @@ fn describe_algorithm(out: &mut String, algorithm: &Algorithm) {
         prose(out, "#     ", &line);
     }
     let (algorithm, options) = (algorithm.name.to_owned(), algorithm.defaults());
-    let all = congestion_control(&CongestionControl { algorithm, options });
+    let all = print_inline(&CongestionControl { algorithm, options });
     *out += &format!("{EXAMPLE}congestion_control = {all}\n");
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     Some(Duration::from_nanos(total))
 }
 
-/// The shortest form that [`parse_duration`] reads back; a duration beyond its range is printed as its limit.
+/// Returns the shortest form that [`parse_duration`] reads back; a duration beyond its range is printed as its limit.
 pub(crate) fn format_duration(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     if rest == 0 {
@@ -71,7 +71,7 @@ pub(crate) fn format_duration(duration: Duration) -> String {
     out
 }
 
-/// Bytes from a whole number, with or without a unit: `5000`, `64KiB`, `1GB`; `None` for anything else, or beyond 64
+/// Reads bytes from a whole number, with or without a unit: `5000`, `64KiB`, `1GB`; `None` for anything else, or beyond 64
 /// bits. Sizes in request paths are read by it too.
 pub fn parse_size(text: &str) -> Option<u64> {
     let (count, unit) = number(text)?;
@@ -79,7 +79,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     count.checked_mul(*bytes)
 }
 
-/// A size as words where a binary unit divides it, as bytes otherwise.
+/// Returns a size in the largest binary unit that divides it, in bytes otherwise.
 pub(crate) fn format_size(bytes: u64) -> String {
     let binary = SIZE_UNITS[..4].iter();
     match binary
@@ -89,6 +89,16 @@ pub(crate) fn format_size(bytes: u64) -> String {
         Some((name, unit)) => format!("{}{name}", bytes / unit),
         None => format!("{bytes}B"),
     }
+}
+
+/// Returns a duration as a TOML value.
+pub(crate) fn toml_duration(duration: Duration) -> String {
+    format!("\"{}\"", format_duration(duration))
+}
+
+/// Returns a size as a TOML value.
+pub(crate) fn toml_size(bytes: u64) -> String {
+    format!("\"{}\"", format_size(bytes))
 }
 
 #[cfg(test)]

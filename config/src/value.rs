@@ -1,6 +1,8 @@
-//! One value of a file, read as what its key says it is.
+//! One value of a file, read as the kind that its key declares.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,20 +11,40 @@ use sluicegate_options::{Unit, Value};
 use toml::de::{DeInteger, DeValue};
 
 use crate::error::Error;
-use crate::schema::{Given, Key, Kind};
+use crate::schema::{Given, Key, Kind, Refusal};
 use crate::source::{Source, shown};
 use crate::units::{format_duration, format_size, parse_duration, parse_size};
+
+/// Type that is made of a word in its canonical form.
+pub(crate) trait Word: Sized + PartialEq + ToString {
+    /// Returns the value; `None` if the word is not canonical.
+    fn of_canonical(word: String) -> Option<Self>;
+}
+
+impl Word for String {
+    fn of_canonical(word: String) -> Option<Self> {
+        Some(word)
+    }
+}
+
+impl Word for SocketAddr {
+    fn of_canonical(word: String) -> Option<Self> {
+        word.parse().ok()
+    }
+}
 
 /// A value with its key and its place.
 pub(crate) struct Item<'a> {
     pub(crate) source: &'a Source<'a>,
+    /// Name of the table that the key is in.
+    pub(crate) table: &'static str,
     pub(crate) key: Key,
     pub(crate) value: Cow<'a, DeValue<'a>>,
     /// Byte offset of the value, or of the table's header where it is a default.
     pub(crate) at: usize,
 }
 
-/// A value in words, for an error.
+/// Describes a value in words, for an error.
 pub(crate) fn kind_of(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("string \"{}\"", shown(text)),
@@ -35,20 +57,40 @@ pub(crate) fn kind_of(value: &DeValue<'_>) -> String {
     }
 }
 
-/// A whole number; `None` below zero or beyond 64 bits.
+/// Returns the values of an array with their places. Any other value, and an array of a length that `count` does not
+/// allow, stands for itself.
+pub(crate) fn entries<'a>(
+    value: &'a DeValue<'a>,
+    at: usize,
+    count: RangeInclusive<usize>,
+) -> Vec<(usize, &'a DeValue<'a>)> {
+    match value {
+        DeValue::Array(entries) if count.contains(&entries.len()) => entries
+            .iter()
+            .map(|e| (e.span().start, e.get_ref()))
+            .collect(),
+        one => vec![(at, one)],
+    }
+}
+
+/// Returns a whole number; `None` below zero or beyond 64 bits.
 pub(crate) fn whole(number: &DeInteger<'_>) -> Option<u64> {
     u64::from_str_radix(number.as_str().trim_start_matches('+'), number.radix()).ok()
 }
 
 impl Item<'_> {
-    /// The value is not what the key expects.
+    /// Returns the error for a value that is not what the key expects.
     pub(crate) fn refused(&self) -> Error {
-        let found = format!("{} for `{}`", kind_of(&self.value), self.key.name);
-        self.source
-            .error(self.at, found, self.key.kind.expectation())
+        self.refused_at(self.at, &self.value)
     }
 
-    /// `value`, if it lies within the bounds; else an error that names the bound.
+    /// Returns the error for a part of the value at byte `at` that is not what the key expects.
+    pub(crate) fn refused_at(&self, at: usize, value: &DeValue<'_>) -> Error {
+        let found = format!("{} for `{}`", kind_of(value), self.key.name);
+        self.source.error(at, found, self.key.kind.expectation())
+    }
+
+    /// Returns `value` if it lies within the bounds, else an error that names the bound.
     fn within<T: PartialOrd>(
         &self,
         value: T,
@@ -104,14 +146,6 @@ impl Item<'_> {
         self.within(value, (min, max), u64::to_string)
     }
 
-    /// `None` stands for never.
-    pub(crate) fn count_or_never(&self) -> Result<Option<u64>, Error> {
-        match self.value.as_str() {
-            Some("never") => Ok(None),
-            _ => self.count().map(Some),
-        }
-    }
-
     pub(crate) fn ratio(&self) -> Result<f64, Error> {
         let Kind::Ratio { min, max } = self.key.kind else {
             return Err(self.refused());
@@ -124,7 +158,7 @@ impl Item<'_> {
         self.value.as_bool().ok_or_else(|| self.refused())
     }
 
-    /// The place of the value's word in the key's list.
+    /// Returns the meaning of the value's word: the one at the same place as the word in the key's list.
     pub(crate) fn choice<T: Copy>(&self, meanings: &[T]) -> Result<T, Error> {
         let Kind::Choice { among } = self.key.kind else {
             return Err(self.refused());
@@ -138,11 +172,8 @@ impl Item<'_> {
             .ok_or_else(|| self.no_such(word, among))
     }
 
-    /// One of the numbers of the key's list.
-    pub(crate) fn number(&self) -> Result<u16, Error> {
-        let Kind::Number { among } = self.key.kind else {
-            return Err(self.refused());
-        };
+    /// Returns a number that is one of `among`.
+    pub(crate) fn number(&self, among: &[u16]) -> Result<u16, Error> {
         let number = self.value.as_integer().and_then(whole);
         let known = among
             .iter()
@@ -161,30 +192,79 @@ impl Item<'_> {
         self.source.unknown(self.at, found, word, known)
     }
 
-    /// Text as the key's kind allows it.
-    pub(crate) fn text(&self) -> Result<String, Error> {
-        let text = self.value.as_str().ok_or_else(|| self.refused())?;
-        let fits = |max: usize| (1..=max).contains(&text.len());
+    /// Returns a word in the canonical form of the key's kind.
+    pub(crate) fn word<W: Word>(&self) -> Result<W, Error> {
+        let canonical = self.canonical(self.at, &self.value)?;
+        W::of_canonical(canonical).ok_or_else(|| self.refused())
+    }
+
+    /// Returns the words of a list, or a single word.
+    pub(crate) fn words<W: Word>(&self) -> Result<Vec<W>, Error> {
+        let read = |(at, value)| {
+            let word = W::of_canonical(self.canonical(at, value)?);
+            word.ok_or_else(|| self.refused_at(at, value))
+        };
+        self.entries().into_iter().map(read).collect()
+    }
+
+    /// Returns the words of a list, each once, or a single word.
+    pub(crate) fn distinct_words<W: Word>(&self) -> Result<Vec<W>, Error> {
+        let words = self.words()?;
+        for (place, (at, value)) in self.entries().into_iter().enumerate() {
+            if words[..place].contains(&words[place]) {
+                let found = format!("{} twice in `{}`", kind_of(value), self.key.name);
+                return Err(self.source.error(at, found, "each once"));
+            }
+        }
+        Ok(words)
+    }
+
+    /// Returns the values of a list with their places. Any other value, and a list of a length that the key does not
+    /// allow, stands for itself.
+    fn entries(&self) -> Vec<(usize, &DeValue<'_>)> {
+        match self.key.kind {
+            Kind::Words { min, max, .. } => entries(&self.value, self.at, min..=max),
+            _ => vec![(self.at, &*self.value)],
+        }
+    }
+
+    /// Returns the word `value`, which stands at byte `at`, in the canonical form of the key's kind.
+    fn canonical(&self, at: usize, value: &DeValue<'_>) -> Result<String, Error> {
+        let word = value.as_str().ok_or_else(|| self.refused_at(at, value))?;
+        let fits = |max: usize| (1..=max).contains(&word.len());
         let fine = match self.key.kind {
-            Kind::Text { max } => text.len() <= max,
+            Kind::Word { read, .. } | Kind::Words { read, .. } => {
+                return read(word).map_err(|refusal| self.refusal(at, value, refusal));
+            }
+            Kind::Text { max } => word.len() <= max,
             Kind::Name { max } => {
                 let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-                fits(max) && text.bytes().all(plain)
+                fits(max) && word.bytes().all(plain)
             }
             Kind::FieldValue { max } => {
                 let plain = |b: u8| b.is_ascii_graphic() || b == b' ';
-                fits(max) && text.bytes().all(plain) && text.trim() == text
+                fits(max) && word.bytes().all(plain) && word.trim() == word
             }
             _ => false,
         };
         if fine {
-            Ok(text.to_owned())
+            Ok(word.to_owned())
         } else {
-            Err(self.refused())
+            Err(self.refused_at(at, value))
         }
     }
 
-    /// A path, made to start at the file's folder.
+    fn refusal(&self, at: usize, value: &DeValue<'_>, refusal: Refusal) -> Error {
+        match refusal.0 {
+            None => self.refused_at(at, value),
+            Some(reason) => Error {
+                nearest: reason.nearest,
+                ..self.source.error(at, reason.found, reason.expected)
+            },
+        }
+    }
+
+    /// Returns a path; a relative one is joined to the file's folder.
     pub(crate) fn path(&self) -> Result<PathBuf, Error> {
         match self.value.as_str() {
             Some(text) if !text.is_empty() && !text.contains('\0') => {
@@ -194,7 +274,7 @@ impl Item<'_> {
         }
     }
 
-    /// The value of an option that the dataplane describes.
+    /// Returns the value of an option that the dataplane describes.
     pub(crate) fn option(&self) -> Result<Value, Error> {
         debug_assert!(matches!(self.key.given, Given::Option(_)));
         match self.key.kind {
@@ -221,7 +301,7 @@ impl Item<'_> {
     }
 }
 
-/// A real number, whole ones too; never NaN.
+/// Returns a real number; a whole one is taken, NaN is not.
 pub(crate) fn real(value: &DeValue<'_>) -> Option<f64> {
     let text = match value {
         DeValue::Float(number) => number.as_str(),

@@ -3,8 +3,9 @@
 use sluicegate_cc::Registry;
 
 use super::{EXAMPLE, document, each_key, parse};
+use crate::Listener;
+use crate::field::Record;
 use crate::manual;
-use crate::schema::TABLES;
 
 #[test]
 fn example_is_the_manual_of_this_build() {
@@ -63,8 +64,7 @@ fn defaults_in_the_example_are_the_defaults() {
         .lines()
         .filter_map(|l| l.strip_prefix("# e.g. congestion_control = "));
     for (value, algorithm) in options.zip(&Registry::builtin()) {
-        let listener = TABLES.iter().find(|t| t.name == "listener").unwrap();
-        let config = parse(&document(listener, "congestion_control", value)).unwrap();
+        let config = parse(&document(Listener::TABLE, "congestion_control", value)).unwrap();
         assert_eq!(
             config.listeners[0].congestion_control.options,
             algorithm.defaults()

@@ -1,14 +1,17 @@
 //! What holds for every key of the schema.
 
 mod manual;
+mod reload;
 mod values;
 
 use std::time::Duration;
 
 use sluicegate_cc::Registry;
 
-use crate::model::Config;
-use crate::schema::{Given, Key, Kind, TABLES, Table, toml_duration};
+use crate::Config;
+use crate::field::Record;
+use crate::schema::{Given, Key, Kind, Table};
+use crate::units::toml_duration;
 
 const EXAMPLE: &str = include_str!("../../example.toml");
 
@@ -66,9 +69,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
 }
 
 fn each_key(check: impl Fn(&Table, Key)) {
-    TABLES
-        .iter()
-        .for_each(|table| table.keys().for_each(|key| check(table, key)));
+    for (table, _) in Config::TABLE.inner() {
+        table.keys().for_each(|key| check(&table, key));
+    }
 }
 
 #[test]
@@ -114,7 +117,8 @@ fn every_key_refuses_a_date_and_says_what_it_takes() {
 /// Tables call themselves by their full name.
 fn full_name(table: &Table, key: &Key) -> String {
     let full = format!("{}.{}", table.name, key.name);
-    let of_its_own = TABLES.iter().any(|t| t.name == full) && full != "listener.tls";
+    let of_its_own =
+        Config::TABLE.inner().iter().any(|(t, _)| t.name == full) && full != "listener.tls";
     if of_its_own {
         full
     } else {

@@ -6,11 +6,11 @@ use sluicegate_cc::Registry;
 
 use super::{EXAMPLE, document, parse};
 use crate::Backend;
-use crate::model::{
-    AccessFormat, AccessLog, Body, Config, Cores, Files, Handler, HeaderEdits, HostHeader,
+use crate::field::Record;
+use crate::{
+    AccessFormat, AccessLog, Config, Cores, Files, Fixed, Handler, HeaderEdits, HostHeader,
     HostPattern, LogTarget, Redirect, Route, Symlinks,
 };
-use crate::schema::FILES;
 
 /// A file in which nothing is as in the default.
 const UNUSUAL: &str = r#"
@@ -167,10 +167,9 @@ fn unusual_values_arrive() {
     let guard = config.listeners[0].low_rtt_guard;
     assert_eq!(guard, Some(Duration::from_micros(500)));
     assert_eq!(config.listeners[1].addresses[0].to_string(), "127.0.0.1:0");
-    let Handler::Fixed {
-        body: Body::Text(body),
-        ..
-    } = &config.routes[0].handler
+    let Handler::Fixed(Fixed {
+        body: Some(body), ..
+    }) = &config.routes[0].handler
     else {
         panic!()
     };
@@ -208,6 +207,12 @@ fn unusual_values_arrive() {
         queue: 64 << 10,
     };
     assert_eq!(config.access_log, log);
+}
+
+#[test]
+fn each_port_0_gets_a_port_of_its_own() {
+    let listener = "[[listener]]\nname = \"a\"\naddress = [\"localhost:0\", \"localhost:0\"]\ntls = \"self-signed\"\n";
+    assert_eq!(parse(listener).unwrap().listeners[0].addresses.len(), 2);
 }
 
 #[test]
@@ -268,7 +273,8 @@ fn a_route_knows_its_requests_and_what_it_changes() {
 #[test]
 fn handlers_have_what_is_given_and_the_defaults() {
     let config = parse(UNUSUAL).unwrap();
-    let files = |file: &str| match parse(&document(&FILES, "root", file)).unwrap().routes[0].handler
+    let files = |file: &str| match parse(&document(Files::TABLE, "root", file)).unwrap().routes[0]
+        .handler
     {
         Handler::Files(ref files) => files.clone(),
         _ => panic!("files"),

@@ -76,7 +76,7 @@ fn cores_are_a_list_without_repetition() {
 fn references_and_names() {
     assert_eq!(
         refusal(
-            "[[group]]\nname = \"edge\"\n[[listener]]\nname = \"a\"\naddress = \"[::]:443\"\ngroup = \"edgy\"\n"
+            "[[group]]\nname = \"edge\"\n[[listener]]\nname = \"a\"\naddress = \"[::]:443\"\ngroup = \"edgy\"\ntls = \"self-signed\"\n"
         ),
         "6:9: no [[group]] is named \"edgy\"; expected one of: edge (nearest: edge)"
     );

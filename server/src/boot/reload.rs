@@ -57,7 +57,7 @@ impl Reloader<'_> {
             bail!("it is part of the binary; start with `-c FILE` to be able to change it");
         };
         let config = Config::load(source, self.registry)?;
-        let fixed = needs_restart(&self.config, &config);
+        let fixed = self.config.needs_restart(&config);
         if !fixed.is_empty() {
             bail!(
                 "{} cannot change while the server runs; restart it",
@@ -108,82 +108,5 @@ impl Reloader<'_> {
             quic: config.quic.clone(),
             bound_listeners,
         })
-    }
-}
-
-/// What of a configuration is taken up at the start alone and differs, as it stands in a file.
-fn needs_restart(before: &Config, after: &Config) -> Vec<&'static str> {
-    let addresses = |config: &Config| {
-        let listeners = config.listeners.iter();
-        let mut all: Vec<_> = listeners
-            .map(|l| (l.name.clone(), l.addresses.clone(), l.group.clone()))
-            .collect();
-        all.sort();
-        all
-    };
-    let rings = |config: &Config| {
-        let limits = &config.limits;
-        (
-            limits.stream_buffer,
-            limits.worker_buffer,
-            limits.origin_queue,
-        )
-    };
-    let cache = |config: &Config| {
-        let limits = &config.limits;
-        let size = (limits.file_cache, limits.file_cache_entry);
-        (size, limits.file_cache_valid)
-    };
-    let differs = [
-        ("[server]", before.server != after.server),
-        ("[[group]]", before.groups != after.groups),
-        (
-            "names, addresses and groups of [[listener]]",
-            addresses(before) != addresses(after),
-        ),
-        (
-            "limits.stream_buffer, limits.worker_buffer and limits.origin_queue",
-            rings(before) != rings(after),
-        ),
-        (
-            "limits.file_cache, limits.file_cache_entry and limits.file_cache_valid",
-            cache(before) != cache(after),
-        ),
-        (
-            "quic.stateless_reset_per_second",
-            before.quic.stateless_reset_per_second != after.quic.stateless_reset_per_second,
-        ),
-        ("[admin]", before.admin != after.admin),
-        ("[access_log]", before.access_log != after.access_log),
-        ("[qlog]", before.qlog != after.qlog),
-        ("[log]", before.log != after.log),
-    ];
-    let differs = differs.into_iter().filter(|(_, differs)| *differs);
-    differs.map(|(what, _)| what).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_only_a_start_takes_up_is_named() {
-        let before = Config::embedded();
-        let mut after = before.clone();
-        after.routes.clear();
-        after.limits.header_bytes += 1;
-        after.listeners[0].congestion_control.algorithm = "reno".to_owned();
-        assert_eq!(needs_restart(&before, &after), Vec::<&str>::new());
-        after.listeners[0].addresses.pop();
-        after.qlog.level = sluicegate_config::QlogLevel::Core;
-        after.admin.address = Some(([127, 0, 0, 1], 1).into());
-        assert_eq!(
-            needs_restart(&before, &after),
-            [
-                "names, addresses and groups of [[listener]]",
-                "[admin]",
-                "[qlog]"
-            ]
-        );
     }
 }

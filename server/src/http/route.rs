@@ -253,8 +253,8 @@ fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, S
         field: field.escape_debug().to_string(),
     };
     let action = match &route.handler {
-        Handler::Generate { max_size } => Action::Generate {
-            max_size: *max_size,
+        Handler::Generate(generate) => Action::Generate {
+            max_size: generate.max_size,
         },
         Handler::Redirect(redirect) => Action::Redirect(Location::new(redirect)),
         Handler::Proxy(proxy) => Action::Proxy(proxy.clone()),
@@ -266,24 +266,18 @@ fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, S
             })?;
             Action::Files(Arc::new(files.clone()))
         }
-        Handler::Fixed {
-            status,
-            content_type,
-            body,
-        } => {
-            let bytes = match body {
-                sluicegate_config::Body::Text(text) => Bytes::from(text.clone()),
-                sluicegate_config::Body::File(file) => {
-                    Bytes::from(fs::read(file).map_err(|cause| SiteError::BodyFile {
-                        route: route.path.clone(),
-                        file: file.clone(),
-                        cause,
-                    })?)
-                }
+        Handler::Fixed(reply) => {
+            let bytes = match &reply.body_file {
+                None => Bytes::from(reply.body.clone().unwrap_or_default()),
+                Some(file) => Bytes::from(fs::read(file).map_err(|cause| SiteError::BodyFile {
+                    route: route.path.clone(),
+                    file: file.clone(),
+                    cause,
+                })?),
             };
-            let value = HeaderValue::from_str(content_type);
-            let content_type = value.map_err(|_| refuse(content_type.clone()))?;
-            Action::Fixed(fixed(*status, content_type, bytes))
+            let value = HeaderValue::from_str(&reply.content_type);
+            let content_type = value.map_err(|_| refuse(reply.content_type.clone()))?;
+            Action::Fixed(fixed(reply.status, content_type, bytes))
         }
     };
     Ok(Route {

@@ -111,7 +111,7 @@ pub fn route(bytes: &[u8]) -> bool {
             .iter()
             .find(numbered)
             .map(|route| &route.handler);
-        let allowed = matches!(handler, Some(Handler::Generate { max_size }) if reply.body.len() <= *max_size);
+        let allowed = matches!(handler, Some(Handler::Generate(generate)) if reply.body.len() <= generate.max_size);
         assert!(allowed, "{head:?}: {reply:?}");
     }
     if let Some((_, location)) = reply.headers.iter().find(|(name, _)| name == "location") {

@@ -12,16 +12,20 @@ fn limits() -> Limits {
 }
 
 fn page(path: &str, text: &str) -> Route {
-    let handler = Handler::Fixed {
+    let handler = Handler::Fixed(sluicegate_config::Fixed {
         status: 200,
         content_type: "text/html".to_owned(),
-        body: sluicegate_config::Body::Text(text.to_owned()),
-    };
+        body: Some(text.to_owned()),
+        body_file: None,
+    });
     Route::new(path, handler)
 }
 
 fn generator(path: &str) -> Route {
-    Route::new(path, Handler::Generate { max_size: 1024 })
+    Route::new(
+        path,
+        Handler::Generate(sluicegate_config::Generate { max_size: 1024 }),
+    )
 }
 
 fn ask_at(site: &Site, authority: &str, method: &str, path: &str) -> Reply {
@@ -105,11 +109,12 @@ fn a_generator_reads_the_size_behind_its_prefix() {
 fn a_file_is_read_when_compiled() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("page.html");
-    let handler = Handler::Fixed {
+    let handler = Handler::Fixed(sluicegate_config::Fixed {
         status: 200,
         content_type: "text/html".to_owned(),
-        body: sluicegate_config::Body::File(file.clone()),
-    };
+        body: None,
+        body_file: Some(file.clone()),
+    });
     let route = Route::new("/", handler);
     let refusal = Site::compile(std::slice::from_ref(&route), &limits())
         .unwrap_err()

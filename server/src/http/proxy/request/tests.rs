@@ -100,7 +100,7 @@ fn claims_of_the_client_about_itself_are_replaced() {
 
 #[test]
 fn what_the_configuration_says_about_the_client_stays() {
-    let handler = sluicegate_config::Handler::Generate { max_size: 1 };
+    let handler = sluicegate_config::Handler::Generate(sluicegate_config::Generate { max_size: 1 });
     let mut route = sluicegate_config::Route::new("/", handler);
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     route.request_headers.set = vec![

@@ -1,58 +1,22 @@
-//! Words with a form of their own: lists of them, hosts, ports, tokens.
+//! Words with a form of their own: hosts, ports, tokens.
 
+use crate::schema::Refusal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::ops::RangeInclusive;
 
-use toml::de::DeValue;
-
-use crate::error::Error;
-use crate::value::{Item, kind_of};
-
-/// One word, or a list of as many as `count` allows, each once; `read` takes each.
-pub(super) fn list<T: PartialEq>(
-    item: &Item<'_>,
-    count: RangeInclusive<usize>,
-    read: impl Fn(&str) -> Option<T>,
-) -> Result<Vec<T>, Error> {
-    let mut once: Vec<T> = Vec::new();
-    for (at, word) in words(&item.value, item.at, count) {
-        let value = word.as_str().and_then(&read).ok_or_else(|| {
-            let found = format!("{} for `{}`", kind_of(word), item.key.name);
-            item.source.error(at, found, item.key.kind.expectation())
-        })?;
-        if once.contains(&value) {
-            let found = format!("{} twice in `{}`", kind_of(word), item.key.name);
-            return Err(item.source.error(at, found, "each once"));
-        }
-        once.push(value);
-    }
-    Ok(once)
+/// Returns a word that was read, in its canonical form.
+pub(crate) fn canonical(word: Option<impl ToString>) -> Result<String, Refusal> {
+    word.map(|word| word.to_string())
+        .ok_or_else(Refusal::default)
 }
 
-/// The values of a list with their places. Any other value, and a list of a length that `count` does not allow, stands
-/// for itself.
-pub(super) fn words<'a>(
-    value: &'a DeValue<'_>,
-    at: usize,
-    count: RangeInclusive<usize>,
-) -> Vec<(usize, &'a DeValue<'a>)> {
-    match value {
-        DeValue::Array(entries) if count.contains(&entries.len()) => entries
-            .iter()
-            .map(|e| (e.span().start, e.get_ref()))
-            .collect(),
-        one => vec![(at, one)],
-    }
-}
-
-/// A token of HTTP (RFC 9110 §5.6.2) of up to `max` characters.
-pub(super) fn token(word: &str, max: usize) -> bool {
+/// Returns whether `word` is a token of HTTP (RFC 9110 §5.6.2) of up to `max` characters.
+pub(crate) fn token(word: &str, max: usize) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     (1..=max).contains(&word.len()) && word.bytes().all(plain)
 }
 
-/// A DNS name or an IP address, in lower case; an IPv6 address in its brackets and its canonical form.
-pub(super) fn host(word: &str) -> Option<String> {
+/// Reads a DNS name or an IP address, and returns it in lower case; an IPv6 address stands in brackets.
+pub(crate) fn host(word: &str) -> Option<String> {
     if let Some(address) = word.strip_prefix('[') {
         let address: Ipv6Addr = address.strip_suffix(']')?.parse().ok()?;
         return Some(format!("[{address}]"));
@@ -72,16 +36,16 @@ pub(super) fn host(word: &str) -> Option<String> {
     name.then(|| word.to_ascii_lowercase())
 }
 
-/// `host:port`, with a port above 0.
-pub(super) fn host_port(word: &str) -> Option<String> {
+/// Reads `host:port`, with a port above 0.
+pub(crate) fn host_port(word: &str) -> Option<String> {
     let (name, port) = word.rsplit_once(':')?;
     let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     let port: u16 = port.parse().ok().filter(|port| digits && *port > 0)?;
     Some(format!("{}:{port}", host(name)?))
 }
 
-/// A literal address with its port; `localhost` is 127.0.0.1.
-pub(super) fn socket_address(word: &str) -> Option<SocketAddr> {
+/// Reads a literal address with its port; `localhost` is 127.0.0.1.
+pub(crate) fn socket_address(word: &str) -> Option<SocketAddr> {
     match word.strip_prefix("localhost:") {
         Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => {
             Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?)))

@@ -1,26 +1,61 @@
-//! The choice of an algorithm and its options, against the registry.
+//! An algorithm and its options, checked against the registry.
 
-use sluicegate_cc::{Algorithm, OptionKind, OptionSpec, Value};
+use sluicegate_cc::{Algorithm, OptionKind, OptionSpec, Options, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
-use crate::model::CongestionControl;
+use crate::field::Field;
+use crate::print;
+use crate::schema::Key;
 use crate::source::{Source, shown};
 use crate::value::{Item, kind_of, real, whole};
 
-pub(super) fn read(item: &Item<'_>) -> Result<CongestionControl, Error> {
-    let source = item.source;
-    match &*item.value {
-        DeValue::String(name) => {
-            let algorithm = find(source, item.at, name)?;
-            Ok(CongestionControl {
-                algorithm: name.to_string(),
-                options: algorithm.defaults(),
-            })
+/// An algorithm of the registry with a value for each of its options.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CongestionControl {
+    /// Name in the registry that the configuration was read with.
+    pub algorithm: String,
+    /// The algorithm's options, defaults filled in.
+    pub options: Options,
+}
+
+impl Field for CongestionControl {
+    fn read(item: &Item<'_>) -> Result<Self, Error> {
+        let source = item.source;
+        match &*item.value {
+            DeValue::String(name) => {
+                let algorithm = find(source, item.at, name)?;
+                Ok(Self {
+                    algorithm: name.to_string(),
+                    options: algorithm.defaults(),
+                })
+            }
+            DeValue::Table(entries) => table(source, item.at, entries),
+            _ => Err(item.refused()),
         }
-        DeValue::Table(entries) => table(source, item.at, entries),
-        _ => Err(item.refused()),
+    }
+
+    fn print(&self, _: &Key) -> Option<String> {
+        Some(print_inline(self))
+    }
+}
+
+/// Returns the algorithm with all its options, as an inline table.
+pub(crate) fn print_inline(control: &CongestionControl) -> String {
+    let mut out = format!("{{ algorithm = {}", print::text(&control.algorithm));
+    for (spec, value) in control.options.iter() {
+        out += &format!(", {} = {}", spec.name, option(value));
+    }
+    out + " }"
+}
+
+/// Returns an option's value as TOML.
+pub(crate) fn option(value: Value) -> String {
+    match value {
+        Value::Integer(number) => number.to_string(),
+        Value::Number(number) => format!("{number:?}"),
+        Value::Boolean(on) => on.to_string(),
     }
 }
 
@@ -58,7 +93,7 @@ fn table(
     for spec in algorithm.options {
         if let Some(value) = entries.get(spec.name) {
             let refused = || refused(source, spec, value);
-            let given = option(spec, value.get_ref()).ok_or_else(refused)?;
+            let given = value_of(spec, value.get_ref()).ok_or_else(refused)?;
             options.set(spec.name, given).map_err(|_| refused())?;
         }
     }
@@ -68,8 +103,8 @@ fn table(
     })
 }
 
-/// The value in the option's type, bounds unchecked.
-fn option(spec: &OptionSpec, value: &DeValue<'_>) -> Option<Value> {
+/// Returns the value in the option's type, bounds unchecked.
+fn value_of(spec: &OptionSpec, value: &DeValue<'_>) -> Option<Value> {
     match spec.kind {
         OptionKind::Integer { .. } => value.as_integer().and_then(whole).map(Value::Integer),
         OptionKind::Number { .. } => real(value).map(Value::Number),
@@ -82,7 +117,7 @@ fn refused(source: &Source<'_>, spec: &OptionSpec, value: &Spanned<DeValue<'_>>)
     source.error(value.span().start, found, expectation(spec))
 }
 
-/// What an option may hold, in words.
+/// Returns what an option may hold, in words.
 pub(crate) fn expectation(spec: &OptionSpec) -> String {
     let unit = match spec.unit.describe() {
         "" => String::new(),

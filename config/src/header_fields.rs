@@ -1,0 +1,123 @@
+//! Header fields that a route removes, sets or adds.
+
+use toml::de::DeValue;
+
+use crate::error::Error;
+use crate::print::{text, texts};
+use crate::schema::{Kind, MAX_FIELDS};
+use crate::source::shown;
+use crate::value::{Item, entries, kind_of};
+use crate::words::token;
+
+const MAX_NAME: usize = 128;
+const MAX_VALUE: usize = 4096;
+
+/// Fields about the connection and the framing (RFC 9110 §7.6.1), and the one that the routing has read.
+const OWN: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+    "te",
+    "content-length",
+    "host",
+];
+
+/// Table of changes to requests, where `host` has a key of its own.
+const REQUEST_TABLE: &str = "route.request_headers";
+
+/// Returns the names of fields in `item`, in lower case, each once.
+pub(crate) fn read_names(item: &Item<'_>) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for (at, word) in entries(&item.value, item.at, 0..=MAX_FIELDS) {
+        let name = word.as_str().ok_or_else(|| item.refused_at(at, word))?;
+        let name = field_name(item, at, name)?;
+        if names.contains(&name) {
+            return Err(twice(item, at, &name));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Returns fields in the order of their names; a list of values becomes as many fields.
+pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
+    let many = matches!(item.key.kind, Kind::Fields { many: true });
+    let most = if many { MAX_FIELDS } else { 0 };
+    let named = match &*item.value {
+        DeValue::Table(named) if named.len() <= MAX_FIELDS => named,
+        _ => return Err(item.refused()),
+    };
+    let mut named: Vec<_> = named.iter().collect();
+    named.sort_by_key(|(name, _)| name.span().start);
+    let mut fields: Vec<(String, String)> = Vec::new();
+    for (name, value) in named {
+        let at = name.span().start;
+        let name = field_name(item, at, name.get_ref())?;
+        if fields.iter().any(|(other, _)| *other == name) {
+            return Err(twice(item, at, &name));
+        }
+        for (at, value) in entries(value.get_ref(), value.span().start, 1..=most) {
+            let text = value.as_str().filter(|text| field_value(text));
+            let text = text.ok_or_else(|| {
+                let found = format!("{} for `{name}`", kind_of(value));
+                let expected = format!(
+                    "a string of up to {MAX_VALUE} visible ASCII characters and inner spaces"
+                );
+                item.source.error(at, found, expected)
+            })?;
+            fields.push((name.clone(), text.to_owned()));
+        }
+    }
+    fields.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(fields)
+}
+
+/// Returns fields as an inline table; the values of one name stand in a list.
+pub(crate) fn print(fields: &[(String, String)]) -> String {
+    let rows = fields.chunk_by(|a, b| a.0 == b.0).map(|row| {
+        let (name, value) = &row[0];
+        let value = match row {
+            [_] => text(value),
+            row => texts(row.iter().map(|(_, value)| value)),
+        };
+        format!("{} = {value}", text(name))
+    });
+    let rows: Vec<String> = rows.collect();
+    if rows.is_empty() {
+        "{}".to_owned()
+    } else {
+        format!("{{ {} }}", rows.join(", "))
+    }
+}
+
+fn twice(item: &Item<'_>, at: usize, name: &str) -> Error {
+    let found = format!("field `{name}` twice in `{}`", item.key.name);
+    item.source.error(at, found, "each once")
+}
+
+/// Returns a name in lower case, if it is that of a field that may be changed.
+fn field_name(item: &Item<'_>, at: usize, word: &str) -> Result<String, Error> {
+    if !token(word, MAX_NAME) {
+        let found = format!("field name \"{}\" in `{}`", shown(word), item.key.name);
+        let expected = format!("a token of 1 to {MAX_NAME} letters, digits, `-`, `_` and the like");
+        return Err(item.source.error(at, found, expected));
+    }
+    let name = word.to_ascii_lowercase();
+    if OWN.contains(&name.as_str()) {
+        let found = format!("field `{name}` in `{}`", item.key.name);
+        let expected = if name == "host" && item.table == REQUEST_TABLE {
+            "the key `host` of [route.proxy] for what an upstream gets".to_owned()
+        } else {
+            format!("a field that is not the server's own: {}", OWN.join(", "))
+        };
+        return Err(item.source.error(at, found, expected));
+    }
+    Ok(name)
+}
+
+fn field_value(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_graphic() || b == b' ';
+    text.len() <= MAX_VALUE && text.bytes().all(plain) && text.trim() == text
+}

@@ -1,0 +1,135 @@
+//! Groups of workers.
+
+use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
+use toml::de::DeValue;
+
+use crate::error::Error;
+use crate::field::{Field, Part};
+use crate::print;
+use crate::schema::{Key, Kind, name, option_toml};
+use crate::section::Section;
+use crate::value::{Item, whole};
+
+const MAX_CORE: u64 = 4095;
+
+table! {
+    /// A group of workers: pinned threads with one backend for their datagrams. Without any `[[group]]` there is one,
+    /// called "default", with all that follows at its default.
+    #[derive(Eq)]
+    pub struct Group = [[group]] {
+        /// What listeners refer to. Must differ from the other groups' names.
+        name: String { kind: name(), required: "\"default\"", reload: Restart },
+        /// How datagrams get in and out. auto takes io_uring and falls back to mio where the system forbids it, as
+        /// container runtimes do, and says so; a backend named here is used or the server does not start.
+        backend: Backend { kind: Kind::Backend, default: "\"auto\"", examples: ["\"mio\""], reload: Restart },
+        /// The cores to run on, one worker each, up to 256. auto takes every core that the process may use; list them to
+        /// keep cores for other work, or near the network card's memory.
+        cores: Cores { kind: Kind::Cores, default: "\"auto\"", examples: ["[0, 1]", "\"0-3,6\""], reload: Restart },
+        ..
+        /// Options that the sockets of the group's listeners are bound with.
+        socket: SocketOptions,
+        ..
+        /// Options that the workers' drivers are opened with.
+        driver: DriverOptions,
+    }
+}
+
+/// The cores of a group, one worker each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// Every core that the process may use.
+    Auto,
+    /// These cores, each once, in the order of the file; never empty.
+    List(Vec<usize>),
+}
+
+impl Field for Cores {
+    fn read(item: &Item<'_>) -> Result<Self, Error> {
+        let list: Option<Vec<u64>> = match &*item.value {
+            DeValue::String(word) if word == "auto" => return Ok(Self::Auto),
+            DeValue::String(ranges) => core_ranges(ranges),
+            DeValue::Array(entries) => entries
+                .iter()
+                .map(|e| e.get_ref().as_integer().and_then(whole))
+                .collect(),
+            _ => None,
+        };
+        let list = list.filter(|l| !l.is_empty() && l.iter().all(|core| *core <= MAX_CORE));
+        let list = list.ok_or_else(|| item.refused())?;
+        let mut sorted = list.clone();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            let found = format!("core {} twice in `cores`", pair[0]);
+            return Err(item
+                .source
+                .error(item.at, found, item.key.kind.expectation()));
+        }
+        let list = list
+            .into_iter()
+            .map(usize::try_from)
+            .collect::<Result<_, _>>();
+        list.map(Self::List).map_err(|_| item.refused())
+    }
+
+    fn print(&self, _: &Key) -> Option<String> {
+        Some(match self {
+            Self::Auto => print::text("auto"),
+            Self::List(list) => format!("{list:?}"),
+        })
+    }
+}
+
+/// Reads `0-3,6`; `None` for anything else and for cores that are too large to expand.
+fn core_ranges(text: &str) -> Option<Vec<u64>> {
+    let number = |word: &str| {
+        let plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+        word.parse().ok().filter(|core| plain && *core <= MAX_CORE)
+    };
+    let mut list = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u64, u64) = (number(first.trim())?, number(last.trim())?);
+        if last < first || list.len() > usize::try_from(MAX_CORE).unwrap_or(usize::MAX) {
+            return None;
+        }
+        list.extend(first..=last);
+    }
+    Some(list)
+}
+
+/// Makes the options that the dataplane declares keys of a group.
+macro_rules! dataplane_options {
+    ($($options:ty),+) => {$(
+        impl Part for $options {
+            fn keys() -> Vec<Key> {
+                Self::SPECS.iter().map(Key::of).collect()
+            }
+
+            fn read(section: &Section<'_>) -> Result<Self, Error> {
+                let mut options = Self::default();
+                for spec in Self::SPECS {
+                    if let Some(item) = section.item(spec.name)? {
+                        let value = item.option()?;
+                        options.set(spec.name, value).map_err(|_| item.refused())?;
+                    }
+                }
+                Ok(options)
+            }
+
+            fn values(&self) -> Vec<Option<String>> {
+                let values = Self::values(self);
+                values.map(|(spec, value)| Some(option_toml(spec, value))).collect()
+            }
+
+            fn needs_restart(&self, new: &Self, place: &str, changed: &mut Vec<String>) {
+                for ((spec, old), (_, new)) in Self::values(self).zip(Self::values(new)) {
+                    if old != new {
+                        changed.push(format!("{place}.{}", spec.name));
+                    }
+                }
+            }
+        }
+    )+};
+}
+
+dataplane_options!(SocketOptions, DriverOptions);

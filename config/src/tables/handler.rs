@@ -1,0 +1,179 @@
+//! Handlers that answer by themselves, and redirects.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, nearest};
+use crate::schema::{Kind, Reason, Refusal, TIB, choice, count, size};
+use crate::section::Section;
+use crate::source::shown;
+
+const MAX_FILE_NAME: usize = 255;
+const MAX_LOCATION: usize = 2048;
+
+const PLACEHOLDERS: [&str; 4] = ["{host}", "{path}", "{query}", "{rest}"];
+
+table! {
+    /// The route above answers with the same reply each time.
+    #[derive(Eq)]
+    pub struct Fixed = [route.fixed], check: check_fixed {
+        /// Status of the reply. 204, 205 and 304 have no body.
+        status: u16 { kind: count(200, 599, ""), default: "200", examples: ["404"], reload: Live },
+        /// Media type of the body.
+        content_type: String {
+            kind: Kind::FieldValue { max: 256 },
+            default: "\"text/plain; charset=utf-8\"",
+            examples: ["\"text/html; charset=utf-8\""],
+            reload: Live
+        },
+        /// The body itself.
+        body: Option<String> {
+            kind: Kind::Text { max: 1 << 20 },
+            unset: "an empty body, or the one of `body_file`",
+            examples: ["\"It works.\\n\""],
+            reload: Live
+        },
+        /// A file with the body, read at start and at each reload, in place of `body`.
+        body_file: Option<PathBuf> {
+            kind: Kind::Path,
+            unset: "the body is the one above",
+            examples: ["\"pages/index.html\""],
+            reload: Live
+        },
+    }
+}
+
+fn check_fixed(fixed: &mut Fixed, section: &Section<'_>) -> Result<(), Error> {
+    let refused = |key: &str, found: String, expected: &str| {
+        Err(section.source.error(section.position(key), found, expected))
+    };
+    let given = match (&fixed.body, &fixed.body_file) {
+        (Some(_), Some(_)) => {
+            let found = "both `body` and `body_file` in [route.fixed]".to_owned();
+            return refused("body_file", found, "at most one of: body, body_file");
+        }
+        (Some(body), None) if !body.is_empty() => "body",
+        (None, Some(_)) => "body_file",
+        _ => return Ok(()),
+    };
+    if matches!(fixed.status, 204 | 205 | 304) {
+        let found = format!("`{given}` with status {}", fixed.status);
+        return refused(given, found, "no body for 204, 205 and 304");
+    }
+    Ok(())
+}
+
+table! {
+    /// The route above answers `path/<size>` with that many bytes, for measurements: /bytes/10MiB, /bytes/5000.
+    #[derive(Eq)]
+    pub struct Generate = [route.generate] {
+        /// Largest size that is answered; a larger one gets 404. Each open response holds no more memory than
+        /// limits.send_buffer, whatever its size.
+        max_size: u64 { kind: size(1, TIB), default: "\"1GiB\"", reload: Live },
+    }
+}
+
+table! {
+    /// The route above answers GET and HEAD with files: the path behind the route's prefix is looked up below a folder,
+    /// and nothing outside it is reached. Files are looked at once in limits.file_cache_valid at most.
+    #[derive(Eq)]
+    pub struct Files = [route.files] {
+        /// The folder. Hidden files below it (a dot in front) are not served, .well-known apart. It is looked up for each
+        /// request, so another one may be put in its place.
+        root: PathBuf { kind: Kind::Path, required: "\"/srv/www\"", reload: Live },
+        /// Files that answer for a folder: the first of them that is there. Without any, folders get 404.
+        index: Vec<String> {
+            kind: Kind::Words {
+                words: "a file name without \"/\"",
+                each: ", of up to 255 bytes each",
+                min: 0,
+                max: 16,
+                read: file_name,
+            },
+            default: "[\"index.html\"]",
+            examples: ["[]"],
+            reload: Live
+        },
+        /// Whether name.br, name.zst or name.gz beside a file answers for it where the client takes that coding, unless
+        /// it is older than the file. Turn it off where such files are documents of their own.
+        precompressed: bool { kind: Kind::Switch, default: "true", reload: Live },
+        /// Symbolic links that are followed: none, those that lead to a place below the folder (an absolute link counts as
+        /// leading elsewhere), or all. With follow, whoever may write in the folder chooses what is served.
+        symlinks: Symlinks { kind: choice(Symlinks::WORDS), default: "\"inside\"", reload: Live },
+    }
+}
+
+words! {
+    /// Symbolic links below [`Files::root`] that are followed.
+    pub enum Symlinks {
+        /// None.
+        Never = "never",
+        /// Those that lead to a place below the root.
+        Inside = "inside",
+        /// All.
+        Follow = "follow",
+    }
+}
+
+/// Reads the name of a file in a folder.
+fn file_name(word: &str) -> Result<String, Refusal> {
+    let place = word == "." || word == "..";
+    let fits = (1..=MAX_FILE_NAME).contains(&word.len()) && !word.contains(['/', '\0']);
+    if fits && !place {
+        Ok(word.to_owned())
+    } else {
+        Err(Refusal::default())
+    }
+}
+
+table! {
+    /// The route above answers with another place.
+    #[derive(Eq)]
+    pub struct Redirect = [route.redirect] {
+        /// Status of the answer. 301 and 308 hold for good and are remembered by browsers; 302, 303 and 307 hold for this
+        /// time. 307 and 308 keep the method, 303 makes it GET.
+        status: u16 {
+            kind: Kind::Number { among: &[301, 302, 303, 307, 308] },
+            default: "308",
+            examples: ["302"],
+            reload: Live
+        },
+        /// The other place. {host} stands for the host that was asked for, {path} for the request's path, {rest} for what
+        /// follows the route's prefix in it, {query} for the query with its ?, if there is one.
+        location: String {
+            kind: Kind::Word {
+                words: "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} and \
+                        {rest} as placeholders",
+                read: location,
+            },
+            required: "\"https://example.com{path}{query}\"",
+            examples: ["\"/new/{rest}{query}\""],
+            reload: Live
+        },
+    }
+}
+
+/// Reads a URI reference (RFC 3986 §4.1) with placeholders.
+fn location(word: &str) -> Result<String, Refusal> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&b);
+    let mut rest = word;
+    while let Some(open) = rest.find('{') {
+        let (before, from) = rest.split_at(open);
+        let placeholder = from.split_inclusive('}').next().unwrap_or(from);
+        if !PLACEHOLDERS.contains(&placeholder) {
+            return Err(Refusal::because(Reason {
+                found: format!("placeholder `{}` in `location`", shown(placeholder)),
+                expected: format!("one of: {}", PLACEHOLDERS.join(", ")),
+                nearest: nearest(placeholder, PLACEHOLDERS),
+            }));
+        }
+        if !before.bytes().all(plain) {
+            return Err(Refusal::default());
+        }
+        rest = &from[placeholder.len()..];
+    }
+    if rest.bytes().all(plain) && (1..=MAX_LOCATION).contains(&word.len()) {
+        Ok(word.to_owned())
+    } else {
+        Err(Refusal::default())
+    }
+}

@@ -1,0 +1,27 @@
+//! The tables of a file: each is a plain struct that declares its keys.
+
+mod group;
+mod handler;
+mod headers;
+mod limits;
+mod listener;
+mod observe;
+mod proxy;
+mod quic;
+mod root;
+mod route;
+mod server;
+
+pub use group::{Cores, Group};
+pub use handler::{Files, Fixed, Generate, Redirect, Symlinks};
+pub use headers::HeaderEdits;
+pub use limits::Limits;
+pub use listener::{CongestionRule, Listener, Tls};
+pub use observe::{
+    AccessFormat, AccessLog, Admin, Log, LogFormat, LogLevel, LogTarget, Qlog, QlogLevel,
+};
+pub use proxy::{HostHeader, Proxy};
+pub use quic::Quic;
+pub use root::Config;
+pub use route::{Handler, HostPattern, Route};
+pub use server::Server;

@@ -1,0 +1,182 @@
+//! What the process reports: traces, messages, metrics and requests.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::error::Error;
+use crate::field::Field;
+use crate::print;
+use crate::schema::{GIB, KIB, Key, Kind, MIB, TIB, choice, count, ratio, size};
+use crate::section::Section;
+use crate::value::Item;
+use crate::words::{canonical, socket_address};
+
+table! {
+    /// Traces of sampled connections: a qlog file (.sqlog) each, for viewers such as qvis. What exceeds a bound is
+    /// dropped; no connection waits for the disk.
+    pub struct Qlog = [qlog], check: check_qlog {
+        /// Share of connections that are traced from their first packet. 0.001 is a good start in production; 1.0 is for
+        /// a test bench.
+        sample_rate: f64 { kind: ratio(0.0, 1.0), default: "0.0", examples: ["0.001"], reload: Restart },
+        /// Folder that the traces are written to; made if missing.
+        directory: Option<PathBuf> {
+            kind: Kind::Path,
+            unset: "nothing is written, and sample_rate must be 0",
+            examples: ["\"/var/log/sluicegate/qlog\""],
+            reload: Restart
+        },
+        /// How much each trace holds: packets (core), recovery metrics and states too (base, needed for plots of the
+        /// window), everything (extra).
+        level: QlogLevel { kind: choice(QlogLevel::WORDS), default: "\"base\"", reload: Restart },
+        /// Connections traced at the same time, over the process; one more is not traced. Each costs an open file.
+        max_open_traces: u64 { kind: count(1, 65_536, "traces"), default: "256", reload: Restart },
+        /// Size at which one trace is cut off.
+        max_trace_bytes: u64 { kind: size(64 * KIB, 64 * GIB), default: "\"64MiB\"", reload: Restart },
+        /// Size of all traces in the folder; the oldest are deleted first. Not below max_trace_bytes.
+        max_total_bytes: u64 { kind: size(MIB, 64 * TIB), default: "\"1GiB\"", reload: Restart },
+        /// Memory for what waits to be written. Raise it where traces have gaps though the disk is fast enough on
+        /// average.
+        queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"16MiB\"", reload: Restart },
+    }
+}
+
+words! {
+    /// Detail of a trace.
+    pub enum QlogLevel {
+        /// Packets.
+        Core = "core",
+        /// Packets, recovery metrics and states.
+        Base = "base",
+        /// Every event.
+        Extra = "extra",
+    }
+}
+
+fn check_qlog(qlog: &mut Qlog, section: &Section<'_>) -> Result<(), Error> {
+    if qlog.sample_rate > 0.0 && qlog.directory.is_none() {
+        let found = format!(
+            "`sample_rate` is {:?} without a `directory`",
+            qlog.sample_rate
+        );
+        let at = section.position("sample_rate");
+        return Err(section
+            .source
+            .error(at, found, "a `directory` for the traces, or 0"));
+    }
+    section.at_least(
+        ("max_total_bytes", qlog.max_total_bytes),
+        ("max_trace_bytes", qlog.max_trace_bytes),
+    )
+}
+
+table! {
+    /// What the process says of itself, on standard error.
+    #[derive(Copy, Eq)]
+    pub struct Log = [log] {
+        /// The least important message that is still written. `debug` and `trace` cost throughput.
+        level: LogLevel { kind: choice(LogLevel::WORDS), default: "\"info\"", reload: Restart },
+        /// Lines for people, or one JSON object a line for a log collector.
+        format: LogFormat { kind: choice(LogFormat::WORDS), default: "\"text\"", reload: Restart },
+    }
+}
+
+words! {
+    /// Importance of a message.
+    #[derive(PartialOrd, Ord)]
+    pub enum LogLevel {
+        /// Something failed.
+        Error = "error",
+        /// Something may fail.
+        Warn = "warn",
+        /// An operator wants to know it.
+        Info = "info",
+        /// A developer wants to know it.
+        Debug = "debug",
+        /// Every step.
+        Trace = "trace",
+    }
+}
+
+words! {
+    /// Form of the messages.
+    pub enum LogFormat {
+        /// Lines for people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+table! {
+    /// Health and metrics, over plain HTTP: /healthz, /readyz and /metrics (Prometheus).
+    #[derive(Copy, Eq)]
+    pub struct Admin = [admin] {
+        /// TCP address of it; port 0 takes a free port. Whoever reaches it reads names and figures of this server: keep
+        /// it on this host or on a network of your own.
+        address: Option<SocketAddr> {
+            kind: Kind::Word {
+                words: "an address with a port, such as \"127.0.0.1:9180\", \"[::1]:9180\" or \"localhost:9180\"",
+                read: |word| canonical(socket_address(word)),
+            },
+            unset: "no such server",
+            examples: ["\"127.0.0.1:9180\""],
+            reload: Restart
+        },
+    }
+}
+
+table! {
+    /// A line for each request. What exceeds the queue is dropped and counted; no request waits for the disk.
+    #[derive(Eq)]
+    pub struct AccessLog = [access_log] {
+        /// Where the lines go: to the end of a file, which is made if missing, or to standard output, for containers.
+        file: Option<LogTarget> {
+            kind: Kind::LogTarget,
+            unset: "no such log",
+            examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
+            reload: Restart
+        },
+        /// One JSON object a line, or the form that Apache calls combined, for tools that know only that.
+        format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
+        /// Memory for lines that wait to be written. Raise it where lines are dropped though the disk is fast enough on
+        /// average.
+        queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"4MiB\"", reload: Restart },
+    }
+}
+
+words! {
+    /// Form of a request's line.
+    pub enum AccessFormat {
+        /// One JSON object a line.
+        Json = "json",
+        /// Apache's `combined`.
+        Combined = "combined",
+    }
+}
+
+/// Destination of a log's lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output.
+    Stdout,
+    /// The end of a file.
+    File(PathBuf),
+}
+
+impl Field for LogTarget {
+    fn read(item: &Item<'_>) -> Result<Self, Error> {
+        match item.value.as_str() {
+            Some("stdout") => Ok(Self::Stdout),
+            _ => item.path().map(Self::File),
+        }
+    }
+
+    fn print(&self, _: &Key) -> Option<String> {
+        Some(match self {
+            Self::Stdout => print::text("stdout"),
+            // A bare name that means a file, not standard output.
+            Self::File(file) if file.as_os_str() == "stdout" => print::text("./stdout"),
+            Self::File(file) => print::path(file),
+        })
+    }
+}

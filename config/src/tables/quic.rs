@@ -1,0 +1,78 @@
+//! Behaviour of QUIC connections.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::schema::{Kind, count, duration, millis, seconds, size};
+use crate::section::Section;
+
+table! {
+    /// How connections behave.
+    #[derive(Eq)]
+    pub struct Quic = [quic], check: check {
+        /// Silence after which a connection is dropped (RFC 9000 §10.1). Longer spares handshakes, shorter spares memory.
+        idle_timeout: Duration { kind: duration(seconds(1), seconds(600)), default: "\"30s\"", reload: Live },
+        /// Unfinished handshakes of one worker from which on new clients must first prove their address by a Retry (RFC
+        /// 9000 §8.1.2), which costs them a round trip. 0 asks always; "never" leaves the server open to floods from
+        /// forged addresses.
+        retry_above: Option<u64> {
+            kind: Kind::CountOrNever { min: 0, max: 1_000_000, unit: "handshakes" },
+            default: "1000",
+            examples: ["0", "\"never\""],
+            reload: Live
+        },
+        /// How long a client may take to come back with its Retry token. Longer also lets a captured token live longer.
+        retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
+        /// Largest datagram sent, without IP and UDP headers. Raise it where the path to all clients carries full
+        /// Ethernet frames (1472 over IPv4, 1452 over IPv6), lower it for tunnels.
+        max_udp_payload: u64 { kind: size(1200, 1472), default: "1350", reload: Live },
+        /// Round-trip time assumed before the first sample (RFC 9002 §6.2.2). Lower it only where all clients are near: a
+        /// lost handshake packet is then sent again sooner.
+        initial_rtt: Duration {
+            kind: duration(millis(1), seconds(2)),
+            default: "\"333ms\"",
+            examples: ["\"20ms\""],
+            reload: Live
+        },
+        /// How late clients are told to expect acknowledgements, in whole milliseconds (max_ack_delay, RFC 9000 §18.2):
+        /// they wait that much longer before they send again. The server holds none back, so lower it for quicker repair
+        /// of uploads, raise it where workers are busy for longer than that.
+        ack_delay: Duration { kind: duration(millis(0), millis(1000)), default: "\"25ms\"", reload: Live },
+        /// Whether clients may move to another address when they change networks (RFC 9000 §9). Off, they are told not to
+        /// (disable_active_migration); one whose address is changed by a NAT is followed all the same. Turn it off behind
+        /// a load balancer that cannot route by connection ID.
+        migration: bool { kind: Kind::Switch, default: "true", reload: Live },
+        /// Whether clients get tickets to resume TLS sessions with a shorter handshake (RFC 8446 §2.2).
+        session_tickets: bool { kind: Kind::Switch, default: "true", reload: Live },
+        /// Whether a client that resumes a session may send requests with its first packet (0-RTT), which saves it a
+        /// round trip. Whoever records such a packet can send it again (RFC 8470 §3): only GET, HEAD and OPTIONS are
+        /// answered so early, upstreams get Early-Data: 1 with them, and other methods get 425, upon which the client
+        /// sends them again after the handshake. Turn it on only where such requests change nothing. Needs
+        /// session_tickets.
+        early_data: bool { kind: Kind::Switch, default: "false", reload: Live },
+        /// How long a ticket can be used, in whole seconds; seven days are the protocol's limit (RFC 8446 §4.6.1).
+        /// Shorter limits what a stolen secret opens.
+        session_lifetime: Duration {
+            kind: duration(seconds(60), seconds(7 * 86_400)),
+            default: "\"1d\"",
+            reload: Live
+        },
+        /// Stateless resets that one worker sends at most (RFC 9000 §10.3); 0 sends none. Raise it if many clients must
+        /// notice a restart quickly.
+        stateless_reset_per_second: u64 {
+            kind: count(0, 1_000_000, "resets a second"),
+            default: "100",
+            reload: Restart
+        },
+    }
+}
+
+fn check(quic: &mut Quic, section: &Section<'_>) -> Result<(), Error> {
+    if quic.early_data && !quic.session_tickets {
+        let found = "`early_data` is true without `session_tickets`";
+        let expected = "`session_tickets` of true, or `early_data` of false";
+        let at = section.position("early_data");
+        return Err(section.source.error(at, found, expected));
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The whole file, and what its tables must agree on.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::path::Path;
+
+use sluicegate_cc::Registry;
+use toml::de::DeTable;
+
+use super::{
+    AccessLog, Admin, Group, HostPattern, Limits, Listener, Log, Qlog, Quic, Route, Server,
+};
+use crate::error::{Error, Position};
+use crate::field::Record;
+use crate::schema::Kind;
+use crate::section::Section;
+use crate::source::{Source, shown};
+use crate::value::entries;
+
+table! {
+    /// Everything an operator can set, checked: each value lies within its bounds and each reference leads somewhere.
+    ///
+    /// What needs the machine (files, cores, addresses in use) is not checked here.
+    pub struct Config = [], check: check {
+        /// The process.
+        server: Server { kind: Kind::Table(Server::TABLE), default: "{}", reload: Restart },
+        /// Groups of workers, at least one, with distinct names.
+        groups as group: Vec<Group> {
+            kind: Kind::Tables { table: Group::TABLE, max: 256 },
+            default: "[{ name = \"default\" }]",
+            reload: Restart
+        },
+        /// Listeners, at least one, with distinct names and distinct addresses.
+        listeners as listener: Vec<Listener> {
+            kind: Kind::Tables { table: Listener::TABLE, max: 10_000 },
+            default: "[]",
+            reload: Restart
+        },
+        /// Routes in the order of the file; no two are for the same host, path and method. May be empty.
+        routes as route: Vec<Route> {
+            kind: Kind::Tables { table: Route::TABLE, max: 10_000 },
+            default: "[]",
+            reload: Live
+        },
+        /// Bounds on what clients may hold.
+        limits: Limits { kind: Kind::Table(Limits::TABLE), default: "{}", reload: Live },
+        /// Behaviour of connections.
+        quic: Quic { kind: Kind::Table(Quic::TABLE), default: "{}", reload: Live },
+        /// Traces of connections.
+        qlog: Qlog { kind: Kind::Table(Qlog::TABLE), default: "{}", reload: Restart },
+        /// Messages of the process.
+        log: Log { kind: Kind::Table(Log::TABLE), default: "{}", reload: Restart },
+        /// Health and metrics.
+        admin: Admin { kind: Kind::Table(Admin::TABLE), default: "{}", reload: Restart },
+        /// A line for each request.
+        access_log: AccessLog { kind: Kind::Table(AccessLog::TABLE), default: "{}", reload: Restart },
+    }
+}
+
+impl Config {
+    /// Reads `text`; relative paths start at `folder`, and `file` stands in errors.
+    pub(crate) fn parse(
+        file: &str,
+        text: &str,
+        folder: &Path,
+        registry: &Registry,
+    ) -> Result<Self, Error> {
+        let source = Source {
+            file,
+            text,
+            folder,
+            registry,
+        };
+        let document = DeTable::parse(text).map_err(|error| syntax(&source, &error))?;
+        let top = Section::of_entries(&source, *Self::TABLE, 0, document.get_ref())?;
+        <Self as Record>::read(&top)
+    }
+
+    /// Returns the configuration as a file in which every default is filled in; reading it gives the same configuration.
+    ///
+    /// Paths stand as they were resolved: absolute after [`Config::load`]. One that is not UTF-8 is printed with
+    /// replacement characters.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        self.print_tables(&mut out);
+        out
+    }
+
+    /// Returns the keys of `new` that differ from these and take effect only when the server starts: `server.state_dir`,
+    /// or `[[group]]` where tables were added or removed.
+    pub fn needs_restart(&self, new: &Self) -> Vec<String> {
+        let mut changed = Vec::new();
+        Record::needs_restart(self, new, "", &mut changed);
+        changed
+    }
+}
+
+/// Returns what the TOML parser reports, in one line.
+fn syntax(source: &Source<'_>, error: &toml::de::Error) -> Error {
+    let at = error.span().map_or(0, |span| span.start);
+    let message: Vec<&str> = error.message().lines().map(str::trim).collect();
+    let message = message.join(", ");
+    let (found, expected) = match message.split_once(", expected ") {
+        Some((found, expected)) => (found, expected),
+        None => (message.as_str(), "TOML"),
+    };
+    source.error(at, found, expected)
+}
+
+fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
+    if config.listeners.is_empty() {
+        let found = "no listener in the file";
+        return Err(top.source.error(0, found, "at least one [[listener]]"));
+    }
+    check_names(config, top)?;
+    check_groups_of_listeners(config, top)?;
+    check_addresses(config, top)?;
+    check_routes(config, top)
+}
+
+/// Values that must not occur twice, with the byte where each stands.
+struct Once<'a, T> {
+    source: &'a Source<'a>,
+    expected: &'a str,
+    seen: HashMap<T, usize>,
+}
+
+impl<'a, T: Hash + Eq> Once<'a, T> {
+    fn new(top: &Section<'a>, expected: &'a str) -> Self {
+        Self {
+            source: top.source,
+            expected,
+            seen: HashMap::new(),
+        }
+    }
+
+    /// Adds `value` at byte `at`; an error names both places.
+    fn add(&mut self, at: usize, value: T, found: impl FnOnce() -> String) -> Result<(), Error> {
+        match self.seen.insert(value, at) {
+            None => Ok(()),
+            Some(first) => {
+                let line = Position::of(self.source.text, first).line;
+                let found = format!("{} again, first on line {line}", found());
+                Err(self.source.error(at, found, self.expected))
+            }
+        }
+    }
+}
+
+fn check_names(config: &Config, top: &Section<'_>) -> Result<(), Error> {
+    let groups: Vec<&str> = config.groups.iter().map(|g| g.name.as_str()).collect();
+    let listeners: Vec<&str> = config.listeners.iter().map(|l| l.name.as_str()).collect();
+    for (table, names) in [("group", groups), ("listener", listeners)] {
+        let mut once = Once::new(top, "a name of its own");
+        for (index, name) in names.into_iter().enumerate() {
+            let at = top.position_in(table, index, "name");
+            once.add(at, name, || format!("{table} \"{name}\""))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_groups_of_listeners(config: &Config, top: &Section<'_>) -> Result<(), Error> {
+    let known: Vec<&str> = config.groups.iter().map(|g| g.name.as_str()).collect();
+    for (index, listener) in config.listeners.iter().enumerate() {
+        let name = listener.group.as_str();
+        if !known.contains(&name) {
+            let at = top.position_in("listener", index, "group");
+            let found = format!("no [[group]] is named \"{}\"", shown(name));
+            return Err(top.source.unknown(at, found, name, &known));
+        }
+    }
+    Ok(())
+}
+
+fn check_addresses(config: &Config, top: &Section<'_>) -> Result<(), Error> {
+    let mut once = Once::new(top, "an address that is served once");
+    for (index, listener) in config.listeners.iter().enumerate() {
+        let value = top.value_in("listener", index, "address");
+        let places = value.map(|value| {
+            let list = entries(value.get_ref(), value.span().start, 0..=usize::MAX);
+            list.into_iter().map(|(at, _)| at)
+        });
+        let places = places.into_iter().flatten();
+        for (at, address) in places.zip(&listener.addresses) {
+            // Each use of port 0 gets a port of its own.
+            if address.port() != 0 {
+                once.add(at, address, || format!("address {address}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a route for what another route is for.
+fn check_routes(config: &Config, top: &Section<'_>) -> Result<(), Error> {
+    fn or_any<T>(list: &[T]) -> Vec<Option<&T>> {
+        match list {
+            [] => vec![None],
+            list => list.iter().map(Some).collect(),
+        }
+    }
+    let expected = "another host, path or method than those of the other routes";
+    let mut once = Once::new(top, expected);
+    for (index, route) in config.routes.iter().enumerate() {
+        let at = top.position_in("route", index, "path");
+        let methods = or_any(&route.methods);
+        for host in or_any(&route.hosts) {
+            for method in methods.iter().copied() {
+                let place: (Option<&HostPattern>, &str, Option<&String>) =
+                    (host, &route.path, method);
+                once.add(at, place, || {
+                    let method = method.iter().map(|m| format!("{m} of "));
+                    let host = host.iter().map(|host| format!(" on host \"{host}\""));
+                    let path = format!("path \"{}\"", route.path);
+                    method.chain([path]).chain(host).collect()
+                })?;
+            }
+        }
+    }
+    Ok(())
+}

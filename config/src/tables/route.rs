@@ -1,0 +1,173 @@
+//! Routes: which requests they answer, and what they change.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Files, Fixed, Generate, HeaderEdits, Proxy, Redirect};
+use crate::field::words_in_fields;
+use crate::schema::{Kind, TIB, duration, millis, seconds, size};
+use crate::value::Word;
+use crate::words::{canonical, host, token};
+
+const MAX_PATH: usize = 1024;
+const MAX_METHOD: usize = 32;
+
+table! {
+    /// What is answered to some requests. Of the routes that fit a request, the host decides first (a name before a
+    /// wildcard, the longest wildcard before the others, a route without `host` last), then the longest path. What no
+    /// route fits gets 404; where only the method does not fit, 405. Each route has exactly one handler: fixed, generate,
+    /// files, proxy or redirect.
+    #[derive(Eq)]
+    pub struct Route = [[route]] {
+        /// The hosts it is for. "*." stands for one or more labels, so "*.example.com" fits a.example.com and
+        /// a.b.example.com, but not example.com. Case and port do not matter; names in other alphabets are written in
+        /// their xn-- form.
+        hosts as host: Vec<HostPattern> {
+            kind: Kind::Words {
+                words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
+                        port",
+                each: "",
+                min: 1,
+                max: 64,
+                read: |word| canonical(host_pattern(word)),
+            },
+            unset: "any host",
+            examples: ["\"example.com\"", "[\"example.org\", \"*.example.org\"]"],
+            reload: Live
+        },
+        /// Prefix of the request paths it answers. No two routes may be for the same host, path and method.
+        path: String {
+            kind: Kind::Word {
+                words: "a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #",
+                read: |word| canonical(path(word)),
+            },
+            required: "\"/\"",
+            reload: Live
+        },
+        /// The methods it is for. Name them to keep an application's writing part to one route, or to answer others with
+        /// 405 before they reach it. Where two routes have the same host and path, the one that names the method comes
+        /// before the one for any.
+        methods: Vec<String> {
+            kind: Kind::Words {
+                words: "a method in upper case such as \"GET\"",
+                each: ", of up to 32 characters each",
+                min: 1,
+                max: 32,
+                read: |word| canonical(method(word)),
+            },
+            unset: "any method",
+            examples: ["[\"GET\", \"HEAD\"]"],
+            reload: Live
+        },
+        /// Changes to a request's header: the table `[route.request_headers]` below.
+        request_headers: HeaderEdits { kind: Kind::Table(HeaderEdits::TABLE), unset: "no changes", reload: Live },
+        /// Changes to the header of what is answered: the table `[route.response_headers]` below.
+        response_headers: HeaderEdits {
+            kind: Kind::Table(HeaderEdits::OF_RESPONSES),
+            unset: "no changes",
+            reload: Live
+        },
+        /// Largest request body under this route; a larger one is answered with 413. Raise it where people upload.
+        request_body: Option<u64> {
+            kind: size(0, TIB),
+            unset: "limits.request_body",
+            examples: ["\"100MiB\""],
+            reload: Live
+        },
+        /// How long the whole exchange may take, from the request's head to the last byte of the response. Set it where
+        /// nobody waits longer anyway; leave it unset for downloads, event streams and long polls.
+        timeout: Option<Duration> {
+            kind: duration(millis(1), seconds(86_400)),
+            unset: "as long as something moves",
+            examples: ["\"5m\""],
+            reload: Live
+        },
+        ..
+        /// The handler that answers.
+        handler: Handler,
+    }
+}
+
+handlers! {
+    /// The handler of a route.
+    pub enum Handler {
+        /// Answer with the same reply each time: the table `[route.fixed]` below.
+        Fixed(Fixed) = "fixed", example: "{ status = 204 }",
+        /// Answer with as many bytes as the path asks for: the table `[route.generate]` below.
+        Generate(Generate) = "generate", example: "{}",
+        /// Answer with files of a folder: the table `[route.files]` below.
+        Files(Files) = "files", example: "{ root = \"/srv/www\" }",
+        /// Answer with what other servers answer: the table `[route.proxy]` below.
+        Proxy(Proxy) = "proxy", example: "{ upstreams = \"127.0.0.1:8080\" }",
+        /// Answer with another place: the table `[route.redirect]` below.
+        Redirect(Redirect) = "redirect", example: "{ location = \"https://example.com{path}{query}\" }",
+    }
+}
+
+impl Route {
+    /// Returns a route for any host and method that changes no header and has no limits of its own.
+    pub fn new(path: impl Into<String>, handler: Handler) -> Self {
+        Self {
+            hosts: Vec::new(),
+            path: path.into(),
+            methods: Vec::new(),
+            handler,
+            request_headers: HeaderEdits::default(),
+            response_headers: HeaderEdits::default(),
+            request_body: None,
+            timeout: None,
+        }
+    }
+}
+
+/// Hosts that a route is for, in lower case, without a port; an IPv6 address stands in brackets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostPattern {
+    /// This host alone.
+    Exact(String),
+    /// Every longer name that ends with this text, which starts with a dot.
+    Suffix(String),
+}
+
+impl fmt::Display for HostPattern {
+    /// Writes the pattern as a file does: `example.com`, `*.example.com`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(host) => f.write_str(host),
+            Self::Suffix(suffix) => write!(f, "*{suffix}"),
+        }
+    }
+}
+
+impl Word for HostPattern {
+    fn of_canonical(word: String) -> Option<Self> {
+        Some(match word.strip_prefix('*') {
+            Some(suffix) => Self::Suffix(suffix.to_owned()),
+            None => Self::Exact(word),
+        })
+    }
+}
+
+words_in_fields!(HostPattern);
+
+/// Returns the canonical form of a host, or of every name below one.
+fn host_pattern(word: &str) -> Option<String> {
+    let Some(suffix) = word.strip_prefix("*.") else {
+        return host(word);
+    };
+    // Below an address there is nothing.
+    let name =
+        host(suffix).filter(|h| !h.starts_with('[') && h.parse::<std::net::Ipv4Addr>().is_err());
+    name.map(|name| format!("*.{name}"))
+}
+
+fn method(word: &str) -> Option<&str> {
+    let upper = !word.bytes().any(|b| b.is_ascii_lowercase());
+    (upper && token(word, MAX_METHOD)).then_some(word)
+}
+
+fn path(word: &str) -> Option<&str> {
+    let plain = |b: u8| b.is_ascii_graphic() && b != b'?' && b != b'#';
+    let fits = word.starts_with('/') && word.len() <= MAX_PATH;
+    (fits && word.bytes().all(plain)).then_some(word)
+}
