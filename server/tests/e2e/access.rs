@@ -19,9 +19,9 @@ on_every_backend!(
 
 /// Quotes, a backslash, and a byte that is not UTF-8.
 const AGENT: &[u8] = b"a \"client\" \\ \xff";
-/// What the generator refuses.
+/// Target that the generator rejects with 404.
 const REFUSED: &str = "/bytes/\"\\x?y";
-/// A download that nobody finishes.
+/// Target of a download that the client never finishes.
 const LONG: &str = "/bytes/50MiB";
 
 fn setup(backend: &str, log: &str) -> Setup {
@@ -44,7 +44,7 @@ async fn visit(session: &mut Session) {
     response.cancel();
 }
 
-/// What a server that was visited has left in its log.
+/// Returns the lines that a server wrote to its access log for one visit.
 fn lines_after_a_visit(backend: &str, format: &str) -> Vec<String> {
     let folder = Folder::new();
     let log = format!("file = \"access.log\"\nformat = \"{format}\"");

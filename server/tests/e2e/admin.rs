@@ -16,7 +16,7 @@ on_every_backend!(
 /// Asks for a free port.
 pub(crate) const ADMIN: &str = "[admin]\naddress = \"127.0.0.1:0\"";
 
-/// Where a server with [`ADMIN`] says that it answers.
+/// Returns the admin address that a server with [`ADMIN`] logged.
 pub(crate) fn address(server: &mut Server) -> SocketAddr {
     let line = server.process.line_with(&["health checks and metrics"]);
     field(&line, "address").parse().unwrap()

@@ -1,4 +1,4 @@
-//! What clients may hold of a server, and for how long.
+//! Limits on what a client may hold open, and for how long.
 
 use quinn::ConnectionError;
 

@@ -232,7 +232,7 @@ fn where_io_uring_is_forbidden_an_explicit_choice_fails() {
     });
 }
 
-/// What `run` would refuse.
+/// `check` reports whatever `run` would refuse.
 #[test]
 fn check_reads_what_the_configuration_names() {
     let folder = Folder::new();

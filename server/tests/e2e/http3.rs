@@ -36,9 +36,9 @@ const DECODER_STREAM_ERROR: u64 = 0x202;
 const OTHER: u64 = 14;
 /// The first request stream.
 const REQUEST: u64 = 0;
-/// Largest header section that is answered, and requests that may be given up.
+/// Largest header section that the server accepts, bytes, and the requests that a client may cancel.
 const HEADER_BYTES: usize = 2048;
-const GIVEN_UP: u64 = 10;
+const CANCELLED: u64 = 10;
 const STREAMS: u64 = 16;
 
 const GET: [(&str, &str); 4] = [
@@ -62,13 +62,13 @@ fn start(folder: &Folder) -> Server {
         .replace("[[group]]", "[[group]]\ncores = [0]")
         .listener("main", "127.0.0.1:0", "cubic")
         .with(&format!(
-            "[limits]\nheader_bytes = {HEADER_BYTES}\ngiven_up_requests = {GIVEN_UP}\n\
+            "[limits]\nheader_bytes = {HEADER_BYTES}\ngiven_up_requests = {CANCELLED}\n\
              max_concurrent_streams = {STREAMS}"
         ));
     Server::start(&setup, folder)
 }
 
-/// What is done on a new connection, and the code that it must be closed with.
+/// Acts of a client on a new connection, and the error code that the server must close it with.
 struct Case {
     what: &'static str,
     acts: Vec<Act>,
@@ -82,16 +82,17 @@ fn close_each(cases: Vec<Case>, ready: bool) {
     let count = cases.len() as u64;
     let mut wrong = Vec::new();
     for Case { what, acts, code } in cases {
-        let mut raw = match ready {
-            true => Raw::ready(server.address()),
-            false => Raw::connect(server.address()),
+        let mut raw = if ready {
+            Raw::ready(server.address())
+        } else {
+            Raw::connect(server.address())
         };
         for act in &acts {
             raw.act(act);
             // What is reset at once was never said.
             raw.settle();
         }
-        // A server that sees nothing wrong answers it.
+        // A server that sees nothing wrong responds to it.
         let _ = raw.open();
         match raw.exchange(&get()) {
             Outcome::Closed(found) if found == code => {}

@@ -1,4 +1,4 @@
-//! Starting, restarting, ending, and what is told of it.
+//! Start, restart and stop, and what the server logs about them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ on_every_backend!(
     every_client_hears_that_the_server_stops,
 );
 
-/// In the log and in the traces.
+/// The log and the traces name each listener's algorithm.
 fn listeners_have_their_own_algorithms(backend: &str) {
     let folder = Folder::new();
     let traces = "[qlog]\nsample_rate = 1.0\ndirectory = \"traces\"";
@@ -267,11 +267,11 @@ fn an_idle_server_stops_at_once(backend: &str) {
 
 fn clients_that_have_left_are_not_waited_for(backend: &str) {
     let folder = Folder::new();
-    // What a client that left may still send is awaited for three times as long as an answer that is late.
+    // The server keeps a closed connection for three PTOs (RFC 9000 §10.2).
     let times = "[server]\ndrain_timeout = \"10s\"\n[quic]\ninitial_rtt = \"2s\"";
     let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "cubic");
     let mut server = Server::start(&setup.with(times), &folder);
-    // It trusts nobody, and goes.
+    // This client trusts no certificate and leaves.
     let url = format!("https://{}/", server.address());
     let mut client = Process::start(&["get", &url], &folder.path(""));
     assert_eq!(client.wait().code(), Some(1), "{:#?}", client.said);

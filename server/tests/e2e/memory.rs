@@ -1,4 +1,4 @@
-//! What connections take that do nothing.
+//! Memory of idle connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

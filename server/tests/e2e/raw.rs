@@ -1,5 +1,4 @@
-//! A client that sends whatever it is told: QUIC as it should be, and HTTP/3 frames, field sections and ends of streams
-//! written by hand.
+//! A client with correct QUIC and hand-made HTTP/3: it sends any frame, field section and end of stream that a test writes.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
@@ -84,17 +83,17 @@ pub(crate) fn settings(pairs: &[(u64, u64)]) -> Vec<u8> {
     [vec![0], frame(SETTINGS, &pairs.collect::<Vec<u8>>())].concat()
 }
 
-/// What is done to a stream.
+/// One act of the client.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Send(u64, Vec<u8>),
-    /// The stream ends behind the bytes.
+    /// Sends the bytes, then FIN.
     End(u64, Vec<u8>),
     Reset(u64),
     Stop(u64),
 }
 
-/// How something ended.
+/// Result of a request or of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// A whole response.
@@ -105,7 +104,7 @@ pub(crate) enum Outcome {
     Closed(u64),
 }
 
-/// What the server sent on a stream.
+/// Bytes that the server sent on one stream, and how it ended.
 #[derive(Debug, Default)]
 struct Received {
     bytes: Vec<u8>,

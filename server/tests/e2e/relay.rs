@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-enum Order {
+enum Command {
     ChangePort,
     RepeatFirst,
 }
 
 /// Passes datagrams on as long as the runtime lives.
 pub(crate) struct Relay {
-    /// What the client takes for the server.
+    /// Address that the client connects to.
     pub(crate) address: SocketAddr,
-    orders: UnboundedSender<Order>,
+    commands: UnboundedSender<Command>,
 }
 
 impl Relay {
@@ -26,26 +26,26 @@ impl Relay {
     pub(crate) async fn start_for(server: SocketAddr, count: usize) -> Relay {
         let inside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = inside.local_addr().unwrap();
-        let (orders, inbox) = unbounded_channel();
+        let (commands, inbox) = unbounded_channel();
         tokio::spawn(pass(inside, server, inbox, count));
-        Relay { address, orders }
+        Relay { address, commands }
     }
 
     /// From now on the server sees another port, and nothing sent to the one before arrives, as behind a NAT.
     pub(crate) fn change_port(&self) {
-        self.orders.send(Order::ChangePort).ok().unwrap();
+        self.commands.send(Command::ChangePort).ok().unwrap();
     }
 
     /// Sends a copy of the client's first datagram.
     pub(crate) fn repeat_first(&self) {
-        self.orders.send(Order::RepeatFirst).ok().unwrap();
+        self.commands.send(Command::RepeatFirst).ok().unwrap();
     }
 }
 
 async fn pass(
     inside: UdpSocket,
     server: SocketAddr,
-    mut orders: UnboundedReceiver<Order>,
+    mut commands: UnboundedReceiver<Command>,
     mut left: usize,
 ) {
     let mut outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -53,11 +53,11 @@ async fn pass(
     let (mut up, mut down) = ([0; 2048], [0; 2048]);
     loop {
         tokio::select! {
-            order = orders.recv() => match order {
-                Some(Order::ChangePort) => {
+            command = commands.recv() => match command {
+                Some(Command::ChangePort) => {
                     outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
                 }
-                Some(Order::RepeatFirst) => {
+                Some(Command::RepeatFirst) => {
                     outside.send_to(&first, server).await.unwrap();
                 }
                 None => return,

@@ -23,7 +23,7 @@ fn setup(backend: &str, page: &str) -> Setup {
         .listener("main", "127.0.0.1:0", "cubic")
 }
 
-/// Asks until the page is `expected`: each worker hears of a change by itself.
+/// Requests the page until it is `expected`: each worker applies a reload on its own.
 async fn until_page(session: &mut Session, expected: &str) {
     for _ in 0..10_000 {
         if session.get("/").await.text().await == expected {

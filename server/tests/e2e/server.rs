@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 /// Longest wait for anything that a process should do.
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
-/// What `/` answers.
+/// Body of the response for `/`.
 pub(crate) const PAGE: &str = "It is served.\n";
 
 /// A folder with a certificate for `localhost` and 127.0.0.1, and whatever a server keeps.
@@ -91,7 +91,7 @@ impl Setup {
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
-    /// What it said so far, both outputs.
+    /// Lines of both outputs so far.
     pub(crate) said: Vec<String>,
 }
 
@@ -186,7 +186,7 @@ impl Process {
         self.said.clone()
     }
 
-    /// How it ended, once it closed its outputs.
+    /// Waits until the process closes its outputs, and returns its exit status.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         loop {
             match self.lines.recv_timeout(ANSWER_LIMIT) {
@@ -265,7 +265,7 @@ impl Server {
         self.process.line_with(&["configuration", words])
     }
 
-    /// Of the only or first listener.
+    /// Returns the address of the only or first listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.listeners[0].1
     }

@@ -11,8 +11,8 @@ use upstream::{Message, NEVER, Upstream};
 
 const EXCESSIVE_LOAD: u64 = 0x107;
 const MESSAGE_ERROR: u64 = 0x10e;
-/// Requests that may be given up, beyond half of all.
-const GIVEN_UP: usize = 10;
+/// Requests that a client may cancel beyond half of all.
+const CANCELLED: usize = 10;
 
 /// A server in front of an upstream, and a connection to it.
 struct Chain {
@@ -52,7 +52,7 @@ impl Chain {
             .with(&format!(
                 "[[route]]\npath = \"/p\"\n[route.proxy]\nupstreams = \"{address}\"\n\
                  [[route]]\npath = \"//\"\n[route.proxy]\nupstreams = \"{address}\"\n\
-                 [limits]\ngiven_up_requests = {GIVEN_UP}\nmax_concurrent_streams = 16"
+                 [limits]\ngiven_up_requests = {CANCELLED}\nmax_concurrent_streams = 16"
             ));
         let server = Server::start(&setup, &folder);
         let raw = Raw::ready(server.address());
@@ -116,7 +116,7 @@ fn resets_reach_an_upstream_no_oftener_than_the_budget_allows() {
     chain.raw = Raw::ready(chain.server.address());
     let reached = chain.upstream.messages();
     assert!(
-        reached.len() <= 2 * GIVEN_UP + 4,
+        reached.len() <= 2 * CANCELLED + 4,
         "{} of {sent}",
         reached.len()
     );

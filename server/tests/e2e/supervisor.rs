@@ -1,4 +1,4 @@
-//! What a service manager hears, by the protocol of sd_notify(3).
+//! Notifications to a service manager by the protocol of sd_notify(3).
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;

@@ -20,7 +20,7 @@ on_every_backend!(
 );
 
 const V1: u32 = 1;
-/// Of the form reserved for this purpose (RFC 9000 §15).
+/// A version of the form reserved to force version negotiation (RFC 9000 §15).
 const UNKNOWN: u32 = 0x1a2a_3a4a;
 /// Shortest datagram that a client may open a connection with (RFC 9000 §14.1).
 const MIN_DATAGRAM: usize = 1200;

@@ -7,7 +7,7 @@ use sluicegate::http::exchange::ring::{WorkerRing, rings};
 
 use crate::Pair;
 
-/// What an exchange may have on its way.
+/// Credit of one exchange, bytes.
 pub(crate) const SHARE: u64 = 4096;
 /// The session, and the handler's end of its link.
 pub(crate) struct Bench {

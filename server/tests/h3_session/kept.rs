@@ -1,4 +1,4 @@
-//! What quiche keeps of requests that are over.
+//! State that quiche keeps after a request has ended.
 
 use quiche::Shutdown;
 use quiche::h3::{Connection, Event, Header};

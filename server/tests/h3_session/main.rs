@@ -28,7 +28,7 @@ const SEND_BUFFER: usize = 16 << 10;
 
 const PAGE: &str = "<p>hello</p>";
 
-/// What a client saw of a stream.
+/// Frames that the client received on one stream.
 #[derive(Debug, Default)]
 struct Seen {
     headers: BTreeMap<String, String>,
@@ -337,7 +337,7 @@ fn draining_refuses_new_requests_and_finishes_the_others() {
     pair.step();
     assert!(!pair.session.is_idle());
     pair.session.drain(&mut pair.server);
-    // Sent before the client hears of it.
+    // Sent before the client is notified.
     let late = pair.request("GET", "/page", &[], true);
     pair.settle();
     assert_eq!(pair.goaway, Some(accepted + 4));

@@ -1,4 +1,4 @@
-//! What waits to be sent, and what must not wait.
+//! Responses that wait for room in the send buffer, and those that must not wait.
 
 use crate::transport::carry;
 use crate::{Pair, SEND_BUFFER, counters};

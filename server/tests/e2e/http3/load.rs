@@ -1,7 +1,7 @@
-//! What is ignored, borne, and borne up to a point.
+//! Frames and requests that the server ignores, tolerates, or tolerates up to a limit.
 
 use super::{
-    EXCESSIVE_LOAD, GIVEN_UP, GOAWAY, MAX_PUSH_ID, OTHER, PRIORITY_UPDATE, STREAMS, UNKNOWN, get,
+    CANCELLED, EXCESSIVE_LOAD, GOAWAY, MAX_PUSH_ID, OTHER, PRIORITY_UPDATE, STREAMS, UNKNOWN, get,
     start,
 };
 use crate::raw::{
@@ -125,13 +125,13 @@ fn a_client_that_wastes_requests_is_closed() {
         let mut server = start(&folder);
         let mut raw = Raw::ready(server.address());
         // The budget alone is no crime.
-        for _ in 0..GIVEN_UP {
+        for _ in 0..CANCELLED {
             let stream = raw.open();
             wastes(&mut raw, stream, way);
             assert!(raw.settle(), "way {way}");
         }
         assert_eq!(raw.exchange(&get()), Outcome::Status(200), "way {way}");
-        let mut wasted = GIVEN_UP;
+        let mut wasted = CANCELLED;
         while raw.settle() && wasted < ATTEMPTS {
             let stream = raw.open();
             wastes(&mut raw, stream, way);
@@ -139,7 +139,7 @@ fn a_client_that_wastes_requests_is_closed() {
         }
         assert_eq!(raw.closed(), EXCESSIVE_LOAD, "way {way} after {wasted}");
         // Half of what was asked comes on top of the budget.
-        assert!(wasted <= 2 * GIVEN_UP + 4, "way {way}: {wasted}");
+        assert!(wasted <= 2 * CANCELLED + 4, "way {way}: {wasted}");
         let mut raw = Raw::ready(server.address());
         assert_eq!(raw.exchange(&get()), Outcome::Status(200), "way {way}");
         drop(raw);

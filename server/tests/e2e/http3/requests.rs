@@ -1,4 +1,4 @@
-//! What requests hold, and in what order.
+//! Contents and order of frames on request streams.
 
 use super::{
     CANCEL_PUSH, DECOMPRESSION_FAILED, EXCESSIVE_LOAD, FRAME_ERROR, FRAME_UNEXPECTED, GET, GOAWAY,

@@ -1,4 +1,4 @@
-//! What streams other than requests hold.
+//! Contents of control, QPACK and push streams.
 
 use super::{
     CANCEL_PUSH, CLOSED_CRITICAL_STREAM, DECODER_STREAM_ERROR, ENCODER_STREAM_ERROR, FRAME_ERROR,

@@ -1,4 +1,4 @@
-//! What passes, and as what it arrives.
+//! Requests that pass, and the form in which they reach the upstream.
 
 use super::{Chain, Message, Outcome, head, headers, with};
 use crate::raw::{Act, DATA, frame};

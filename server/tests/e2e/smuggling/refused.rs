@@ -1,4 +1,4 @@
-//! What must not reach an upstream.
+//! Requests that must not reach an upstream.
 
 use super::{Chain, Lines, MESSAGE_ERROR, Outcome, head, headers, total, with};
 use crate::raw::{DATA, frame};

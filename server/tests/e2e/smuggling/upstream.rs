@@ -10,7 +10,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// A request with this in its first line is not answered.
 pub(super) const NEVER: &str = "/never";
 
-/// What happens to connections, in the order of each.
+/// Events of connections, in order.
 enum Event {
     Opened,
     /// A message in full; one that is not answered, as far as its head.
@@ -37,7 +37,7 @@ impl Upstream {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let sender = sender.clone();
-                // Told before any message, and by the thread that accepts, so that no connection is overlooked.
+                // Reported before any message, and by the thread that accepts, so that no connection is overlooked.
                 let _ = sender.send(Event::Opened);
                 std::thread::spawn(move || serve(stream, &sender));
             }
@@ -91,7 +91,7 @@ fn serve(mut stream: TcpStream, sender: &Sender<Event>) {
         while let Some(end) = message_end(&bytes) {
             let message: Vec<u8> = bytes.drain(..end).collect();
             let answer = !first_line(&message).contains(NEVER);
-            // Told before it is answered, so that whoever sees the answer finds it.
+            // Reported before the response, so that whoever sees the response finds it.
             let _ = sender.send(Event::Message(message));
             if answer {
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
@@ -135,10 +135,10 @@ fn message_end(bytes: &[u8]) -> Option<usize> {
             at = size_end + 2;
             if size == 0 {
                 // Trailers, and an empty line.
-                return match bytes[at..].starts_with(b"\r\n") {
-                    true => Some(at + 2),
-                    false => Some(at + find(&bytes[at..], b"\r\n\r\n")? + 4),
-                };
+                if bytes[at..].starts_with(b"\r\n") {
+                    return Some(at + 2);
+                }
+                return Some(at + find(&bytes[at..], b"\r\n\r\n")? + 4);
             }
             at += size + 2;
             bytes.get(..at)?;
