@@ -14,15 +14,17 @@ mod report;
 mod run;
 mod scenario;
 mod story;
+mod surprises;
 mod table;
 
 pub use bound::{Bound, Limit, Measure, Who};
 pub use cell::{Cell, Figure};
-pub use expected::{EXPECTED, Expected, surprises};
+pub use expected::{EXPECTED, Expected};
 pub use plot::PlotError;
 pub use record::{Point, Record};
 pub use report::{Layout, known_failures, replay, table as report};
 pub use run::{Choice, MatrixError, cells, record};
 pub use scenario::{CrossTraffic, Effort, Efforts, For, Place, Scenario};
 pub use story::tell;
+pub use surprises::surprises;
 pub use table::scenarios;

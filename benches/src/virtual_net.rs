@@ -6,7 +6,9 @@
 //! and random numbers are the thread's. The same [`Scenario`] gives the same [`Outcome`].
 
 mod client;
+mod clock;
 mod control;
+mod error;
 mod link;
 mod random;
 mod run;
@@ -18,12 +20,11 @@ mod watch;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::Source;
-use thiserror::Error;
-
 pub use control::Control;
+pub use error::SimulationError;
 pub use link::Link;
 pub use run::run;
+use sluicegate_cc::sim::Source;
 pub use sweep::{Sweep, sweep};
 pub use watch::{Inside, View};
 
@@ -87,21 +88,4 @@ pub struct Sample {
     pub state: Option<&'static str>,
     /// What one of our algorithms shows of itself; `None` for those of quiche.
     pub view: Option<View>,
-}
-
-/// Why a run could not be made. A download that does not finish is no error.
-#[derive(Debug, Error)]
-pub enum SimulationError {
-    /// No algorithm has that name.
-    #[error("no algorithm is named `{0}`")]
-    UnknownAlgorithm(String),
-    /// The TLS library made no certificate, or refused it.
-    #[error("TLS: {0}")]
-    Tls(#[from] boring::error::ErrorStack),
-    /// quiche failed below HTTP/3.
-    #[error("QUIC: {0}")]
-    Quic(#[from] quiche::Error),
-    /// quiche failed in HTTP/3.
-    #[error("HTTP/3: {0}")]
-    Http(#[from] quiche::h3::Error),
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use sluicegate_cc::Registry;
 
-use super::{SimulationError, watch};
+use super::error::SimulationError;
+use super::watch;
 
 /// A congestion control for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

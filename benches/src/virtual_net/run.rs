@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
+use super::clock::{VirtualClock, earliest};
 use super::link::Wire;
 use super::random::Seeded;
 use super::server::Server;
@@ -146,7 +147,7 @@ impl Net {
             self.release,
         ]);
         earliest([
-            timers.map(|at| at.saturating_duration_since(self.clock.start)),
+            timers.map(|at| self.clock.since_start(at)),
             self.server.next_offer(self.clock.elapsed()),
             self.up.next_arrival(),
             self.down.next_arrival(),
@@ -170,7 +171,7 @@ impl Net {
     }
 
     fn expire(&mut self) {
-        let now = self.clock.now;
+        let now = self.clock.now();
         for quic in [&mut self.client.quic, &mut self.server.quic] {
             if quic.timeout_instant().is_some_and(|at| at <= now) {
                 quic.on_timeout();
@@ -189,7 +190,7 @@ fn send_all(
     loop {
         let release = quic
             .get_next_release_time()
-            .and_then(|decision| decision.time(clock.now));
+            .and_then(|decision| decision.time(clock.now()));
         if release.is_some() {
             return Ok(release);
         }
@@ -198,40 +199,5 @@ fn send_all(
             Err(quiche::Error::Done) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-    }
-}
-
-fn earliest<T: Ord, const N: usize>(times: [Option<T>; N]) -> Option<T> {
-    times.into_iter().flatten().min()
-}
-
-/// The time that quiche sees on this thread, until dropped.
-struct VirtualClock {
-    start: Instant,
-    now: Instant,
-}
-
-impl VirtualClock {
-    fn start() -> Self {
-        quiche::clock::set(None);
-        let start = quiche::clock::now();
-        quiche::clock::set(Some(start));
-        Self { start, now: start }
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.now.saturating_duration_since(self.start)
-    }
-
-    /// Time since the start; never goes back.
-    fn advance_to(&mut self, elapsed: Duration) {
-        self.now = self.now.max(self.start + elapsed);
-        quiche::clock::set(Some(self.now));
-    }
-}
-
-impl Drop for VirtualClock {
-    fn drop(&mut self) {
-        quiche::clock::set(None);
     }
 }

@@ -2,7 +2,7 @@
 
 use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
 
-use super::{BBR, MBIT, OTHERS, alone, always, least, long, ms, secs, stretch};
+use super::terms::{BBR, MBIT, OTHERS, alone, always, least, long, ms, secs, stretch};
 use crate::matrix::bound::{Measure, Who};
 use crate::matrix::scenario::{CrossTraffic, For, Scenario};
 

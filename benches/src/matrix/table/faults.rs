@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluicegate_cc::sim::{Bottleneck, LossWindow, Policer, Reorder, Source};
 
-use super::{
+use super::terms::{
     BBR, END, MBIT, OTHERS, ZERO, alone, always, bound, least, long, most, ms, secs, share, shorter,
 };
 use crate::matrix::bound::{Limit, Measure, Who};

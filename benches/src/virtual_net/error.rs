@@ -1,0 +1,20 @@
+//! Why a simulation cannot run.
+
+use thiserror::Error;
+
+/// Why a run could not be made. A download that does not finish is no error.
+#[derive(Debug, Error)]
+pub enum SimulationError {
+    /// No algorithm has that name.
+    #[error("no algorithm is named `{0}`")]
+    UnknownAlgorithm(String),
+    /// The TLS library made no certificate, or refused it.
+    #[error("TLS: {0}")]
+    Tls(#[from] boring::error::ErrorStack),
+    /// quiche failed below HTTP/3.
+    #[error("QUIC: {0}")]
+    Quic(#[from] quiche::Error),
+    /// quiche failed in HTTP/3.
+    #[error("HTTP/3: {0}")]
+    Http(#[from] quiche::h3::Error),
+}
