@@ -21,10 +21,10 @@ const LOSS: LossWindow = LossWindow {
     probability: 0.3,
 };
 
-/// Where packets are lost.
+/// The direction in which packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossOn {
-    /// From the server to the client: data.
+    /// Server to client: data.
     Down,
     /// In both directions: data, ACKs and the request too.
     BothWays,

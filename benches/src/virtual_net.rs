@@ -44,14 +44,14 @@ pub struct Scenario {
     pub up: Link,
     /// The run ends here at the latest.
     pub limit: Duration,
-    /// Of the losses on both links, and of quiche's random numbers.
+    /// Seed of the losses on both links, and of quiche's random numbers.
     pub seed: u64,
 }
 
-/// How a download went.
+/// Result of a download.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// From the client's first packet to the end of the body; `None` where the run ended first.
+    /// Time from the client's first packet to the end of the body; `None` where the run ended first.
     pub completed: Option<Duration>,
     /// Bytes of the body that the client got.
     pub received: u64,
@@ -59,7 +59,7 @@ pub struct Outcome {
     pub final_cwnd: u64,
     /// Packets that the server declared lost.
     pub lost_packets: u64,
-    /// What one of our algorithms showed of itself; `None` for those of quiche.
+    /// State of one of our algorithms over the run; `None` for those of quiche.
     pub inside: Option<Inside>,
     /// The server over time, a sample every 10 ms where something happened.
     pub trace: Vec<Sample>,
@@ -68,7 +68,7 @@ pub struct Outcome {
 /// The server at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Since the client's first packet.
+    /// Time since the client's first packet.
     pub at: Duration,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -84,8 +84,8 @@ pub struct Sample {
     pub srtt: Option<Duration>,
     /// Most bytes that left the server at one instant since the sample before.
     pub burst: u64,
-    /// What the server's control was doing; of quiche's own only its unfixed CUBIC is watched.
+    /// State of the server's control; of quiche's own only the unfixed CUBIC shows it.
     pub state: Option<&'static str>,
-    /// What one of our algorithms shows of itself; `None` for those of quiche.
+    /// State of one of our algorithms; `None` for those of quiche.
     pub view: Option<View>,
 }

@@ -59,8 +59,8 @@ fn loss_of_acks_too_is_survived() {
 }
 
 #[test]
-fn engine_cubic_without_its_fix_is_caught() {
-    let unfixed = collapse(Control::EngineCubic { idle_fix: false }, LossOn::Down);
+fn quiche_cubic_without_its_fix_is_caught() {
+    let unfixed = collapse(Control::QuicheCubic { idle_fix: false }, LossOn::Down);
     let failed = unfixed.failed_seeds().len();
     assert!(failed >= 25, "the scenario misses the defect: {unfixed}");
     for (seed, outcome) in &unfixed.runs {

@@ -51,7 +51,7 @@ fn a_run_ends_at_its_limit() {
     let scenario = Scenario {
         limit,
         ..scenario(
-            Control::EngineReno,
+            Control::QuicheReno,
             Link {
                 rate: Some(1_000_000),
                 ..Link::new(DELAY)

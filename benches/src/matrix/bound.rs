@@ -74,7 +74,7 @@ pub enum Measure {
     },
 }
 
-/// How a figure is written.
+/// Unit in which a figure is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Seconds,
@@ -87,7 +87,7 @@ enum Form {
 }
 
 impl Measure {
-    /// In words.
+    /// Returns the name in the report.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -143,7 +143,7 @@ impl Measure {
     }
 }
 
-/// How large a figure may be.
+/// Bound of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// The worst run has at least this.
@@ -160,7 +160,7 @@ pub enum Limit {
 const NEAR: f64 = 0.25;
 
 impl Limit {
-    /// Whether a figure keeps it. What is no number does not.
+    /// Whether a figure keeps the bound; NaN does not.
     pub fn admits(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
@@ -170,7 +170,7 @@ impl Limit {
         }
     }
 
-    /// The figure of a cell from those of its runs.
+    /// Returns the figure of a cell from those of its runs.
     pub fn fold(self, values: &[f64]) -> f64 {
         match self {
             Self::AtLeast(_) => values.iter().copied().fold(f64::INFINITY, f64::min),
@@ -180,7 +180,7 @@ impl Limit {
     }
 }
 
-/// Which algorithms a bound binds; of the others the figure is shown alone.
+/// The algorithms that a bound judges; the figure of the others is only shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every one.
@@ -192,7 +192,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// Whether the algorithm of that name is bound.
+    /// Whether the algorithm of that name is judged.
     pub fn binds(self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -212,14 +212,14 @@ impl fmt::Display for Who {
     }
 }
 
-/// What must hold.
+/// A requirement of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// For whom.
+    /// Algorithms that it judges.
     pub who: Who,
-    /// Of what.
+    /// The figure.
     pub measure: Measure,
-    /// How much.
+    /// Its limit.
     pub limit: Limit,
 }
 

@@ -19,13 +19,13 @@ pub(super) struct Run {
 pub struct Cell {
     /// The scenario's name.
     pub scenario: &'static str,
-    /// Where.
+    /// The network.
     pub place: Place,
-    /// With which control.
+    /// The server's congestion control.
     pub control: Control,
-    /// In the order of the scenario's bounds.
+    /// Figures in the order of the scenario's bounds.
     pub figures: Vec<Figure>,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
     /// Mean time of the runs that ended, where they can end.
     pub mean_done: Option<f64>,
@@ -34,9 +34,9 @@ pub struct Cell {
 /// One figure against its bound.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What must hold.
+    /// The bound that it must keep.
     pub bound: Bound,
-    /// Over all seeds; `None` where it cannot be told.
+    /// Value over all seeds; `None` where the control does not show it.
     pub value: Option<f64>,
     /// Whether the bound is for this control.
     pub judged: bool,
@@ -45,7 +45,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether it counts and does not hold.
+    /// Whether the bound judges the control and does not hold.
     pub fn fails(&self) -> bool {
         self.judged
             && self
@@ -55,7 +55,7 @@ impl Figure {
 }
 
 impl Cell {
-    /// The cell of `own` runs; `reno` are Reno's in the same scenario and place.
+    /// Returns the cell of `own` runs; `reno` are Reno's in the same scenario and place.
     pub(super) fn new(
         scenario: &Scenario,
         place: Place,
@@ -110,9 +110,9 @@ fn is_judged(bound: &Bound, control: Control, value: Option<f64>) -> bool {
     let tellable = value.is_some() || !inner;
     let bound_by = match control {
         Control::Ours(name) => bound.who.binds(name),
-        Control::EngineCubic { .. } => bound.who.binds("cubic"),
-        Control::EngineReno => bound.who.binds("reno"),
-        Control::EngineBbr2 => bound.who.binds("bbr3"),
+        Control::QuicheCubic { .. } => bound.who.binds("cubic"),
+        Control::QuicheReno => bound.who.binds("reno"),
+        Control::QuicheBbr2 => bound.who.binds("bbr3"),
     };
     tellable && bound_by
 }

@@ -7,15 +7,15 @@ use super::scenario::Place;
 pub struct Expected {
     /// The scenario's name.
     pub scenario: &'static str,
-    /// Where; `None` is both.
+    /// The network; `None` is both.
     pub place: Option<Place>,
-    /// As the controls are written.
+    /// Names of the controls.
     pub controls: &'static [&'static str],
     /// The measure's name.
     pub measure: &'static str,
     /// Least and most of the figure; a figure outside is news.
     pub range: (f64, f64),
-    /// Why.
+    /// The reason, for the report.
     pub reason: &'static str,
 }
 

@@ -68,7 +68,7 @@ fn mean_window(points: &[Point]) -> f64 {
     sum / points.len().max(1) as f64
 }
 
-/// How far the curve moved over the pause, against the pause.
+/// Returns by how much the shift of the growth curve differs from the length of the pause, in round trips.
 fn epoch_error(scenario: &Scenario, flow: &Record, restart: Duration) -> Option<f64> {
     let before = flow.points.iter().rev().find(|point| point.at < restart)?;
     let after = flow.points.iter().find(|point| point.at > restart)?;

@@ -15,13 +15,13 @@ const SIZE: (u32, u32) = (1_000, 800);
 const TITLE: u32 = 30;
 const STATES: u32 = 90;
 
-/// Rates are means over this.
+/// Time over which a rate is averaged.
 const RATE_WINDOW: Duration = Duration::from_millis(100);
 
-/// Most points of a line: more do not show.
+/// Largest number of points of a line: more are not visible.
 const MAX_POINTS: usize = 2_000;
 
-/// Of the axes above the highest value.
+/// Length of an axis as a multiple of the highest value.
 const ROOM: f64 = 1.05;
 
 const BLUE: RGBColor = RGBColor(31, 119, 180);

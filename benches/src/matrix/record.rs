@@ -1,4 +1,4 @@
-//! What a run showed, in one form for both places.
+//! Samples of a run, in one form for both networks.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ const DATAGRAM: u64 = 1_200;
 /// A flow over a whole run.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// When everything had arrived; `None` where the run ended first.
+    /// Time at which everything had arrived; `None` where the run ended first.
     pub completed: Option<Duration>,
-    /// Largest flight, bytes.
+    /// Most bytes in flight.
     pub max_in_flight: Option<u64>,
     /// Largest window, bytes.
     pub max_cwnd: u64,
-    /// Times that recovery began without loss or mark; `None` where nobody can tell.
+    /// Times that recovery began without loss or mark; `None` where the control does not show it.
     pub unexplained_recoveries: Option<u64>,
-    /// Longest time with nothing in flight; `None` where nobody can tell.
+    /// Longest time with nothing in flight; `None` where the control does not show it.
     pub longest_idle: Option<Duration>,
     /// The flow over time.
     pub points: Vec<Point>,
@@ -32,7 +32,7 @@ pub struct Record {
 /// A flow at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// Since the start of the run.
+    /// Time since the start of the run.
     pub at: Duration,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -48,13 +48,13 @@ pub struct Point {
     pub srtt: Option<Duration>,
     /// Bytes per second; `None` is unpaced or unknown.
     pub pacing_rate: Option<u64>,
-    /// What the algorithm was doing; `None` where nobody can tell.
+    /// State of the algorithm; `None` where the control does not show it.
     pub state: Option<&'static str>,
-    /// Where the growth curve began, since the start of the flow.
+    /// Start of the growth curve, since the start of the flow.
     pub epoch: Option<Duration>,
     /// Most bytes that left at one instant since the point before.
     pub burst: u64,
-    /// Largest burst allowed since the point before; `None` where nobody can tell.
+    /// Largest burst allowed since the point before; `None` where the control does not show it.
     pub quantum: Option<u64>,
 }
 

@@ -6,7 +6,7 @@ use super::cell::{Cell, Figure};
 use super::expected::Expected;
 use super::scenario::{Place, Scenario};
 
-/// A cell's figure in words, with its bound.
+/// Returns a cell's figure in words, with its bound.
 pub(super) fn describe(cell: &Cell, figure: &Figure) -> String {
     format!(
         "{} ({}), {}: {}, must be {}",
@@ -18,7 +18,7 @@ pub(super) fn describe(cell: &Cell, figure: &Figure) -> String {
     )
 }
 
-/// The command that runs a failing figure's first failing seed again.
+/// Returns the command that runs a failing figure's first failing seed again.
 pub fn replay(cell: &Cell, figure: &Figure) -> String {
     let seed = figure.failing_seeds.first();
     let seed = seed.map_or_else(String::new, |seed| format!(" --seed {seed}"));
@@ -37,16 +37,16 @@ fn show(figure: &Figure) -> String {
         .map_or_else(|| "–".to_owned(), |value| measure.show(value))
 }
 
-/// How Markdown is written.
+/// Form of a Markdown table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Columns of one width, to be read as it is.
+    /// Columns of one width, for a terminal.
     Padded,
-    /// For a document.
+    /// No padding, for a document.
     Compact,
 }
 
-/// The cells as Markdown, one table per place, what fails in bold.
+/// Returns the cells as Markdown, one table per place, what fails in bold.
 pub fn table(scenarios: &[Scenario], cells: &[Cell], layout: Layout) -> String {
     let mut text = String::new();
     for place in Place::ALL {
@@ -128,7 +128,7 @@ fn entry(cell: &Cell, index: usize) -> String {
     }
 }
 
-/// The known failures as Markdown, those of one reason in one row.
+/// Returns the known failures as Markdown, those of one reason in one row.
 pub fn known_failures(expected: &[Expected]) -> String {
     let head = ["scenario", "where", "algorithms", "figure", "why"].map(str::to_owned);
     let mut rows = vec![head.to_vec()];

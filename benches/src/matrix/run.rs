@@ -22,7 +22,7 @@ use crate::virtual_net::{self, Control, Link, SimulationError};
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// quiche's own that stand beside ours for comparison.
-const REFERENCES: [Control; 2] = [Control::EngineCubic { idle_fix: true }, Control::EngineBbr2];
+const REFERENCES: [Control; 2] = [Control::QuicheCubic { idle_fix: true }, Control::QuicheBbr2];
 
 /// What [`Measure::DoneOverReno`] compares with.
 const RENO: Control = Control::Ours("reno");

@@ -14,13 +14,13 @@ use crate::virtual_net::{Control, SimulationError};
 const CONTROLS: [Control; 3] = [
     Control::Ours("cubic"),
     Control::Ours("reno"),
-    Control::EngineCubic { idle_fix: false },
+    Control::QuicheCubic { idle_fix: false },
 ];
 
 /// Seeds that are tried for one with which quiche's CUBIC without its fix fails.
 const TRIED: u64 = 50;
 
-/// Draws the story into `folder`, with `seed` or the first that shows the defect; answers what was drawn.
+/// Draws the story into `folder`, with `seed` or the first that shows the defect; returns what was drawn.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ fn run(scenario: &Scenario, control: Control, seed: u64) -> Result<super::Record
 
 fn first_stuck(scenario: &Scenario) -> Result<u64, SimulationError> {
     for seed in 0..TRIED {
-        let flow = run(scenario, Control::EngineCubic { idle_fix: false }, seed)?;
+        let flow = run(scenario, Control::QuicheCubic { idle_fix: false }, seed)?;
         if flow.completed.is_none() {
             return Ok(seed);
         }

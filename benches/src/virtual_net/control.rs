@@ -13,18 +13,18 @@ pub enum Control {
     /// An algorithm of this product at its default options, through the product's adapter.
     Ours(&'static str),
     /// quiche's own CUBIC.
-    EngineCubic {
+    QuicheCubic {
         /// Whether its idle restart is the mended one.
         idle_fix: bool,
     },
     /// quiche's own Reno.
-    EngineReno,
+    QuicheReno,
     /// quiche's own BBR, version 2.
-    EngineBbr2,
+    QuicheBbr2,
 }
 
 impl Control {
-    /// Every algorithm of this product.
+    /// Returns every algorithm of this product.
     pub fn ours() -> impl Iterator<Item = Self> {
         Registry::builtin()
             .names()
@@ -33,25 +33,25 @@ impl Control {
             .into_iter()
     }
 
-    /// Those of quiche that comparisons use.
+    /// Returns those of quiche that comparisons use.
     pub fn quic() -> impl Iterator<Item = Self> {
         [
-            Self::EngineCubic { idle_fix: false },
-            Self::EngineCubic { idle_fix: true },
-            Self::EngineReno,
-            Self::EngineBbr2,
+            Self::QuicheCubic { idle_fix: false },
+            Self::QuicheCubic { idle_fix: true },
+            Self::QuicheReno,
+            Self::QuicheBbr2,
         ]
         .into_iter()
     }
 
-    /// The control of that name, as [`fmt::Display`] writes it.
+    /// Returns the control of that name, as [`fmt::Display`] writes it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ours()
             .chain(Self::quic())
             .find(|control| control.to_string() == name)
     }
 
-    /// Gives the server this control. Watching one of ours begins anew with it.
+    /// Sets this control for the server's connections. The samples of one of ours begin anew with it.
     pub(super) fn attach(self, config: &mut quiche::Config) -> Result<(), SimulationError> {
         watch::forget();
         match self {
@@ -64,12 +64,12 @@ impl Control {
                 let watched = watch::watched(*algorithm);
                 config.set_cc_factory(sluicegate::quic::cc_adapter::factory(watched, options));
             }
-            Self::EngineCubic { idle_fix } => {
+            Self::QuicheCubic { idle_fix } => {
                 config.set_cc_algorithm_name("cubic")?;
                 config.set_enable_cubic_idle_restart_fix(idle_fix);
             }
-            Self::EngineReno => config.set_cc_algorithm_name("reno")?,
-            Self::EngineBbr2 => config.set_cc_algorithm_name("bbr2_gcongestion")?,
+            Self::QuicheReno => config.set_cc_algorithm_name("reno")?,
+            Self::QuicheBbr2 => config.set_cc_algorithm_name("bbr2_gcongestion")?,
         }
         Ok(())
     }
@@ -79,10 +79,10 @@ impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ours(name) => name,
-            Self::EngineCubic { idle_fix: false } => "quic-cubic-unfixed",
-            Self::EngineCubic { idle_fix: true } => "quic-cubic",
-            Self::EngineReno => "quic-reno",
-            Self::EngineBbr2 => "quic-bbr2",
+            Self::QuicheCubic { idle_fix: false } => "quic-cubic-unfixed",
+            Self::QuicheCubic { idle_fix: true } => "quic-cubic",
+            Self::QuicheReno => "quic-reno",
+            Self::QuicheBbr2 => "quic-bbr2",
         })
     }
 }

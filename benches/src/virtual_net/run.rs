@@ -19,13 +19,13 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 const MAX_TURNS: u64 = 20_000_000;
 
 /// The control whose states are read from its trace. Writing one costs time, so the others go without.
-const SPECIMEN: Control = Control::EngineCubic { idle_fix: false };
+const SPECIMEN: Control = Control::QuicheCubic { idle_fix: false };
 
 /// Sets apart the sequences of the two links.
 const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
 
 /// Sets quiche's sequence apart from those.
-const ENGINE_SEED: u64 = 0x2545_f491_4f6c_dd1d;
+const QUICHE_SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 const fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), port)
@@ -37,7 +37,7 @@ const fn address(host: u8, port: u16) -> SocketAddr {
 ///
 /// [`SimulationError`] when an end could not be set up, or broke the protocol. Not finishing in time is an outcome.
 pub fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
-    let _random = Seeded::new(scenario.seed ^ ENGINE_SEED);
+    let _random = Seeded::new(scenario.seed ^ QUICHE_SEED);
     let mut net = Net::new(scenario)?;
     let mut completed = None;
     for _ in 0..MAX_TURNS {
@@ -139,7 +139,7 @@ impl Net {
         });
     }
 
-    /// When something happens next, since the start.
+    /// Returns when something happens next, since the start.
     fn next_event(&self) -> Option<Duration> {
         let timers = earliest([
             self.client.quic.timeout_instant(),
@@ -180,7 +180,7 @@ impl Net {
     }
 }
 
-/// Sends until quiche has no more or pacing says wait; answers until when.
+/// Sends until quiche has no more or pacing says wait; returns until when.
 fn send_all(
     quic: &mut quiche::Connection,
     wire: &mut Wire,

@@ -8,7 +8,7 @@ use sluicegate_cc::sim::Source;
 
 use super::SimulationError;
 
-/// What one call hands to quiche, bytes.
+/// Bytes handed to quiche by one call.
 const BLOCK: usize = 64 * 1024;
 
 /// No more is handed over while this much waits to be sent, bytes; as in the product, where quiche would take a
@@ -90,12 +90,12 @@ impl Server {
         Ok(())
     }
 
-    /// When there is more of the body after `elapsed`.
+    /// Returns when more of the body is available after `elapsed`.
     pub(super) fn next_offer(&self, elapsed: Duration) -> Option<Duration> {
         self.body.next_offer(elapsed)
     }
 
-    /// What quiche counts on the path.
+    /// Returns what quiche counts on the path.
     pub(super) fn counts(&self) -> Counts {
         let path = self.quic.path_stats().next();
         path.map_or_else(Counts::default, |path| Counts {
@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-/// What quiche counts on a path.
+/// Counters of a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     /// Congestion window, bytes.

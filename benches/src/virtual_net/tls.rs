@@ -1,4 +1,4 @@
-//! Engine configurations of both ends, with a certificate made in memory.
+//! quiche configurations of both ends, with a certificate made in memory.
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -14,7 +14,7 @@ const STATES: [&str; 4] = [
     "congestion_avoidance",
 ];
 
-/// What was read last from this thread's connection.
+/// The last record of this thread's connection.
 #[derive(Clone, Copy, Debug)]
 enum Tapped {
     Nothing,

@@ -11,7 +11,7 @@ use sluicegate_cc::{
     Algorithm, Controller, Event, Init, Layer, Options, PacketState, Sent, Snapshot, State, Time,
 };
 
-/// What an algorithm showed over a whole run.
+/// Extremes of an algorithm over a whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inside {
     /// Largest flight as the server counts it, bytes.
@@ -28,7 +28,7 @@ pub struct Inside {
     pub longest_idle: Duration,
 }
 
-/// What an algorithm shows at one moment.
+/// State of an algorithm at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
     /// Bytes in flight as the server counts them.
@@ -37,9 +37,9 @@ pub struct View {
     pub pacing_rate: Option<u64>,
     /// Largest burst allowed since the view before, bytes.
     pub quantum: u64,
-    /// In the words of the algorithm's specification.
+    /// State by the name in the algorithm's specification.
     pub state: State,
-    /// Where the growth curve began, since the connection's start; `None` where there is none.
+    /// Start of the growth curve, since the connection's start; `None` where there is none.
     pub epoch: Option<Duration>,
 }
 

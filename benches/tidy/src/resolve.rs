@@ -1,11 +1,11 @@
-//! Where the names of a crate's code lead, in the way Rust resolves them.
+//! Resolution of the names in a crate's code, as Rust does it.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::tree::{ModuleId, Tree};
 
-/// What a path leads to.
+/// The meaning of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// An item that this module defines, or a name in it that only a macro can have made.
@@ -21,7 +21,7 @@ pub enum Target {
 pub struct Edge {
     /// Module that names.
     pub from: ModuleId,
-    /// What it names.
+    /// The item or crate that it names.
     pub to: End,
     /// Line of the file.
     pub line: usize,
@@ -29,7 +29,7 @@ pub struct Edge {
     pub path: String,
 }
 
-/// Where an [`Edge`] ends.
+/// The end of an [`Edge`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// A module of the same crate, in whose file the named item is defined.

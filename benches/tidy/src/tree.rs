@@ -38,7 +38,7 @@ pub struct Module {
     pub named: Vec<Named>,
 }
 
-/// Where the text of files comes from; tests have one without a disk.
+/// Reads files; tests have one without a disk.
 pub trait Source {
     /// Returns the file's text, if the file exists.
     fn text(&self, file: &Path) -> Option<String>;

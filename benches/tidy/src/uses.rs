@@ -10,7 +10,7 @@ use crate::imports::{Import, imports};
 /// A path in the code, outside of `use`.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// Its names as written, without generic arguments.
+    /// Names as written, without generic arguments.
     pub segments: Vec<String>,
     /// Line of the file.
     pub line: usize,

@@ -8,7 +8,7 @@ use sluicegate_tidy::repository::{files, has_extension, none, read, root};
 /// Most lines of a Rust file.
 const MAX_LINES: usize = 400;
 
-/// What is wrong with a Rust file of so many lines.
+/// Returns the defect of a Rust file of so many lines.
 fn size_defect(name: &str, lines: usize) -> Option<String> {
     (lines > MAX_LINES).then(|| format!("{name} has {lines} lines: split it by its jobs"))
 }

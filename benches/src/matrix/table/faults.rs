@@ -29,7 +29,7 @@ pub(super) fn random_loss() -> Vec<Scenario> {
             ..Bottleneck::new(100 * MBIT, ms(100), 1.0)
         };
         Scenario {
-            tried: For::EveryoneAnd(Control::EngineBbr2),
+            tried: For::EveryoneAnd(Control::QuicheBbr2),
             simulator: always(4, secs(300)),
             end_to_end: long(2, secs(60)),
             bounds,

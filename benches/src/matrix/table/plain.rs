@@ -71,7 +71,7 @@ pub(super) fn collapse() -> Vec<Scenario> {
             )
         },
         Scenario {
-            tried: For::Only(Control::EngineCubic { idle_fix: false }),
+            tried: For::Only(Control::QuicheCubic { idle_fix: false }),
             end_to_end: shorter(100, 20, secs(10)),
             bounds: vec![least(Who::All, Measure::NotDone, 0.25)],
             ..alone(
