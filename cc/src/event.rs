@@ -1,4 +1,4 @@
-//! What a transport reports to a controller.
+//! The reports of a transport to a controller.
 
 use std::time::Duration;
 

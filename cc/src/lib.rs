@@ -22,6 +22,7 @@ mod prr;
 mod recovery;
 mod registry;
 mod reno;
+mod rounding;
 pub mod sim;
 mod time;
 mod usage;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::MAX_QUANTUM;
+use crate::rounding::whole;
 
 /// Twice the window per round trip in slow start, so that the window can double within one.
 pub(crate) const SLOW_START_GAIN: f64 = 2.0;
@@ -18,14 +19,7 @@ const UNPACED_BURST: u64 = 10;
 
 /// Returns the bytes per second that send `gain` windows per round trip; at least 1.
 pub(crate) fn rate(cwnd: u64, srtt: Duration, gain: f64) -> u64 {
-    let bytes_per_second = gain * cwnd as f64 / srtt.max(MIN_RTT).as_secs_f64();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "float to integer saturates, and a fraction of a byte per second does not matter"
-    )]
-    let whole = bytes_per_second as u64;
-    whole.max(1)
+    whole(gain * cwnd as f64 / srtt.max(MIN_RTT).as_secs_f64()).max(1)
 }
 
 /// Returns the largest burst, bytes: about a millisecond of `rate`, at most one GSO send.

@@ -15,7 +15,7 @@ const MAX_STRETCHES: usize = 64;
 
 /// Finds runs of lost packets, with none acknowledged between, that are longer than three PTOs.
 ///
-/// Feed it every event that the controller gets. A run may grow over several events. Packets sent before the first
+/// It takes every event that the controller takes. A run may grow over several events. Packets sent before the first
 /// round-trip sample do not count. If the record of acknowledged packets overflows, the run is dropped: the detector may
 /// miss persistent congestion but never reports it wrongly.
 #[derive(Debug, Default)]

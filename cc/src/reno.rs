@@ -3,6 +3,7 @@
 use crate::loss_based::{
     Credit, HYSTART, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start, WindowLaw,
 };
+use crate::rounding::whole;
 use crate::{Algorithm, OptionKind, OptionSpec, Unit};
 
 /// The algorithm as the registry lists it.
@@ -42,13 +43,7 @@ struct Reno {
 
 impl WindowLaw for Reno {
     fn cut(&mut self, cwnd: u64) -> u64 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a positive part of a window, and a fraction of a byte does not matter"
-        )]
-        let left = (cwnd as f64 * self.beta) as u64;
-        left
+        whole(cwnd as f64 * self.beta)
     }
 
     fn begin(&mut self, _start: Start, _cwnd: u64, _mtu: u64) {

@@ -5,32 +5,32 @@ use std::time::Duration;
 use super::params::{MAX_PROBE_ROUNDS, UNBOUNDED};
 use crate::Time;
 
-/// What the ACKs that come now tell about probing.
+/// Meaning of present ACKs for probing (§5.3.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AckPhase {
-    /// Nothing.
+enum AckPhase {
+    /// They have no meaning.
     Init,
-    /// They are of packets sent before the pipe was full again.
+    /// They are for packets sent before the pipe was full again.
     Refilling,
-    /// The flight rises; what is acknowledged was sent before.
+    /// The bytes in flight rise; the ACKs are for packets sent before.
     ProbeStarting,
-    /// They are of the probe.
+    /// They are for packets of the probe.
     ProbeFeedback,
-    /// The probe is over; its last ACKs come in.
+    /// They are the last ones of a probe that is over.
     ProbeStopping,
 }
 
 /// The cycle of ProbeBW.
 #[derive(Debug)]
 pub(super) struct Cycle {
-    pub(super) ack_phase: AckPhase,
-    /// Whether losses that come now are of packets sent while probing, and none was acted upon.
-    pub(super) is_probe_sample: bool,
+    ack_phase: AckPhase,
+    /// Whether present losses are of packets sent while probing, and none of them ended the probe.
+    is_probe_sample: bool,
     /// Whether the latest probe lost too much.
-    pub(super) prev_too_high: bool,
-    /// Whether the latest probe stopped at the flight that the one before found too high.
-    pub(super) prev_precautionary: bool,
-    pub(super) rounds_since_probe: u64,
+    prev_too_high: bool,
+    /// Whether the latest probe stopped at the bytes in flight that the one before found too high.
+    prev_precautionary: bool,
+    rounds_since_probe: u64,
     stamp: Time,
     wait: Duration,
     up_rounds: u32,
@@ -40,6 +40,7 @@ pub(super) struct Cycle {
 }
 
 impl Cycle {
+    /// Returns a cycle before the first probe; `seed` drives the random waits.
     pub(super) fn new(seed: u64) -> Self {
         Self {
             ack_phase: AckPhase::Init,
@@ -56,7 +57,7 @@ impl Cycle {
         }
     }
 
-    /// A cycle begins: picks how long to wait for the next probe, 2 to 3 s or at most 62 or 63 rounds.
+    /// Begins a cycle: picks the wait for the next probe, 2 to 3 s or at most 62 or 63 rounds.
     pub(super) fn begin(&mut self, now: Time) {
         self.acked_per_step = UNBOUNDED;
         self.rounds_since_probe = self.draw() >> 63;
@@ -66,7 +67,7 @@ impl Cycle {
         self.ack_phase = AckPhase::ProbeStopping;
     }
 
-    /// Whether to probe now, with `target` bytes wanted in flight.
+    /// Returns whether to probe now, with `target` bytes wanted in flight.
     ///
     /// Reno would need as many rounds as its window has datagrams to fill what a loss emptied; bytes are turned into
     /// datagrams, rounded up, so that the shortest path waits for a round too.
@@ -75,7 +76,66 @@ impl Cycle {
         now > self.stamp + self.wait || self.rounds_since_probe >= rounds
     }
 
-    /// The pipe is being filled before a probe.
+    /// Counts a round since the latest probe.
+    pub(super) const fn count_round(&mut self) {
+        self.rounds_since_probe = self.rounds_since_probe.saturating_add(1);
+    }
+
+    /// Begins a probe.
+    pub(super) const fn probe(&mut self) {
+        self.is_probe_sample = true;
+        self.ack_phase = AckPhase::ProbeStarting;
+    }
+
+    /// Returns whether present losses are of packets of a probe that nothing ended yet.
+    pub(super) const fn is_probe_sample(&self) -> bool {
+        self.is_probe_sample
+    }
+
+    /// The probe lost too much.
+    pub(super) const fn on_too_high(&mut self) {
+        self.prev_too_high = true;
+        self.is_probe_sample = false;
+    }
+
+    /// Returns whether the probe before lost too much.
+    pub(super) const fn was_too_high(&self) -> bool {
+        self.prev_too_high
+    }
+
+    /// Ends a probe that did not lose too much; `precautionary` if it reached what the one before found too high.
+    pub(super) const fn end_probe(&mut self, precautionary: bool) {
+        self.prev_precautionary |= precautionary;
+        self.prev_too_high = false;
+    }
+
+    /// Leaves the cycle for ProbeRTT.
+    pub(super) const fn stop(&mut self) {
+        self.ack_phase = AckPhase::ProbeStopping;
+    }
+
+    /// A round began. Returns whether the last ACK of the latest probe came with it.
+    pub(super) fn on_round_start(&mut self) -> bool {
+        match self.ack_phase {
+            AckPhase::ProbeStarting => {
+                self.ack_phase = AckPhase::ProbeFeedback;
+                false
+            }
+            AckPhase::ProbeStopping => {
+                self.is_probe_sample = false;
+                self.ack_phase = AckPhase::Init;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether to probe again at once: the latest probe stopped only as a precaution (§5.3.3.6).
+    pub(super) const fn is_repeat_due(&self) -> bool {
+        self.prev_precautionary && !self.prev_too_high
+    }
+
+    /// Begins to refill the pipe before a probe.
     pub(super) const fn refill(&mut self) {
         self.up_rounds = 0;
         self.up_acked = 0;
@@ -83,14 +143,14 @@ impl Cycle {
         self.ack_phase = AckPhase::Refilling;
     }
 
-    /// Each round of a probe may grow the long-term flight by twice as much as the one before (§5.3.3.5).
+    /// Lets each round of a probe grow the long-term bound by twice as much as the one before (§5.3.3.5).
     pub(super) fn raise_slope(&mut self, cwnd: u64, mtu: u64) {
         let growth = 1u64 << self.up_rounds;
         self.up_rounds = (self.up_rounds + 1).min(30);
         self.acked_per_step = (cwnd / growth).max(mtu);
     }
 
-    /// Datagrams that `acked` bytes add to the long-term flight.
+    /// Returns the datagrams that `acked` bytes add to the long-term bound.
     pub(super) const fn growth(&mut self, acked: u64) -> u64 {
         self.up_acked = self.up_acked.saturating_add(acked);
         let steps = self.up_acked / self.acked_per_step;
@@ -98,7 +158,7 @@ impl Cycle {
         steps
     }
 
-    /// SplitMix64.
+    /// Returns 64 random bits (SplitMix64).
     pub(super) const fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;

@@ -7,16 +7,16 @@ use crate::State;
 impl Bbr3 {
     pub(super) const fn enter_drain(&mut self) {
         self.state = State::Drain;
-        self.drain_start_round = self.rounds.count;
+        self.drain_start_round = self.rounds.count();
     }
 
-    /// Over when the flight fits the path, or after three rounds where the rate was overestimated.
+    /// Ends Drain when the bytes in flight fit the path, or after three rounds if the rate was overestimated.
     pub(super) fn check_drain_done(&mut self) {
         if self.state != State::Drain {
             return;
         }
-        let too_long = self.rounds.count > self.drain_start_round + DRAIN_ROUNDS;
-        if self.in_flight <= self.inflight(self.bw, 1.0) || too_long {
+        let too_long = self.rounds.count() > self.drain_start_round + DRAIN_ROUNDS;
+        if self.observed.in_flight <= self.inflight(self.model.bw(), 1.0) || too_long {
             self.start_down();
         }
     }

@@ -1,29 +1,42 @@
-//! What the model remembers: the rate over two cycles, aggregation over ten rounds, and how rounds are counted.
+//! Filters of the model: rounds, the highest rate of two cycles, aggregation over ten rounds.
 
 use super::params::{EXTRA_ACKED_ROUNDS, scaled};
+use super::sampler::RateSample;
 use crate::Time;
 
 /// Round trips counted by packets: one ends when a packet sent after its start is acknowledged
 /// (draft-ietf-ccwg-bbr-06 §5.5.1).
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    pub(super) count: u64,
+    count: u64,
     /// Whether the present event began a round.
-    pub(super) start: bool,
+    start: bool,
     next_delivered: u64,
 }
 
 impl Rounds {
-    /// A packet was acknowledged that left when `prior_delivered` was delivered; `delivered` is now.
-    pub(super) const fn update(&mut self, prior_delivered: u64, delivered: u64) {
+    /// Returns the number of rounds so far.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns whether the present event began a round.
+    pub(super) const fn started(&self) -> bool {
+        self.start
+    }
+
+    /// A packet was acknowledged that left after `prior_delivered` bytes were delivered; `delivered` are now. Returns
+    /// whether that begins a round.
+    pub(super) const fn update(&mut self, prior_delivered: u64, delivered: u64) -> bool {
         self.start = prior_delivered >= self.next_delivered;
         if self.start {
             self.restart(delivered);
             self.count += 1;
         }
+        self.start
     }
 
-    /// A round begins here without ending the one before.
+    /// Begins a round without counting the one before.
     pub(super) const fn restart(&mut self, delivered: u64) {
         self.next_delivered = delivered;
     }
@@ -37,15 +50,25 @@ pub(super) struct MaxBw {
 }
 
 impl MaxBw {
+    /// Returns the rate, bytes per second; 0 before the first sample.
     pub(super) fn get(&self) -> u64 {
         self.previous.max(self.current)
     }
 
-    pub(super) fn update(&mut self, rate: u64) {
+    /// Takes a sample. One that the application limited counts only if it is no lower than the rate.
+    pub(super) fn on_sample(&mut self, sample: &RateSample) {
+        if let Some(rate) = sample.rate
+            && (rate >= self.get() || !sample.app_limited)
+        {
+            self.update(rate);
+        }
+    }
+
+    fn update(&mut self, rate: u64) {
         self.current = self.current.max(rate);
     }
 
-    /// A cycle is over (§5.5.6). A cycle without a sample forgets nothing, or the rate would be unknown.
+    /// Ends a cycle (§5.5.6). A cycle without a sample forgets nothing, or the rate would be unknown.
     pub(super) const fn advance(&mut self) {
         if self.current > 0 {
             self.previous = self.current;
@@ -54,28 +77,28 @@ impl MaxBw {
     }
 }
 
-/// How much more is acknowledged at once than the rate explains (§5.5.9).
+/// Filter of the bytes acknowledged at once beyond what the rate explains (§5.5.9).
 #[derive(Debug, Default)]
 pub(super) struct Aggregation {
     start: Time,
     delivered: u64,
-    /// Round and its maximum.
+    /// Rounds, each with its maximum.
     rounds: [(u64, u64); EXTRA_ACKED_ROUNDS],
     extra: u64,
 }
 
 impl Aggregation {
-    /// The interval begins anew.
+    /// Begins a new interval.
     pub(super) const fn restart(&mut self, now: Time) {
         self.start = now;
     }
 
-    /// Bytes, the maximum of the rounds that count.
+    /// Returns the maximum of the rounds that count, bytes.
     pub(super) const fn extra(&self) -> u64 {
         self.extra
     }
 
-    /// `newly_acked` came at `now` while the rate was `bw`. One round counts in Startup, ten after it.
+    /// Takes `newly_acked` bytes at `now`, with the rate `bw`. One round counts in Startup, ten after it.
     pub(super) fn update(
         &mut self,
         now: Time,
@@ -130,12 +153,12 @@ mod tests {
     fn round_ends_with_a_packet_sent_after_its_start() {
         let mut rounds = Rounds::default();
         rounds.update(0, 1_200);
-        assert!(rounds.start);
+        assert!(rounds.started());
         rounds.update(0, 2_400);
-        assert!(!rounds.start);
+        assert!(!rounds.started());
         rounds.update(1_200, 3_600);
-        assert!(rounds.start);
-        assert_eq!(rounds.count, 2);
+        assert!(rounds.started());
+        assert_eq!(rounds.count(), 2);
     }
 
     #[test]

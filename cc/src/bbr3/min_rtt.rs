@@ -1,48 +1,58 @@
-//! The path's own round trip, and when to look for it again (draft-ietf-ccwg-bbr-06 §5.3.4.3, §5.5.7).
+//! The round trip of the empty path, and when to measure it again (draft-ietf-ccwg-bbr-06 §5.3.4.3, §5.5.7).
 
 use std::time::Duration;
 
 use super::params::MIN_RTT_FILTER;
 use crate::Time;
 
-/// Two minima: one over ten seconds, which the model uses, and one over the interval of ProbeRTT, which tells when
-/// the flow must make room to measure again.
+/// Two minima: one over ten seconds, which the model uses, and one over the interval of ProbeRTT, whose expiry makes
+/// the flow drain the path and measure again.
 #[derive(Debug, Default)]
 pub(super) struct MinRtt {
     lifetime: Option<Duration>,
     min: Option<Duration>,
     min_stamp: Time,
     probe_min: Option<Duration>,
-    pub(super) probe_stamp: Time,
+    probe_stamp: Time,
     /// Whether the interval has passed without a sample as low as the lowest.
-    pub(super) probe_expired: bool,
+    probe_expired: bool,
 }
 
 impl MinRtt {
-    /// Time begins.
+    /// Starts both filters.
     pub(super) const fn start(&mut self, now: Time) {
         self.min_stamp = now;
         self.probe_stamp = now;
     }
 
-    /// A sample, before rates are computed. True for the first.
+    /// Takes a sample, before rates are computed. Returns whether it is the first.
     pub(super) fn on_sample(&mut self, rtt: Duration) -> bool {
         let first = self.lifetime.is_none();
         self.lifetime = Some(self.lifetime.map_or(rtt, |l| l.min(rtt)));
         first
     }
 
-    /// The shortest of the path's life.
+    /// Returns the shortest round trip of the path's life.
     pub(super) const fn lifetime(&self) -> Option<Duration> {
         self.lifetime
     }
 
-    /// What the model uses; `None` before the first sample.
+    /// Returns the round trip that the model uses; `None` before the first sample.
     pub(super) const fn get(&self) -> Option<Duration> {
         self.min
     }
 
-    /// Once per ACK.
+    /// Returns whether ProbeRTT is due: the interval has passed without a sample as low as the lowest.
+    pub(super) const fn is_probe_due(&self) -> bool {
+        self.probe_expired
+    }
+
+    /// Starts the interval of ProbeRTT, as a visit has ended.
+    pub(super) const fn end_probe(&mut self, now: Time) {
+        self.probe_stamp = now;
+    }
+
+    /// Updates the filters, once per ACK.
     pub(super) fn update(&mut self, now: Time, rtt: Option<Duration>, interval: Duration) {
         self.probe_expired = now > self.probe_stamp + interval;
         if let Some(rtt) = rtt
@@ -83,9 +93,9 @@ mod tests {
         min.update(at(2), Some(ms(30)), INTERVAL);
         min.update(at(3_000), Some(ms(50)), INTERVAL);
         assert_eq!(min.get(), Some(ms(30)));
-        assert!(!min.probe_expired);
+        assert!(!min.is_probe_due());
         min.update(at(6_000), Some(ms(50)), INTERVAL);
-        assert!(min.probe_expired);
+        assert!(min.is_probe_due());
         assert_eq!(
             min.get(),
             Some(ms(30)),

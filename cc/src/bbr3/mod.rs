@@ -13,38 +13,44 @@
 //! holes are closed, stands at the code and in this crate's README.
 
 mod control;
+mod cwnd_limit;
 mod cycle;
 mod drain;
 mod filters;
+mod long_term;
 mod loss;
 mod min_rtt;
+mod model;
+mod observed;
+mod output;
 mod params;
 mod probe_bw;
 mod probe_rtt;
 mod sampler;
 mod short_term;
+mod sizes;
 mod startup;
 mod undo;
 
 use std::time::Duration;
 
-use control::CwndLimit;
+use cwnd_limit::CwndLimit;
 use cycle::Cycle;
-use filters::{Aggregation, MaxBw, Rounds};
-use min_rtt::MinRtt;
-use params::{
-    HOST_DELAY, LOSS_THRESHOLD, MIN_WINDOW, PROBE_RTT_INTERVAL, Params, UNBOUNDED, bounded,
-};
+use filters::Rounds;
+use model::PathModel;
+use observed::Observed;
+use output::Output;
+use params::{HOST_DELAY, LOSS_THRESHOLD, MIN_WINDOW, PROBE_RTT_INTERVAL, Params};
 use probe_rtt::ProbeRtt;
 use sampler::{RateSample, Sampler};
-use short_term::ShortTerm;
+use sizes::Sizes;
 use startup::{FullPipe, LossRound};
 use undo::Recovery;
 
 use crate::usage::Usage;
 use crate::{
-    Algorithm, Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Model, Options,
-    PacketState, PathChange, Sent, Snapshot, State, Time,
+    Algorithm, Controller, Event, Init, Model, Options, PacketState, PathChange, Sent, Snapshot,
+    State, Time,
 };
 
 /// The algorithm as the registry lists it.
@@ -62,82 +68,53 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
 #[derive(Debug)]
 pub(crate) struct Bbr3 {
     params: Params,
-    mtu: u64,
-    initial_packets: u64,
-    initial_window: u64,
-    started: bool,
-    now: Time,
+    sizes: Sizes,
     state: State,
+    observed: Observed,
     sampler: Sampler,
     rounds: Rounds,
     recovery: Recovery,
-    max_bw: MaxBw,
-    /// What the flow believes to be there now, bytes per second.
-    bw: u64,
-    short_term: ShortTerm,
-    inflight_longterm: u64,
-    aggregation: Aggregation,
+    model: PathModel,
     full_pipe: FullPipe,
     loss_round: LossRound,
+    /// Round in which Drain began.
     drain_start_round: u64,
     cycle: Cycle,
-    min_rtt: MinRtt,
-    /// Zero before the first sample.
-    srtt: Duration,
-    latest_rtt: Duration,
     probe_rtt: ProbeRtt,
+    /// Whether sending resumed after a pause of the application and nothing sent since is acknowledged.
     idle_restart: bool,
     cwnd_limit: CwndLimit,
     usage: Usage,
-    /// Before and after the present event.
-    in_flight_before: u64,
-    in_flight: u64,
-    cwnd: u64,
-    pacing_rate: u64,
-    quantum: u64,
+    output: Output,
     congestion_events: u64,
 }
 
 impl Bbr3 {
-    /// A controller before its first packet (§5.2.1). Time begins with the first call that tells it.
+    /// Returns a controller before its first packet (§5.2.1). Time begins with the first call that reports it.
     pub(crate) fn new(init: &Init, options: &Options) -> Self {
         Self::on_path(init, Params::new(options), 0)
     }
 
-    /// A controller for a path whose first packet is `first_packet`.
+    /// Returns a controller for a path whose first packet is `first_packet`.
     fn on_path(init: &Init, params: Params, first_packet: u64) -> Self {
         let mut this = Self {
             params,
-            mtu: init.mtu.clamp(1, MAX_MTU),
-            initial_packets: init.initial_window_packets.max(params.min_window_packets),
-            initial_window: 0,
-            started: false,
-            now: Time::ZERO,
+            sizes: Sizes::new(init, &params),
             state: State::Startup,
+            observed: Observed::default(),
             sampler: Sampler::beginning_at(first_packet),
             rounds: Rounds::default(),
             recovery: Recovery::beginning_at(first_packet),
-            max_bw: MaxBw::default(),
-            bw: 0,
-            short_term: ShortTerm::new(),
-            inflight_longterm: UNBOUNDED,
-            aggregation: Aggregation::default(),
+            model: PathModel::new(),
             full_pipe: FullPipe::default(),
             loss_round: LossRound::default(),
             drain_start_round: 0,
             cycle: Cycle::new(init.seed),
-            min_rtt: MinRtt::default(),
-            srtt: Duration::ZERO,
-            latest_rtt: Duration::ZERO,
-            probe_rtt: ProbeRtt::default(),
+            probe_rtt: ProbeRtt::new(None),
             idle_restart: false,
             cwnd_limit: CwndLimit::default(),
             usage: Usage::default(),
-            in_flight_before: 0,
-            in_flight: 0,
-            cwnd: 0,
-            pacing_rate: 0,
-            quantum: 0,
+            output: Output::default(),
             congestion_events: 0,
         };
         this.begin();
@@ -147,41 +124,35 @@ impl Bbr3 {
     /// Begins a path of which nothing is known. Packets sent so far say nothing about it.
     fn start_over(&mut self) {
         let init = Init {
-            mtu: self.mtu,
-            initial_window_packets: self.initial_packets,
+            mtu: self.sizes.mtu(),
+            initial_window_packets: self.sizes.initial_packets(),
             seed: self.cycle.draw(),
         };
-        let (now, congestion_events) = (self.now, self.congestion_events);
+        let (now, congestion_events) = (self.observed.now(), self.congestion_events);
         *self = Self::on_path(&init, self.params, self.recovery.next_packet());
         self.congestion_events = congestion_events;
         self.advance(now);
     }
 
-    /// Window, rate and burst before any feedback.
+    /// Sets window, rate and burst before any feedback.
     fn begin(&mut self) {
-        self.initial_window = self
-            .initial_packets
-            .saturating_mul(self.mtu.min(MAX_INITIAL_DATAGRAM))
-            .max(self.min_window())
-            .min(MAX_WINDOW);
-        self.cwnd = self.initial_window;
-        self.pacing_rate = self.nominal_pacing_rate(None);
-        self.set_quantum();
+        self.sizes.update_initial_window();
+        self.output.set_cwnd(self.sizes.initial_window());
+        self.set_nominal_pacing_rate(None);
+        self.output.set_quantum(self.sizes.mtu());
     }
 
     fn advance(&mut self, now: Time) {
-        self.now = self.now.max(now);
-        if !self.started {
-            self.started = true;
-            self.min_rtt.start(now);
-            self.aggregation.restart(now);
+        if self.observed.advance(now) {
+            self.model.min_rtt.start(now);
+            self.model.aggregation.restart(now);
         }
     }
 
-    /// Before a packet leaves an empty path because the application had nothing to send (§5.4.1).
+    /// Prepares for a packet that leaves an empty path because the application had nothing to send (§5.4.1).
     fn restart_from_idle(&mut self) {
         self.idle_restart = true;
-        self.aggregation.restart(self.now);
+        self.model.aggregation.restart(self.observed.now());
         if self.is_in_probe_bw() {
             self.set_pacing_rate(1.0);
         } else if self.state == State::ProbeRtt {
@@ -190,14 +161,12 @@ impl Bbr3 {
     }
 
     fn note_numbers(&mut self, event: &Event<'_>) {
-        let acked = event.acked.iter().map(|a| a.packet_number);
-        let lost = event.lost.iter().map(|l| l.packet_number);
-        acked
-            .chain(lost)
-            .for_each(|number| self.recovery.on_packet(number));
+        for packet in event.acked.iter().chain(event.lost) {
+            self.recovery.on_packet(packet.packet_number);
+        }
     }
 
-    /// Packets acknowledged and lost. ACKs are counted first, so that a loss is judged by all that was delivered.
+    /// Takes the packets of an event. ACKs are counted first, so that a loss is judged by all that was delivered.
     fn take_packets(&mut self, event: &Event<'_>) -> Option<RateSample> {
         for packet in event.acked {
             self.sampler.on_acked(event.now, packet);
@@ -206,56 +175,60 @@ impl Bbr3 {
             self.on_lost(packet);
         }
         if let (1.., Some(newest)) = (event.ecn.ce, event.acked.last()) {
-            self.on_marked(event.ecn.ce, newest.packet_number);
+            self.on_ce_marked(event.ecn.ce, newest.packet_number);
         }
-        let min_rtt = self.min_rtt.lifetime().unwrap_or_default().as_nanos();
+        let min_rtt = self.model.min_rtt.lifetime().unwrap_or_default();
         self.sampler
-            .sample(u64::try_from(min_rtt).unwrap_or(u64::MAX))
+            .sample(u64::try_from(min_rtt.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// One ACK's walk through the model and the states, in the draft's order (§5.2.3).
+    /// Takes one ACK through the model and the states, in the draft's order (§5.2.3).
     fn on_ack(&mut self, event: &Event<'_>, sample: &RateSample) {
         if let Some(newest) = event.acked.last() {
             let next = self.recovery.next_packet();
             self.usage
                 .on_acked(newest.packet_number, next, event.in_flight);
         }
+        let now = self.observed.now();
         self.update_signals(sample);
-        self.aggregation.update(
-            self.now,
-            self.bw,
+        self.model.aggregation.update(
+            now,
+            self.model.bw(),
             sample.newly_acked,
-            self.cwnd,
-            self.rounds.count,
-            !self.full_pipe.reached,
+            self.output.cwnd(),
+            self.rounds.count(),
+            !self.full_pipe.is_reached(),
         );
         self.check_full_pipe(sample);
         self.check_startup_done();
         self.check_drain_done();
         self.update_cycle(sample);
-        let rtt_before = self.min_rtt.get();
+        let rtt_before = self.model.min_rtt.get();
         let rtt = event.rtt_updated.then_some(event.rtt.latest);
-        self.min_rtt
-            .update(self.now, rtt, self.params.probe_rtt_interval);
+        self.model
+            .min_rtt
+            .update(now, rtt, self.params.probe_rtt_interval);
         self.check_probe_rtt(rtt_before, sample);
-        self.short_term.advance_latest(sample, self.pacing_gain());
-        self.bw = self.max_bw.get().min(self.short_term.bw);
-        self.set_pacing_rate(self.pacing_gain());
-        self.set_quantum();
+        let gain = self.pacing_gain();
+        self.model.short_term.advance_latest(sample, gain);
+        self.model.update_bw();
+        self.set_pacing_rate(gain);
+        self.output.set_quantum(self.sizes.mtu());
         self.set_cwnd(sample.newly_acked);
     }
 
-    fn model(&self) -> Model {
-        let (bw_shortterm, inflight_shortterm) = self.short_term.bounds();
+    /// Returns the model for a plot.
+    fn shown_model(&self) -> Model {
+        let (bw_shortterm, inflight_shortterm) = self.model.short_term.bounds();
         Model {
-            max_bw: self.max_bw.get(),
+            max_bw: self.model.max_bw.get(),
             bw_shortterm,
-            min_rtt: self.min_rtt.get(),
-            inflight_longterm: bounded(self.inflight_longterm),
+            min_rtt: self.model.min_rtt.get(),
+            inflight_longterm: self.model.long_term.bounded(),
             inflight_shortterm,
-            extra_acked: self.aggregation.extra(),
-            round_count: self.rounds.count,
-            full_bw_reached: self.full_pipe.reached,
+            extra_acked: self.model.aggregation.extra(),
+            round_count: self.rounds.count(),
+            full_bw_reached: self.full_pipe.is_reached(),
             pacing_gain: self.pacing_gain(),
             cwnd_gain: self.cwnd_gain(),
             app_limited: self.sampler.is_app_limited(),
@@ -274,8 +247,8 @@ impl Controller for Bbr3 {
         let state = self.sampler.on_sent(now, sent);
         let in_flight = sent.in_flight_before.saturating_add(sent.bytes);
         self.usage.on_sent(in_flight);
-        self.cwnd_limit
-            .note(in_flight.saturating_add(self.mtu) > self.cwnd);
+        let is_full = in_flight.saturating_add(self.sizes.mtu()) > self.output.cwnd();
+        self.cwnd_limit.note(is_full);
         state
     }
 
@@ -285,22 +258,16 @@ impl Controller for Bbr3 {
         if !event.late_acked.is_empty() {
             self.on_late_acked(event.late_acked);
         }
-        self.in_flight_before = event.in_flight_before;
-        self.in_flight = event.in_flight;
-        if event.rtt_updated {
-            self.srtt = event.rtt.smoothed;
-            self.latest_rtt = event.rtt.latest;
-        }
-        if event.rtt_updated && self.min_rtt.on_sample(event.rtt.latest) && self.bw == 0 {
-            self.pacing_rate = self.nominal_pacing_rate(Some(event.rtt.latest));
+        self.observed.on_event(event);
+        let first_rtt = event.rtt_updated && self.model.min_rtt.on_sample(event.rtt.latest);
+        if first_rtt && self.model.bw() == 0 {
+            self.set_nominal_pacing_rate(Some(event.rtt.latest));
         }
         if let Some(sample) = self.take_packets(event) {
-            if event
-                .acked
-                .last()
-                .is_some_and(|newest| self.recovery.on_acked(newest.packet_number))
-            {
-                self.cwnd = self.recovery.restored(self.cwnd);
+            let newest = event.acked.last();
+            if newest.is_some_and(|newest| self.recovery.on_acked(newest.packet_number)) {
+                let cwnd = self.recovery.restored(self.output.cwnd());
+                self.output.set_cwnd(cwnd);
             }
             self.on_ack(event, &sample);
         }
@@ -311,11 +278,12 @@ impl Controller for Bbr3 {
         self.sampler.mark_app_limited();
     }
 
-    /// RFC 9002 §7.6.2. The draft's response to a timeout (§5.6.4.4) leaves room for one packet; two are this
-    /// contract's least, and the window grows from there with what is acknowledged. The model stays.
+    /// Cuts the window to two datagrams (RFC 9002 §7.6.2). The draft's response to a timeout (§5.6.4.4) leaves room for
+    /// one packet; two are this contract's least, and the window grows from there with what is acknowledged. The model
+    /// stays.
     fn on_persistent_congestion(&mut self, now: Time) {
         self.advance(now);
-        self.cwnd = 2 * self.mtu;
+        self.output.set_cwnd(2 * self.sizes.mtu());
         self.recovery.abandon();
         self.congestion_events += 1;
     }
@@ -333,27 +301,27 @@ impl Controller for Bbr3 {
     }
 
     fn on_mtu(&mut self, mtu: u64) {
-        let untouched = self.sampler.delivered() == 0 && self.cwnd == self.initial_window;
-        self.mtu = mtu.clamp(1, MAX_MTU);
+        let is_initial = self.output.cwnd() == self.sizes.initial_window();
+        let untouched = self.sampler.delivered() == 0 && is_initial;
+        self.sizes.set_mtu(mtu);
         if untouched {
             self.begin();
         } else {
-            self.cwnd = self.cwnd.max(2 * self.mtu);
-            self.pacing_rate = self.pacing_rate.max(1);
-            self.set_quantum();
+            self.output.raise_cwnd(2 * self.sizes.mtu());
+            self.output.set_quantum(self.sizes.mtu());
         }
     }
 
     fn cwnd(&self) -> u64 {
-        self.cwnd
+        self.output.cwnd()
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        Some(self.pacing_rate)
+        Some(self.output.pacing_rate())
     }
 
     fn send_quantum(&self) -> u64 {
-        self.quantum
+        self.output.quantum()
     }
 
     fn state(&self) -> State {
@@ -366,14 +334,14 @@ impl Controller for Bbr3 {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot {
-            cwnd: self.cwnd,
+            cwnd: self.cwnd(),
             ssthresh: None,
-            pacing_rate: Some(self.pacing_rate),
+            pacing_rate: self.pacing_rate(),
             state: self.state,
             epoch: None,
             idle_excluded: Duration::ZERO,
             congestion_events: self.congestion_events,
-            model: Some(self.model()),
+            model: Some(self.shown_model()),
         }
     }
 }

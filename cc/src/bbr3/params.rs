@@ -2,30 +2,31 @@
 
 use std::time::Duration;
 
+use crate::rounding::whole;
 use crate::{OptionKind, OptionSpec, Options, Unit};
 
-/// No bound: the draft's "Infinity" for rates and volumes.
+/// No bound: the draft's "Infinity" for rates and bytes in flight.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
 /// 4 ln 2: the smallest gain that lets the rate double each round (§2.5).
 pub(super) const STARTUP_PACING_GAIN: f64 = 2.77;
-/// §2.5.
+/// Pacing gain in Drain (§2.5).
 pub(super) const DRAIN_PACING_GAIN: f64 = 0.5;
-/// §5.3.3.1.
+/// Pacing gain in ProbeBW_DOWN (§5.3.3.1).
 pub(super) const DOWN_PACING_GAIN: f64 = 0.9;
-/// §5.3.3.5.
+/// Pacing gain in ProbeBW_UP (§5.3.3.5).
 pub(super) const UP_PACING_GAIN: f64 = 1.25;
-/// §2.6.
+/// Window gain in most states (§2.6).
 pub(super) const DEFAULT_CWND_GAIN: f64 = 2.0;
-/// §5.3.3.5.
+/// Window gain in ProbeBW_UP (§5.3.3.5).
 pub(super) const UP_CWND_GAIN: f64 = 2.25;
-/// §2.16.2.
+/// Window gain in ProbeRTT (§2.16.2).
 pub(super) const PROBE_RTT_CWND_GAIN: f64 = 0.5;
 /// Pacing stays 1 % below the rate (§2.5).
 pub(super) const PACING_MARGIN: f64 = 0.99;
-/// What a round with loss leaves of a bound at least (§2.8).
+/// Smallest part of a bound that a round with loss leaves (§2.8).
 pub(super) const BETA: f64 = 0.7;
-/// Part of the long-term flight that is left to others (§2.8).
+/// Part of the long-term bound that is left to other flows (§2.8).
 pub(super) const HEADROOM: f64 = 0.15;
 /// Growth of the rate, per round, below which the pipe counts as full (§5.3.1.2).
 pub(super) const FULL_BW_GROWTH: f64 = 1.25;
@@ -39,11 +40,11 @@ pub(super) const DRAIN_ROUNDS: u64 = 3;
 pub(super) const EXTRA_ACKED_ROUNDS: usize = 10;
 /// Most rounds between two probes for bandwidth (§5.3.3.8.3).
 pub(super) const MAX_PROBE_ROUNDS: u64 = 63;
-/// §2.16.1.
+/// Length of the filter of minimum round trips (§2.16.1).
 pub(super) const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
-/// §2.16.2.
+/// Shortest stay in ProbeRTT with few bytes in flight (§2.16.2).
 pub(super) const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// The round trip that stands in for the unknown one (§5.6.2).
+/// Round trip assumed before the first sample (§5.6.2).
 pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 
 pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
@@ -92,7 +93,7 @@ pub(super) const PROBE_RTT_INTERVAL: OptionSpec = OptionSpec {
               BBR flows of others share the path, as they pause together.",
 };
 
-/// The options' values.
+/// Values of the options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Params {
     pub(super) min_window_packets: u64,
@@ -112,21 +113,15 @@ impl Params {
     }
 }
 
-/// `factor` times a rate or a volume; what has no bound keeps none.
+/// Returns `factor` times a rate or an amount of bytes; [`UNBOUNDED`] stays so.
 pub(super) fn scaled(amount: u64, factor: f64) -> u64 {
     if amount == UNBOUNDED {
         return UNBOUNDED;
     }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "never negative, saturates, and a fraction of a byte does not matter"
-    )]
-    let whole = (amount as f64 * factor) as u64;
-    whole
+    whole(amount as f64 * factor)
 }
 
-/// What has no bound is `None`.
+/// Returns the amount, or `None` for [`UNBOUNDED`].
 pub(super) fn bounded(amount: u64) -> Option<u64> {
     (amount != UNBOUNDED).then_some(amount)
 }

@@ -1,12 +1,11 @@
 //! ProbeBW: slower, even, and faster than the path delivers, in turn (draft-ietf-ccwg-bbr-06 §5.3.3).
 
 use super::Bbr3;
-use super::cycle::AckPhase;
-use super::params::{HEADROOM, UNBOUNDED, scaled};
 use super::sampler::RateSample;
 use crate::State;
 
 impl Bbr3 {
+    /// Returns whether the state is one of the four of ProbeBW.
     pub(super) const fn is_in_probe_bw(&self) -> bool {
         matches!(
             self.state,
@@ -14,7 +13,7 @@ impl Bbr3 {
         )
     }
 
-    /// Whether the flow tries for more than it knows to be there.
+    /// Returns whether the flow tries for more than its estimates.
     pub(super) const fn is_accelerating(&self) -> bool {
         matches!(
             self.state,
@@ -23,8 +22,8 @@ impl Bbr3 {
     }
 
     pub(super) fn start_down(&mut self) {
-        self.short_term.reset_signals();
-        self.cycle.begin(self.now);
+        self.model.short_term.reset_signals();
+        self.cycle.begin(self.observed.now());
         self.rounds.restart(self.sampler.delivered());
         self.state = State::ProbeBwDown;
     }
@@ -34,135 +33,134 @@ impl Bbr3 {
     }
 
     pub(super) const fn start_refill(&mut self) {
-        self.short_term.reset_bounds();
+        self.model.short_term.reset_bounds();
         self.cycle.refill();
         self.rounds.restart(self.sampler.delivered());
         self.state = State::ProbeBwRefill;
     }
 
     fn start_up(&mut self, sample: &RateSample) {
-        self.cycle.is_probe_sample = true;
-        self.cycle.ack_phase = AckPhase::ProbeStarting;
+        self.cycle.probe();
         self.rounds.restart(self.sampler.delivered());
         self.full_pipe.reset(sample.rate.unwrap_or(0));
         self.state = State::ProbeBwUp;
-        self.cycle.raise_slope(self.cwnd, self.mtu);
+        self.cycle.raise_slope(self.output.cwnd(), self.sizes.mtu());
     }
 
-    /// The heart of the cycle, once per ACK (§5.3.3.9).
+    /// Moves on in the cycle, once per ACK (§5.3.3.9).
     pub(super) fn update_cycle(&mut self, sample: &RateSample) {
-        if !self.full_pipe.reached || self.adapt_long_term(sample) {
+        if !self.full_pipe.is_reached() || self.adapt_long_term(sample) {
             return;
         }
-        let state = self.state;
-        match state {
+        match self.state {
             State::ProbeBwDown if self.is_time_to_probe() => self.start_refill(),
             State::ProbeBwDown if self.is_time_to_cruise() => self.start_cruise(),
             State::ProbeBwCruise if self.is_time_to_probe() => self.start_refill(),
-            State::ProbeBwRefill if self.rounds.start => self.start_up(sample),
-            State::ProbeBwUp if self.is_time_to_go_down(sample) => {
-                self.cycle.prev_too_high = false;
-                self.start_down();
-            }
+            State::ProbeBwRefill if self.rounds.started() => self.start_up(sample),
+            State::ProbeBwUp => self.check_probe_done(sample),
             _ => {}
         }
     }
 
     fn is_time_to_probe(&self) -> bool {
+        let target = self.target_inflight();
         self.cycle
-            .is_due(self.now, self.target_inflight(), self.mtu)
+            .is_due(self.observed.now(), target, self.sizes.mtu())
     }
 
-    /// There is headroom, and no queue.
+    /// Returns whether there is headroom and no queue.
     fn is_time_to_cruise(&self) -> bool {
-        self.in_flight <= self.inflight_with_headroom()
-            && self.in_flight <= self.inflight(self.max_bw.get(), 1.0)
+        let in_flight = self.observed.in_flight;
+        in_flight <= self.inflight_with_headroom()
+            && in_flight <= self.inflight(self.model.max_bw.get(), 1.0)
     }
 
-    fn is_time_to_go_down(&mut self, sample: &RateSample) -> bool {
-        if self.cycle.prev_too_high && self.has_reached_longterm() {
-            self.cycle.prev_precautionary = true;
-            return true;
+    /// Ends UP if the probe reached the bytes in flight that the one before found too high, or if the pipe is full.
+    fn check_probe_done(&mut self, sample: &RateSample) {
+        let precautionary = self.cycle.was_too_high() && self.has_reached_longterm();
+        if !precautionary {
+            if self.is_bounded_by_longterm() {
+                self.full_pipe.reset(sample.rate.unwrap_or(0));
+                return;
+            }
+            if !self.full_pipe.is_full_now() {
+                return;
+            }
         }
-        if self.cwnd_limit.get() && self.cwnd >= self.inflight_longterm {
-            self.full_pipe.reset(sample.rate.unwrap_or(0));
-            return false;
-        }
-        self.full_pipe.now
+        self.cycle.end_probe(precautionary);
+        self.start_down();
     }
 
-    /// Whether the flight reached the volume that the probe before found too high (§5.3.3.6).
+    /// Returns whether the bytes in flight reached those that the probe before found too high (§5.3.3.6).
     ///
-    /// The flight counts as it was before this ACK, and as full where no further datagram fits: after an ACK, or in
-    /// whole datagrams, a flight bounded by that very volume would never reach it.
+    /// They count as they were before this ACK, and as reached if no further datagram fits: after an ACK, or in whole
+    /// datagrams, a flow held by that very bound would never reach it.
     const fn has_reached_longterm(&self) -> bool {
-        self.in_flight_before.saturating_add(self.mtu) > self.inflight_longterm
+        let in_flight = self.observed.in_flight_before;
+        in_flight.saturating_add(self.sizes.mtu()) > self.model.long_term.get()
     }
 
-    /// The part of the long-term flight that leaves headroom for others.
+    /// Returns whether the window is in full use and as large as the long-term bound.
+    const fn is_bounded_by_longterm(&self) -> bool {
+        self.cwnd_limit.get() && self.output.cwnd() >= self.model.long_term.get()
+    }
+
+    /// Returns the part of the long-term bound that leaves headroom for other flows.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
-        if self.inflight_longterm == UNBOUNDED {
-            return UNBOUNDED;
-        }
-        let headroom = scaled(self.inflight_longterm, HEADROOM).max(self.mtu);
-        self.inflight_longterm
-            .saturating_sub(headroom)
-            .max(self.min_window())
+        let sizes = &self.sizes;
+        self.model
+            .long_term
+            .with_headroom(sizes.mtu(), sizes.min_window())
     }
 
-    /// What the flow wants in flight: the estimated path, unless congestion cut the window.
+    /// Returns the bytes that the flow wants in flight: the BDP, unless congestion cut the window.
     pub(super) fn target_inflight(&self) -> u64 {
-        self.bdp(1.0).min(self.cwnd)
+        self.bdp(1.0).min(self.output.cwnd())
     }
 
-    /// Follows what ACKs mean, and raises the long-term flight where losses allow. True where that decided on a state.
+    /// Follows the meaning of ACKs, and raises the long-term bound if losses allow. Returns whether that decided on a
+    /// state.
     fn adapt_long_term(&mut self, sample: &RateSample) -> bool {
-        if self.cycle.ack_phase == AckPhase::ProbeStarting && self.rounds.start {
-            self.cycle.ack_phase = AckPhase::ProbeFeedback;
-        }
-        if self.cycle.ack_phase == AckPhase::ProbeStopping
-            && self.rounds.start
-            && self.end_feedback(sample)
-        {
+        if self.rounds.started() && self.cycle.on_round_start() && self.end_feedback(sample) {
             return true;
         }
-        if self.inflight_longterm == UNBOUNDED || self.is_too_high(sample.lost, sample.tx_in_flight)
+        if !self.model.long_term.is_bounded() || self.is_too_high(sample.lost, sample.tx_in_flight)
         {
             return false;
         }
-        self.inflight_longterm = self.inflight_longterm.max(sample.tx_in_flight);
+        self.model.long_term.raise(sample.tx_in_flight);
         if self.state == State::ProbeBwUp {
             self.probe_upward(sample);
         }
         false
     }
 
-    /// The last ACK of the latest probe is in. True where it tells to probe again at once (§5.3.3.6).
+    /// Ends the feedback of the latest probe. Returns whether to probe again at once (§5.3.3.6).
     fn end_feedback(&mut self, sample: &RateSample) -> bool {
-        self.cycle.is_probe_sample = false;
-        self.cycle.ack_phase = AckPhase::Init;
         if !self.is_in_probe_bw() {
             return false;
         }
         if !sample.app_limited {
-            self.max_bw.advance();
+            self.model.max_bw.advance();
         }
-        let again = self.cycle.prev_precautionary && !self.cycle.prev_too_high;
+        let again = self.cycle.is_repeat_due();
         if again {
             self.start_refill();
         }
         again
     }
 
+    /// Grows the long-term bound while it is what limits the probe (§5.3.3.5).
     fn probe_upward(&mut self, sample: &RateSample) {
-        if !self.cwnd_limit.get() || self.cwnd < self.inflight_longterm {
+        if !self.is_bounded_by_longterm() {
             return;
         }
         let steps = self.cycle.growth(sample.newly_acked);
-        let growth = steps.saturating_mul(self.mtu);
-        self.inflight_longterm = self.inflight_longterm.saturating_add(growth);
-        if self.rounds.start {
-            self.cycle.raise_slope(self.cwnd, self.mtu);
+        self.model
+            .long_term
+            .grow(steps.saturating_mul(self.sizes.mtu()));
+        if self.rounds.started() {
+            self.cycle.raise_slope(self.output.cwnd(), self.sizes.mtu());
         }
     }
 }

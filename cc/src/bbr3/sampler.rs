@@ -1,30 +1,31 @@
-//! How fast the path delivers (draft-ietf-ccwg-bbr-06 §4.1).
+//! Delivery-rate samples (draft-ietf-ccwg-bbr-06 §4.1).
 //!
 //! Each packet that leaves carries a note of how much was delivered by then ([`PacketState`]). When it is acknowledged,
 //! the difference over the time since is a sample of the delivery rate: the time is the longer one of how long it took
 //! to send the data and how long it took to have it acknowledged, so that neither compressed ACKs nor bursts pass for
 //! bandwidth.
 
+use crate::rounding::whole;
 use crate::{Packet, PacketState, Sent, Time};
 
-/// A sample, from the newest packet that an event acknowledged.
+/// A delivery-rate sample, from the newest packet that an event acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RateSample {
-    /// Bytes per second; `None` where the interval was too short to tell.
+    /// Bytes per second; `None` if the interval was too short to tell.
     pub(super) rate: Option<u64>,
-    /// Delivered between the packet's departure and now.
+    /// Bytes delivered between the packet's departure and now.
     pub(super) delivered: u64,
-    /// All that was delivered as the packet left.
+    /// Bytes delivered on the path before the packet left.
     pub(super) prior_delivered: u64,
-    /// Whether the application left a gap in what the sample saw.
+    /// Whether the sample spans a gap that the application, or ProbeRTT, left.
     pub(super) app_limited: bool,
-    /// Whether ProbeRTT was what left the gap.
+    /// Whether ProbeRTT left the gap.
     pub(super) probe_rtt: bool,
-    /// The flight as the packet left, itself included.
+    /// Bytes in flight when the packet left, itself included.
     pub(super) tx_in_flight: u64,
-    /// Lost between the packet's departure and now.
+    /// Bytes lost between the packet's departure and now.
     pub(super) lost: u64,
-    /// Acknowledged by the event.
+    /// Bytes that the event acknowledged.
     pub(super) newly_acked: u64,
 }
 
@@ -32,9 +33,9 @@ pub(super) struct RateSample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LostPacket {
     pub(super) bytes: u64,
-    /// The flight as it left, itself included.
+    /// Bytes in flight when it left, itself included.
     pub(super) tx_in_flight: u64,
-    /// Lost since it left, itself included.
+    /// Bytes lost since it left, itself included.
     pub(super) lost: u64,
     pub(super) app_limited: bool,
 }
@@ -68,32 +69,32 @@ impl Sampler {
         }
     }
 
-    /// Delivered since the path began, bytes. Packets that hold nothing but ACKs never come here (§2.2).
+    /// Returns the bytes delivered since the path began. Packets that hold nothing but ACKs do not count (§2.2).
     pub(super) const fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Lost since the path began, bytes.
+    /// Returns the bytes lost since the path began.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Whether a gap that the application left is still on the path.
+    /// Returns whether a gap that the application, or ProbeRTT, left is still on the path.
     pub(super) const fn is_app_limited(&self) -> bool {
         self.gap_end.is_some()
     }
 
-    /// What is on the path from now on says nothing about how much would fit.
+    /// Marks a gap that the application left: packets sent until it has left the path do not show how much fits.
     ///
-    /// The draft marks the place of the gap in bytes delivered (§4.1.2.4), and a byte that is lost or discarded must
-    /// then move the mark back, or the gap never leaves. Packet numbers need no such care: the gap has left once any
-    /// packet sent after it is acknowledged.
+    /// The draft records the place of the gap in bytes delivered (§4.1.2.4), and every byte lost or discarded must then
+    /// move it back, or the gap never leaves. Packet numbers need no such care: the gap has left once any packet sent
+    /// after it is acknowledged.
     pub(super) const fn mark_app_limited(&mut self) {
         self.gap_end = Some(self.next_number);
         self.gap_of_probe_rtt = false;
     }
 
-    /// The same, for the small flight of ProbeRTT (§5.3.4.3).
+    /// Marks the gap that ProbeRTT leaves (§5.3.4.3).
     pub(super) const fn mark_probe_rtt(&mut self) {
         self.gap_end = Some(self.next_number);
         self.gap_of_probe_rtt = true;
@@ -148,8 +149,8 @@ impl Sampler {
         Some(self.since(packet))
     }
 
-    /// `bytes` of what the event acknowledged came marked, which counts as lost (§3.7).
-    pub(super) fn on_marked(&mut self, bytes: u64) -> Option<LostPacket> {
+    /// `bytes` of the packets that the event acknowledged carry CE marks and count as lost (§3.7).
+    pub(super) fn on_ce_marked(&mut self, bytes: u64) -> Option<LostPacket> {
         let packet = self.newest?;
         self.lost = self.lost.saturating_add(bytes);
         Some(self.since(&packet))
@@ -191,13 +192,7 @@ impl Sampler {
 }
 
 fn per_second(bytes: u64, nanos: u128) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "never negative, saturates, and a fraction of a byte does not matter"
-    )]
-    let whole = (bytes as f64 * 1e9 / nanos as f64) as u64;
-    whole
+    whole(bytes as f64 * 1e9 / nanos as f64)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What losses say while the flow does not probe: the short-term bounds (draft-ietf-ccwg-bbr-06 §5.5.10.3).
+//! The short-term bounds: the response to losses while the flow does not probe (draft-ietf-ccwg-bbr-06 §5.5.10.3).
 
 use super::params::{BETA, PACING_MARGIN, UNBOUNDED, bounded, scaled};
 use super::sampler::RateSample;
@@ -6,24 +6,25 @@ use super::sampler::RateSample;
 /// The latest round's delivery, its losses, and the bounds that follow.
 #[derive(Debug)]
 pub(super) struct ShortTerm {
-    /// Bytes per second.
-    pub(super) bw: u64,
-    /// Bytes.
-    pub(super) inflight: u64,
-    /// Highest rate and volume of the present round.
+    /// Bound on the rate, bytes per second.
+    bw: u64,
+    /// Bound on the bytes in flight.
+    inflight: u64,
+    /// Highest rate and most bytes delivered in the present round.
     bw_latest: u64,
     inflight_latest: u64,
     /// Whether something was lost in the present round.
-    pub(super) loss_in_round: bool,
+    loss_in_round: bool,
     loss_round_delivered: u64,
     /// Smallest gain of pacing in the present round and the one before.
     gain_this_round: f64,
     gain_last_round: f64,
     /// Whether the present event began a round since the first loss.
-    pub(super) loss_round_start: bool,
+    loss_round_start: bool,
 }
 
 impl ShortTerm {
+    /// Returns no bounds.
     pub(super) const fn new() -> Self {
         Self {
             bw: UNBOUNDED,
@@ -38,12 +39,27 @@ impl ShortTerm {
         }
     }
 
-    /// The volume that the path took in the latest round.
+    /// Returns the bound on the rate; [`UNBOUNDED`] for none.
+    pub(super) const fn bw(&self) -> u64 {
+        self.bw
+    }
+
+    /// Returns the bound on the bytes in flight; [`UNBOUNDED`] for none.
+    pub(super) const fn inflight(&self) -> u64 {
+        self.inflight
+    }
+
+    /// Returns whether the present event began a round since the first loss.
+    pub(super) const fn starts_loss_round(&self) -> bool {
+        self.loss_round_start
+    }
+
+    /// Returns the bytes that the path delivered in the latest round.
     pub(super) const fn inflight_latest(&self) -> u64 {
         self.inflight_latest
     }
 
-    /// A packet was lost when `delivered` was delivered. True for the first of its round.
+    /// A packet was lost after `delivered` bytes were delivered. Returns whether it is the first of its round.
     pub(super) const fn note_loss(&mut self, delivered: u64) -> bool {
         let first = !self.loss_in_round;
         if first {
@@ -53,7 +69,7 @@ impl ShortTerm {
         first
     }
 
-    /// Near the start of an ACK's processing.
+    /// Takes the sample near the start of an ACK's processing.
     pub(super) fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.bw_latest = self.bw_latest.max(sample.rate.unwrap_or(0));
         self.inflight_latest = self.inflight_latest.max(sample.delivered);
@@ -63,7 +79,7 @@ impl ShortTerm {
         }
     }
 
-    /// Near its end.
+    /// Takes the sample near the end of an ACK's processing.
     pub(super) fn advance_latest(&mut self, sample: &RateSample, gain: f64) {
         self.gain_this_round = self.gain_this_round.min(gain);
         if self.loss_round_start {
@@ -74,9 +90,19 @@ impl ShortTerm {
         }
     }
 
-    /// Once a round with loss: towards what the path delivered, by no more than CUBIC would give up. `tolerated` is the
-    /// share of loss that probing may cost.
-    pub(super) fn lower(&mut self, max_bw: u64, cwnd: u64, tolerated: f64) {
+    /// Ends a round that began with a loss. If it counts, its losses lower the bounds; `tolerated` is the share of loss
+    /// that probing may cost.
+    pub(super) fn end_loss_round(&mut self, tolerated: Option<f64>, max_bw: u64, cwnd: u64) {
+        if let Some(tolerated) = tolerated
+            && self.loss_in_round
+        {
+            self.lower(max_bw, cwnd, tolerated);
+        }
+        self.loss_in_round = false;
+    }
+
+    /// Lowers the bounds towards what the path delivered, by no more than CUBIC's cut.
+    fn lower(&mut self, max_bw: u64, cwnd: u64, tolerated: f64) {
         if self.bw == UNBOUNDED {
             self.bw = max_bw;
         }
@@ -89,11 +115,11 @@ impl ShortTerm {
         self.inflight = self.inflight_latest.max(scaled(self.inflight, BETA));
     }
 
-    /// The rate that the latest round shows to be there.
+    /// Returns the rate that the latest round shows to be available.
     ///
-    /// A flow paced below its rate cannot have more delivered than it sent. Where it had all of that, but for a
-    /// tolerated share, its own pacing is taken out, or each round with a loss would cost the margin of pacing, and a
-    /// tenth in DOWN: the text (§5.3.3.8.3) wants the rate lowered by the share of loss, the pseudocode takes more.
+    /// A flow paced below its rate cannot have more delivered than it sent. If all of that arrived, but for a tolerated
+    /// share, its own pacing is divided out, or each round with a loss would cost the margin of pacing, and a tenth in
+    /// DOWN: the text (§5.3.3.8.3) wants the rate lowered by the share of loss, the pseudocode takes more.
     fn deliverable(&self, max_bw: u64, tolerated: f64) -> u64 {
         let pacing = self.gain_this_round.min(self.gain_last_round) * PACING_MARGIN;
         let sent = scaled(self.bw.min(max_bw), pacing);
@@ -105,20 +131,27 @@ impl ShortTerm {
             .max(self.bw_latest)
     }
 
-    /// A probe begins: nothing of this cycle's losses counts any more.
+    /// Drops the bounds, as a probe begins.
     pub(super) const fn reset_bounds(&mut self) {
         self.bw = UNBOUNDED;
         self.inflight = UNBOUNDED;
     }
 
-    /// A new cycle collects its own signals.
+    /// Forgets the signals of the cycle before.
     pub(super) const fn reset_signals(&mut self) {
         self.loss_in_round = false;
         self.bw_latest = 0;
         self.inflight_latest = 0;
     }
 
-    /// The bounds for a plot.
+    /// Restores the bounds from before a spurious episode, if they were higher.
+    pub(super) fn undo(&mut self, bw: u64, inflight: u64) {
+        self.loss_in_round = false;
+        self.bw = self.bw.max(bw);
+        self.inflight = self.inflight.max(inflight);
+    }
+
+    /// Returns the bounds for a plot: rate and bytes in flight.
     pub(super) fn bounds(&self) -> (Option<u64>, Option<u64>) {
         (bounded(self.bw), bounded(self.inflight))
     }

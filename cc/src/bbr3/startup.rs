@@ -5,27 +5,48 @@ use super::params::{FULL_BW_GROWTH, FULL_BW_ROUNDS, STARTUP_LOSS_RANGES, scaled}
 use super::sampler::RateSample;
 use crate::State;
 
-/// Tells a full pipe by a rate that no longer grows (§5.3.1.2).
+/// Detects a full pipe by a rate that no longer grows (§5.3.1.2).
 #[derive(Debug, Default)]
 pub(super) struct FullPipe {
-    /// Whether it was ever found full.
-    pub(super) reached: bool,
-    /// Whether it was found full since the detector was last reset.
-    pub(super) now: bool,
+    /// Whether the pipe was ever found full.
+    reached: bool,
+    /// Whether the pipe was found full since the detector was last reset.
+    now: bool,
     /// Rate to grow from.
     baseline: u64,
     rounds: u32,
 }
 
 impl FullPipe {
-    /// Looks anew, for growth from `baseline`.
+    /// Returns whether the pipe was ever found full.
+    pub(super) const fn is_reached(&self) -> bool {
+        self.reached
+    }
+
+    /// Returns whether the pipe was found full since the detector was last reset.
+    pub(super) const fn is_full_now(&self) -> bool {
+        self.now
+    }
+
+    /// Takes the pipe for full.
+    const fn fill(&mut self) {
+        self.reached = true;
+        self.now = true;
+    }
+
+    /// Undoes a full pipe that spurious losses suggested.
+    pub(super) const fn undo(&mut self) {
+        self.reached = false;
+    }
+
+    /// Starts over and looks for growth from `baseline`.
     pub(super) const fn reset(&mut self, baseline: u64) {
         self.baseline = baseline;
         self.rounds = 0;
         self.now = false;
     }
 
-    /// Once per ACK. A round whose sample shows no rate tells nothing.
+    /// Takes a sample, once per ACK. A round whose sample shows no rate does not count.
     fn check(&mut self, sample: &RateSample, round_start: bool) {
         let Some(rate) = sample.rate else {
             return;
@@ -43,19 +64,19 @@ impl FullPipe {
     }
 }
 
-/// What was lost in the round that began with the first loss (§5.3.1.3).
+/// Losses of a round that began with the first loss (§5.3.1.3).
 #[derive(Debug, Default)]
 pub(super) struct LossRound {
     /// Separate runs of lost packets.
     ranges: u32,
     last: Option<u64>,
-    /// All that was lost and delivered when the round began.
+    /// Bytes lost and delivered before the round began.
     lost_before: u64,
     delivered_before: u64,
 }
 
 impl LossRound {
-    /// The first loss of a round is about to be counted.
+    /// Begins a round, before its first loss is counted.
     pub(super) fn begin(&mut self, lost: u64, delivered: u64) {
         *self = Self {
             lost_before: lost,
@@ -64,6 +85,7 @@ impl LossRound {
         };
     }
 
+    /// Counts a lost packet.
     pub(super) fn on_lost(&mut self, number: u64) {
         if self.last.and_then(|last| last.checked_add(1)) != Some(number) {
             self.ranges = self.ranges.saturating_add(1);
@@ -71,14 +93,13 @@ impl LossRound {
         self.last = Some(number);
     }
 
-    /// Each marked packet stands alone.
-    pub(super) const fn on_marked(&mut self, packets: u32) {
+    /// Counts packets with CE marks, each as a run of its own.
+    pub(super) const fn on_ce_marked(&mut self, packets: u32) {
         self.ranges = self.ranges.saturating_add(packets);
     }
 
-    /// Whether more than the `tolerated` share was lost, and at too many places for a burst of bad luck. The newest
-    /// packet's own record does not tell where the application sends flight by flight: none is lost after the first
-    /// of a flight.
+    /// Returns whether more than the `tolerated` share was lost, and in too many separate runs for one burst of losses.
+    /// The newest packet's own state does not show that if the application sends in bursts: its losses come before it.
     fn is_high(&self, lost: u64, delivered: u64, tolerated: f64) -> bool {
         let lost = lost.saturating_sub(self.lost_before);
         let all = lost.saturating_add(delivered.saturating_sub(self.delivered_before));
@@ -92,31 +113,34 @@ impl Bbr3 {
     }
 
     pub(super) fn check_full_pipe(&mut self, sample: &RateSample) {
-        self.full_pipe.check(sample, self.rounds.start);
+        self.full_pipe.check(sample, self.rounds.started());
     }
 
     pub(super) fn check_startup_done(&mut self) {
         self.check_startup_high_loss();
-        if self.state == State::Startup && self.full_pipe.reached {
+        if self.state == State::Startup && self.full_pipe.is_reached() {
             self.enter_drain();
         }
     }
 
-    /// At the end of a round that began with the first loss, and so of a full round in recovery.
+    /// Takes the pipe for full after too many losses, at the end of a round that began with the first loss, and so of a
+    /// full round in recovery.
     fn check_startup_high_loss(&mut self) {
-        if !self.short_term.loss_round_start {
+        if !self.model.short_term.starts_loss_round() {
             return;
         }
         let round = std::mem::take(&mut self.loss_round);
         let (lost, delivered) = (self.sampler.lost(), self.sampler.delivered());
         let high = round.is_high(lost, delivered, self.params.loss_threshold);
-        if self.full_pipe.reached || !high {
+        if self.full_pipe.is_reached() || !high {
             return;
         }
         self.recovery.undo_to(State::Startup);
-        self.full_pipe.reached = true;
-        self.full_pipe.now = true;
-        self.inflight_longterm = self.bdp(1.0).max(self.short_term.inflight_latest());
+        self.full_pipe.fill();
+        let delivered_in_round = self.model.short_term.inflight_latest();
+        self.model
+            .long_term
+            .set(self.bdp(1.0).max(delivered_in_round));
     }
 }
 
@@ -165,7 +189,7 @@ mod tests {
         pipe.check(&sample(Some(125), false), true);
         pipe.check(&sample(Some(125), false), true);
         pipe.check(&sample(Some(125), false), true);
-        assert!(!pipe.reached, "growth begins the count anew");
+        assert!(!pipe.reached, "growth restarts the count");
     }
 
     #[test]
@@ -177,7 +201,7 @@ mod tests {
             .for_each(|n| round.on_lost(*n));
         assert_eq!(round.ranges, 4, "consecutive losses are one range");
         assert!(!round.is_high(60_000, 110_000, 0.02));
-        round.on_marked(2);
+        round.on_ce_marked(2);
         assert!(round.is_high(60_000, 110_000, 0.02));
         assert!(!round.is_high(50_200, 110_000, 0.02));
     }

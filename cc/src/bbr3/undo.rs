@@ -1,35 +1,44 @@
-//! Recovery episodes, and taking back what a spurious one did (draft-ietf-ccwg-bbr-06 §5.5.11, §5.6.4.4).
+//! Recovery episodes, and undoing a spurious one (draft-ietf-ccwg-bbr-06 §5.5.11, §5.6.4.4).
 
 use super::Bbr3;
+use super::model::PathModel;
 use crate::recovery::Boundary;
 use crate::{Packet, State};
 
-/// The model as an episode began.
+/// Window and bounds at the beginning of an episode.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Saved {
-    pub(super) cwnd: u64,
-    pub(super) bw_shortterm: u64,
-    pub(super) inflight_shortterm: u64,
-    pub(super) inflight_longterm: u64,
+struct Saved {
+    cwnd: u64,
+    bw_shortterm: u64,
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
 }
 
-/// The present episode of loss, or the latest. It is bounded by packet numbers: it begins with a loss among what was
-/// sent since the one before began, and ends when something sent since then is acknowledged.
+/// Changes of an episode that was spurious.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo {
+    saved: Saved,
+    /// State that the episode ended.
+    state: Option<State>,
+}
+
+/// The present episode of loss, or the latest. It is bounded by packet numbers: it begins with a loss among packets
+/// sent since the one before began, and ends when a packet sent since then is acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     boundary: Boundary,
     active: bool,
-    /// The window to return to.
+    /// Window to return to.
     prior_cwnd: u64,
     saved: Option<Saved>,
-    /// The state that the episode ended.
+    /// State that the episode ended.
     undo_state: Option<State>,
-    /// Packets lost in the episode that were not heard of since.
+    /// Packets lost in the episode and not acknowledged since.
     missing: u64,
 }
 
 impl Recovery {
-    /// No episode yet, on a path that begins with packet `first_packet`.
+    /// Returns no episode, on a path that begins with packet `first_packet`.
     pub(super) fn beginning_at(first_packet: u64) -> Self {
         Self {
             boundary: Boundary::at(first_packet),
@@ -37,17 +46,17 @@ impl Recovery {
         }
     }
 
-    /// A packet number was seen.
+    /// Notes a packet number.
     pub(super) fn on_packet(&mut self, number: u64) {
         self.boundary.on_packet(number);
     }
 
-    /// The number after the largest seen.
+    /// Returns the number after the largest seen.
     pub(super) const fn next_packet(&self) -> u64 {
         self.boundary.next_packet()
     }
 
-    /// A packet was lost. True where that begins an episode: the draft saves its state at the first loss of each
+    /// A packet was lost. Returns whether that begins an episode: the draft saves its state at the first loss of each
     /// round and again as recovery begins, where the second would forget what the first loss already ended.
     pub(super) fn on_lost(&mut self, number: u64) -> bool {
         if !self.boundary.is_after(number) {
@@ -57,16 +66,31 @@ impl Recovery {
         true
     }
 
+    /// Counts a lost packet of the episode.
     pub(super) const fn count_lost(&mut self) {
         self.missing = self.missing.saturating_add(1);
     }
 
-    /// The episode ended `state`.
+    /// Notes that the episode ended `state`.
     pub(super) const fn undo_to(&mut self, state: State) {
         self.undo_state = Some(state);
     }
 
-    /// Remembers the window, the largest since it was last untouched.
+    /// Begins an episode: saves the window and the bounds of `model`.
+    pub(super) fn begin(&mut self, cwnd: u64, in_probe_rtt: bool, model: &PathModel) {
+        self.save_cwnd(cwnd, in_probe_rtt);
+        self.active = true;
+        self.undo_state = None;
+        self.missing = 0;
+        self.saved = Some(Saved {
+            cwnd: self.prior_cwnd,
+            bw_shortterm: model.short_term.bw(),
+            inflight_shortterm: model.short_term.inflight(),
+            inflight_longterm: model.long_term.get(),
+        });
+    }
+
+    /// Saves the window, the largest since it was last untouched.
     pub(super) fn save_cwnd(&mut self, cwnd: u64, in_probe_rtt: bool) {
         self.prior_cwnd = if self.active || in_probe_rtt {
             self.prior_cwnd.max(cwnd)
@@ -75,19 +99,35 @@ impl Recovery {
         };
     }
 
-    /// The window to go on with after recovery or ProbeRTT; the model bounds it in the same ACK.
+    /// Returns the window to continue with after recovery or ProbeRTT; the model bounds it in the same ACK.
     pub(super) fn restored(&self, cwnd: u64) -> u64 {
         cwnd.max(self.prior_cwnd)
     }
 
-    /// The newest packet of an ACK. True where it ends the episode.
+    /// Takes the newest packet of an ACK and returns whether it ends the episode.
     pub(super) const fn on_acked(&mut self, newest: u64) -> bool {
         let ends = self.active && self.boundary.is_after(newest);
         self.active = self.active && !ends;
         ends
     }
 
-    /// The window is not restored when recovery from persistent congestion ends: it may have been what caused it.
+    /// `packets` of those lost were acknowledged late. If that holds for every one of the episode, nothing was lost at
+    /// all: returns what to undo, and forgets the episode.
+    pub(super) fn on_late_acked(&mut self, packets: u64) -> Option<Undo> {
+        let saved = self.saved?;
+        self.missing = self.missing.saturating_sub(packets);
+        if self.missing > 0 {
+            return None;
+        }
+        self.saved = None;
+        self.active = false;
+        Some(Undo {
+            saved,
+            state: self.undo_state.take(),
+        })
+    }
+
+    /// Forgets the window to return to: after persistent congestion it may be what caused it.
     pub(super) const fn abandon(&mut self) {
         self.boundary.set();
         self.active = false;
@@ -95,44 +135,28 @@ impl Recovery {
     }
 }
 
-impl Bbr3 {
-    pub(super) fn save_before_recovery(&mut self) {
-        let in_probe_rtt = matches!(self.state, State::ProbeRtt);
-        self.recovery.save_cwnd(self.cwnd, in_probe_rtt);
-        self.recovery.active = true;
-        self.recovery.undo_state = None;
-        self.recovery.missing = 0;
-        self.recovery.saved = Some(Saved {
-            cwnd: self.recovery.prior_cwnd,
-            bw_shortterm: self.short_term.bw,
-            inflight_shortterm: self.short_term.inflight,
-            inflight_longterm: self.inflight_longterm,
-        });
+impl PathModel {
+    fn undo(&mut self, saved: &Saved) {
+        self.short_term
+            .undo(saved.bw_shortterm, saved.inflight_shortterm);
+        self.long_term.raise(saved.inflight_longterm);
     }
+}
 
-    /// `packets` declared lost were delivered. If that holds for every one of the episode, nothing was lost at all, and
-    /// what the episode did is undone.
+impl Bbr3 {
+    /// `packets` declared lost were delivered. If that holds for every one of the episode, it is undone.
     pub(super) fn on_late_acked(&mut self, packets: &[Packet]) {
         let of_this_path = |packet: &&Packet| self.sampler.is_of_this_path(packet);
         let packets = packets.iter().filter(of_this_path).count() as u64;
-        let Some(saved) = self.recovery.saved else {
+        let Some(undo) = self.recovery.on_late_acked(packets) else {
             return;
         };
-        self.recovery.missing = self.recovery.missing.saturating_sub(packets);
-        if self.recovery.missing > 0 {
-            return;
-        }
-        self.recovery.saved = None;
-        self.recovery.active = false;
-        self.cwnd = self.cwnd.max(saved.cwnd);
-        self.short_term.loss_in_round = false;
+        self.output.raise_cwnd(undo.saved.cwnd);
         self.full_pipe.reset(0);
-        self.short_term.bw = self.short_term.bw.max(saved.bw_shortterm);
-        self.short_term.inflight = self.short_term.inflight.max(saved.inflight_shortterm);
-        self.inflight_longterm = self.inflight_longterm.max(saved.inflight_longterm);
-        match self.recovery.undo_state.take() {
+        self.model.undo(&undo.saved);
+        match undo.state {
             Some(State::Startup) if self.state != State::Startup => {
-                self.full_pipe.reached = false;
+                self.full_pipe.undo();
                 if self.state != State::ProbeRtt {
                     self.enter_startup();
                 }

@@ -1,5 +1,7 @@
 //! Response to a congestion signal (RFC 9438 §4.6, §4.7).
 
+use crate::rounding::whole;
+
 /// The multiplicative decrease with its state.
 #[derive(Clone, Debug)]
 pub(super) struct Decrease {
@@ -31,13 +33,7 @@ impl Decrease {
         } else {
             cwnd
         };
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a positive part of a window, and a fraction of a byte does not matter"
-        )]
-        let left = (cwnd * self.beta) as u64;
-        left
+        whole(cwnd * self.beta)
     }
 
     /// Makes `cwnd` the plateau: slow start ended there without a signal (RFC 9438 §4.8, §4.10). The window at the latest

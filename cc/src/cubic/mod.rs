@@ -14,6 +14,7 @@ use reno_friendly::RenoFriendly;
 use crate::loss_based::{
     Credit, HYSTART, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start, WindowLaw,
 };
+use crate::rounding::whole;
 use crate::{Algorithm, OptionKind, OptionSpec, Options, Unit};
 
 /// The algorithm as the registry lists it.
@@ -110,12 +111,6 @@ impl WindowLaw for Cubic {
             cubic
         };
         self.carried = total.fract();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "never negative; the fraction is carried, and a float past the range saturates"
-        )]
-        let whole = total as u64;
-        whole
+        whole(total)
     }
 }
