@@ -62,7 +62,7 @@ impl Control {
                     .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
                 let options = algorithm.defaults();
                 let watched = watch::watched(*algorithm);
-                config.set_cc_factory(sluicegate::quic::cc_adapter::factory(watched, options));
+                config.set_cc_factory(quiche::cc::Factory::new(watched, options));
             }
             Self::QuicheCubic { idle_fix } => {
                 config.set_cc_algorithm_name("cubic")?;

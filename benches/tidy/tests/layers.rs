@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-options", &[]),
     ("sluicegate-cc", &["sluicegate-options"]),
     ("sluicegate-dataplane", &["sluicegate-options"]),
-    ("sluicegate-quiche", &[]),
+    ("sluicegate-quiche", &["sluicegate-cc"]),
     (
         "sluicegate-config",
         &[

@@ -1,181 +1,166 @@
-//! The socket that a congestion controller from outside plugs into, exported as `quiche::cc`.
+//! The socket that a congestion controller plugs into, exported as `quiche::cc`.
 //!
 //! The build script places this file at `recovery/gcongestion/external.rs` of the patched source.
 
 mod sender;
 
-use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 use std::time::Instant;
 
-use crate::recovery::rtt::RttStats;
+use sluicegate_cc::Algorithm;
+use sluicegate_cc::Controller;
+use sluicegate_cc::EcnCounts;
+use sluicegate_cc::Event;
+use sluicegate_cc::Init;
+use sluicegate_cc::Options;
+use sluicegate_cc::Packet;
+use sluicegate_cc::PacketState;
+use sluicegate_cc::PersistentCongestion;
+use sluicegate_cc::Rtt;
+use sluicegate_cc::Sent;
+use sluicegate_cc::State;
+use sluicegate_cc::Time;
 
-pub use super::Acked;
-pub use super::Lost;
 pub use self::sender::Sender;
+use super::Acked;
+use super::Lost;
+use crate::recovery::rtt::RttStats;
+use crate::recovery::RecoveryConfig;
 
-impl Acked {
-    /// One counter over all packet number spaces.
-    pub fn packet_number(&self) -> u64 {
-        self.pkt_num
-    }
+/// Packets of an event whose memory a path keeps for the next event.
+const KEPT: usize = 64;
 
-    /// When the packet left.
-    pub fn time_sent(&self) -> Instant {
-        self.time_sent
-    }
+/// An algorithm with its options: makes a controller for each path.
+#[derive(Clone, Debug)]
+pub struct Factory(Arc<(Algorithm, Options)>);
 
-    /// Size on the wire. Packets that hold nothing but ACKs are reported too, without a send before.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Lost {
-    /// One counter over all packet number spaces.
-    pub fn packet_number(&self) -> u64 {
-        self.packet_number
-    }
-
-    /// When the packet left.
-    pub fn time_sent(&self) -> Instant {
-        self.time_sent
-    }
-
-    /// Size on the wire; 0 is no signal.
-    pub fn bytes(&self) -> usize {
-        self.bytes_lost
+impl Factory {
+    /// Makes a factory of an algorithm's controllers.
+    pub fn new(algorithm: Algorithm, options: Options) -> Self {
+        Factory(Arc::new((algorithm, options)))
     }
 }
 
-/// The engine's round-trip estimate.
-#[derive(Clone, Copy, Debug)]
-pub struct Rtt {
-    /// Newest sample.
-    pub latest: Duration,
-    /// Smoothed; the configured initial value before the first sample.
-    pub smoothed: Duration,
-    /// Mean deviation.
-    pub var: Duration,
-    /// Smallest; `None` before the first sample.
-    pub min: Option<Duration>,
-    /// The peer's.
-    pub max_ack_delay: Duration,
-}
-
-impl From<&RttStats> for Rtt {
-    fn from(s: &RttStats) -> Self {
-        Rtt {
-            latest: s.latest_rtt,
-            smoothed: s.smoothed_rtt,
-            var: s.rttvar,
-            min: s.min_rtt(),
-            max_ack_delay: s.max_ack_delay,
-        }
-    }
-}
-
-/// What is known when a path, and so its controller, is made.
-#[derive(Clone, Copy, Debug)]
-pub struct Init {
-    /// Largest datagram, bytes of UDP payload.
-    pub mss: usize,
-    /// As configured.
-    pub initial_window_packets: usize,
-}
-
-/// One ACK frame, or one expiry of the loss timer.
-#[derive(Debug)]
-pub struct Event<'a> {
-    /// When it was processed.
-    pub now: Instant,
-    /// Estimate, this event's sample included.
-    pub rtt: Rtt,
-    /// Whether there was a sample.
-    pub rtt_updated: bool,
-    /// Bytes in flight before.
-    pub in_flight_before: usize,
-    /// Bytes in flight after.
-    pub in_flight: usize,
-    /// Newly acknowledged, in order.
-    pub acked: &'a [Acked],
-    /// Newly lost, in order.
-    pub lost: &'a [Lost],
-    /// Smallest packet number still out.
-    pub least_unacked: u64,
-}
-
-/// A congestion controller for one path of one connection.
-pub trait Controller: Debug + Send + Sync {
-    /// Congestion window, bytes.
-    fn window(&self) -> usize;
-
-    /// Bytes per second; `None` is unpaced.
-    fn pacing_rate(&self) -> Option<u64>;
-
-    /// Bytes that may leave back to back.
-    fn send_quantum(&self) -> usize;
-
-    /// Whether the path's rate is still searched for, as in slow start.
-    fn is_starting(&self) -> bool;
-
-    /// For qlog's `congestion_state_updated`.
-    fn state(&self) -> &'static str;
-
-    /// For qlog's `recovery_metrics_updated`.
-    fn ssthresh(&self) -> Option<u64>;
-
-    /// Whether losses of the present episode were acted upon already.
-    fn in_recovery(&self) -> bool;
-
-    /// A packet that counts as in flight left.
-    fn on_sent(
-        &mut self, now: Instant, in_flight_before: usize, packet_number: u64,
-        bytes: usize, has_data: bool,
-    );
-
-    /// Packets were acknowledged or lost.
-    fn on_event(&mut self, event: &Event);
-
-    /// A packet will be neither acknowledged nor lost.
-    fn on_discarded(&mut self, packet_number: u64);
-
-    /// There was room in the window and nothing to send.
-    fn on_app_limited(&mut self, in_flight: usize);
-
-    /// The datagram size changed.
-    fn on_mss(&mut self, mss: usize);
-}
-
-/// Makes one controller per path.
-pub trait Factory: Send + Sync {
-    /// Called when a path is created.
-    fn build(&self, init: &Init) -> Box<dyn Controller>;
-}
-
-impl<F> Factory for F
-where
-    F: Fn(&Init) -> Box<dyn Controller> + Send + Sync,
-{
-    fn build(&self, init: &Init) -> Box<dyn Controller> {
-        self(init)
-    }
-}
-
-/// A factory inside a configuration.
-#[derive(Clone)]
-pub struct FactoryHandle(Arc<dyn Factory>);
-
-impl PartialEq for FactoryHandle {
+impl PartialEq for Factory {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl crate::Config {
-    /// Overrides `set_cc_algorithm()`.
-    pub fn set_cc_factory(&mut self, factory: Arc<dyn Factory>) {
-        self.cc_factory = Some(FactoryHandle(factory));
+    /// Sets the controllers of the connection's paths. Overrides `set_cc_algorithm()`.
+    pub fn set_cc_factory(&mut self, factory: Factory) {
+        self.cc_factory = Some(factory);
+    }
+}
+
+/// One path's controller, and what it needs of a transport beyond what quiche has.
+#[derive(Debug)]
+pub struct External {
+    controller: Box<dyn Controller>,
+    persistent: PersistentCongestion,
+    /// Time of the controller counts from here: when the path was created.
+    origin: Instant,
+    /// Datagram size, bytes.
+    mss: usize,
+    /// State of the packet sent last.
+    latest: PacketState,
+    /// Packets of the present event.
+    acked: Vec<Packet>,
+    lost: Vec<Packet>,
+}
+
+impl External {
+    fn new(config: &RecoveryConfig, factory: &Factory) -> Self {
+        let (algorithm, options) = &*factory.0;
+        let mss = config.max_send_udp_payload_size;
+        let init = Init {
+            mtu: mss as u64,
+            initial_window_packets: config.initial_congestion_window_packets as u64,
+            seed: crate::rand::rand_u64(),
+        };
+        External {
+            controller: (algorithm.build)(&init, options),
+            persistent: PersistentCongestion::new(),
+            origin: crate::clock::now(),
+            mss,
+            latest: PacketState::default(),
+            acked: Vec::new(),
+            lost: Vec::new(),
+        }
+    }
+
+    fn window(&self) -> usize {
+        usize::try_from(self.controller.cwnd()).unwrap_or(usize::MAX)
+    }
+
+    fn send_quantum(&self) -> usize {
+        usize::try_from(self.controller.send_quantum()).unwrap_or(usize::MAX)
+    }
+
+    fn is_in_recovery(&self) -> bool {
+        self.controller.state() == State::Recovery
+    }
+
+    /// Returns the rate of delivery as the controller's model has it; `None` before the first sample, or without a model.
+    fn delivery_rate(&self) -> Option<u64> {
+        let rate = self.controller.snapshot().model?.max_bw;
+        (rate > 0).then_some(rate)
+    }
+
+    fn now(&self) -> Time {
+        Time::between(self.origin, crate::clock::now())
+    }
+
+    fn on_sent(&mut self, now: Instant, sent: &Sent) {
+        self.latest = self.controller.on_sent(Time::between(self.origin, now), sent);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn on_event(
+        &mut self, now: Instant, in_flight_before: usize, in_flight: usize,
+        acked: &[Acked], lost: &[Lost], least_unacked: u64, rtt: &RttStats,
+        rtt_updated: bool,
+    ) {
+        let origin = self.origin;
+        let packet = |packet_number, time_sent, bytes: usize, state| Packet {
+            packet_number,
+            time_sent: Time::between(origin, time_sent),
+            bytes: bytes as u64,
+            state,
+        };
+        // Packets that hold nothing but ACKs have no bytes in flight, and are no signal.
+        let acked = acked.iter().filter(|p| p.bytes > 0);
+        self.acked.clear();
+        self.acked.extend(acked.map(|p| packet(p.pkt_num, p.time_sent, p.bytes, p.state)));
+        let lost = lost.iter().filter(|p| p.bytes_lost > 0);
+        self.lost.clear();
+        self.lost.extend(lost.map(|p| packet(p.packet_number, p.time_sent, p.bytes_lost, p.state)));
+        let event = Event {
+            now: Time::between(origin, now),
+            acked: &self.acked,
+            lost: &self.lost,
+            // quiche forgets a packet soon after it declares it lost.
+            late_acked: &[],
+            in_flight_before: in_flight_before as u64,
+            in_flight: in_flight as u64,
+            rtt: Rtt {
+                latest: rtt.latest_rtt,
+                smoothed: rtt.smoothed_rtt,
+                var: rtt.rttvar,
+                min: rtt.min_rtt(),
+                max_ack_delay: rtt.max_ack_delay,
+            },
+            rtt_updated,
+            // quiche does not report ECN counts, and sends no ECT mark.
+            ecn: EcnCounts::NONE,
+            least_unacked,
+        };
+        self.controller.on_event(&event);
+        if self.persistent.on_event(&event) {
+            self.controller.on_persistent_congestion(event.now);
+        }
+        self.acked.shrink_to(KEPT);
+        self.lost.shrink_to(KEPT);
     }
 }

@@ -1,13 +1,14 @@
-//! What the engine's pacer drives.
+//! The congestion control that quiche's pacer drives.
 //!
 //! The build script places this file at `recovery/gcongestion/external/sender.rs` of the patched source.
 
 use std::time::Duration;
 use std::time::Instant;
 
-use super::Controller;
-use super::Event;
-use super::Init;
+use sluicegate_cc::PacketState;
+use sluicegate_cc::Sent;
+
+use super::External;
 use crate::recovery::bandwidth::Bandwidth;
 use crate::recovery::gcongestion::bbr2::BBRv2;
 use crate::recovery::gcongestion::Acked;
@@ -18,22 +19,17 @@ use crate::recovery::rtt::RttStats;
 use crate::recovery::RecoveryConfig;
 use crate::recovery::RecoveryStats;
 
-/// What the engine's pacer drives: its own BBRv2, or a controller from outside.
+/// The congestion control of one path: quiche's own BBRv2, or a controller from outside.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Sender {
-    /// The engine's own.
+    /// quiche's own.
     Bbr2(BBRv2),
     /// From outside.
-    External {
-        /// The controller.
-        cc: Box<dyn Controller>,
-        /// Datagram size, bytes.
-        mss: usize,
-    },
+    External(External),
 }
 
-/// `None` and rates beyond the engine's range are unpaced.
+/// Returns a rate in quiche's type; `None` and rates beyond its range are unpaced.
 fn bandwidth(rate: Option<u64>) -> Bandwidth {
     match rate {
         Some(rate) if rate < u64::MAX / 8 => Bandwidth::from_bytes_per_second(rate),
@@ -42,9 +38,9 @@ fn bandwidth(rate: Option<u64>) -> Bandwidth {
 }
 
 impl Sender {
-    /// Whether the controller is from outside.
+    /// Returns whether the controller is from outside.
     pub(in crate::recovery::gcongestion) fn is_external(&self) -> bool {
-        matches!(self, Sender::External { .. })
+        matches!(self, Sender::External(_))
     }
 
     pub(in crate::recovery::gcongestion) fn bbr2(
@@ -61,36 +57,46 @@ impl Sender {
     }
 
     pub(in crate::recovery::gcongestion) fn external(config: &RecoveryConfig) -> Self {
-        let factory = &config.cc_factory.as_ref().expect("checked by caller").0;
-        let mss = config.max_send_udp_payload_size;
-        Sender::External {
-            cc: factory.build(&Init {
-                mss,
-                initial_window_packets: config.initial_congestion_window_packets,
-            }),
-            mss,
+        let factory = config.cc_factory.as_ref().expect("checked by caller");
+        Sender::External(External::new(config, factory))
+    }
+
+    /// Returns the state that the controller gave the packet sent last.
+    pub(in crate::recovery::gcongestion) fn packet_state(&self) -> PacketState {
+        match self {
+            Sender::Bbr2(_) => PacketState::default(),
+            Sender::External(external) => external.latest,
+        }
+    }
+
+    /// Returns the controller's estimate of the path's rate of delivery, or zero if it has none.
+    pub(in crate::recovery::gcongestion) fn delivery_rate(&self, rtt: &RttStats) -> Bandwidth {
+        match self {
+            Sender::Bbr2(b) => b.bandwidth_estimate(rtt),
+            Sender::External(external) => external.delivery_rate().map_or(Bandwidth::zero(), Bandwidth::from_bytes_per_second),
         }
     }
 
     pub(in crate::recovery::gcongestion) fn time_sent_set_to_now(&self) -> bool {
         match self {
             Sender::Bbr2(b) => b.time_sent_set_to_now(),
-            Sender::External { .. } => true,
+            Sender::External(_) => true,
         }
     }
 
     pub(in crate::recovery::gcongestion) fn send_quantum(&self) -> Option<usize> {
         match self {
             Sender::Bbr2(_) => None,
-            Sender::External { cc, .. } => Some(cc.send_quantum()),
+            Sender::External(external) => Some(external.send_quantum()),
         }
     }
 
-    /// Packets that go unpaced when nothing is in flight, besides the one after them. The engine's `initial` is for a
-    /// path whose rate is not known yet (RFC 9002 §7.7); afterwards they make one quantum with that one.
+    /// Returns how many packets go unpaced when nothing is in flight, besides the one after them. quiche's `initial` is for
+    /// a path whose rate is not known yet (RFC 9002 §7.7); afterwards they make one quantum with that one.
     pub(in crate::recovery::gcongestion) fn restart_burst(&self, initial: usize) -> usize {
         match self {
-            Sender::External { cc, mss } if !cc.is_starting() => (cc.send_quantum() / *mss).max(2) - 1,
+            Sender::External(external) if !external.controller.state().is_starting() =>
+                (external.send_quantum() / external.mss).max(2) - 1,
             _ => initial,
         }
     }
@@ -98,7 +104,7 @@ impl Sender {
     pub(in crate::recovery::gcongestion) fn rtt_persistent_jump_count(&self) -> u64 {
         match self {
             Sender::Bbr2(b) => b.rtt_persistent_jump_count(),
-            Sender::External { .. } => 0,
+            Sender::External(_) => 0,
         }
     }
 
@@ -106,7 +112,7 @@ impl Sender {
     pub(in crate::recovery::gcongestion) fn send_rate(&self) -> Option<Bandwidth> {
         match self {
             Sender::Bbr2(b) => b.send_rate(),
-            Sender::External { .. } => None,
+            Sender::External(_) => None,
         }
     }
 
@@ -114,7 +120,7 @@ impl Sender {
     pub(in crate::recovery::gcongestion) fn ack_rate(&self) -> Option<Bandwidth> {
         match self {
             Sender::Bbr2(b) => b.ack_rate(),
-            Sender::External { .. } => None,
+            Sender::External(_) => None,
         }
     }
 }
@@ -124,28 +130,28 @@ impl CongestionControl for Sender {
     fn state_str(&self) -> &'static str {
         match self {
             Sender::Bbr2(b) => b.state_str(),
-            Sender::External { cc, .. } => cc.state(),
+            Sender::External(external) => external.controller.state().name(),
         }
     }
 
     fn get_congestion_window(&self) -> usize {
         match self {
             Sender::Bbr2(b) => b.get_congestion_window(),
-            Sender::External { cc, .. } => cc.window(),
+            Sender::External(external) => external.window(),
         }
     }
 
     fn get_congestion_window_in_packets(&self) -> usize {
         match self {
             Sender::Bbr2(b) => b.get_congestion_window_in_packets(),
-            Sender::External { cc, mss } => cc.window() / *mss,
+            Sender::External(external) => external.window() / external.mss,
         }
     }
 
     fn can_send(&self, in_flight: usize) -> bool {
         match self {
             Sender::Bbr2(b) => b.can_send(in_flight),
-            Sender::External { cc, .. } => in_flight < cc.window(),
+            Sender::External(external) => in_flight < external.window(),
         }
     }
 
@@ -155,14 +161,22 @@ impl CongestionControl for Sender {
     ) {
         match self {
             Sender::Bbr2(b) => b.on_packet_sent(now, in_flight, pkt_num, bytes, has_data),
-            Sender::External { cc, .. } => cc.on_sent(now, in_flight, pkt_num, bytes, has_data),
+            Sender::External(external) => external.on_sent(now, &Sent {
+                packet_number: pkt_num,
+                bytes: bytes as u64,
+                in_flight_before: in_flight as u64,
+                has_data,
+            }),
         }
     }
 
     fn on_packet_neutered(&mut self, pkt_num: u64) {
         match self {
             Sender::Bbr2(b) => b.on_packet_neutered(pkt_num),
-            Sender::External { cc, .. } => cc.on_discarded(pkt_num),
+            Sender::External(external) => {
+                let now = external.now();
+                external.controller.on_discarded(now, pkt_num);
+            },
         }
     }
 
@@ -176,16 +190,10 @@ impl CongestionControl for Sender {
                 rtt_updated, prior_in_flight, in_flight, now, acked, lost,
                 least_unacked, rtt, stats,
             ),
-            Sender::External { cc, .. } => cc.on_event(&Event {
-                now,
-                rtt: rtt.into(),
+            Sender::External(external) => external.on_event(
+                now, prior_in_flight, in_flight, acked, lost, least_unacked, rtt,
                 rtt_updated,
-                in_flight_before: prior_in_flight,
-                in_flight,
-                acked,
-                lost,
-                least_unacked,
-            }),
+            ),
         }
     }
 
@@ -198,7 +206,7 @@ impl CongestionControl for Sender {
 
     fn on_connection_migration(&mut self) {}
 
-    // Follows from `set_max_pacing_rate()`, which stays the engine's own matter.
+    // Follows from `set_max_pacing_rate()`, which is for quiche's own controllers.
     fn limit_cwnd(&mut self, max: usize) {
         if let Sender::Bbr2(b) = self {
             b.limit_cwnd(max);
@@ -208,31 +216,31 @@ impl CongestionControl for Sender {
     fn is_in_recovery(&self) -> bool {
         match self {
             Sender::Bbr2(b) => b.is_in_recovery(),
-            Sender::External { cc, .. } => cc.in_recovery(),
+            Sender::External(external) => external.is_in_recovery(),
         }
     }
 
     fn is_cwnd_limited(&self, in_flight: usize) -> bool {
         match self {
             Sender::Bbr2(b) => b.is_cwnd_limited(in_flight),
-            Sender::External { cc, .. } => in_flight >= cc.window(),
+            Sender::External(external) => in_flight >= external.window(),
         }
     }
 
     fn pacing_rate(&self, in_flight: usize, rtt: &RttStats) -> Bandwidth {
         match self {
             Sender::Bbr2(b) => b.pacing_rate(in_flight, rtt),
-            Sender::External { cc, .. } => bandwidth(cc.pacing_rate()),
+            Sender::External(external) => bandwidth(external.controller.pacing_rate()),
         }
     }
 
     fn bandwidth_estimate(&self, rtt: &RttStats) -> Bandwidth {
         match self {
             Sender::Bbr2(b) => b.bandwidth_estimate(rtt),
-            // For statistics, and for the pacer's choice between single packets and pairs.
-            Sender::External { cc, .. } => {
+            // For the pacer's choice between single packets and pairs.
+            Sender::External(external) => {
                 let nanos = rtt.smoothed_rtt.as_nanos().max(1);
-                let rate = cc.window() as u128 * 1_000_000_000 / nanos;
+                let rate = external.window() as u128 * 1_000_000_000 / nanos;
                 bandwidth(Some(u64::try_from(rate).unwrap_or(u64::MAX / 8 - 1)))
             },
         }
@@ -241,16 +249,16 @@ impl CongestionControl for Sender {
     fn max_bandwidth(&self) -> Bandwidth {
         match self {
             Sender::Bbr2(b) => b.max_bandwidth(),
-            Sender::External { .. } => Bandwidth::zero(),
+            Sender::External(external) => external.delivery_rate().map_or(Bandwidth::zero(), Bandwidth::from_bytes_per_second),
         }
     }
 
     fn update_mss(&mut self, new: usize) {
         match self {
             Sender::Bbr2(b) => b.update_mss(new),
-            Sender::External { cc, mss } => {
-                *mss = new;
-                cc.on_mss(new);
+            Sender::External(external) => {
+                external.mss = new;
+                external.controller.on_mtu(new as u64);
             },
         }
     }
@@ -258,7 +266,10 @@ impl CongestionControl for Sender {
     fn on_app_limited(&mut self, in_flight: usize) {
         match self {
             Sender::Bbr2(b) => b.on_app_limited(in_flight),
-            Sender::External { cc, .. } => cc.on_app_limited(in_flight),
+            Sender::External(external) => {
+                let now = external.now();
+                external.controller.on_app_limited(now, in_flight as u64);
+            },
         }
     }
 
@@ -266,7 +277,7 @@ impl CongestionControl for Sender {
     fn ssthresh(&self) -> Option<u64> {
         match self {
             Sender::Bbr2(b) => b.ssthresh(),
-            Sender::External { cc, .. } => cc.ssthresh(),
+            Sender::External(external) => external.controller.ssthresh(),
         }
     }
 }

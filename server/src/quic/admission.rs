@@ -107,7 +107,7 @@ impl Endpoint {
                 .selection
                 .choose(meta.peer.ip(), &mut self.entropy, quiche::clock::now());
         let algorithm = choice.algorithm;
-        listener.config.set_cc_factory(Arc::clone(&choice.factory));
+        listener.config.set_cc_factory(choice.factory.clone());
         let odcid = original.map(quiche::ConnectionId::from_ref);
         let id = quiche::ConnectionId::from_ref(cid.as_bytes());
         let quic = quiche::accept(

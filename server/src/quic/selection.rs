@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -10,7 +9,6 @@ use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::{CongestionControl, CongestionRule, Listener};
 use thiserror::Error;
 
-use super::cc_adapter;
 use super::entropy::Entropy;
 
 /// What the guard keeps away from paths with a low round-trip time.
@@ -30,15 +28,15 @@ const MAX_NETWORKS: usize = 4096;
 pub struct Choice {
     /// For logs and traces.
     pub algorithm: &'static str,
-    /// For quiche.
-    pub factory: Arc<dyn quiche::cc::Factory>,
+    /// Makes the controllers.
+    pub factory: quiche::cc::Factory,
 }
 
 impl Choice {
     fn new(algorithm: Algorithm, options: Options) -> Self {
         Self {
             algorithm: algorithm.name,
-            factory: cc_adapter::factory(algorithm, options),
+            factory: quiche::cc::Factory::new(algorithm, options),
         }
     }
 }
@@ -227,7 +225,7 @@ mod tests {
     fn choice(algorithm: &'static str) -> Choice {
         let registry = Registry::builtin();
         let cubic = *registry.find("cubic").unwrap();
-        let factory = cc_adapter::factory(cubic, cubic.defaults());
+        let factory = quiche::cc::Factory::new(cubic, cubic.defaults());
         Choice { algorithm, factory }
     }
 

@@ -1,0 +1,125 @@
+//! What a controller in quiche's socket gets back, and what quiche reports of it.
+
+mod support;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use quiche::cc::Factory;
+use sluicegate_cc::{
+    Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Time,
+};
+use support::{emit, Pair};
+
+/// Numbers of the packets that the server's controller saw sent, acknowledged and lost.
+#[derive(Debug, Default)]
+struct Seen {
+    sent: Vec<u64>,
+    acked: Vec<u64>,
+    lost: Vec<u64>,
+}
+
+thread_local!(static SEEN: RefCell<Seen> = RefCell::default());
+
+/// Gives every packet a state that names it, and checks that it comes back.
+#[derive(Debug)]
+struct Marking(Box<dyn Controller>);
+
+impl Layer for Marking {
+    fn inner(&self) -> &dyn Controller {
+        &*self.0
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.0
+    }
+
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        self.0.on_sent(now, sent);
+        SEEN.with_borrow_mut(|seen| seen.sent.push(sent.packet_number));
+        PacketState {
+            delivered: sent.packet_number + 1,
+            first_sent_time: now,
+            ..PacketState::default()
+        }
+    }
+
+    fn on_event(&mut self, event: &Event<'_>) {
+        self.0.on_event(event);
+        for packet in event.acked.iter().chain(event.lost) {
+            assert!(packet.bytes > 0);
+            assert_eq!(packet.state.delivered, packet.packet_number + 1);
+            assert_eq!(packet.state.first_sent_time, packet.time_sent);
+        }
+        SEEN.with_borrow_mut(|seen| {
+            seen.acked
+                .extend(event.acked.iter().map(|p| p.packet_number));
+            seen.lost.extend(event.lost.iter().map(|p| p.packet_number));
+        });
+    }
+}
+
+fn marking(init: &Init, options: &Options) -> Box<dyn Controller> {
+    let reno = algorithm("reno");
+    Box::new(Marking((reno.build)(init, options)))
+}
+
+fn algorithm(name: &str) -> Algorithm {
+    *Registry::builtin().find(name).expect("built in")
+}
+
+/// Connects with a controller on both sides, and lets the server send `len` bytes and lose every 20th packet.
+fn download(algorithm: Algorithm, len: usize) -> Pair {
+    let mut config = support::config();
+    config.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
+    let mut pair = Pair::connect(&mut config);
+    pair.client.stream_send(0, b"?", true).expect("request");
+    pair.settle();
+    let body = vec![7; len];
+    let (mut written, mut read, mut count) = (0, 0, 0);
+    let mut buffer = [0; 65_536];
+    while read < len {
+        if let Ok(taken) = pair.server.stream_send(0, &body[written..], true) {
+            written += taken;
+        }
+        let sent = emit(&mut pair.server);
+        pair.pass(Duration::from_millis(20));
+        for datagram in sent {
+            count += 1;
+            if count % 20 != 0 {
+                pair.client_receives(&datagram);
+            }
+        }
+        while let Ok((taken, _)) = pair.client.stream_recv(0, &mut buffer) {
+            read += taken;
+        }
+        pair.pass(Duration::from_millis(20));
+        for datagram in emit(&mut pair.client) {
+            pair.server_receives(&datagram);
+        }
+    }
+    pair
+}
+
+#[test]
+fn packet_state_returns_with_the_acknowledged_or_lost_packet() {
+    let marked = Algorithm {
+        build: marking,
+        ..algorithm("reno")
+    };
+    download(marked, 500_000);
+    let seen = SEEN.take();
+    assert!(seen.sent.len() > 400, "{} packets", seen.sent.len());
+    assert!(seen.lost.len() >= 10, "{} lost", seen.lost.len());
+    assert!(seen.acked.len() > 300, "{} acknowledged", seen.acked.len());
+}
+
+#[test]
+fn delivery_rate_is_the_models_or_none() {
+    for (name, has_model) in [("reno", false), ("cubic", false), ("bbr3", true)] {
+        let pair = download(algorithm(name), 500_000);
+        let path = pair.server.path_stats().next().expect("a path");
+        assert_eq!(path.delivery_rate > 0, has_model, "{name}");
+        assert_eq!(path.max_bandwidth.is_some(), has_model, "{name}");
+    }
+}
