@@ -1,20 +1,20 @@
-//! What is wrong with a configuration, and where.
+//! The error for a configuration, with the place of the mistake.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// A place in a file, both counted from 1.
+/// A place in a file; line and column are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
+    /// Number of the line.
     pub line: usize,
-    /// The column, in characters.
+    /// Number of the character in the line.
     pub column: usize,
 }
 
 impl Position {
-    /// The place of byte `offset` of `text`; the end of the text where the offset lies beyond it.
+    /// Returns the place of byte `offset` of `text`; the end of the text where the offset lies beyond it.
     pub(crate) fn of(text: &str, offset: usize) -> Self {
         let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
         let line_start = before
@@ -34,13 +34,13 @@ impl Position {
 /// A configuration that was refused; prints as `file:line:column: found; expected … (nearest: …)`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct Error {
-    /// The file's name as the caller gave it.
+    /// Name of the file as the caller gave it.
     pub file: String,
-    /// Where in the file; `None` where the file as a whole is meant.
+    /// Place in the file; `None` if the file as a whole is meant.
     pub position: Option<Position>,
-    /// What stands there.
+    /// Description of what stands there.
     pub found: String,
-    /// What may stand there.
+    /// Description of what may stand there; empty if `found` says what to do.
     pub expected: String,
     /// The valid word that looks most like the one found.
     pub nearest: Option<String>,
@@ -52,7 +52,10 @@ impl fmt::Display for Error {
         if let Some(Position { line, column }) = self.position {
             write!(f, ":{line}:{column}")?;
         }
-        write!(f, ": {}; expected {}", self.found, self.expected)?;
+        write!(f, ": {}", self.found)?;
+        if !self.expected.is_empty() {
+            write!(f, "; expected {}", self.expected)?;
+        }
         match &self.nearest {
             Some(nearest) => write!(f, " (nearest: {nearest})"),
             None => Ok(()),
@@ -60,7 +63,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The word of `known` that looks most like `word`, if one looks like it at all.
+/// Returns the word of `known` that looks most like `word`, if one looks like it at all.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const ALIKE: f64 = 0.7;
     // The comparison is quadratic in the length, and no valid word is long.

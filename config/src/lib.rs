@@ -14,6 +14,7 @@ mod error;
 mod expectation;
 mod field;
 mod header_fields;
+mod json_schema;
 mod load;
 mod manual;
 mod print;
@@ -30,6 +31,7 @@ mod words;
 
 pub use congestion::CongestionControl;
 pub use error::{Error, Position};
+pub use json_schema::json_schema;
 pub use manual::manual;
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
 pub use tables::{

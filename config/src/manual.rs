@@ -20,7 +20,7 @@ A line that starts with # and no space is a key at its default: remove the # and
 A line that starts with \"# e.g.\" shows another value. Lines without # are the headers of tables and \
 the keys that a table cannot do without, with examples. One [[listener]] is all that a file needs; a \
 [[route]] says what is answered. `sluicegate check FILE` says what is wrong and where, or prints what \
-is in effect; `sluicegate run -c FILE` serves. A reload takes up changes to all keys but those that \
+is in effect; `sluicegate check --schema` prints a JSON Schema for editors; `sluicegate run -c FILE` serves. A reload takes up changes to all keys but those that \
 need a restart, and is refused where one of these differs.
 
 Durations are numbers with units in a string: ns, us, ms, s, m, h, d, as in \"250ms\" or \"1m30s\". \

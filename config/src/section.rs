@@ -42,12 +42,7 @@ impl<'a> Section<'a> {
         at: usize,
         entries: &'a DeTable<'a>,
     ) -> Result<Self, Error> {
-        let place = match table.name {
-            "" => "at the top level".to_owned(),
-            _ => format!("in {}", table.header()),
-        };
-        let known: Vec<&str> = table.keys().map(|k| k.name).collect();
-        source.refuse_unknown(entries, &place, &known)?;
+        source.refuse_unknown_in(entries, &table)?;
         Ok(Self {
             source,
             table,

@@ -6,6 +6,7 @@ use sluicegate_cc::Registry;
 use toml::de::DeTable;
 
 use crate::error::{Error, Position, nearest};
+use crate::schema::Table;
 
 /// The file, its text, and what its values are checked against.
 pub(crate) struct Source<'a> {
@@ -15,6 +16,8 @@ pub(crate) struct Source<'a> {
     /// Folder where relative paths start.
     pub(crate) folder: &'a Path,
     pub(crate) registry: &'a Registry,
+    /// The top level of a file, with all tables in it.
+    pub(crate) top: &'static Table,
 }
 
 impl Source<'_> {
@@ -54,18 +57,63 @@ impl Source<'_> {
         place: &str,
         known: &[&str],
     ) -> Result<(), Error> {
-        let strangers = entries
-            .keys()
-            .filter(|k| !known.contains(&k.get_ref().as_ref()));
-        match strangers.min_by_key(|k| k.span().start) {
+        match stranger(entries, known) {
             None => Ok(()),
-            Some(key) => {
-                let word = key.get_ref();
-                let found = format!("unknown key `{}` {place}", shown(word));
-                Err(self.unknown(key.span().start, found, word, known))
-            }
+            Some((at, word)) => Err(self.unknown_key(at, word, place, known)),
         }
     }
+
+    /// Refuses the first key of `entries` that is none of `table`. The error names the table that the key belongs to, if
+    /// that is one around `table`, or if no key of `table` looks like it.
+    pub(crate) fn refuse_unknown_in(
+        &self,
+        entries: &DeTable<'_>,
+        table: &Table,
+    ) -> Result<(), Error> {
+        let known: Vec<&str> = table.keys().map(|key| key.name).collect();
+        let Some((at, word)) = stranger(entries, &known) else {
+            return Ok(());
+        };
+        let place = match table.name {
+            "" => "at the top level".to_owned(),
+            _ => format!("in {}", table.header()),
+        };
+        let error = self.unknown_key(at, word, &place, &known);
+        let has_it = |owner: &Table| owner.keys().any(|key| key.name == word);
+        let tables = self.top.inner().into_iter().map(|(table, _)| table);
+        let owners: Vec<Table> = tables.filter(has_it).collect();
+        let is_around = |owner: &&Table| {
+            let rest = table.name.strip_prefix(owner.name);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        let (owners, remedy) = if let Some(around) = owners.iter().find(is_around) {
+            (around.header(), format!("move it above {}", table.header()))
+        } else if error.nearest.is_none() && !owners.is_empty() {
+            let headers: Vec<String> = owners.iter().map(Table::header).collect();
+            (headers.join(" or "), "move it there".to_owned())
+        } else {
+            return Err(error);
+        };
+        Err(Error {
+            found: format!("`{word}` belongs to {owners}; {remedy}"),
+            expected: String::new(),
+            nearest: None,
+            ..error
+        })
+    }
+
+    fn unknown_key(&self, at: usize, word: &str, place: &str, known: &[&str]) -> Error {
+        let found = format!("unknown key `{}` {place}", shown(word));
+        self.unknown(at, found, word, known)
+    }
+}
+
+/// Returns the first key of `entries` that is not `known`, with its place.
+fn stranger<'a>(entries: &'a DeTable<'_>, known: &[&str]) -> Option<(usize, &'a str)> {
+    let keys = entries
+        .keys()
+        .map(|key| (key.span().start, key.get_ref().as_ref()));
+    keys.filter(|(_, word)| !known.contains(word)).min()
 }
 
 /// Returns a word from a file, escaped and cut to fit one line of an error.

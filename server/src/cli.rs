@@ -35,7 +35,11 @@ enum Command {
     /// Check a configuration and the files that it names, and print what would be in effect.
     Check {
         /// The configuration.
-        file: PathBuf,
+        #[arg(required_unless_present = "schema")]
+        file: Option<PathBuf>,
+        /// Print a JSON Schema of the configuration instead.
+        #[arg(long, conflicts_with = "file")]
+        schema: bool,
     },
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
@@ -47,7 +51,13 @@ enum Command {
 pub fn main(registry: &Registry) -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run { config } => run(config, registry),
-        Command::Check { file } => check(&file, registry),
+        Command::Check {
+            file: Some(file), ..
+        } => check(&file, registry),
+        Command::Check { file: None, .. } => {
+            let schema = sluicegate_config::json_schema(registry);
+            printed(std::io::stdout().write_all(schema.as_bytes()))
+        }
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             get::run(&args, clock::now, &mut out, &mut err)

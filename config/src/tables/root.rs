@@ -70,6 +70,7 @@ impl Config {
             text,
             folder,
             registry,
+            top: Self::TABLE,
         };
         let document = DeTable::parse(text).map_err(|error| syntax(&source, &error))?;
         let top = Section::of_entries(&source, *Self::TABLE, 0, document.get_ref())?;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A file in which nothing is as in the default.
-const UNUSUAL: &str = r#"
+pub(super) const UNUSUAL: &str = r#"
 [server]
 state_dir = "state"
 secrets_file = "/etc/se\"cret"

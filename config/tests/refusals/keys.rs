@@ -113,6 +113,33 @@ fn unknown_keys_in_tables_of_tables() {
 }
 
 #[test]
+fn key_in_the_wrong_table_names_the_right_one() {
+    let route = "[[route]]\npath = \"/\"\n[route.proxy]\nupstreams = \"a:1\"\ntimeout = \"1s\"";
+    assert_eq!(
+        refusal_after(route),
+        "9:1: `timeout` belongs to [[route]]; move it above [route.proxy]"
+    );
+    assert_eq!(
+        refusal_before("[limits]\nmigration = true"),
+        "2:1: `migration` belongs to [quic]; move it there"
+    );
+    assert_eq!(
+        refusal("cores = \"auto\"\n"),
+        "1:1: `cores` belongs to [[group]]; move it there"
+    );
+    assert_eq!(
+        refusal_before("[qlog]\nformat = \"json\""),
+        "2:1: `format` belongs to [log] or [access_log]; move it there"
+    );
+    // Where a key of the table itself looks like it, that may be meant.
+    assert_unknown(
+        &format!("[limits]\nidle_timeout = 1\n{LISTENER}"),
+        "2:1: unknown key `idle_timeout` in [limits]",
+        "handshake_timeout",
+    );
+}
+
+#[test]
 fn wrong_types() {
     assert_eq!(
         refusal_before("[server]\ndrain_timeout = 30"),

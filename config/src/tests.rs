@@ -1,5 +1,6 @@
 //! What holds for every key of the schema.
 
+mod json_schema;
 mod manual;
 mod reload;
 mod values;
@@ -13,7 +14,7 @@ use crate::field::Record;
 use crate::schema::{Given, Key, Kind, Table};
 use crate::units::toml_duration;
 
-const EXAMPLE: &str = include_str!("../../example.toml");
+const EXAMPLE: &str = include_str!("../example.toml");
 
 /// Keys of a route of which exactly one is given.
 const HANDLERS: [&str; 5] = ["fixed", "generate", "files", "proxy", "redirect"];
