@@ -12,12 +12,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{
-    Backend, Counters, Dataplane, DriverOptions, Ecn, ListenerId, SocketOptions, TxMeta,
-    bind_group, open,
+    Acquired, Backend, Budget, Counters, Dataplane, Driver, DriverOptions, Ecn, ListenerId, NoRoom,
+    SocketOptions, TxMeta, open_group,
 };
 
 const DATAGRAM: usize = 1350;
-const TRAIN: usize = 48;
 const LISTENER: ListenerId = ListenerId(0);
 const NAP: Duration = Duration::from_millis(20);
 
@@ -29,12 +28,12 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let backend: Backend = arguments.next().as_deref().unwrap_or("auto").parse()?;
     let seconds: f64 = arguments.next().as_deref().unwrap_or("2").parse()?;
-    let train = if arguments.next().is_some() { 1 } else { TRAIN };
+    let gso = arguments.next().is_none();
 
     let (announce, announced) = mpsc::channel();
     let receiver = thread::spawn(move || receive(backend, &announce));
     let target = announced.recv()?;
-    let sender = thread::spawn(move || send(backend, target, train));
+    let sender = thread::spawn(move || send(backend, target, gso));
     let start = Instant::now();
     thread::sleep(Duration::from_secs_f64(seconds));
     STOP.store(true, Ordering::Relaxed);
@@ -54,41 +53,54 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-fn receive(backend: Backend, announce: &mpsc::Sender<SocketAddr>) -> Result<Counters, Failure> {
-    let bound = bind_group(
-        LISTENER,
-        "127.0.0.1:0".parse()?,
+/// Opens a driver with one listener on loopback and returns both.
+fn open(backend: Backend, gso: bool) -> Result<(Driver, SocketAddr), Failure> {
+    let acquired = Acquired::bind(LISTENER, "127.0.0.1:0".parse()?, 1)?;
+    let address = acquired.local_addr();
+    let socket = SocketOptions {
+        gso,
+        ..SocketOptions::default()
+    };
+    let group = open_group(
+        backend,
+        vec![acquired],
         1,
-        &SocketOptions::default(),
+        &socket,
+        DriverOptions::default(),
     )?;
-    let target = bound[0].local_addr();
-    let mut driver = open(backend, &DriverOptions::default(), bound)?.driver;
-    announce.send(target)?;
+    let seed = group.seeds.into_iter().next().ok_or("a group has a seed")?;
+    Ok((seed.open()?.driver, address))
+}
+
+fn receive(backend: Backend, announce: &mpsc::Sender<SocketAddr>) -> Result<Counters, Failure> {
+    let (mut driver, address) = open(backend, true)?;
+    announce.send(address)?;
+    let budget = Budget::of_datagrams(3000);
     while !STOP.load(Ordering::Relaxed) {
         driver.wait(Some(NAP))?;
-        while driver.receive(64, |_, _| ())? == 64 {}
+        while driver.receive(budget, |_, _| ())? == budget.datagrams {}
     }
     Ok(driver.counters())
 }
 
-fn send(backend: Backend, target: SocketAddr, train: usize) -> Result<Counters, Failure> {
-    let bound = bind_group(
-        LISTENER,
-        "127.0.0.1:0".parse()?,
-        1,
-        &SocketOptions::default(),
-    )?;
-    let mut driver = open(backend, &DriverOptions::default(), bound)?.driver;
+fn send(backend: Backend, peer: SocketAddr, gso: bool) -> Result<Counters, Failure> {
+    let (mut driver, _) = open(backend, gso)?;
     let meta = TxMeta {
-        listener: LISTENER,
-        peer: target,
+        peer,
         local: None,
         ecn: Ecn::Ect0,
-        len: train * DATAGRAM,
-        segment: DATAGRAM,
+        departure: None,
     };
     while !STOP.load(Ordering::Relaxed) {
-        if driver.transmit(16, |_| Some(meta))?.blocked {
+        let refused = driver.transmit(Budget::of_datagrams(768), |out| {
+            loop {
+                match out.room(LISTENER, DATAGRAM) {
+                    Ok(_) => out.commit(DATAGRAM, &meta),
+                    Err(reason) => return reason,
+                }
+            }
+        })?;
+        if refused == NoRoom::Blocked {
             driver.wait(Some(NAP))?;
         }
     }

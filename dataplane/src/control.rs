@@ -1,10 +1,13 @@
 //! Control messages (`cmsg(3)`) of a datagram, read and written as bytes.
 
+use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-use crate::{Binding, Ecn, RxMeta, TxMeta};
+use libc::{cmsghdr, in_pktinfo, in6_pktinfo};
 
-/// Room for what is asked for in either direction: packet info, ECN, GRO stride and some to spare.
+use crate::meta::{Ecn, TxMeta};
+
+/// Room for what is asked for in either direction, bytes: packet info, ECN, GRO stride, overflow count.
 pub(crate) const CONTROL_LEN: usize = 128;
 
 /// `linux/udp.h`: sizes of the datagrams in a buffer, sent and received.
@@ -13,8 +16,15 @@ pub(crate) const UDP_SEGMENT: i32 = 103;
 pub(crate) const UDP_GRO: i32 = 104;
 
 const WORD: usize = size_of::<usize>();
-/// `struct cmsghdr`: a length, a level and a type.
-const HEADER: usize = WORD + 8;
+const HEADER: usize = size_of::<cmsghdr>();
+const LEVEL_AT: usize = offset_of!(cmsghdr, cmsg_level);
+const TYPE_AT: usize = offset_of!(cmsghdr, cmsg_type);
+/// Source address of an outgoing IPv4 datagram.
+const V4_SOURCE_AT: usize = offset_of!(in_pktinfo, ipi_spec_dst);
+/// Destination address of a received IPv4 datagram.
+const V4_DESTINATION_AT: usize = offset_of!(in_pktinfo, ipi_addr);
+const V6_ADDRESS_AT: usize = offset_of!(in6_pktinfo, ipi6_addr);
+const V6_INTERFACE_AT: usize = offset_of!(in6_pktinfo, ipi6_ifindex);
 
 /// Control messages to send.
 #[derive(Clone, Copy, Debug)]
@@ -24,14 +34,16 @@ pub(crate) struct Control {
     len: usize,
 }
 
-/// What control messages of a received buffer say.
+/// What the control messages of a received message say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     /// The address it was sent to and, for IPv6, the interface.
     pub(crate) local: Option<(IpAddr, u32)>,
     pub(crate) ecn: Ecn,
-    /// Size of each datagram, where GRO put several together.
+    /// Size of each datagram but the last, where GRO merged several.
     pub(crate) stride: Option<usize>,
+    /// Datagrams that the socket dropped for want of room since it was opened (SO_RXQ_OVFL).
+    pub(crate) overflow: Option<u32>,
 }
 
 impl Control {
@@ -42,19 +54,19 @@ impl Control {
         }
     }
 
-    /// Source address and ECN of `meta`, and `segment` where the kernel shall cut the buffer into datagrams.
+    /// Writes source address and ECN of `meta`, and `segment` where the kernel shall cut the message into datagrams.
     pub(crate) fn describe(&mut self, meta: &TxMeta, segment: Option<u16>) {
         self.len = 0;
         match meta.local {
             Some(SocketAddr::V4(local)) if !local.ip().is_unspecified() => {
-                let mut info = [0; 12];
-                info[4..8].copy_from_slice(&local.ip().octets());
+                let mut info = [0; size_of::<in_pktinfo>()];
+                put(&mut info, V4_SOURCE_AT, &local.ip().octets());
                 self.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &info);
             }
             Some(SocketAddr::V6(local)) if !local.ip().is_unspecified() => {
-                let mut info = [0; 20];
-                info[..16].copy_from_slice(&local.ip().octets());
-                info[16..].copy_from_slice(&local.scope_id().to_ne_bytes());
+                let mut info = [0; size_of::<in6_pktinfo>()];
+                put(&mut info, V6_ADDRESS_AT, &local.ip().octets());
+                put(&mut info, V6_INTERFACE_AT, &local.scope_id().to_ne_bytes());
                 self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
             }
             _ => {}
@@ -82,36 +94,34 @@ impl Control {
         debug_assert!(end <= CONTROL_LEN);
         let message = &mut self.bytes[self.len..end];
         message[..WORD].copy_from_slice(&whole.to_ne_bytes());
-        message[WORD..WORD + 4].copy_from_slice(&level.to_ne_bytes());
-        message[WORD + 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
+        put(message, LEVEL_AT, &level.to_ne_bytes());
+        put(message, TYPE_AT, &kind.to_ne_bytes());
         message[HEADER..whole].copy_from_slice(data);
         message[whole..].fill(0);
         self.len = end;
     }
 }
 
-/// Reads the control messages of a received buffer; unknown or broken ones are skipped.
+/// Reads the control messages of a received message; unknown or broken ones are skipped.
 pub(crate) fn parse(mut rest: &[u8]) -> Received {
     let mut received = Received::default();
     while let Some(header) = rest.first_chunk::<HEADER>() {
-        let (len, kind) = header.split_at(WORD);
-        let len = len
+        let len = header
             .first_chunk()
             .map_or(0, |len| usize::from_ne_bytes(*len));
         let Some(data) = rest.get(HEADER..len) else {
             break;
         };
-        let (level, kind) = kind.split_at(4);
-        let id = (int(level), int(kind));
+        let id = (int(&header[LEVEL_AT..]), int(&header[TYPE_AT..]));
         match id {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                if let Some(octets) = data.get(8..).and_then(<[u8]>::first_chunk::<4>) {
+                if let Some(octets) = chunk::<4>(data, V4_DESTINATION_AT) {
                     received.local = Some((Ipv4Addr::from(*octets).into(), 0));
                 }
             }
             (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                if let Some(octets) = data.first_chunk::<16>() {
-                    let interface = data.get(16..).map_or(0, int).cast_unsigned();
+                if let Some(octets) = chunk::<16>(data, V6_ADDRESS_AT) {
+                    let interface = data.get(V6_INTERFACE_AT..).map_or(0, int).cast_unsigned();
                     received.local = Some((Ipv6Addr::from(*octets).into(), interface));
                 }
             }
@@ -126,6 +136,9 @@ pub(crate) fn parse(mut rest: &[u8]) -> Received {
             (libc::SOL_UDP, UDP_GRO) => {
                 received.stride = usize::try_from(int(data)).ok().filter(|stride| *stride > 0);
             }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                received.overflow = Some(int(data).cast_unsigned());
+            }
             _ => {}
         }
         rest = rest.get(len.next_multiple_of(WORD)..).unwrap_or_default();
@@ -134,32 +147,30 @@ pub(crate) fn parse(mut rest: &[u8]) -> Received {
 }
 
 impl Received {
-    /// The meta of a buffer of `len` bytes that `peer` sent to `binding`.
-    pub(crate) fn meta(&self, binding: &Binding, peer: SocketAddr, len: usize) -> RxMeta {
-        RxMeta {
-            listener: binding.listener(),
-            peer,
-            local: self.local(binding.local_addr()),
-            ecn: self.ecn,
-            stride: self.stride.map_or(len, |stride| stride.min(len)),
-        }
-    }
-
-    /// The address it was sent to with the port it was bound to; `bound` where the kernel did not say.
-    pub(crate) fn local(&self, bound: SocketAddr) -> SocketAddr {
+    /// Returns the address that the message was sent to, with the port it was `bound` to; `None` where the kernel did not
+    /// say and the socket is bound to a wildcard.
+    pub(crate) fn local(&self, bound: SocketAddr) -> Option<SocketAddr> {
         match self.local {
-            None => bound,
-            Some((IpAddr::V4(ip), _)) => SocketAddr::new(ip.into(), bound.port()),
+            None => Some(bound).filter(|bound| !bound.ip().is_unspecified()),
+            Some((IpAddr::V4(ip), _)) => Some(SocketAddr::new(ip.into(), bound.port())),
             Some((IpAddr::V6(ip), interface)) => {
                 let scope = if ip.is_unicast_link_local() {
                     interface
                 } else {
                     0
                 };
-                SocketAddrV6::new(ip, bound.port(), 0, scope).into()
+                Some(SocketAddrV6::new(ip, bound.port(), 0, scope).into())
             }
         }
     }
+}
+
+fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+    bytes[at..at + part.len()].copy_from_slice(part);
+}
+
+fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
+    bytes.get(at..)?.first_chunk()
 }
 
 /// The first four bytes as a native `int`; 0 where there are fewer.
@@ -172,17 +183,13 @@ fn int(bytes: &[u8]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ListenerId;
-
     fn meta(local: &str, ecn: Ecn) -> TxMeta {
         let local: SocketAddr = local.parse().unwrap();
         TxMeta {
-            listener: ListenerId(0),
             peer: local,
             local: Some(local),
             ecn,
-            len: 10,
-            segment: 10,
+            departure: None,
         }
     }
 
@@ -198,8 +205,31 @@ mod tests {
             assert_eq!(received.ecn, ecn);
             let bound = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 443);
             let sent: SocketAddr = local.parse().unwrap();
-            assert_eq!(received.local(bound), SocketAddr::new(sent.ip(), 443));
+            let expected = SocketAddr::new(sent.ip(), 443);
+            assert_eq!(received.local(bound), Some(expected));
         }
+    }
+
+    #[test]
+    fn offsets_are_those_of_the_kernel() {
+        assert_eq!((HEADER, LEVEL_AT, TYPE_AT), (WORD + 8, WORD, WORD + 4));
+        assert_eq!((V4_SOURCE_AT, V4_DESTINATION_AT), (4, 8));
+        assert_eq!((V6_ADDRESS_AT, V6_INTERFACE_AT), (0, 16));
+    }
+
+    #[test]
+    fn a_wildcard_is_no_destination() {
+        let received = Received::default();
+        assert_eq!(received.local("0.0.0.0:1".parse().unwrap()), None);
+        let bound = "192.0.2.1:1".parse().unwrap();
+        assert_eq!(received.local(bound), Some(bound));
+    }
+
+    #[test]
+    fn the_overflow_count_is_read() {
+        let mut control = Control::new();
+        control.push(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &7u32.to_ne_bytes());
+        assert_eq!(parse(control.as_slice()).overflow, Some(7));
     }
 
     #[test]

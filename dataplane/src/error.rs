@@ -5,23 +5,21 @@ use std::net::SocketAddr;
 
 use thiserror::Error;
 
-use crate::Backend;
-
 /// Why a listener could not be bound.
 #[derive(Debug, Error)]
 pub enum BindError {
-    /// Somebody has the port.
+    /// Somebody else has the port.
     #[error(
-        "cannot bind {address}: address already in use; stop who uses it or choose another port"
+        "cannot bind {address}: address already in use; stop what uses it or choose another port"
     )]
     InUse {
-        /// As asked for.
+        /// Address that was asked for.
         address: SocketAddr,
     },
     /// No interface has the address.
     #[error("cannot bind {address}: this host does not have the address")]
     NotHere {
-        /// As asked for.
+        /// Address that was asked for.
         address: SocketAddr,
     },
     /// A privileged port.
@@ -30,25 +28,33 @@ pub enum BindError {
          need CAP_NET_BIND_SERVICE"
     )]
     Forbidden {
-        /// As asked for.
+        /// Address that was asked for.
         address: SocketAddr,
     },
-    /// The steering byte of a connection ID counts 256 workers at most.
-    #[error("cannot bind {address} for {workers} workers: a group has 1 to 256")]
+    /// Sockets that somebody else bound can't serve.
+    #[error("cannot take over inherited sockets: {reason}")]
+    Inherited {
+        /// What is wrong with them.
+        reason: &'static str,
+    },
+    /// A group has 1 to 256 workers, which is what the steering byte of a connection ID counts, and each has a socket.
+    #[error(
+        "cannot bind {address} for {workers} workers: a group has 1 to 256, each with a socket"
+    )]
     Workers {
-        /// As asked for.
+        /// Address that was asked for.
         address: SocketAddr,
-        /// As asked for.
+        /// Number that was asked for.
         workers: usize,
     },
     /// Anything else.
     #[error("cannot bind {address}: {what}: {source}")]
     Os {
-        /// As asked for.
+        /// Address that was asked for.
         address: SocketAddr,
         /// The step that failed.
         what: &'static str,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -72,36 +78,32 @@ impl BindError {
 #[derive(Debug, Error)]
 #[error("cannot open the {backend} dataplane: {step}: {source}; {remedy}")]
 pub struct OpenError {
-    /// What was tried.
-    pub backend: Backend,
+    /// Name of the backend that was tried.
+    pub backend: &'static str,
     /// The step that failed.
     pub step: &'static str,
-    /// The system's answer.
+    /// The system's error.
     pub source: io::Error,
-    /// What an operator can do.
+    /// Advice to the operator.
     pub remedy: &'static str,
 }
 
 impl OpenError {
-    pub(crate) fn new(backend: Backend, step: &'static str, source: io::Error) -> Self {
-        let remedy = match (backend, source.raw_os_error()) {
-            (_, Some(libc::EMFILE | libc::ENFILE)) => {
+    /// `remedy`: the backend's own advice, for causes that do not concern every backend.
+    pub(crate) fn new(
+        backend: &'static str,
+        step: &'static str,
+        source: io::Error,
+        remedy: &'static str,
+    ) -> Self {
+        let remedy = match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => {
                 "raise the limit of open files (ulimit -n, LimitNOFILE=)"
             }
-            (_, Some(libc::ENOMEM)) => {
+            Some(libc::ENOMEM) => {
                 "raise the limit of locked memory (ulimit -l, LimitMEMLOCK=) or lower rx_buffers"
             }
-            (Backend::IoUring, Some(libc::EPERM | libc::EACCES | libc::ENOSYS)) => {
-                "io_uring is forbidden here: allow io_uring_setup, io_uring_enter and \
-                 io_uring_register in the container's seccomp profile, set sysctl \
-                 kernel.io_uring_disabled=0, or choose the mio backend"
-            }
-            (Backend::IoUring, Some(libc::EINVAL | libc::EOPNOTSUPP)) => {
-                "the kernel is too old: multishot recvmsg and deferred task work need Linux 6.1; \
-                 choose the mio backend"
-            }
-            (Backend::IoUring, _) => "choose the mio backend",
-            _ => "see the system's limits",
+            _ => remedy,
         };
         Self {
             backend,
@@ -119,22 +121,14 @@ mod tests {
     #[test]
     fn each_cause_has_its_remedy_in_one_line() {
         let cases = [
-            (Backend::IoUring, libc::EPERM, "seccomp"),
-            (Backend::IoUring, libc::ENOSYS, "kernel.io_uring_disabled"),
-            (Backend::IoUring, libc::ENOMEM, "LimitMEMLOCK"),
-            (Backend::IoUring, libc::EMFILE, "LimitNOFILE"),
-            (Backend::IoUring, libc::EINVAL, "Linux 6.1"),
-            (Backend::Mio, libc::EMFILE, "ulimit -n"),
+            (libc::ENOMEM, "LimitMEMLOCK"),
+            (libc::EMFILE, "LimitNOFILE"),
+            (libc::EPERM, "ask the driver"),
         ];
-        for (backend, errno, remedy) in cases {
+        for (errno, remedy) in cases {
             let source = io::Error::from_raw_os_error(errno);
-            let line = OpenError::new(backend, "a step", source).to_string();
-            let parts = [
-                backend.name(),
-                "a step",
-                &format!("os error {errno}"),
-                remedy,
-            ];
+            let line = OpenError::new("tape", "a step", source, "ask the driver").to_string();
+            let parts = ["tape", "a step", &format!("os error {errno}"), remedy];
             for part in parts {
                 assert!(line.contains(part), "{part} is missing: {line}");
             }

@@ -1,19 +1,24 @@
-//! A dataplane around a dataplane that loses, doubles, shuffles, damages and cuts datagrams: for tests, by a seed.
+//! A dataplane around a dataplane that loses, duplicates, reorders, corrupts and truncates datagrams: for tests, by a seed.
 
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use crate::{Caps, Counters, Dataplane, RxMeta, Transmitted, TxMeta, Waker};
+use crate::batch::MAX_TRANSMIT;
+use crate::contract::Dataplane;
+use crate::egress::{Egress, NoRoom};
+use crate::event::Event;
+use crate::meta::{Budget, Counters, ListenerId, RxMeta, TxMeta};
+use crate::waker::Waker;
 
-/// How often a datagram meets each fate: parts per thousand.
+/// Probability of each fault, per datagram, in parts per thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// It never arrives.
+    /// Lost.
     pub loss: u16,
-    /// It arrives twice.
+    /// Duplicated.
     pub duplicate: u16,
-    /// It arrives after up to [`Faults::MAX_DELAY`] later ones, or when no later one comes.
+    /// Delayed until up to [`Faults::MAX_DELAY`] later ones have passed it, or until no later one comes.
     pub reorder: u16,
     /// One of its bits is flipped.
     pub corrupt: u16,
@@ -26,134 +31,140 @@ impl Faults {
     pub const MAX_DELAY: u64 = 8;
 }
 
-/// What happened to datagrams in one direction.
+/// Number of datagrams in one direction that met each fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fates {
-    /// Went in.
+    /// All that went in.
     pub seen: u64,
     /// Lost.
     pub lost: u64,
-    /// Doubled.
+    /// Duplicated.
     pub duplicated: u64,
-    /// Held back.
+    /// Delayed.
     pub reordered: u64,
-    /// Damaged.
+    /// Corrupted.
     pub corrupted: u64,
-    /// Cut.
+    /// Truncated.
     pub truncated: u64,
 }
 
-/// A dataplane with faults in either direction. GSO and GRO buffers are taken apart: each datagram has its own fate, and
-/// none comes with others.
+/// A dataplane with faults in either direction. Each datagram has its own fate.
 #[derive(Debug)]
 pub struct Fault<D> {
     inner: D,
     rx: Channel<RxMeta>,
-    tx: Channel<TxMeta>,
-    buffer: Box<[u8]>,
+    tx: Channel<(ListenerId, TxMeta)>,
+    /// Room lent for the next datagram.
+    room: Box<[u8]>,
 }
 
 impl<D: Dataplane> Fault<D> {
     /// Puts faults around `inner`. The same seed and the same datagrams make the same faults.
     pub fn new(inner: D, rx: Faults, tx: Faults, seed: u64) -> Self {
-        let buffer = vec![0; inner.caps().max_transmit].into_boxed_slice();
         Self {
             inner,
             rx: Channel::new(rx, seed),
             tx: Channel::new(tx, !seed),
-            buffer,
+            room: vec![0; MAX_TRANSMIT].into_boxed_slice(),
         }
     }
 
-    /// What happened to received datagrams.
+    /// Returns what happened to received datagrams.
     pub fn rx_fates(&self) -> Fates {
         self.rx.fates
     }
 
-    /// What happened to transmitted datagrams.
+    /// Returns what happened to transmitted datagrams.
     pub fn tx_fates(&self) -> Fates {
         self.tx.fates
     }
 
-    /// Hands the queue of transmitted datagrams on; true where the inner driver takes no more.
-    fn flush(&mut self) -> io::Result<bool> {
-        let ready = &mut self.tx.ready;
-        let spare = &mut self.tx.spare;
-        let transmitted = self.inner.transmit(ready.len(), |buffer| {
-            let (meta, bytes) = ready.pop_front()?;
-            let len = bytes.len();
-            buffer[..len].copy_from_slice(&bytes);
-            recycle(spare, bytes);
-            Some(TxMeta {
-                len,
-                segment: len,
-                ..meta
-            })
-        })?;
-        Ok(transmitted.blocked)
+    /// Hands transmitted datagrams to the inner driver, as far as it takes them.
+    fn flush(&mut self) -> io::Result<()> {
+        let Channel { ready, spare, .. } = &mut self.tx;
+        self.inner.transmit(Budget::UNLIMITED, |out| {
+            // What one listener has no room for must not stop the others.
+            for _ in 0..ready.len() {
+                let Some(((listener, meta), bytes)) = ready.pop_front() else {
+                    return;
+                };
+                match out.room(listener, bytes.len()) {
+                    Ok(room) => {
+                        room.copy_from_slice(&bytes);
+                        out.commit(bytes.len(), &meta);
+                        recycle(spare, bytes);
+                    }
+                    Err(NoRoom::Unknown) => recycle(spare, bytes),
+                    Err(NoRoom::Blocked | NoRoom::Budget) => {
+                        ready.push_back(((listener, meta), bytes));
+                    }
+                }
+            }
+        })
     }
 }
 
 impl<D: Dataplane> Dataplane for Fault<D> {
-    fn caps(&self) -> Caps {
-        Caps {
-            gro: false,
-            ..self.inner.caps()
-        }
+    fn backend(&self) -> &'static str {
+        self.inner.backend()
     }
 
     fn receive(
         &mut self,
-        budget: usize,
+        mut budget: Budget,
         mut sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize> {
         let rx = &mut self.rx;
-        let wanted = budget.saturating_sub(rx.ready.len());
-        let fresh = self.inner.receive(wanted, |meta, buffer| {
-            rx.push_all(meta, buffer, meta.stride);
-        })?;
+        let wanted = budget.datagrams.saturating_sub(rx.ready.len());
+        let wanted = Budget::new(wanted, budget.bytes);
+        let fresh = self
+            .inner
+            .receive(wanted, |meta, datagram| rx.push(meta, datagram))?;
         if fresh == 0 && rx.ready.is_empty() {
             rx.release();
         }
-        let count = budget.min(rx.ready.len());
-        for (meta, mut bytes) in rx.ready.drain(..count) {
-            let stride = bytes.len();
-            sink(&RxMeta { stride, ..meta }, &mut bytes);
-            recycle(&mut rx.spare, bytes);
-        }
-        Ok(count)
-    }
-
-    fn transmit(
-        &mut self,
-        budget: usize,
-        mut fill: impl FnMut(&mut [u8]) -> Option<TxMeta>,
-    ) -> io::Result<Transmitted> {
-        let mut transmitted = Transmitted {
-            buffers: 0,
-            blocked: self.flush()?,
-        };
-        while !transmitted.blocked && transmitted.buffers < budget {
-            let Some(meta) = fill(&mut self.buffer) else {
+        let before = budget.datagrams;
+        while !budget.is_spent() {
+            let Some((meta, mut bytes)) = rx.ready.pop_front() else {
                 break;
             };
-            transmitted.buffers += 1;
-            let len = meta.len.min(self.buffer.len());
-            self.tx.push_all(&meta, &self.buffer[..len], meta.segment);
-            transmitted.blocked = self.flush()?;
+            budget.spend(bytes.len());
+            sink(&meta, &mut bytes);
+            recycle(&mut rx.spare, bytes);
         }
-        if transmitted.buffers == 0 && !transmitted.blocked {
+        Ok(before - budget.datagrams)
+    }
+
+    fn transmit<R>(
+        &mut self,
+        budget: Budget,
+        emit: impl FnOnce(&mut dyn Egress) -> R,
+    ) -> io::Result<R> {
+        self.flush()?;
+        let seen = self.tx.fates.seen;
+        let result = emit(&mut Emission {
+            full: !self.tx.ready.is_empty(),
+            tx: &mut self.tx,
+            room: &mut self.room,
+            budget,
+            lent: None,
+        });
+        if self.tx.fates.seen == seen {
             self.tx.release();
-            transmitted.blocked = self.flush()?;
         }
-        Ok(transmitted)
+        self.flush()?;
+        Ok(result)
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        // Nobody else would wake up for what is held back here.
+        // Nothing else would end the sleep for what is delayed here.
         let busy = self.rx.holds() || self.tx.holds();
         self.inner
             .wait(if busy { Some(Duration::ZERO) } else { timeout })
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        self.inner.take_event()
     }
 
     fn waker(&self) -> Waker {
@@ -162,6 +173,40 @@ impl<D: Dataplane> Dataplane for Fault<D> {
 
     fn counters(&self) -> Counters {
         self.inner.counters()
+    }
+}
+
+/// One transmission.
+struct Emission<'a> {
+    tx: &'a mut Channel<(ListenerId, TxMeta)>,
+    room: &'a mut [u8],
+    budget: Budget,
+    /// The inner driver did not take all of the last transmission.
+    full: bool,
+    /// Listener that the lent room is for, and its size.
+    lent: Option<(ListenerId, usize)>,
+}
+
+impl Egress for Emission<'_> {
+    fn room(&mut self, listener: ListenerId, size: usize) -> Result<&mut [u8], NoRoom> {
+        if self.budget.is_spent() {
+            return Err(NoRoom::Budget);
+        }
+        if self.full {
+            return Err(NoRoom::Blocked);
+        }
+        let size = size.min(self.room.len());
+        self.lent = Some((listener, size));
+        Ok(&mut self.room[..size])
+    }
+
+    fn commit(&mut self, len: usize, meta: &TxMeta) {
+        self.budget.spend(len);
+        let lent = self.lent.take().filter(|(_, size)| len <= *size);
+        debug_assert!(lent.is_some(), "{len} bytes were committed without room");
+        if let Some((listener, _)) = lent {
+            self.tx.push(&(listener, *meta), &self.room[..len]);
+        }
     }
 }
 
@@ -187,15 +232,6 @@ impl<M: Copy> Channel<M> {
             ready: VecDeque::new(),
             held: Vec::new(),
             spare: Vec::new(),
-        }
-    }
-
-    fn push_all(&mut self, meta: &M, bytes: &[u8], size: usize) {
-        if bytes.is_empty() {
-            self.push(meta, bytes);
-        }
-        for datagram in bytes.chunks(size.max(1)) {
-            self.push(meta, datagram);
         }
     }
 
@@ -234,7 +270,7 @@ impl<M: Copy> Channel<M> {
         }
     }
 
-    /// One more datagram has overtaken those held back; the patient ones become ready.
+    /// One more datagram has overtaken those held back; those that were overtaken often enough become ready.
     fn overtake(&mut self) {
         for (left, _, _) in &mut self.held {
             *left -= 1;

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::ops::AddAssign;
+use std::time::Instant;
 
-/// Which listener a datagram came in by or leaves from: an index that the caller chose when binding.
+/// Identifies the listener that a datagram arrives at or leaves from: a number that the caller chose when acquiring it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub u16);
 
@@ -45,80 +46,73 @@ impl Ecn {
     }
 }
 
-/// Of a received buffer.
-#[derive(Clone, Copy, Debug)]
+/// What is known of a received datagram beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxMeta {
-    /// Where it was bound.
+    /// Listener that received it.
     pub listener: ListenerId,
-    /// Who sent it.
+    /// Sender's address; its port is never 0.
     pub peer: SocketAddr,
-    /// The address it was sent to, never a wildcard, with the listener's port.
+    /// Destination address, never a wildcard, with the listener's port.
     pub local: SocketAddr,
-    /// ECN bits of the (first) datagram.
+    /// ECN bits of the datagram, or of the first of those that GRO merged.
     pub ecn: Ecn,
-    /// Size of each datagram in the buffer but the last, which may be shorter; the buffer's length where there is one.
-    pub stride: usize,
 }
 
-/// Of a buffer to transmit.
-#[derive(Clone, Copy, Debug)]
+/// How a datagram is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxMeta {
-    /// Which listener's socket it leaves by.
-    pub listener: ListenerId,
-    /// Where to.
+    /// Destination address.
     pub peer: SocketAddr,
-    /// The source address, where the caller cares (it does on a wildcard listener); the port is the listener's.
+    /// Source address, where the caller cares (it does on a wildcard listener); the port is the listener's.
     pub local: Option<SocketAddr>,
     /// ECN bits to set.
     pub ecn: Ecn,
-    /// Bytes written, over all datagrams.
-    pub len: usize,
-    /// Size of each datagram but the last; `len` where there is one.
-    pub segment: usize,
+    /// Earliest departure; a backend without a timed queue sends at once.
+    pub departure: Option<Instant>,
 }
 
-/// What came of [`Dataplane::transmit`](crate::Dataplane::transmit).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Transmitted {
-    /// Buffers filled and taken.
-    pub buffers: usize,
-    /// The kernel or device takes no more for now: call again after the next wait. Nothing that was filled is lost.
-    pub blocked: bool,
-}
-
-/// What a driver can do here.
+/// Limit on the work of one call: whichever of the two runs out first ends it.
+///
+/// The datagram that uses up the bytes is still handled, so a call exceeds them by less than one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caps {
-    /// The backend's name.
-    pub backend: &'static str,
-    /// Several datagrams per transmitted buffer.
-    pub gso: bool,
-    /// Several datagrams per received buffer.
-    pub gro: bool,
-    /// ECN bits are read.
-    pub ecn: bool,
-    /// Largest number of bytes in one transmitted buffer.
-    pub max_transmit: usize,
-    /// The driver polls: [`Dataplane::wait`](crate::Dataplane::wait) spins and costs a core.
-    pub polls: bool,
+pub struct Budget {
+    /// Datagrams left.
+    pub datagrams: usize,
+    /// Bytes of UDP payload left.
+    pub bytes: usize,
 }
 
-impl RxMeta {
-    /// How many datagrams a buffer of `len` bytes holds: an empty one counts.
+impl Budget {
+    /// No limit.
+    pub const UNLIMITED: Self = Self::of_datagrams(usize::MAX);
+
+    /// A limit on both.
     #[must_use]
-    pub fn datagrams(&self, len: usize) -> u64 {
-        datagrams(len, self.stride)
+    pub const fn new(datagrams: usize, bytes: usize) -> Self {
+        Self { datagrams, bytes }
+    }
+
+    /// A limit on datagrams alone.
+    #[must_use]
+    pub const fn of_datagrams(datagrams: usize) -> Self {
+        Self::new(datagrams, usize::MAX)
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub const fn is_spent(&self) -> bool {
+        self.datagrams == 0 || self.bytes == 0
+    }
+
+    /// Takes one datagram of `bytes` off.
+    pub const fn spend(&mut self, bytes: usize) {
+        self.datagrams = self.datagrams.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
-impl TxMeta {
-    /// How many datagrams the buffer holds: an empty one counts.
-    #[must_use]
-    pub fn datagrams(&self) -> u64 {
-        datagrams(self.len, self.segment)
-    }
-}
-
+/// Number of datagrams in `len` bytes that are cut every `size` bytes: an empty datagram counts.
 pub(crate) fn datagrams(len: usize, size: usize) -> u64 {
     if size == 0 || len <= size {
         1
@@ -132,34 +126,32 @@ pub(crate) fn datagrams(len: usize, size: usize) -> u64 {
 pub struct Counters {
     /// Received datagrams.
     pub rx_datagrams: u64,
-    /// Received buffers (fewer, with GRO).
+    /// Received messages: fewer than datagrams where GRO merges them.
     pub rx_buffers: u64,
     /// Received bytes of UDP payload.
     pub rx_bytes: u64,
-    /// Datagrams cut short because they did not fit a buffer: dropped.
+    /// Datagrams dropped because they did not fit a receive buffer.
     pub rx_truncated: u64,
     /// Receive attempts that failed for another reason.
     pub rx_errors: u64,
+    /// Datagrams dropped because their source port is 0, which nobody can answer.
+    pub rx_port_zero: u64,
+    /// Datagrams that the kernel or device dropped because the worker read too slowly (SO_RXQ_OVFL).
+    pub rx_overflows: u64,
+    /// Times receive buffers ran out and the receive had to be armed again.
+    pub rx_exhausted: u64,
     /// Sent datagrams.
     pub tx_datagrams: u64,
-    /// Sent buffers (fewer, with GSO).
+    /// Sent messages, each a GSO batch or a single datagram.
     pub tx_buffers: u64,
     /// Sent bytes of UDP payload.
     pub tx_bytes: u64,
-    /// Buffers the kernel refused for good (unreachable, too big): dropped.
+    /// Messages that the kernel or device refused for good (unreachable, too big): dropped.
     pub tx_errors: u64,
-    /// GSO buffers that had to be sent datagram by datagram.
+    /// GSO batches that had to be sent datagram by datagram.
     pub tx_gso_fallbacks: u64,
-    /// Receive buffers ran out and the receive had to be armed again.
-    pub rx_exhausted: u64,
-}
-
-impl Counters {
-    pub(crate) fn on_received(&mut self, meta: &RxMeta, len: usize) {
-        self.rx_buffers += 1;
-        self.rx_datagrams += meta.datagrams(len);
-        self.rx_bytes += len as u64;
-    }
+    /// Events dropped because nobody took the earlier ones.
+    pub events_lost: u64,
 }
 
 impl AddAssign<&Counters> for Counters {
@@ -171,23 +163,48 @@ impl AddAssign<&Counters> for Counters {
             rx_bytes,
             rx_truncated,
             rx_errors,
+            rx_port_zero,
+            rx_overflows,
+            rx_exhausted,
             tx_datagrams,
             tx_buffers,
             tx_bytes,
             tx_errors,
             tx_gso_fallbacks,
-            rx_exhausted,
+            events_lost,
         } = other;
         self.rx_datagrams += rx_datagrams;
         self.rx_buffers += rx_buffers;
         self.rx_bytes += rx_bytes;
         self.rx_truncated += rx_truncated;
         self.rx_errors += rx_errors;
+        self.rx_port_zero += rx_port_zero;
+        self.rx_overflows += rx_overflows;
+        self.rx_exhausted += rx_exhausted;
         self.tx_datagrams += tx_datagrams;
         self.tx_buffers += tx_buffers;
         self.tx_bytes += tx_bytes;
         self.tx_errors += tx_errors;
         self.tx_gso_fallbacks += tx_gso_fallbacks;
-        self.rx_exhausted += rx_exhausted;
+        self.events_lost += events_lost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_limit_spends_a_budget() {
+        let mut budget = Budget::new(2, 100);
+        budget.spend(10);
+        assert!(!budget.is_spent());
+        budget.spend(10);
+        assert!(budget.is_spent());
+        let mut budget = Budget::new(9, 100);
+        budget.spend(99);
+        assert!(!budget.is_spent());
+        budget.spend(1200);
+        assert!(budget.is_spent());
     }
 }

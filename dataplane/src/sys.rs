@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::addr::{NAME_LEN, NAME_SOCKLEN};
 use crate::control::CONTROL_LEN;
+use crate::message::Message;
 
 /// Size of a receive buffer: no datagram and no GRO train is longer.
 pub(crate) const RX_BUFFER: usize = 64 << 10;
@@ -120,13 +121,13 @@ pub(crate) fn message(
     Ok(header)
 }
 
-/// Control messages received with one buffer.
+/// Room for the control messages of one message.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct ControlRoom([u8; CONTROL_LEN]);
 
 /// Buffers for one `recvmmsg`.
-pub(crate) struct Batch {
+pub(crate) struct Messages {
     payloads: Box<[u8]>,
     names: Box<[[u8; NAME_LEN]]>,
     controls: Box<[ControlRoom]>,
@@ -134,16 +135,7 @@ pub(crate) struct Batch {
     headers: Box<[libc::mmsghdr]>,
 }
 
-/// One received buffer of a [`Batch`].
-pub(crate) struct Message<'a> {
-    pub(crate) name: &'a [u8],
-    pub(crate) control: &'a [u8],
-    pub(crate) payload: &'a mut [u8],
-    /// It was longer than the buffer.
-    pub(crate) truncated: bool,
-}
-
-impl Batch {
+impl Messages {
     pub(crate) fn new(buffers: usize) -> Self {
         let iov = libc::iovec {
             iov_base: ptr::null_mut(),
@@ -164,7 +156,7 @@ impl Batch {
         self.headers.len()
     }
 
-    /// Receives up to `limit` buffers without waiting and returns how many there are.
+    /// Receives up to `limit` messages without waiting and returns how many there are.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>, limit: usize) -> io::Result<usize> {
         let limit = limit.min(self.len());
         let payloads = self.payloads.chunks_exact_mut(RX_BUFFER);
@@ -183,7 +175,7 @@ impl Batch {
         }
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "a batch has at most 16 buffers"
+            reason = "there are at most 16 buffers"
         )]
         let count = limit as u32;
         // SAFETY: the first `count` headers point to distinct buffers owned by `self` with their lengths (set above),
@@ -200,7 +192,7 @@ impl Batch {
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
-    /// The buffer at `index`, below what [`Batch::receive`] returned last.
+    /// Returns the message at `index`, below what [`Messages::receive`] returned last.
     #[allow(
         clippy::unnecessary_cast,
         reason = "with musl msg_controllen is a socklen_t"

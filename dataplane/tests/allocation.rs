@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use sluicegate_dataplane::{
-    Backend, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions, TxMeta, bind_group,
-    memory, open,
+    Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions,
+    TxMeta, memory, open_group,
 };
 
 thread_local! {
@@ -35,25 +35,22 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Sends trains and single datagrams `rounds` times and receives them all.
+/// Sends batches and single datagrams `rounds` times and receives them all.
 fn exchange(sender: &mut Driver, receiver: &mut Driver, meta: TxMeta, rounds: usize) {
     let mut arrived = 0;
     for round in 0..rounds {
-        let mut left = 3;
         sender
-            .transmit(8, |buffer| {
-                left -= 1;
-                buffer[..meta.len].fill(3);
-                let len = if round % 2 == 0 {
-                    meta.len
-                } else {
-                    meta.segment
-                };
-                (left >= 0).then_some(TxMeta { len, ..meta })
+            .transmit(Budget::of_datagrams(12), |out| {
+                while let Ok(room) = out.room(ListenerId(0), 1200) {
+                    // Equal ones in one round, in the next each shorter than the one before.
+                    let len = room.len() - (round % 2) * arrived % 100;
+                    room[..len].fill(3);
+                    out.commit(len, &meta);
+                }
             })
             .unwrap();
         receiver.wait(Some(Duration::from_millis(20))).unwrap();
-        arrived += receiver.receive(64, |_, _| ()).unwrap();
+        arrived += receiver.receive(Budget::UNLIMITED, |_, _| ()).unwrap();
         sender.wait(Some(Duration::ZERO)).unwrap();
     }
     assert!(arrived >= rounds, "{arrived} of {rounds}");
@@ -71,12 +68,10 @@ fn check(name: &str, sender: &mut Driver, receiver: &mut Driver, meta: TxMeta) {
 fn steady_traffic_allocates_nothing() {
     let listener = ListenerId(0);
     let mut meta = TxMeta {
-        listener,
         peer: "127.0.0.1:2".parse().unwrap(),
         local: None,
         ecn: Ecn::Ect0,
-        len: 6000,
-        segment: 1200,
+        departure: None,
     };
     let (sender, receiver) = memory::pair("127.0.0.1:1".parse().unwrap(), meta.peer);
     let (mut sender, mut receiver) = (Driver::Memory(sender), Driver::Memory(receiver));
@@ -84,14 +79,14 @@ fn steady_traffic_allocates_nothing() {
     for backend in [Backend::Mio, Backend::Auto] {
         let mut drivers = [0, 1].map(|_| {
             let address = "127.0.0.1:0".parse().unwrap();
-            let bound = bind_group(listener, address, 1, &SocketOptions::default()).unwrap();
-            meta.peer = bound[0].local_addr();
-            open(backend, &DriverOptions::default(), bound)
-                .unwrap()
-                .driver
+            let bound = Acquired::bind(listener, address, 1).unwrap();
+            meta.peer = bound.local_addr();
+            let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
+            let mut group = open_group(backend, vec![bound], 1, &socket, driver).unwrap();
+            group.seeds.remove(0).open().unwrap().driver
         });
         let [sender, receiver] = &mut drivers;
-        let name = receiver.caps().backend;
+        let name = receiver.backend();
         check(name, sender, receiver, meta);
     }
 }

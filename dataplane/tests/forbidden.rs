@@ -7,9 +7,11 @@
 
 use std::thread;
 
+use std::net::SocketAddr;
+
 use sluicegate_dataplane::{
-    Backend, Binding, Dataplane, DriverOptions, Ecn, ListenerId, SocketOptions, TxMeta, bind_group,
-    open,
+    Acquired, Backend, Budget, Dataplane, DriverOptions, Ecn, ListenerId, OpenError, Opened,
+    SocketOptions, TxMeta, open_group,
 };
 
 /// Lets every system call of the calling thread pass but `call`, which fails with `errno`.
@@ -42,9 +44,12 @@ fn forbid(call: libc::c_long, errno: i32) {
     }
 }
 
-fn bound() -> Vec<Binding> {
-    let address = "127.0.0.1:0".parse().unwrap();
-    bind_group(ListenerId(0), address, 1, &SocketOptions::default()).unwrap()
+/// Opens a group of one worker, and its driver. Returns what came of it and the listener's address.
+fn open(backend: Backend) -> (Result<Opened, OpenError>, SocketAddr) {
+    let bound = Acquired::bind(ListenerId(0), "127.0.0.1:0".parse().unwrap(), 1).unwrap();
+    let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
+    let mut group = open_group(backend, vec![bound], 1, &socket, driver).unwrap();
+    (group.seeds.remove(0).open(), group.listeners[0].address)
 }
 
 #[test]
@@ -74,9 +79,7 @@ fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
     for (call, errno, causes) in cases {
         let checked = thread::spawn(move || {
             forbid(call, errno);
-            let options = DriverOptions::default();
-
-            let error = open(Backend::IoUring, &options, bound()).err().unwrap();
+            let error = open(Backend::IoUring).0.err().unwrap();
             let line = error.to_string();
             assert_eq!(error.source.raw_os_error(), Some(errno));
             let remedies = ["seccomp", "kernel.io_uring_disabled", "mio"];
@@ -88,23 +91,25 @@ fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
             }
             assert!(!line.contains('\n'));
 
-            let bound = bound();
-            let address = bound[0].local_addr();
-            let opened = open(Backend::Auto, &options, bound).unwrap();
+            let (opened, peer) = open(Backend::Auto);
+            let opened = opened.unwrap();
             assert_eq!(opened.fallback.unwrap().to_string(), line);
             let mut driver = opened.driver;
-            assert_eq!(driver.caps().backend, "mio");
-            let mut message = Some(TxMeta {
-                listener: ListenerId(0),
-                peer: address,
+            assert_eq!(driver.backend(), "mio");
+            let meta = TxMeta {
+                peer,
                 local: None,
                 ecn: Ecn::NotCapable,
-                len: 5,
-                segment: 5,
+                departure: None,
+            };
+            let sent = driver.transmit(Budget::UNLIMITED, |out| {
+                out.room(ListenerId(0), 5).map(|room| room.fill(1))?;
+                out.commit(5, &meta);
+                Ok::<(), sluicegate_dataplane::NoRoom>(())
             });
-            driver.transmit(2, |_| message.take()).unwrap();
+            assert_eq!(sent.unwrap(), Ok(()));
             driver.wait(None).unwrap();
-            assert_eq!(driver.receive(9, |_, _| ()).unwrap(), 1);
+            assert_eq!(driver.receive(Budget::UNLIMITED, |_, _| ()).unwrap(), 1);
         });
         checked.join().unwrap();
     }
@@ -112,10 +117,9 @@ fn auto_falls_back_and_an_explicit_choice_fails_with_cause_and_remedy() {
 
 #[test]
 fn auto_takes_what_an_explicit_choice_would() {
-    let options = DriverOptions::default();
-    let explicit = open(Backend::IoUring, &options, bound());
-    let auto = open(Backend::Auto, &options, bound()).unwrap();
+    let explicit = open(Backend::IoUring).0;
+    let auto = open(Backend::Auto).0.unwrap();
     assert_eq!(auto.fallback.is_none(), explicit.is_ok());
     let expected = if explicit.is_ok() { "io_uring" } else { "mio" };
-    assert_eq!(auto.driver.caps().backend, expected);
+    assert_eq!(auto.driver.backend(), expected);
 }

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
-use sluicegate_config::{Backend, DriverOptions};
-use sluicegate_dataplane::{Binding, Counters as Datagrams, Dataplane, Driver, open};
+use sluicegate_dataplane::{Counters as Datagrams, Dataplane, Driver, Seed};
 
 pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
 pub use stats::WorkerStats;
@@ -32,12 +31,8 @@ pub struct WorkerSetup {
     pub index: u8,
     /// To be pinned to.
     pub core: usize,
-    /// As configured.
-    pub backend: Backend,
-    /// As configured.
-    pub driver: DriverOptions,
-    /// Sockets of every listener of the group.
-    pub bindings: Vec<Binding>,
+    /// Share of the group's listeners, which becomes the driver.
+    pub seed: Seed,
     /// Makes the endpoint's settings, on the worker's thread.
     pub settings: MakeSettings,
     /// To the origin thread beside it.
@@ -104,8 +99,8 @@ fn start(
             setup.group, setup.core
         ));
     }
-    let opened = open(setup.backend, &setup.driver, setup.bindings)
-        .map_err(|e| format!("group `{}`: {e}", setup.group))?;
+    let opened = setup.seed.open();
+    let opened = opened.map_err(|e| format!("group `{}`: {e}", setup.group))?;
     let settings = (setup.settings)(snapshot)?;
     let driver: Driver = opened.driver;
     setup.inbox.attach(driver.waker());
@@ -116,7 +111,7 @@ fn start(
         group: setup.group,
         index: setup.index,
         core: setup.core,
-        backend: driver.caps().backend,
+        backend: driver.backend(),
         fallback: opened.fallback.map(|e| e.to_string()),
     });
     let endpoint = Endpoint::new(settings, clock::now());

@@ -20,34 +20,32 @@ fn datagram(number: u32) -> Vec<u8> {
     bytes
 }
 
-/// Sends [`COUNT`] numbered datagrams in trains of four and returns what arrives.
+/// Sends [`COUNT`] numbered datagrams, four at a time, and returns what arrives.
 fn run(sender: &mut impl Dataplane, receiver: &mut impl Dataplane) -> Vec<Vec<u8>> {
-    let peer = addresses().1;
+    let meta = TxMeta {
+        peer: addresses().1,
+        local: None,
+        ecn: Ecn::Ect0,
+        departure: None,
+    };
     let mut next = 0;
     let mut arrived = Vec::new();
     for _ in 0..COUNT {
-        let transmitted = sender.transmit(2, |buffer| {
-            if next == COUNT {
-                return None;
-            }
-            for part in buffer[..4 * SIZE].chunks_mut(SIZE) {
-                part.copy_from_slice(&datagram(next));
-                next += 1;
-            }
-            Some(TxMeta {
-                listener: ListenerId(0),
-                peer,
-                local: None,
-                ecn: Ecn::Ect0,
-                len: 4 * SIZE,
-                segment: SIZE,
+        sender
+            .transmit(Budget::of_datagrams(4), |out| {
+                while next < COUNT
+                    && let Ok(room) = out.room(ListenerId(0), SIZE)
+                {
+                    room.copy_from_slice(&datagram(next));
+                    out.commit(SIZE, &meta);
+                    next += 1;
+                }
             })
-        });
-        assert!(!transmitted.unwrap().blocked);
+            .unwrap();
         receiver
-            .receive(100, |meta, bytes| {
+            .receive(Budget::of_datagrams(100), |meta, bytes| {
                 assert_eq!((meta.peer, meta.ecn), (addresses().0, Ecn::Ect0));
-                arrived.extend(bytes.chunks(meta.stride).map(<[u8]>::to_vec));
+                arrived.push(bytes.to_vec());
             })
             .unwrap();
         receiver.wait(None).unwrap();

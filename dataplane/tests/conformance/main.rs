@@ -7,6 +7,7 @@
 
 mod flow;
 mod meta;
+mod namespace;
 mod rig;
 mod sharing;
 mod sleep;

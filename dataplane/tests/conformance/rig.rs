@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sluicegate_dataplane::memory::Network;
 use sluicegate_dataplane::{
-    Backend, BindError, Binding, Dataplane, Driver, DriverOptions, Ecn, ListenerId, RxMeta,
-    SocketOptions, TxMeta, bind_group, open,
+    Acquired, Backend, BindError, Budget, Dataplane, Driver, DriverOptions, Ecn, Event, ListenerId,
+    NoRoom, RxMeta, Seed, SocketOptions, TxMeta, open_group,
 };
 
 /// Rounds of waiting before a test gives up, of [`ROUND`] each.
@@ -25,6 +25,16 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [Self; 3] = [Self::Mio, Self::IoUring, Self::Memory];
 
+    /// Whether datagrams of one peer travel as one message.
+    pub(crate) fn segments(self) -> bool {
+        self != Self::Memory
+    }
+
+    /// Largest datagram, bytes.
+    pub(crate) fn largest(self) -> usize {
+        65_507
+    }
+
     pub(crate) fn backend(self) -> Option<Backend> {
         match self {
             Self::Mio => Some(Backend::Mio),
@@ -38,7 +48,7 @@ impl Kind {
 pub(crate) fn each(test: impl Fn(&World)) {
     for kind in Kind::ALL {
         if let Some(backend) = kind.backend()
-            && let Err(error) = open(backend, &DriverOptions::default(), Vec::new())
+            && let Err(error) = seed(backend, &[]).open()
         {
             assert_eq!(backend, Backend::IoUring, "{error}");
             println!("left out: {error}");
@@ -61,6 +71,37 @@ pub(crate) fn each_of_sockets(test: impl Fn(Backend)) {
     });
 }
 
+/// Returns the seed of a group of one worker with default options.
+pub(crate) fn seed(backend: Backend, addresses: &[&str]) -> Seed {
+    let (mut seeds, _) = seeds(
+        backend,
+        addresses,
+        1,
+        &SocketOptions::default(),
+        DriverOptions::default(),
+    )
+    .unwrap();
+    seeds.remove(0)
+}
+
+/// Binds listeners 0, 1, … to these addresses and opens a group. Returns its seeds and where the listeners are.
+pub(crate) fn seeds(
+    backend: Backend,
+    addresses: &[&str],
+    workers: usize,
+    socket: &SocketOptions,
+    driver: DriverOptions,
+) -> Result<(Vec<Seed>, Vec<SocketAddr>), BindError> {
+    let acquire = |(index, address): (usize, &&str)| {
+        let id = ListenerId(u16::try_from(index).unwrap());
+        Acquired::bind(id, address.parse().unwrap(), workers)
+    };
+    let acquired: Result<Vec<_>, _> = addresses.iter().enumerate().map(acquire).collect();
+    let group = open_group(backend, acquired?, workers, socket, driver)?;
+    let addresses = group.listeners.iter().map(|facts| facts.address).collect();
+    Ok((group.seeds, addresses))
+}
+
 /// Where drivers of one kind meet.
 pub(crate) struct World {
     pub(crate) kind: Kind,
@@ -73,7 +114,7 @@ pub(crate) struct Node {
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// One datagram, cut out of its buffer.
+/// One received datagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) meta: RxMeta,
@@ -110,11 +151,9 @@ impl World {
                 })
             }
             Some(backend) => {
-                let mut bound = Vec::new();
-                for (id, address) in &listeners {
-                    bound.extend(bind_group(*id, *address, 1, &SocketOptions::default())?);
-                }
-                Ok(Node::over(backend, options, bound))
+                let socket = SocketOptions::default();
+                let mut nodes = Node::group(backend, addresses, 1, &socket, *options)?;
+                Ok(nodes.remove(0))
             }
         }
     }
@@ -126,13 +165,35 @@ impl World {
 }
 
 impl Node {
-    pub(crate) fn over(backend: Backend, options: &DriverOptions, bound: Vec<Binding>) -> Self {
-        let addresses = bound.iter().map(Binding::local_addr).collect();
-        let opened = open(backend, options, bound).unwrap();
-        assert_eq!(opened.driver.caps().backend, backend.name());
+    /// Opens a driver of sockets per worker, all on this thread.
+    pub(crate) fn group(
+        backend: Backend,
+        addresses: &[&str],
+        workers: usize,
+        socket: &SocketOptions,
+        driver: DriverOptions,
+    ) -> Result<Vec<Self>, BindError> {
+        let (seeds, addresses) = seeds(backend, addresses, workers, socket, driver)?;
+        let nodes = seeds
+            .into_iter()
+            .map(|seed| Self::of(backend, seed, &addresses));
+        Ok(nodes.collect())
+    }
+
+    /// Opens a driver of sockets with one listener on `address`.
+    pub(crate) fn with(backend: Backend, address: &str, socket: &SocketOptions) -> Self {
+        let driver = DriverOptions::default();
+        Self::group(backend, &[address], 1, socket, driver)
+            .unwrap()
+            .remove(0)
+    }
+
+    pub(crate) fn of(backend: Backend, seed: Seed, addresses: &[SocketAddr]) -> Self {
+        let driver = seed.open().unwrap().driver;
+        assert_eq!(driver.backend(), backend.name());
         Self {
-            driver: opened.driver,
-            addresses,
+            driver,
+            addresses: addresses.to_vec(),
         }
     }
 
@@ -140,32 +201,65 @@ impl Node {
         self.addresses[0]
     }
 
-    /// Transmits one buffer from listener 0, waiting for room.
+    /// Transmits `bytes` from listener 0 as datagrams of `segment` bytes, of which the last may be shorter, waiting for
+    /// room.
     pub(crate) fn send(&mut self, peer: SocketAddr, bytes: &[u8], segment: usize) {
-        self.send_with(&to(peer, bytes.len(), segment), bytes);
+        self.send_with(FIRST, &to(peer), bytes, segment);
     }
 
-    pub(crate) fn send_with(&mut self, meta: &TxMeta, bytes: &[u8]) {
-        let mut left = Some(*meta);
+    pub(crate) fn send_with(
+        &mut self,
+        listener: ListenerId,
+        meta: &TxMeta,
+        bytes: &[u8],
+        segment: usize,
+    ) {
+        let datagrams: Vec<&[u8]> = match bytes {
+            [] => vec![bytes],
+            _ => bytes.chunks(segment).collect(),
+        };
+        self.send_all(datagrams.into_iter().map(|bytes| (listener, *meta, bytes)));
+    }
+
+    /// Transmits datagrams in one call if there is room, else in several.
+    pub(crate) fn send_all<'a>(
+        &mut self,
+        datagrams: impl Iterator<Item = (ListenerId, TxMeta, &'a [u8])>,
+    ) {
+        let mut datagrams = datagrams.peekable();
         for _ in 0..ROUNDS {
-            let transmitted = self.driver.transmit(1, |buffer| {
-                buffer[..bytes.len()].copy_from_slice(bytes);
-                left.take()
+            let refused = self.driver.transmit(Budget::UNLIMITED, |out| {
+                while let Some((listener, meta, bytes)) = datagrams.peek() {
+                    match out.room(*listener, bytes.len()) {
+                        Ok(room) => {
+                            room.copy_from_slice(bytes);
+                            out.commit(bytes.len(), meta);
+                            datagrams.next();
+                        }
+                        Err(reason) => return Some(reason),
+                    }
+                }
+                None
             });
-            let transmitted = transmitted.unwrap();
-            if left.is_none() && !transmitted.blocked {
-                return;
+            match refused.unwrap() {
+                None => return,
+                Some(NoRoom::Blocked) => self.driver.wait(Some(ROUND)).unwrap(),
+                Some(reason) => panic!("{reason:?}"),
             }
-            self.driver.wait(Some(ROUND)).unwrap();
         }
-        panic!("never got rid of {meta:?}");
+        panic!("never got rid of {:?}", datagrams.peek());
+    }
+
+    /// Takes all events that there are.
+    pub(crate) fn events(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.driver.take_event()).collect()
     }
 
     /// Receives until there are `count` datagrams, and those that came with the last of them.
     pub(crate) fn collect(&mut self, count: usize) -> Vec<Datagram> {
         let mut datagrams = Vec::new();
         for _ in 0..ROUNDS {
-            self.receive_once(usize::MAX, &mut datagrams);
+            self.receive_once(Budget::UNLIMITED, &mut datagrams);
             if datagrams.len() >= count {
                 return datagrams;
             }
@@ -178,36 +272,27 @@ impl Node {
         );
     }
 
-    /// One call, cut into datagrams; returns the number of buffers.
-    pub(crate) fn receive_once(&mut self, budget: usize, into: &mut Vec<Datagram>) -> usize {
-        let received = self.driver.receive(budget, |meta, buffer| {
-            assert!(meta.stride <= buffer.len());
-            if buffer.is_empty() {
-                into.push(Datagram {
-                    meta: *meta,
-                    bytes: Vec::new(),
-                });
-            }
-            for bytes in buffer.chunks(meta.stride.max(1)) {
-                into.push(Datagram {
-                    meta: *meta,
-                    bytes: bytes.to_vec(),
-                });
-            }
+    /// Receives in one call and returns the number of datagrams.
+    pub(crate) fn receive_once(&mut self, budget: Budget, into: &mut Vec<Datagram>) -> usize {
+        let before = into.len();
+        let received = self.driver.receive(budget, |meta, bytes| {
+            into.push(Datagram {
+                meta: *meta,
+                bytes: bytes.to_vec(),
+            });
         });
-        received.unwrap()
+        assert_eq!(received.unwrap(), into.len() - before);
+        into.len() - before
     }
 }
 
-/// From listener 0, with nothing special.
-pub(crate) fn to(peer: SocketAddr, len: usize, segment: usize) -> TxMeta {
+/// Nothing special.
+pub(crate) fn to(peer: SocketAddr) -> TxMeta {
     TxMeta {
-        listener: FIRST,
         peer,
         local: None,
         ecn: Ecn::NotCapable,
-        len,
-        segment,
+        departure: None,
     }
 }
 

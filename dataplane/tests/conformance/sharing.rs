@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_dataplane::{
-    BindError, Dataplane, DriverOptions, ListenerId, SocketOptions, bind_group,
+    Acquired, BindError, Budget, Dataplane, DriverOptions, ListenerId, SocketOptions,
 };
 
 use crate::rig::{FIRST, Node, each_of_sockets};
@@ -29,13 +29,11 @@ fn a_connection_id_finds_its_worker() {
     each_of_sockets(|backend| {
         for bound in ["127.0.0.1:0", "[::1]:0"] {
             let options = SocketOptions::default();
-            let group = bind_group(FIRST, bound.parse().unwrap(), WORKERS, &options).unwrap();
-            let address = group[0].local_addr();
-            assert!(group.iter().all(|binding| binding.local_addr() == address));
-            let open = |binding| Node::over(backend, &DriverOptions::default(), vec![binding]);
-            let mut workers: Vec<Node> = group.into_iter().map(open).collect();
-            let source = bind_group(FIRST, bound.parse().unwrap(), 1, &options).unwrap();
-            let mut client = Node::over(backend, &DriverOptions::default(), source);
+            let driver = DriverOptions::default();
+            let mut workers = Node::group(backend, &[bound], WORKERS, &options, driver).unwrap();
+            assert_eq!(workers.len(), WORKERS);
+            let address = workers[0].address();
+            let mut client = Node::with(backend, bound, &options);
             for round in 0..20 {
                 for (index, worker) in workers.iter_mut().enumerate() {
                     for datagram in [short(index), long(index)] {
@@ -53,7 +51,7 @@ fn a_connection_id_finds_its_worker() {
                 for _ in 0..500 {
                     for (worker, seen) in workers.iter_mut().zip(&mut seen) {
                         worker.driver.wait(Some(Duration::from_millis(1))).unwrap();
-                        worker.receive_once(100, seen);
+                        worker.receive_once(Budget::of_datagrams(100), seen);
                     }
                     if seen.iter().map(Vec::len).sum::<usize>() == 3 {
                         break;
@@ -68,11 +66,10 @@ fn a_connection_id_finds_its_worker() {
 
 #[test]
 fn a_port_in_use_is_an_error_even_where_it_could_be_shared() {
-    let options = SocketOptions::default();
     for (ours, theirs) in [(1, 1), (2, 1), (1, 2), (2, 2)] {
-        let held = bind_group(FIRST, "127.0.0.1:0".parse().unwrap(), ours, &options).unwrap();
-        let address = held[0].local_addr();
-        let error = bind_group(ListenerId(1), address, theirs, &options).unwrap_err();
+        let held = Acquired::bind(FIRST, "127.0.0.1:0".parse().unwrap(), ours).unwrap();
+        let address = held.local_addr();
+        let error = Acquired::bind(ListenerId(1), address, theirs).unwrap_err();
         assert!(matches!(error, BindError::InUse { .. }));
         assert!(
             error.to_string().contains("address already in use"),
@@ -84,12 +81,11 @@ fn a_port_in_use_is_an_error_even_where_it_could_be_shared() {
 
 #[test]
 fn impossible_groups_are_refused_by_name() {
-    let options = SocketOptions::default();
     for workers in [0, 257] {
-        let error = bind_group(FIRST, "127.0.0.1:0".parse().unwrap(), workers, &options);
+        let error = Acquired::bind(FIRST, "127.0.0.1:0".parse().unwrap(), workers);
         assert!(matches!(error, Err(BindError::Workers { .. })));
     }
-    let elsewhere = bind_group(FIRST, "192.0.2.1:0".parse().unwrap(), 1, &options);
+    let elsewhere = Acquired::bind(FIRST, "192.0.2.1:0".parse().unwrap(), 1);
     assert!(matches!(elsewhere, Err(BindError::NotHere { .. })));
 }
 
@@ -98,11 +94,10 @@ fn a_port_is_free_again_after_the_driver_is_gone() {
     each_of_sockets(|backend| {
         let options = SocketOptions::default();
         // No other test binds here, so nobody else can have taken the port.
-        let mut address = "127.0.0.77:0".parse().unwrap();
+        let mut address = "127.0.0.77:0".to_owned();
         for _ in 0..20 {
-            let bound = bind_group(FIRST, address, 1, &options).unwrap();
-            address = bound[0].local_addr();
-            drop(Node::over(backend, &DriverOptions::default(), bound));
+            let node = Node::with(backend, &address, &options);
+            address = node.address().to_string();
         }
     });
 }

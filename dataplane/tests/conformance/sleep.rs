@@ -6,9 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::Dataplane;
+use sluicegate_dataplane::{Budget, Dataplane};
 
-use crate::rig::{Kind, Node, World, each};
+use crate::rig::{Kind, Node, World, each, seed};
 
 /// Far beyond what any sleep here should take: passed only where a wake-up was lost.
 const LOST: Duration = Duration::from_secs(30);
@@ -57,9 +57,10 @@ fn no_wake_up_is_lost_between_threads() {
         let (send_waker, receive_waker) = mpsc::channel();
         let (done, acks) = mpsc::channel();
         let seen = Arc::clone(&work);
+        let seed = seed(backend, &[]);
         let worker = thread::spawn(move || {
             // A ring belongs to the thread that opens it.
-            let mut node = Node::over(backend, &Default::default(), Vec::new());
+            let mut node = Node::of(backend, seed, &[]);
             send_waker.send(node.driver.waker()).unwrap();
             let mut last = 0;
             loop {
@@ -106,7 +107,7 @@ fn a_datagram_ends_the_sleep() {
         let mut seen = Vec::new();
         while seen.len() < 200 {
             sleep_until_woken(&mut node);
-            node.receive_once(7, &mut seen);
+            node.receive_once(Budget::of_datagrams(7), &mut seen);
         }
         sender.join().unwrap();
     });
@@ -154,6 +155,9 @@ fn a_driver_without_listeners_sleeps_and_wakes() {
         node.driver.wait(Some(Duration::from_micros(100))).unwrap();
         node.driver.waker().wake();
         sleep_until_woken(&mut node);
-        assert_eq!(node.receive_once(10, &mut Vec::new()), 0);
+        assert_eq!(
+            node.receive_once(Budget::of_datagrams(10), &mut Vec::new()),
+            0
+        );
     });
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Cores, Group, Listener};
-use sluicegate_dataplane::ListenerId;
+use sluicegate_dataplane::{ListenerId, open_group};
 
 use super::Shared;
 use super::listen::{Announced, BoundListeners, open_listener};
@@ -33,8 +33,8 @@ pub(super) fn prepare_group(
     }
     let cores = cores(group)?;
     let mut bound_listeners = BoundListeners {
-        bindings: cores.iter().map(|_| Vec::new()).collect(),
-        ids: Vec::new(),
+        workers: cores.len(),
+        acquired: Vec::new(),
     };
     for listener in listeners {
         open_listener(
@@ -46,16 +46,29 @@ pub(super) fn prepare_group(
             &mut bound_listeners,
         )?;
     }
-    let BoundListeners { bindings, ids } = bound_listeners;
+    let BoundListeners { workers, acquired } = bound_listeners;
+    let opened = open_group(
+        group.backend,
+        acquired,
+        workers,
+        &group.socket,
+        group.driver,
+    )
+    .with_context(|| format!("group `{}`", group.name))?;
+    let ids: Vec<ListenerId> = opened
+        .listeners
+        .iter()
+        .map(|facts| facts.listener)
+        .collect();
+    announced.learn(&opened.listeners);
     let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
         cores.iter().map(|_| worker::mailbox()).unzip();
     let peers = Arc::new(mailboxes.clone());
-    let workers = peers.len();
     let spare = spare_cores(&shared.config);
     let mut setups = Vec::new();
-    for (((core, bindings), inbox), (index, mailbox)) in cores
+    for (((core, seed), inbox), (index, mailbox)) in cores
         .into_iter()
-        .zip(bindings)
+        .zip(opened.seeds)
         .zip(inboxes)
         .zip(mailboxes.into_iter().enumerate())
     {
@@ -68,9 +81,7 @@ pub(super) fn prepare_group(
                 group: group.name.clone(),
                 index,
                 core,
-                backend: group.backend,
-                driver: group.driver,
-                bindings,
+                seed,
                 settings: Box::new(move |snapshot| {
                     settings(
                         &shared,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener, Tls};
-use sluicegate_dataplane::{BindError, Binding, ListenerId, SocketOptions, bind_group};
+use sluicegate_dataplane::{Acquired, BindError, ListenerFacts, ListenerId};
 
 use super::Shared;
 use crate::clock;
@@ -21,12 +21,12 @@ const BIND_LIMIT: Duration = Duration::from_secs(1);
 /// Between two tries.
 const BIND_STEP: Duration = Duration::from_millis(20);
 
-/// A group's bound_listeners.
+/// A group's listeners, bound.
 pub(super) struct BoundListeners {
-    /// Of each worker, one per listener.
-    pub(super) bindings: Vec<Vec<Binding>>,
-    /// All of them.
-    pub(super) ids: Vec<ListenerId>,
+    /// Number of workers that each has a socket for.
+    pub(super) workers: usize,
+    /// Their sockets.
+    pub(super) acquired: Vec<Acquired>,
 }
 
 /// The listeners of all groups, as far as they are bound.
@@ -39,11 +39,25 @@ pub(super) struct Announced {
 
 /// What is said of a listener once its workers serve.
 pub(super) struct Line {
+    id: ListenerId,
+    /// What opening its group told, once it is open.
+    pub(super) facts: Option<ListenerFacts>,
     pub(super) listener: String,
     pub(super) address: SocketAddr,
     pub(super) group: String,
     pub(super) algorithm: &'static str,
     pub(super) rules: usize,
+}
+
+impl Announced {
+    /// Notes what opening a group told of its listeners.
+    pub(super) fn learn(&mut self, listeners: &[ListenerFacts]) {
+        for facts in listeners {
+            for line in self.lines.iter_mut().filter(|l| l.id == facts.listener) {
+                line.facts = Some(*facts);
+            }
+        }
+    }
 }
 
 /// Everything of a listener that needs no port, tried out.
@@ -83,20 +97,19 @@ pub(super) fn open_listener(
             .next_id
             .checked_add(1)
             .context("more than 65536 listening addresses")?;
-        let bound = bind_patiently(id, *address, bound_listeners.bindings.len(), &group.socket)
+        let bound = bind_patiently(id, *address, bound_listeners.workers)
             .with_context(|| format!("listener `{}`", listener.name))?;
-        let local = bound.first().map_or(*address, Binding::local_addr);
+        let local = bound.local_addr();
         announced.lines.push(Line {
+            id,
+            facts: None,
             listener: listener.name.clone(),
             address: local,
             group: group.name.clone(),
             algorithm: selection.own(),
             rules: listener.congestion_rules.len(),
         });
-        for (worker, binding) in bound_listeners.bindings.iter_mut().zip(bound) {
-            worker.push(binding);
-        }
-        bound_listeners.ids.push(id);
+        bound_listeners.acquired.push(bound);
         announced.bound_listeners.push(BoundListener {
             id,
             name: listener.name.clone(),
@@ -113,11 +126,10 @@ fn bind_patiently(
     id: ListenerId,
     address: SocketAddr,
     workers: usize,
-    options: &SocketOptions,
-) -> Result<Vec<Binding>, BindError> {
+) -> Result<Acquired, BindError> {
     let limit = clock::now() + BIND_LIMIT;
     loop {
-        match bind_group(id, address, workers, options) {
+        match Acquired::bind(id, address, workers) {
             Err(BindError::InUse { .. }) if clock::now() < limit => {
                 std::thread::park_timeout(BIND_STEP);
             }

@@ -76,6 +76,14 @@ pub(super) fn await_ready(
             listener = %line.listener, address = %line.address, %backend, cores = ?list,
             algorithm = %line.algorithm, rules = line.rules, "listening"
         );
+        if let Some(facts) = &line.facts {
+            tracing::info!(
+                listener = %line.listener, address = %line.address,
+                receive_buffer = facts.receive_buffer, send_buffer = facts.send_buffer,
+                gso = facts.gso, gro = facts.gro, largest_payload = facts.largest_payload,
+                "sockets opened"
+            );
+        }
     }
     Ok(true)
 }

@@ -1,9 +1,9 @@
 //! One connection: quiche, its HTTP/3 session, and when it may send.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{Ecn, ListenerId, TxMeta};
+use sluicegate_dataplane::{Ecn, Egress, ListenerId, NoRoom, TxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
 use super::reset::ResetTokens;
@@ -25,16 +25,21 @@ const LINGER: Duration = Duration::from_secs(1);
 /// probed for that: programs end without a word.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Datagrams in one batch: the kernel's bound on GSO segments.
-const MAX_SEGMENTS: usize = 64;
+/// Room asked for each packet, bytes: the UDP payload of a full Ethernet frame over IPv4.
+const ROOM: usize = 1472;
 
-/// What [`Connection::fill`] came to.
-#[derive(Debug)]
-pub enum Fill {
-    /// A batch was written.
-    Batch(TxMeta),
-    /// Nothing to send before the deadline that [`Connection::deadline`] names.
+/// Bytes that a connection may write before it is another's turn.
+const MAX_BURST: usize = 64 << 10;
+
+/// What ended [`Connection::emit`].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Emitted {
+    /// The quantum, or another connection's turn: there may be more to send.
+    More,
+    /// There is nothing to send before the deadline that [`Connection::deadline`] names.
     Nothing,
+    /// There is no room for the next packet.
+    NoRoom(NoRoom),
 }
 
 /// A connection and its place in the endpoint.
@@ -280,63 +285,52 @@ impl Connection {
             .min()
     }
 
-    /// Writes a batch for one path: as much as the window, the pacing rate and the controller's quantum allow.
-    pub fn fill(&mut self, buffer: &mut [u8], now: Instant) -> Fill {
+    /// Writes packets for one path: as many as the window, the pacing rate and the controller's quantum allow.
+    pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> Emitted {
         self.release = None;
         if self.held_back(now) && !self.quic.is_urgent() {
-            return Fill::Nothing;
+            return Emitted::Nothing;
         }
-        let sent = self.quic.send(buffer).or_else(|error| match error {
+        let room = match out.room(self.listener, ROOM) {
+            Ok(room) => room,
+            Err(reason) => return Emitted::NoRoom(reason),
+        };
+        let sent = self.quic.send(room).or_else(|error| match error {
             quiche::Error::Done => Err(error),
             _ => {
                 tracing::debug!(%error, "connection failed while sending");
                 let code = quiche::WireErrorCode::InternalError as u64;
                 let _ = self.quic.close(false, code, b"");
-                self.quic.send(buffer)
+                self.quic.send(room)
             }
         });
-        let Ok((first, info)) = sent else {
-            return Fill::Nothing;
+        let Ok((first, quiche::SendInfo { from, to, .. })) = sent else {
+            return Emitted::Nothing;
         };
-        let quantum = self
-            .quic
-            .send_quantum_on_path(info.from, info.to)
-            .max(first);
-        let len = self.fill_path(buffer, first, quantum, (info.from, info.to), now);
-        Fill::Batch(TxMeta {
-            listener: self.listener,
-            peer: info.to,
-            local: Some(info.from),
+        let meta = TxMeta {
+            peer: to,
+            local: Some(from),
             ecn: Ecn::NotCapable,
-            len,
-            segment: first,
-        })
-    }
-
-    /// Adds packets of the first one's size, where pacing allows more than what was urgent; a shorter one ends the batch.
-    fn fill_path(
-        &mut self,
-        buffer: &mut [u8],
-        segment: usize,
-        quantum: usize,
-        (from, to): (SocketAddr, SocketAddr),
-        now: Instant,
-    ) -> usize {
-        let mut len = segment;
-        let end = buffer.len().min(quantum).min(segment * MAX_SEGMENTS);
-        while len + segment <= end && !self.held_back(now) {
-            let room = &mut buffer[len..len + segment];
+            departure: None,
+        };
+        out.commit(first, &meta);
+        let quantum = self.quic.send_quantum_on_path(from, to).min(MAX_BURST);
+        let mut sent = first;
+        // What was urgent may have passed the pacer; what follows may not.
+        while sent + first <= quantum && !self.held_back(now) {
+            let room = match out.room(self.listener, ROOM) {
+                Ok(room) => room,
+                Err(reason) => return Emitted::NoRoom(reason),
+            };
             match self.quic.send_on_path(room, Some(from), Some(to)) {
-                Ok((n, _)) => {
-                    len += n;
-                    if n < segment {
-                        break;
-                    }
+                Ok((len, _)) => {
+                    out.commit(len, &meta);
+                    sent += len;
                 }
                 Err(_) => break,
             }
         }
-        len
+        Emitted::More
     }
 
     /// Whether pacing forbids a packet now; if so the release time is kept.

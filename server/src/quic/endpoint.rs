@@ -7,10 +7,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{RxMeta, TxMeta};
+use sluicegate_dataplane::{Egress, NoRoom, RxMeta};
 
 use super::cid::{CidGenerator, ConnectionId};
-use super::connection::{Connection, Fill};
+use super::connection::{Connection, Emitted};
 use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
 use super::header::{Header, Kind};
@@ -231,28 +231,58 @@ impl Endpoint {
         self.timers.next()
     }
 
-    /// Whether [`Endpoint::fill`] has work.
+    /// Whether [`Endpoint::emit`] has work.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty() || !self.stateless.is_empty()
     }
 
-    /// Writes what leaves next: answers without a connection first, then connections in turn, a batch each.
-    pub fn fill(&mut self, buffer: &mut [u8], now: Instant) -> Option<TxMeta> {
-        if let Some(answer) = self.stateless.pop_front() {
-            buffer[..answer.bytes.len()].copy_from_slice(&answer.bytes);
-            return Some(answer.meta);
-        }
-        // Each connection that was queued at the start is asked at most once without result.
-        for _ in 0..self.ready.len() {
-            let key = self.ready.pop_front()?;
-            if let Some(meta) = self.fill_from(key, buffer, now) {
-                return Some(meta);
+    /// Writes what leaves next: answers without a connection first, then connections in turn, a burst each. Returns whether
+    /// the budget ended it, so that there may be more to send at once.
+    pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> bool {
+        for _ in 0..self.stateless.len() {
+            let Some(answer) = self.stateless.pop_front() else {
+                break;
+            };
+            match out.room(answer.listener, answer.bytes.len()) {
+                Ok(room) => {
+                    room.copy_from_slice(&answer.bytes);
+                    out.commit(answer.bytes.len(), &answer.meta);
+                }
+                Err(NoRoom::Unknown) => {}
+                Err(NoRoom::Blocked) => self.stateless.push_back(answer),
+                Err(NoRoom::Budget) => {
+                    self.stateless.push_front(answer);
+                    return true;
+                }
             }
         }
-        None
+        // Rounds, until no connection has sent anything in one.
+        let mut active = true;
+        while std::mem::take(&mut active) {
+            for _ in 0..self.ready.len() {
+                let Some(key) = self.ready.pop_front() else {
+                    break;
+                };
+                match self.emit_from(key, out, now) {
+                    Some(Emitted::More) => {
+                        self.queue(key);
+                        active = true;
+                    }
+                    Some(Emitted::NoRoom(NoRoom::Budget)) => {
+                        self.queue(key);
+                        return true;
+                    }
+                    // It goes on when its listener has room, which ends the wait.
+                    Some(Emitted::NoRoom(_)) => self.queue(key),
+                    Some(Emitted::Nothing) => self.rest(key, now),
+                    None => {}
+                }
+            }
+        }
+        false
     }
 
-    fn fill_from(&mut self, key: usize, buffer: &mut [u8], now: Instant) -> Option<TxMeta> {
+    fn emit_from(&mut self, key: usize, out: &mut dyn Egress, now: Instant) -> Option<Emitted> {
         let connection = self.connections[key].as_mut()?;
         connection.ready = false;
         let place = (key, connection.serial);
@@ -271,24 +301,23 @@ impl Endpoint {
         }
         self.settle(key);
         let connection = self.connections[key].as_mut()?;
-        match connection.fill(buffer, now) {
-            Fill::Batch(meta) => {
-                self.queue(key);
-                Some(meta)
-            }
-            Fill::Nothing => {
-                if connection.is_over() {
-                    self.remove(key, now);
-                } else {
-                    let deadline = connection.deadline();
-                    self.timers.set(&mut connection.timer, key, deadline);
-                    let open = self.connections.iter().enumerate();
-                    let slots = open.filter_map(|(key, c)| Some((key, c.as_ref()?.timer)));
-                    self.timers.tidy(self.connections.len(), slots);
-                }
-                None
-            }
+        Some(connection.emit(out, now))
+    }
+
+    /// Sets the timer of a connection that has nothing to send, or removes it where that was all.
+    fn rest(&mut self, key: usize, now: Instant) {
+        let Some(connection) = self.connections[key].as_mut() else {
+            return;
+        };
+        if connection.is_over() {
+            self.remove(key, now);
+            return;
         }
+        let deadline = connection.deadline();
+        self.timers.set(&mut connection.timer, key, deadline);
+        let open = self.connections.iter().enumerate();
+        let slots = open.filter_map(|(key, c)| Some((key, c.as_ref()?.timer)));
+        self.timers.tidy(self.connections.len(), slots);
     }
 
     /// Brings the routes in line with the connection IDs, and counts a finished handshake.

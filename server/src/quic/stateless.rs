@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
+use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta};
 
 use super::counters::DropReason;
 use super::endpoint::Endpoint;
@@ -14,6 +14,7 @@ pub(super) const MAX_STATELESS: usize = 64;
 
 /// A datagram made without a connection.
 pub(super) struct Stateless {
+    pub(super) listener: ListenerId,
     pub(super) meta: TxMeta,
     pub(super) bytes: Vec<u8>,
 }
@@ -56,15 +57,19 @@ impl Endpoint {
             self.counters.on_drop(DropReason::AnswersFull);
             return false;
         }
+        let listener = meta.listener;
         let meta = TxMeta {
-            listener: meta.listener,
             peer: meta.peer,
             local: Some(meta.local),
             ecn: Ecn::NotCapable,
-            len: bytes.len(),
-            segment: bytes.len(),
+            departure: None,
         };
-        self.stateless.push_back(Stateless { meta, bytes });
+        let answer = Stateless {
+            listener,
+            meta,
+            bytes,
+        };
+        self.stateless.push_back(answer);
         true
     }
 }

@@ -110,7 +110,6 @@ mod tests {
             peer: here,
             local: here,
             ecn: Ecn::NotCapable,
-            stride: 1,
         };
         let misrouted = || sender.send(Command::Misrouted(meta, vec![1]));
         assert!((0..CAPACITY).all(|_| misrouted()));

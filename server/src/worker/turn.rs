@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{Dataplane, Driver};
+use sluicegate_dataplane::{Budget, Dataplane, Driver};
 
 use super::mailbox::{Command, Mailbox, MailboxSender};
 use super::{Report, WorkerStats};
@@ -11,12 +11,12 @@ use crate::clock;
 use crate::quic::counters::DropReason;
 use crate::quic::endpoint::{Endpoint, Ingest};
 
-/// Received buffers per turn.
-const RECEIVE_BUDGET: usize = 64;
+/// Received datagrams and bytes per turn.
+const RECEIVE_BUDGET: Budget = Budget::new(1024, 1 << 20);
 /// Timers per turn.
 const TIMER_BUDGET: usize = 1024;
-/// Transmitted buffers per turn.
-const TRANSMIT_BUDGET: usize = 64;
+/// Transmitted datagrams and bytes per turn.
+const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
 /// Messages of the origin thread per turn.
 const ORIGIN_BUDGET: usize = 1024;
 /// Letters per turn.
@@ -85,7 +85,7 @@ impl Worker {
         if looks {
             self.endpoint.close_idle(self.stopping, now);
         }
-        let blocked = self.transmit(now)?;
+        let more = self.transmit(now)? || more;
         self.endpoint.flush_log();
         self.endpoint.flush_origin();
         if looks && self.endpoint.is_drained() {
@@ -96,7 +96,7 @@ impl Worker {
         }
         let timeout = match more {
             true => Some(Duration::ZERO),
-            false => self.timeout(blocked),
+            false => self.timeout(),
         };
         self.driver.wait(timeout)
     }
@@ -119,18 +119,12 @@ impl Worker {
             ..
         } = self;
         let unix = clock::unix();
-        driver.receive(RECEIVE_BUDGET, |meta, buffer| {
-            if buffer.is_empty() {
-                // No chunk, but a datagram to be counted.
-                endpoint.ingest(meta, buffer, now, unix);
-            }
-            for datagram in buffer.chunks_mut(meta.stride.max(1)) {
-                if let Ingest::Misrouted(worker) = endpoint.ingest(meta, datagram, now, unix)
-                    && let Some(peer) = peers.get(usize::from(worker))
-                    && !peer.send(Command::Misrouted(*meta, datagram.to_vec()))
-                {
-                    endpoint.counters.on_drop(DropReason::MailboxFull);
-                }
+        driver.receive(RECEIVE_BUDGET, |meta, datagram| {
+            if let Ingest::Misrouted(worker) = endpoint.ingest(meta, datagram, now, unix)
+                && let Some(peer) = peers.get(usize::from(worker))
+                && !peer.send(Command::Misrouted(*meta, datagram.to_vec()))
+            {
+                endpoint.counters.on_drop(DropReason::MailboxFull);
             }
         })?;
         Ok(())
@@ -166,7 +160,7 @@ impl Worker {
 
     fn stats(&self) -> WorkerStats {
         WorkerStats {
-            backend: self.driver.caps().backend,
+            backend: self.driver.backend(),
             endpoint: self.endpoint.counters.clone(),
             datagrams: self.driver.counters(),
             gauges: self.endpoint.gauges(),
@@ -174,12 +168,12 @@ impl Worker {
         }
     }
 
+    /// Sends what may leave now. Returns whether there may be more to send at once.
     fn transmit(&mut self, now: Instant) -> std::io::Result<bool> {
         let Self {
             driver, endpoint, ..
         } = self;
-        let done = driver.transmit(TRANSMIT_BUDGET, |buffer| endpoint.fill(buffer, now))?;
-        Ok(done.blocked)
+        driver.transmit(TRANSMIT_BUDGET, |out| endpoint.emit(out, now))
     }
 
     /// Sends what is left to say to clients that were told nothing yet.
@@ -188,7 +182,7 @@ impl Worker {
             if !self.endpoint.has_ready() {
                 break;
             }
-            if self.transmit(now)? {
+            if !self.transmit(now)? {
                 self.driver.wait(Some(LAST_WAIT))?;
             }
         }
@@ -196,10 +190,7 @@ impl Worker {
     }
 
     /// How long there is nothing to do.
-    fn timeout(&self, blocked: bool) -> Option<Duration> {
-        if self.endpoint.has_ready() && !blocked {
-            return Some(Duration::ZERO);
-        }
+    fn timeout(&self) -> Option<Duration> {
         let next = self.endpoint.next_deadline();
         let timeout = next.map(|at| at.saturating_duration_since(clock::now()));
         if self.endpoint.is_draining() {

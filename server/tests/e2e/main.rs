@@ -25,7 +25,9 @@ mod supervisor;
 mod transfer;
 mod wire;
 
-use sluicegate_dataplane::{Backend, DriverOptions, ListenerId, SocketOptions, bind_group, open};
+use sluicegate_dataplane::{
+    Acquired, Backend, DriverOptions, ListenerId, SocketOptions, open_group,
+};
 
 /// Makes a test of each function, which takes a backend's name, for each backend that can be named in a configuration.
 macro_rules! on_every_backend {
@@ -47,8 +49,10 @@ pub(crate) use on_every_backend;
 /// Whether this host allows `backend`; says so where it does not.
 fn can_open(backend: Backend) -> bool {
     let any = ([127, 0, 0, 1], 0).into();
-    let bindings = bind_group(ListenerId(0), any, 1, &SocketOptions::default()).unwrap();
-    match open(backend, &DriverOptions::default(), bindings) {
+    let socket = Acquired::bind(ListenerId(0), any, 1).unwrap();
+    let (options, buffers) = (SocketOptions::default(), DriverOptions::default());
+    let mut group = open_group(backend, vec![socket], 1, &options, buffers).unwrap();
+    match group.seeds.remove(0).open() {
         Ok(_) => true,
         Err(error) => {
             println!("skipped: {error}");

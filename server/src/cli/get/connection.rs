@@ -5,12 +5,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use sluicegate_dataplane::{
-    Backend, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions, TxMeta, bind_group,
-    open,
+    Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions,
+    TxMeta, open_group,
 };
 
-/// Buffers received or sent in one turn.
-const BUDGET: usize = 64;
+/// Datagrams received or sent in one turn.
+const BUDGET: Budget = Budget::of_datagrams(1024);
+
+/// The only listener.
+const LISTENER: ListenerId = ListenerId(0);
+
+/// Room asked for each packet, bytes.
+const ROOM: usize = 1472;
 
 /// A connection with its driver. Call [`ClientConnection::turn`] until it has what you want.
 pub(super) struct ClientConnection {
@@ -35,9 +41,12 @@ impl ClientConnection {
         connect: impl FnOnce(SocketAddr, SocketAddr) -> anyhow::Result<quiche::Connection>,
     ) -> anyhow::Result<ClientConnection> {
         let own = source_for(peer).with_context(|| format!("no route to {peer}"))?;
-        let bindings = bind_group(ListenerId(0), own, 1, &SocketOptions::default())?;
-        let local = bindings.first().map_or(own, |binding| binding.local_addr());
-        let driver = open(Backend::Auto, &DriverOptions::default(), bindings)?.driver;
+        let socket = Acquired::bind(LISTENER, own, 1)?;
+        let local = socket.local_addr();
+        let (options, buffers) = (SocketOptions::default(), DriverOptions::default());
+        let group = open_group(Backend::Auto, vec![socket], 1, &options, buffers)?;
+        let seed = group.seeds.into_iter().next();
+        let driver = seed.context("a group without workers")?.open()?.driver;
         let now = clock();
         quiche::clock::set(Some(now));
         Ok(ClientConnection {
@@ -99,19 +108,17 @@ impl ClientConnection {
 
     fn receive(&mut self) -> anyhow::Result<()> {
         let (connection, peer, received) = (&mut self.connection, self.peer, &mut self.received);
-        self.driver.receive(BUDGET, |meta, buffer| {
+        self.driver.receive(BUDGET, |meta, datagram| {
             if meta.peer != peer {
                 return;
             }
             *received = true;
-            for datagram in buffer.chunks_mut(meta.stride.max(1)) {
-                let info = quiche::RecvInfo {
-                    from: meta.peer,
-                    to: meta.local,
-                };
-                // An error that matters closes the connection and is found there.
-                let _ = connection.recv(datagram, info);
-            }
+            let info = quiche::RecvInfo {
+                from: meta.peer,
+                to: meta.local,
+            };
+            // An error that matters closes the connection and is found there.
+            let _ = connection.recv(datagram, info);
         })?;
         Ok(())
     }
@@ -119,23 +126,24 @@ impl ClientConnection {
     /// Sends what may leave now, and says when the pacer allows the next datagram.
     fn send(&mut self) -> anyhow::Result<Option<Instant>> {
         let (connection, now) = (&mut self.connection, self.now);
-        let mut release = None;
-        self.driver.transmit(BUDGET, |buffer| {
-            let decision = connection.get_next_release_time();
-            release = decision.and_then(|decision| decision.time(now));
-            if release.is_some() {
-                return None;
+        let release = self.driver.transmit(BUDGET, |out| {
+            loop {
+                let decision = connection.get_next_release_time();
+                let release = decision.and_then(|decision| decision.time(now));
+                if release.is_some() {
+                    return release;
+                }
+                let room = out.room(LISTENER, ROOM).ok()?;
+                // Nothing to send, or closed: the connection knows why.
+                let (len, info) = connection.send(room).ok()?;
+                let meta = TxMeta {
+                    peer: info.to,
+                    local: None,
+                    ecn: Ecn::NotCapable,
+                    departure: None,
+                };
+                out.commit(len, &meta);
             }
-            // Nothing to send, or closed: the connection knows why.
-            let (len, info) = connection.send(buffer).ok()?;
-            Some(TxMeta {
-                listener: ListenerId(0),
-                peer: info.to,
-                local: None,
-                ecn: Ecn::NotCapable,
-                len,
-                segment: len,
-            })
         })?;
         Ok(release)
     }

@@ -98,7 +98,7 @@ fn show_datagrams(workers: &[&Known], page: &mut Page) {
 }
 
 /// The driver's counters with their names.
-fn named(datagrams: &Datagrams) -> [(&'static str, &'static str, u64); 11] {
+fn named(datagrams: &Datagrams) -> [(&'static str, &'static str, u64); 14] {
     // Named one by one, so that none is forgotten.
     let Datagrams {
         rx_datagrams,
@@ -112,6 +112,9 @@ fn named(datagrams: &Datagrams) -> [(&'static str, &'static str, u64); 11] {
         tx_errors,
         tx_gso_fallbacks,
         rx_exhausted,
+        rx_port_zero,
+        rx_overflows,
+        events_lost,
     } = *datagrams;
     [
         (
@@ -121,7 +124,7 @@ fn named(datagrams: &Datagrams) -> [(&'static str, &'static str, u64); 11] {
         ),
         (
             "sluicegate_received_buffers_total",
-            "Buffers received, each with one datagram or, by GRO, several.",
+            "Messages received, each with one datagram or, by GRO, several.",
             rx_buffers,
         ),
         (
@@ -145,25 +148,40 @@ fn named(datagrams: &Datagrams) -> [(&'static str, &'static str, u64); 11] {
             rx_exhausted,
         ),
         (
+            "sluicegate_received_datagrams_port_zero_total",
+            "Datagrams dropped because their source port is 0.",
+            rx_port_zero,
+        ),
+        (
+            "sluicegate_receive_overflows_total",
+            "Datagrams that the kernel dropped because the socket's receive buffer was full.",
+            rx_overflows,
+        ),
+        (
             "sluicegate_sent_datagrams_total",
             "Datagrams sent.",
             tx_datagrams,
         ),
         (
             "sluicegate_sent_buffers_total",
-            "Buffers sent, each with one datagram or, by GSO, several.",
+            "Messages sent, each with one datagram or, by GSO, several.",
             tx_buffers,
         ),
         ("sluicegate_sent_bytes_total", "UDP payload sent.", tx_bytes),
         (
             "sluicegate_send_errors_total",
-            "Buffers that the system refused to send, and that were dropped.",
+            "Messages that the system refused to send, and that were dropped.",
             tx_errors,
         ),
         (
             "sluicegate_send_gso_fallbacks_total",
-            "Buffers that had to be sent datagram by datagram.",
+            "GSO batches that had to be sent datagram by datagram.",
             tx_gso_fallbacks,
+        ),
+        (
+            "sluicegate_path_events_lost_total",
+            "Reports of the network's trouble that were dropped because too many came at once.",
+            events_lost,
         ),
     ]
 }

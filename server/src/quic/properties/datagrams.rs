@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{Ecn, ListenerId, RxMeta};
+use sluicegate_dataplane::memory::Outbox;
+use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta};
 
 use super::super::endpoint::{Endpoint, Ingest};
 use super::super::header::Header;
@@ -144,7 +145,6 @@ impl Bench {
             peer: from,
             local: address(SERVER),
             ecn: Ecn::NotCapable,
-            stride: 1500,
         };
         self.traffic(from).received += datagram.len();
         let unix = Duration::from_secs(1_800_000_000);
@@ -258,17 +258,13 @@ impl Bench {
 
     /// What the endpoint wants to send now.
     fn collect(&mut self) {
-        let mut buffer = vec![0; 65_536];
-        for turn in 0.. {
-            assert!(turn < ENOUGH, "the endpoint never falls silent");
-            let Some(meta) = self.endpoint.fill(&mut buffer, self.now) else {
-                break;
-            };
-            assert!(meta.len > 0 && meta.segment > 0);
-            self.traffic(meta.peer).sent += meta.len;
-            let said = buffer[..meta.len].chunks(meta.segment);
-            self.answers
-                .extend(said.map(|datagram| (meta.peer, datagram.to_vec())));
+        let mut out = Outbox::new(Budget::of_datagrams(ENOUGH));
+        let more = self.endpoint.emit(&mut out, self.now);
+        assert!(!more, "the endpoint never falls silent");
+        for (_, meta, datagram) in out.datagrams {
+            assert!(!datagram.is_empty());
+            self.traffic(meta.peer).sent += datagram.len();
+            self.answers.push_back((meta.peer, datagram));
         }
         let old = self.answers.len().saturating_sub(256);
         self.answers.drain(..old);

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta, memory};
+use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta, TxMeta, memory};
 
 use super::super::mailbox::mailbox;
 use super::*;
@@ -21,7 +21,6 @@ fn a_stray_that_a_full_mailbox_refuses_is_counted() {
         peer: far,
         local: near,
         ecn: Ecn::NotCapable,
-        stride: 1,
     };
     while other.send(Command::Misrouted(misrouted, vec![0])) {}
     let mut worker = Worker::new(
@@ -32,18 +31,16 @@ fn a_stray_that_a_full_mailbox_refuses_is_counted() {
     );
     let mut packet = vec![0x40; 100];
     packet[1..17].copy_from_slice(CidGenerator::new(1, generation).generate().as_bytes());
-    let mut packets = vec![packet];
-    let sent = client.transmit(1, |buffer| {
-        let packet = packets.pop()?;
-        buffer[..packet.len()].copy_from_slice(&packet);
-        Some(TxMeta {
-            listener: ListenerId(0),
-            peer: near,
-            local: None,
-            ecn: Ecn::NotCapable,
-            len: packet.len(),
-            segment: packet.len(),
-        })
+    let meta = TxMeta {
+        peer: near,
+        local: None,
+        ecn: Ecn::NotCapable,
+        departure: None,
+    };
+    let sent = client.transmit(Budget::UNLIMITED, |out| {
+        let room = out.room(ListenerId(0), packet.len()).unwrap();
+        room.copy_from_slice(&packet);
+        out.commit(packet.len(), &meta);
     });
     sent.unwrap();
     worker.receive(now).unwrap();

@@ -74,13 +74,12 @@ impl Bench {
 
     /// The datagrams that the endpoint wants to send now.
     pub(super) fn said(&mut self) -> Vec<Vec<u8>> {
-        let mut buffer = vec![0; 65_536];
-        let mut said = Vec::new();
-        while let Some(meta) = self.endpoint.fill(&mut buffer, self.now) {
-            said.extend(buffer[..meta.len].chunks(meta.segment).map(<[u8]>::to_vec));
-            assert!(said.len() < ENOUGH);
-        }
-        said
+        let mut out = Outbox::new(Budget::of_datagrams(ENOUGH));
+        assert!(!self.endpoint.emit(&mut out, self.now));
+        out.datagrams
+            .into_iter()
+            .map(|(_, _, bytes)| bytes)
+            .collect()
     }
 
     /// Lets time pass, and answers what is sent meanwhile.

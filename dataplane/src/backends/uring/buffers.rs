@@ -13,6 +13,7 @@ use io_uring::types::BufRingEntry;
 use super::region::Region;
 use crate::addr::NAME_LEN;
 use crate::control::CONTROL_LEN;
+use crate::message::Message;
 use crate::sys::RX_BUFFER;
 
 /// `struct io_uring_recvmsg_out`: lengths of name, control and payload, and flags; four 32-bit words.
@@ -26,6 +27,12 @@ const BUFFER: usize = (PAYLOAD_AT + RX_BUFFER).next_multiple_of(64);
 #[expect(clippy::cast_possible_truncation, reason = "a little more than 64 KiB")]
 const BUFFER_LEN: u32 = BUFFER as u32;
 
+/// `struct io_uring_buf`: address, length and id of a buffer, and two bytes that in the first entry hold the tail.
+const ADDRESS_AT: usize = 0;
+const LENGTH_AT: usize = 8;
+const ID_AT: usize = 12;
+const _: () = assert!(size_of::<BufRingEntry>() == 16);
+
 /// The group that receives are armed with.
 pub(super) const GROUP: u16 = 0;
 
@@ -38,15 +45,6 @@ pub(super) struct Buffers {
     /// Ours between a completion and [`Buffers::put_back`]; else the kernel's.
     ours: Box<[bool]>,
     tail: u16,
-}
-
-/// A received buffer, taken apart.
-pub(super) struct Message<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) control: &'a [u8],
-    pub(super) payload: &'a mut [u8],
-    /// It was longer than the buffer.
-    pub(super) truncated: bool,
 }
 
 impl Buffers {
@@ -131,14 +129,16 @@ impl Buffers {
             return;
         }
         let place = usize::from(self.tail & (self.len() - 1));
-        let entry: *mut BufRingEntry = self.entries.at(place * size_of::<BufRingEntry>()).cast();
-        // SAFETY: `place` lies within the ring, which is aligned for its entries. The kernel reads only entries below
-        // the published tail, and this one is above it: a ring never has more entries than buffers. The setters leave
-        // alone the field that holds the tail in the first entry.
-        let entry = unsafe { &mut *entry };
-        entry.set_addr(self.payloads.at(slot * BUFFER) as u64);
-        entry.set_len(BUFFER_LEN);
-        entry.set_bid(index);
+        let entry = self.entries.at(place * size_of::<BufRingEntry>());
+        let address = self.payloads.at(slot * BUFFER) as u64;
+        // SAFETY: `place` lies within the ring, which is aligned for its entries, and the fields lie within the entry. The
+        // kernel reads only entries below the published tail, and this one is above it: a ring never has more entries than
+        // buffers. Nothing is borrowed, because the last two bytes of the first entry are the tail.
+        unsafe {
+            entry.add(ADDRESS_AT).cast::<u64>().write(address);
+            entry.add(LENGTH_AT).cast::<u32>().write(BUFFER_LEN);
+            entry.add(ID_AT).cast::<u16>().write(index);
+        }
         self.tail = self.tail.wrapping_add(1);
     }
 

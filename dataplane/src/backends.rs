@@ -1,4 +1,8 @@
-//! The one list of backends, and a driver that is any of them.
+//! The one list of backends, the seeds that they grow from, and a driver that is any of them.
+
+pub mod memory;
+mod mio;
+mod uring;
 
 use std::fmt;
 use std::io;
@@ -7,13 +11,18 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::memory::Memory;
-use crate::mio::Mio;
-use crate::uring::Uring;
-use crate::{
-    Binding, Caps, Counters, Dataplane, DriverOptions, OpenError, RxMeta, Transmitted, TxMeta,
-    Waker,
-};
+use memory::Memory;
+use mio::Mio;
+use uring::Uring;
+
+use crate::binding::Binding;
+use crate::contract::Dataplane;
+use crate::egress::Egress;
+use crate::error::OpenError;
+use crate::event::Event;
+use crate::meta::{Budget, Counters, RxMeta};
+use crate::options::DriverOptions;
+use crate::waker::Waker;
 
 /// Which backend to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,29 +36,29 @@ pub enum Backend {
     IoUring,
 }
 
-/// No backend has that name.
+/// The error for a name that no backend has.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("unknown backend `{name}`, expected one of: {}", Backend::ALL.map(Backend::name).join(", "))]
 pub struct UnknownBackend {
-    /// As given.
+    /// Name that was asked for.
     pub name: String,
 }
 
 impl Backend {
-    /// Every choice.
+    /// All choices.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Mio, Self::IoUring];
 
-    /// The name in a configuration.
+    /// Returns the name in a configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
-            Self::Mio => "mio",
-            Self::IoUring => "io_uring",
+            Self::Mio => mio::NAME,
+            Self::IoUring => uring::NAME,
         }
     }
 
-    /// One sentence for operators.
+    /// Returns one sentence for operators.
     #[must_use]
     pub const fn summary(self) -> &'static str {
         match self {
@@ -77,41 +86,65 @@ impl FromStr for Backend {
     }
 }
 
+/// One worker's share of a group, to be sent to its thread.
+#[derive(Debug)]
+pub struct Seed {
+    backend: Backend,
+    options: DriverOptions,
+    bindings: Vec<Binding>,
+}
+
 /// A driver, and why it is not the one preferred.
 pub struct Opened {
-    /// Ready for use.
+    /// The driver, ready for use.
     pub driver: Driver,
-    /// What [`Backend::Auto`] tried first.
+    /// Why [`Backend::Auto`] did not open what it tried first.
     pub fallback: Option<OpenError>,
 }
 
-/// Opens a driver for one worker's `bindings`, to be called by the thread that will use it.
-///
-/// # Errors
-/// The host forbids the backend or lacks what it needs; with [`Backend::Auto`] only where no backend can be opened.
-pub fn open(
-    backend: Backend,
-    options: &DriverOptions,
-    bindings: Vec<Binding>,
-) -> Result<Opened, OpenError> {
-    let (driver, fallback) = match backend {
-        Backend::Mio => (Driver::Mio(Mio::open(options, bindings)?), None),
-        Backend::IoUring => (Driver::Uring(Uring::open(options, bindings)?), None),
-        Backend::Auto => match Uring::try_open(options, bindings) {
-            Ok(driver) => (Driver::Uring(driver), None),
-            Err((error, bindings)) => (Driver::Mio(Mio::open(options, bindings)?), Some(error)),
-        },
-    };
-    Ok(Opened { driver, fallback })
+impl Seed {
+    pub(crate) fn new(backend: Backend, options: DriverOptions, bindings: Vec<Binding>) -> Self {
+        Self {
+            backend,
+            options,
+            bindings,
+        }
+    }
+
+    /// Makes the driver, on the thread that will use it.
+    ///
+    /// # Errors
+    /// The host forbids the backend or lacks what it needs; with [`Backend::Auto`] only where no backend can be opened.
+    pub fn open(self) -> Result<Opened, OpenError> {
+        let Self {
+            backend,
+            options,
+            bindings,
+        } = self;
+        let (driver, fallback) = match backend {
+            Backend::Mio => (Driver::Mio(Mio::open(&options, bindings)?), None),
+            Backend::IoUring => {
+                let opened = Uring::open(&options, bindings).map_err(|(error, _)| error)?;
+                (Driver::Uring(opened), None)
+            }
+            Backend::Auto => match Uring::open(&options, bindings) {
+                Ok(driver) => (Driver::Uring(driver), None),
+                Err((error, bindings)) => {
+                    (Driver::Mio(Mio::open(&options, bindings)?), Some(error))
+                }
+            },
+        };
+        Ok(Opened { driver, fallback })
+    }
 }
 
 /// A driver of any backend: one branch per call, none per datagram.
 pub enum Driver {
-    /// See [`Mio`].
+    /// Sockets and epoll.
     Mio(Mio),
-    /// See [`Uring`].
+    /// Sockets and an `io_uring`.
     Uring(Uring),
-    /// See [`Memory`].
+    /// Memory shared with other drivers, for tests.
     Memory(Memory),
 }
 
@@ -126,28 +159,32 @@ macro_rules! dispatch {
 }
 
 impl Dataplane for Driver {
-    fn caps(&self) -> Caps {
-        dispatch!(self, driver => driver.caps())
+    fn backend(&self) -> &'static str {
+        dispatch!(self, driver => driver.backend())
     }
 
     fn receive(
         &mut self,
-        budget: usize,
+        budget: Budget,
         sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize> {
         dispatch!(self, driver => driver.receive(budget, sink))
     }
 
-    fn transmit(
+    fn transmit<R>(
         &mut self,
-        budget: usize,
-        fill: impl FnMut(&mut [u8]) -> Option<TxMeta>,
-    ) -> io::Result<Transmitted> {
-        dispatch!(self, driver => driver.transmit(budget, fill))
+        budget: Budget,
+        emit: impl FnOnce(&mut dyn Egress) -> R,
+    ) -> io::Result<R> {
+        dispatch!(self, driver => driver.transmit(budget, emit))
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         dispatch!(self, driver => driver.wait(timeout))
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        dispatch!(self, driver => driver.take_event())
     }
 
     fn waker(&self) -> Waker {

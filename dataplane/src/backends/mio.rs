@@ -4,6 +4,7 @@
 //! timerfd wakes it.
 
 mod rx;
+mod socket;
 mod tx;
 
 use std::fs::File;
@@ -14,11 +15,19 @@ use std::time::Duration;
 use ::mio::unix::SourceFd;
 use ::mio::{Events, Interest, Poll, Token};
 
-use crate::egress::MAX_TRANSMIT;
-use crate::{
-    Backend, Binding, Caps, Counters, Dataplane, DriverOptions, OpenError, RxMeta, Transmitted,
-    TxMeta, Waker, sys,
-};
+use self::socket::Socket;
+use crate::binding::Binding;
+use crate::contract::Dataplane;
+use crate::egress::Egress;
+use crate::error::OpenError;
+use crate::event::{Event, Events as News};
+use crate::meta::{Budget, Counters, RxMeta};
+use crate::options::DriverOptions;
+use crate::sys;
+use crate::waker::Waker;
+
+/// Name in a configuration.
+pub(super) const NAME: &str = "mio";
 
 const WAKER: Token = Token(usize::MAX - 1);
 const TIMER: Token = Token(usize::MAX - 2);
@@ -34,18 +43,8 @@ pub struct Mio {
     sockets: Vec<Socket>,
     rx: rx::Receiver,
     tx: tx::Transmitter,
+    news: News,
     counters: Counters,
-}
-
-/// A binding and what is known of its state; epoll is edge-triggered.
-struct Socket {
-    binding: Binding,
-    /// Something may be there: nothing was missing since the last edge.
-    readable: bool,
-    /// GSO works, as far as is known.
-    gso: bool,
-    /// Edges for writability are asked for.
-    watches_writable: bool,
 }
 
 impl Mio {
@@ -53,8 +52,9 @@ impl Mio {
     ///
     /// # Errors
     /// Descriptors or memory ran out.
-    pub fn open(options: &DriverOptions, bindings: Vec<Binding>) -> Result<Self, OpenError> {
-        let failed = |step| move |source| OpenError::new(Backend::Mio, step, source);
+    pub(crate) fn open(options: &DriverOptions, bindings: Vec<Binding>) -> Result<Self, OpenError> {
+        let failed =
+            |step| move |source| OpenError::new(NAME, step, source, "see the system's limits");
         let poll = Poll::new().map_err(failed("epoll_create"))?;
         let waker = Waker::open(true).map_err(failed("eventfd"))?;
         let timer = File::from(sys::timerfd().map_err(failed("timerfd_create"))?);
@@ -69,20 +69,11 @@ impl Mio {
             .map_err(failed("watch the timer"))?;
         let mut sockets = Vec::with_capacity(bindings.len());
         for (index, binding) in bindings.into_iter().enumerate() {
-            binding
-                .set_nonblocking(true)
-                .map_err(failed("O_NONBLOCK"))?;
             let fd = binding.as_fd().as_raw_fd();
             registry
                 .register(&mut SourceFd(&fd), Token(index), Interest::READABLE)
                 .map_err(failed("watch a socket"))?;
-            sockets.push(Socket {
-                gso: binding.gso(),
-                binding,
-                // What waits already is an edge, too.
-                readable: false,
-                watches_writable: false,
-            });
+            sockets.push(Socket::new(binding));
         }
         Ok(Self {
             poll,
@@ -90,14 +81,15 @@ impl Mio {
             timer,
             timer_armed: false,
             waker,
-            sockets,
             rx: rx::Receiver::new(options),
-            tx: tx::Transmitter::new(),
+            tx: tx::Transmitter::new(&sockets),
+            sockets,
+            news: News::new(),
             counters: Counters::default(),
         })
     }
 
-    /// Sets the timer and returns what epoll shall be told.
+    /// Sets the timer and returns the timeout for epoll.
     fn arm(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
         match timeout {
             Some(Duration::ZERO) => return Ok(timeout),
@@ -122,9 +114,9 @@ impl Mio {
                     let Some(socket) = self.sockets.get_mut(index) else {
                         continue;
                     };
-                    socket.readable |= event.is_readable() || event.is_error();
+                    socket.readable |= !socket.down && (event.is_readable() || event.is_error());
                     if event.is_writable() || event.is_error() {
-                        self.tx.on_writable(index);
+                        self.tx.lanes.on_writable(index);
                     }
                 }
             }
@@ -133,46 +125,55 @@ impl Mio {
 }
 
 impl Dataplane for Mio {
-    fn caps(&self) -> Caps {
-        Caps {
-            backend: Backend::Mio.name(),
-            gso: self.sockets.iter().any(|socket| socket.gso),
-            gro: self.sockets.iter().any(|socket| socket.binding.gro()),
-            ecn: true,
-            max_transmit: MAX_TRANSMIT,
-            polls: false,
-        }
+    fn backend(&self) -> &'static str {
+        NAME
     }
 
     fn receive(
         &mut self,
-        budget: usize,
+        budget: Budget,
         sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize> {
-        self.rx
-            .receive(&mut self.sockets, &mut self.counters, budget, sink)
+        let (counters, news) = (&mut self.counters, &mut self.news);
+        Ok(self
+            .rx
+            .receive(&mut self.sockets, counters, news, budget, sink))
     }
 
-    fn transmit(
+    fn transmit<R>(
         &mut self,
-        budget: usize,
-        fill: impl FnMut(&mut [u8]) -> Option<TxMeta>,
-    ) -> io::Result<Transmitted> {
-        self.tx
-            .transmit(&mut self.sockets, &mut self.counters, budget, fill)
+        budget: Budget,
+        emit: impl FnOnce(&mut dyn Egress) -> R,
+    ) -> io::Result<R> {
+        let mut emission = tx::Emission {
+            tx: &mut self.tx,
+            sockets: &self.sockets,
+            counters: &mut self.counters,
+            events: &mut self.news,
+            budget,
+        };
+        emission.flush();
+        let result = emit(&mut emission);
+        emission.flush();
+        Ok(result)
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        if let Some(index) = self.tx.blocked() {
-            let socket = &mut self.sockets[index];
-            watch_writable(self.poll.registry(), index, socket, true)?;
-        } else {
-            for (index, socket) in self.sockets.iter_mut().enumerate() {
-                watch_writable(self.poll.registry(), index, socket, false)?;
+        for (index, socket) in self.sockets.iter_mut().enumerate() {
+            let blocked = self.tx.lanes.is_blocked(index);
+            let registry = self.poll.registry();
+            if socket
+                .watch_writable(registry, Token(index), blocked)
+                .is_err()
+            {
+                // The next attempt to send says what is wrong with it.
+                self.tx.lanes.on_writable(index);
             }
         }
         // Even where it need not sleep it looks: else one busy socket would hide the others.
-        let busy = self.tx.can_go_on() || self.sockets.iter().any(|socket| socket.readable);
+        let busy = self.tx.lanes.can_send()
+            || self.rx.is_pending()
+            || self.sockets.iter().any(|socket| socket.readable);
         let timeout = self.arm(if busy { Some(Duration::ZERO) } else { timeout })?;
         loop {
             match self.poll.poll(&mut self.events, timeout) {
@@ -185,6 +186,10 @@ impl Dataplane for Mio {
         Ok(())
     }
 
+    fn take_event(&mut self) -> Option<Event> {
+        self.news.take()
+    }
+
     fn waker(&self) -> Waker {
         self.waker.clone()
     }
@@ -192,25 +197,4 @@ impl Dataplane for Mio {
     fn counters(&self) -> Counters {
         self.counters
     }
-}
-
-/// Asks for writability only while it is waited for: every sent datagram would be an edge.
-fn watch_writable(
-    registry: &::mio::Registry,
-    index: usize,
-    socket: &mut Socket,
-    on: bool,
-) -> io::Result<()> {
-    if socket.watches_writable == on {
-        return Ok(());
-    }
-    let interest = if on {
-        Interest::READABLE | Interest::WRITABLE
-    } else {
-        Interest::READABLE
-    };
-    let fd = socket.binding.as_fd().as_raw_fd();
-    registry.reregister(&mut SourceFd(&fd), Token(index), interest)?;
-    socket.watches_writable = on;
-    Ok(())
 }

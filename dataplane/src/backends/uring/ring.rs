@@ -4,6 +4,7 @@
     reason = "submissions carry pointers that must stay valid until their completion"
 )]
 
+use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
@@ -16,19 +17,22 @@ use super::buffers::{Buffers, GROUP};
 use super::region::Region;
 use super::slots::Slots;
 use crate::addr::NAME_SOCKLEN;
+use crate::batch::Batch;
 use crate::control::CONTROL_LEN;
-use crate::egress::Outgoing;
 
 /// Bounds the wait for cancelled requests when a ring is closed: 100 times 10 ms.
 const CLOSE_ROUNDS: usize = 100;
 const CLOSE_WAIT: Duration = Duration::from_millis(10);
+
+/// Attempts to make room for a submission before the ring counts as broken.
+const PUSH_ROUNDS: usize = 16;
 
 /// What a submission was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A socket's multishot receive.
     Receive(usize),
-    /// A slot's message.
+    /// The message described in a head.
     Send(usize),
     /// A socket's room to send.
     Writable(usize),
@@ -84,6 +88,8 @@ pub(super) struct Ring {
     memory: ManuallyDrop<Memory>,
     /// Requests whose last completion was not seen; while there are any, the memory must stay.
     in_flight: usize,
+    /// Completions taken from the ring to make room in it, the oldest first.
+    stash: VecDeque<Completion>,
     /// Index of the eventfd among the registered files: the one behind the sockets.
     eventfd: u32,
 }
@@ -99,17 +105,18 @@ struct Memory {
 }
 
 impl Ring {
-    /// A ring of the calling thread for `sockets`, woken by `eventfd`.
+    /// Makes a ring of the calling thread for `sockets`, woken by `eventfd`. `tx_slots`: messages that can be under way,
+    /// and buffers that they are sent from.
     pub(super) fn open(
         rx_buffers: usize,
-        tx_slots: usize,
+        tx_slots: (usize, usize),
         sockets: &[RawFd],
         eventfd: RawFd,
     ) -> Result<Self, Failure> {
         let failed = |step| move |error| (step, error);
         let memory = Memory::new(rx_buffers, tx_slots).map_err(failed("allocate buffers"))?;
         // Every socket can have a receive and a poll to submit, the waker a read.
-        let submissions = entries(memory.slots.count() + 2 * sockets.len() + 1);
+        let submissions = entries(memory.slots.heads() + 2 * sockets.len() + 1);
         // And every buffer its completion; what exceeds this the kernel keeps (IORING_FEAT_NODROP).
         let completions = entries(memory.buffers.count()) * 2 + submissions * 2;
         let io = IoUring::builder()
@@ -127,6 +134,7 @@ impl Ring {
             io: ManuallyDrop::new(io),
             memory: ManuallyDrop::new(memory),
             in_flight: 0,
+            stash: VecDeque::new(),
             eventfd: u32::try_from(sockets.len()).unwrap_or(u32::MAX),
         };
         let mut files = sockets.to_vec();
@@ -157,25 +165,15 @@ impl Ring {
         unsafe { self.push(entry, Token::Receive(socket)) }
     }
 
-    /// Sends a slot's next message; `linked`: the one pushed next waits for this one's success.
-    pub(super) fn send(
-        &mut self,
-        slot: usize,
-        outgoing: &Outgoing,
-        linked: bool,
-    ) -> io::Result<()> {
-        let header = self.memory.slots.lend(slot, outgoing)?;
-        let entry = opcode::SendMsg::new(fixed(outgoing.socket), header)
+    /// Sends the next message of a batch by a socket. The message is described in `head`, which must be free.
+    pub(super) fn send(&mut self, head: usize, socket: usize, batch: &Batch) -> io::Result<()> {
+        let header = self.memory.slots.lend(head, batch)?;
+        let entry = opcode::SendMsg::new(fixed(socket), header)
             .flags(libc::MSG_DONTWAIT.cast_unsigned())
             .build();
-        let flags = if linked {
-            squeue::Flags::IO_LINK
-        } else {
-            squeue::Flags::empty()
-        };
-        // SAFETY: the slot was lent: its header, name, control and payload live in `memory`, unchanged, until
-        // `completion` takes it back.
-        unsafe { self.push(entry.flags(flags), Token::Send(slot)) }
+        // SAFETY: the head was lent: header, name, control and payload live in `memory`, unchanged, until `completion`
+        // takes it back.
+        unsafe { self.push(entry, Token::Send(head)) }
     }
 
     /// Completes once when a socket has room to send.
@@ -198,12 +196,19 @@ impl Ring {
     /// Whatever the entry points to lives in `memory` and is left alone until its last completion.
     unsafe fn push(&mut self, entry: squeue::Entry, token: Token) -> io::Result<()> {
         let entry = entry.user_data(token.to_bits());
-        // SAFETY: as the caller warrants, and `Drop` keeps `memory` until the last completion.
-        while unsafe { self.io.submission().push(&entry) }.is_err() {
+        for _ in 0..PUSH_ROUNDS {
+            // SAFETY: as the caller warrants, and `Drop` keeps `memory` until the last completion.
+            if unsafe { self.io.submission().push(&entry) }.is_ok() {
+                self.in_flight += 1;
+                return Ok(());
+            }
             self.enter(0, None)?;
+            // Where completions overflowed, the kernel submits nothing (EBUSY) before there is room for them.
+            while let Some(completion) = self.take_completion() {
+                self.stash.push_back(completion);
+            }
         }
-        self.in_flight += 1;
-        Ok(())
+        Err(io::Error::from_raw_os_error(libc::EBUSY))
     }
 
     /// Submits what was pushed and runs the kernel's deferred work, if there is any of either. Does not wait.
@@ -236,15 +241,19 @@ impl Ring {
         }
     }
 
-    /// The next completion that is there.
+    /// Returns the oldest completion that is there.
     pub(super) fn completion(&mut self) -> Option<Completion> {
+        self.stash.pop_front().or_else(|| self.take_completion())
+    }
+
+    fn take_completion(&mut self) -> Option<Completion> {
         let entry = self.io.completion().next()?;
         let token = Token::from_bits(entry.user_data());
         let more = cqueue::more(entry.flags());
         if !more {
             self.in_flight = self.in_flight.saturating_sub(1);
-            if let Token::Send(slot) = token {
-                self.memory.slots.take_back(slot);
+            if let Token::Send(head) = token {
+                self.memory.slots.take_back(head);
             }
         }
         let buffer = cqueue::buffer_select(entry.flags());
@@ -286,7 +295,7 @@ impl Drop for Ring {
 }
 
 impl Memory {
-    fn new(rx_buffers: usize, tx_slots: usize) -> io::Result<Self> {
+    fn new(rx_buffers: usize, (heads, tx_buffers): (usize, usize)) -> io::Result<Self> {
         let template = Region::new(size_of::<libc::msghdr>())?;
         // SAFETY: integers and pointers, for which all zeroes (null) is a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -296,7 +305,7 @@ impl Memory {
         unsafe { template.at(0).cast::<libc::msghdr>().write(header) };
         Ok(Self {
             buffers: Buffers::new(rx_buffers)?,
-            slots: Slots::new(tx_slots.max(1))?,
+            slots: Slots::new(heads, tx_buffers)?,
             template,
             count: Region::new(size_of::<u64>())?,
         })

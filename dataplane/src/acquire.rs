@@ -1,0 +1,155 @@
+//! Where the sockets of a listener come from. Options and steering are set afterwards, see `binding.rs`.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::error::BindError;
+use crate::meta::ListenerId;
+
+/// Bind order is worker order, and the steering byte counts no further.
+const MAX_WORKERS: usize = 256;
+
+/// Bound sockets of one listener, one per worker in worker order, not yet configured.
+#[derive(Debug)]
+pub struct Acquired {
+    pub(crate) listener: ListenerId,
+    pub(crate) local: SocketAddr,
+    pub(crate) sockets: Vec<Socket>,
+}
+
+impl Acquired {
+    /// Binds new sockets to `address` for `workers` workers.
+    ///
+    /// Several share the port by SO_REUSEPORT. Port 0 lets the kernel choose one for all. IPv6 sockets take no IPv4, so
+    /// that both wildcards can be listed.
+    ///
+    /// # Errors
+    /// The address is taken (even by somebody who would share it), not here or not allowed; `workers` is 0 or above 256.
+    pub fn bind(
+        listener: ListenerId,
+        address: SocketAddr,
+        workers: usize,
+    ) -> Result<Self, BindError> {
+        check(address, workers)?;
+        // The first is bound without SO_REUSEPORT: it fails where anybody else has the port, and port 0 gets a free one
+        // rather than a shared one. It opens up to the others afterwards.
+        let first = bind(address, false)?;
+        let local = local_addr(&first, address)?;
+        Self {
+            listener,
+            local,
+            sockets: vec![first],
+        }
+        .complete(workers)
+    }
+
+    /// Takes over sockets that somebody else bound: a service manager (LISTEN_FDS) or an earlier process. Where they are
+    /// fewer than `workers`, further ones are bound to the same port.
+    ///
+    /// # Errors
+    /// One is no UDP socket, they are bound to different addresses, there are none or more than workers, or the port can't
+    /// be shared with further ones.
+    pub fn inherit(
+        listener: ListenerId,
+        fds: Vec<OwnedFd>,
+        workers: usize,
+    ) -> Result<Self, BindError> {
+        let sockets: Vec<Socket> = fds.into_iter().map(Socket::from).collect();
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        let Some(first) = sockets.first() else {
+            return Err(BindError::Inherited {
+                reason: "there are none",
+            });
+        };
+        let local = local_addr(first, unknown)?;
+        for socket in &sockets {
+            if !matches!(socket.r#type(), Ok(Type::DGRAM))
+                || !matches!(socket.protocol(), Ok(Some(Protocol::UDP)))
+            {
+                return Err(BindError::Inherited {
+                    reason: "one is no UDP socket",
+                });
+            }
+            if local_addr(socket, unknown)? != local || local.port() == 0 {
+                return Err(BindError::Inherited {
+                    reason: "they are not bound to one address",
+                });
+            }
+        }
+        check(local, workers)?;
+        if sockets.len() > workers {
+            return Err(BindError::Inherited {
+                reason: "there are more than workers",
+            });
+        }
+        Self {
+            listener,
+            local,
+            sockets,
+        }
+        .complete(workers)
+    }
+
+    /// Listener that the sockets belong to.
+    #[must_use]
+    pub fn listener(&self) -> ListenerId {
+        self.listener
+    }
+
+    /// Address that they are bound to, with the port that the kernel chose for 0.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Number of sockets, which is the number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Binds further sockets until there is one per worker.
+    fn complete(mut self, workers: usize) -> Result<Self, BindError> {
+        let os = |what| move |source| BindError::new(self.local, what, source);
+        if workers > 1 {
+            for socket in &self.sockets {
+                socket.set_reuse_port(true).map_err(os("SO_REUSEPORT"))?;
+            }
+        }
+        while self.sockets.len() < workers {
+            self.sockets.push(bind(self.local, true)?);
+        }
+        Ok(self)
+    }
+}
+
+fn check(address: SocketAddr, workers: usize) -> Result<(), BindError> {
+    if workers == 0 || workers > MAX_WORKERS {
+        return Err(BindError::Workers { address, workers });
+    }
+    Ok(())
+}
+
+fn bind(address: SocketAddr, shared: bool) -> Result<Socket, BindError> {
+    let os = |what| move |source| BindError::new(address, what, source);
+    let domain = Domain::for_address(address);
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(os("socket"))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true).map_err(os("IPV6_V6ONLY"))?;
+    }
+    if shared {
+        socket.set_reuse_port(true).map_err(os("SO_REUSEPORT"))?;
+    }
+    socket.bind(&address.into()).map_err(os("bind"))?;
+    Ok(socket)
+}
+
+fn local_addr(socket: &Socket, address: SocketAddr) -> Result<SocketAddr, BindError> {
+    let os = |source| BindError::new(address, "getsockname", source);
+    let local = socket.local_addr().map_err(os)?;
+    local.as_socket().ok_or(BindError::Inherited {
+        reason: "one has no IP address",
+    })
+}

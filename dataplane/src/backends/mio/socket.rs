@@ -1,0 +1,56 @@
+//! A socket as the driver sees it.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use ::mio::unix::SourceFd;
+use ::mio::{Interest, Registry, Token};
+
+use crate::binding::Binding;
+use crate::ingress::Ingress;
+
+/// A binding and what is known of its state; epoll is edge-triggered.
+pub(super) struct Socket {
+    pub(super) binding: Binding,
+    pub(super) ingress: Ingress,
+    /// Datagrams may be there: the last read did not find the socket empty.
+    pub(super) readable: bool,
+    /// Edges for writability are asked for.
+    watches_writable: bool,
+    /// It can't be read any more.
+    pub(super) down: bool,
+}
+
+impl Socket {
+    pub(super) fn new(binding: Binding) -> Self {
+        Self {
+            binding,
+            ingress: Ingress::default(),
+            // What waits already is an edge, too.
+            readable: false,
+            watches_writable: false,
+            down: false,
+        }
+    }
+
+    /// Asks for writability only while it is waited for: every sent datagram would be an edge.
+    pub(super) fn watch_writable(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        on: bool,
+    ) -> io::Result<()> {
+        if self.watches_writable == on {
+            return Ok(());
+        }
+        let interest = if on {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        let fd = self.binding.as_fd().as_raw_fd();
+        registry.reregister(&mut SourceFd(&fd), token, interest)?;
+        self.watches_writable = on;
+        Ok(())
+    }
+}

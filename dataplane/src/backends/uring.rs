@@ -1,0 +1,317 @@
+//! Sockets and an `io_uring`: one system call submits sends, arms receives and sleeps.
+//!
+//! One ring per worker, used by the thread that opened it alone. Receives are multishot into a ring of buffers; a
+//! buffer or slot belongs to the kernel or to us, never to both, and [`ring::Ring`] keeps all of them until the kernel
+//! has let go.
+
+mod buffers;
+mod region;
+mod ring;
+mod rx;
+mod slots;
+mod socket;
+mod tx;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use self::ring::{Failure, Ring, Token};
+use self::socket::Socket;
+use crate::binding::Binding;
+use crate::contract::Dataplane;
+use crate::egress::{Egress, NoRoom};
+use crate::error::OpenError;
+use crate::event::{Event, Events};
+use crate::ingress::Ingress;
+use crate::lanes::Place;
+use crate::meta::{Budget, Counters, ListenerId, RxMeta, TxMeta};
+use crate::options::DriverOptions;
+use crate::waker::Waker;
+
+/// Name in a configuration.
+pub(super) const NAME: &str = "io_uring";
+
+/// A driver of sockets through an `io_uring`. It stays on the thread that opened it.
+pub struct Uring {
+    ring: Ring,
+    sockets: Vec<Socket>,
+    rx: rx::Receiver,
+    tx: tx::Transmitter,
+    waker: Waker,
+    /// A read of the eventfd is under way.
+    waker_armed: bool,
+    woken: bool,
+    events: Events,
+    counters: Counters,
+}
+
+impl Uring {
+    /// Opens a driver for `bindings`, to be called by the thread that will use it. Returns the bindings where it fails.
+    ///
+    /// # Errors
+    /// The host forbids `io_uring`, its kernel is too old, or descriptors or memory ran out.
+    pub(crate) fn open(
+        options: &DriverOptions,
+        bindings: Vec<Binding>,
+    ) -> Result<Self, (OpenError, Vec<Binding>)> {
+        let refused = |(step, error)| {
+            let remedy = remedy(&error);
+            OpenError::new(NAME, step, error, remedy)
+        };
+        let (mut ring, waker) = match Self::prepare(options, &bindings) {
+            Ok(prepared) => prepared,
+            Err(failure) => return Err((refused(failure), bindings)),
+        };
+        let sockets = bindings.into_iter().map(|binding| Socket {
+            binding,
+            ingress: Ingress::default(),
+        });
+        let sockets: Vec<_> = sockets.collect();
+        let mut driver = Self {
+            rx: rx::Receiver::new(sockets.len(), ring.buffers().count()),
+            tx: tx::Transmitter::new(options, &sockets),
+            ring,
+            sockets,
+            waker,
+            waker_armed: false,
+            woken: false,
+            events: Events::new(),
+            counters: Counters::default(),
+        };
+        match driver.start() {
+            Ok(()) => Ok(driver),
+            Err(error) => {
+                let Self { ring, sockets, .. } = driver;
+                drop(ring);
+                let bindings = sockets.into_iter().map(|socket| socket.binding).collect();
+                Err((refused(("multishot recvmsg", error)), bindings))
+            }
+        }
+    }
+
+    fn prepare(options: &DriverOptions, bindings: &[Binding]) -> Result<(Ring, Waker), Failure> {
+        let failed = |step| move |error| (step, error);
+        let waker = Waker::open(false).map_err(failed("eventfd"))?;
+        let eventfd = waker.fd().unwrap_or(-1);
+        let fds: Vec<_> = bindings.iter().map(|b| b.as_fd().as_raw_fd()).collect();
+        let buffers = tx::Transmitter::buffers(options, bindings.len());
+        let slots = (tx::HEADS, buffers);
+        let ring = Ring::open(options.rx_buffers, slots, &fds, eventfd)?;
+        Ok((ring, waker))
+    }
+
+    /// Arms every socket and finds out whether the kernel can receive like that.
+    fn start(&mut self) -> io::Result<()> {
+        self.rx.arm(&mut self.ring)?;
+        self.ring.flush()?;
+        self.reap()?;
+        self.rx
+            .refusal()
+            .map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)))
+    }
+
+    /// Takes what has completed.
+    fn reap(&mut self) -> io::Result<()> {
+        while let Some(completion) = self.ring.completion() {
+            match completion.token {
+                Token::Receive(socket) => {
+                    let listener = self.sockets.get(socket).map(|s| s.binding.listener());
+                    let down = self.rx.on_completion(
+                        socket,
+                        completion,
+                        &mut self.ring,
+                        &mut self.counters,
+                    );
+                    if let (true, Some(listener)) = (down, listener) {
+                        self.events
+                            .push(Event::PortDown { listener }, &mut self.counters);
+                    }
+                }
+                Token::Send(head) => self.tx.on_sent(head, completion.result),
+                Token::Writable(socket) => self.tx.on_writable(socket),
+                Token::Wake => {
+                    self.waker_armed = false;
+                    self.woken = true;
+                }
+                Token::Unknown => debug_assert!(false, "{completion:?}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends every closed batch whose socket has room.
+    fn send_closed(&mut self) -> io::Result<()> {
+        while self.tx.submit(&mut self.ring)? > 0 {
+            while self.tx.under_way() > 0 {
+                self.ring.enter(self.tx.under_way(), None)?;
+                self.reap()?;
+            }
+            self.tx.settle(&mut self.counters, &mut self.events);
+        }
+        Ok(())
+    }
+}
+
+impl Dataplane for Uring {
+    fn backend(&self) -> &'static str {
+        NAME
+    }
+
+    fn receive(
+        &mut self,
+        budget: Budget,
+        sink: impl FnMut(&RxMeta, &mut [u8]),
+    ) -> io::Result<usize> {
+        self.reap()?;
+        self.ring.flush()?;
+        self.reap()?;
+        let (counters, events) = (&mut self.counters, &mut self.events);
+        self.rx.deliver(
+            &mut self.ring,
+            &mut self.sockets,
+            (counters, events),
+            budget,
+            sink,
+        )
+    }
+
+    fn transmit<R>(
+        &mut self,
+        budget: Budget,
+        emit: impl FnOnce(&mut dyn Egress) -> R,
+    ) -> io::Result<R> {
+        // What blocked earlier goes first.
+        if self.tx.lanes.can_send() {
+            self.send_closed()?;
+        }
+        let mut emission = Emission {
+            driver: self,
+            budget,
+            error: None,
+        };
+        let result = emit(&mut emission);
+        if let Some(error) = emission.error {
+            return Err(error);
+        }
+        self.tx.lanes.close_all();
+        if self.tx.lanes.can_send() {
+            self.send_closed()?;
+        }
+        Ok(result)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.reap()?;
+        self.rx.arm(&mut self.ring)?;
+        self.tx.watch(&mut self.ring)?;
+        if !self.waker_armed {
+            self.ring.watch_eventfd()?;
+            self.waker_armed = true;
+        }
+        let due = self.rx.waiting() > 0 || self.tx.lanes.can_send() || self.woken;
+        if due || timeout == Some(Duration::ZERO) {
+            self.ring.flush()?;
+        } else {
+            self.ring.enter(1, timeout)?;
+        }
+        self.reap()?;
+        if std::mem::take(&mut self.woken) {
+            self.waker.take();
+        }
+        Ok(())
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
+        self.events.take()
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+/// One transmission.
+struct Emission<'a> {
+    driver: &'a mut Uring,
+    budget: Budget,
+    /// Why the ring is broken, if it is.
+    error: Option<io::Error>,
+}
+
+impl Emission<'_> {
+    /// Sends every closed batch whose socket has room.
+    fn send(&mut self) {
+        if self.error.is_none() {
+            self.error = self.driver.send_closed().err();
+        }
+    }
+}
+
+impl Egress for Emission<'_> {
+    fn room(&mut self, listener: ListenerId, size: usize) -> Result<&mut [u8], NoRoom> {
+        if self.budget.is_spent() || self.error.is_some() {
+            return Err(NoRoom::Budget);
+        }
+        let lane = self.driver.tx.lanes.find(listener)?;
+        if self.driver.tx.lanes.is_blocked(lane) {
+            return Err(NoRoom::Blocked);
+        }
+        let mut place = self.driver.tx.lanes.room(lane, size);
+        if place.is_none() {
+            self.driver.tx.lanes.close(lane);
+            self.send();
+            place = self.driver.tx.lanes.room(lane, size);
+        }
+        let Place { buffer, range } = place.ok_or(NoRoom::Blocked)?;
+        Ok(self.driver.ring.slots().payload(buffer, range))
+    }
+
+    fn commit(&mut self, len: usize, meta: &TxMeta) {
+        self.budget.spend(len);
+        let Uring { tx, counters, .. } = &mut *self.driver;
+        if tx.lanes.commit(len, meta, counters).is_some() {
+            tx.closed += 1;
+            if tx.closed >= tx::HEADS {
+                self.send();
+            }
+        }
+    }
+}
+
+/// Returns what an operator can do about an error.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+            "io_uring is forbidden here: allow io_uring_setup, io_uring_enter and \
+             io_uring_register in the container's seccomp profile, set sysctl \
+             kernel.io_uring_disabled=0, or choose the mio backend"
+        }
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => {
+            "the kernel is too old: multishot recvmsg and deferred task work need Linux 6.1; \
+             choose the mio backend"
+        }
+        _ => "choose the mio backend",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_remedy() {
+        let cases = [
+            (libc::EPERM, "seccomp"),
+            (libc::ENOSYS, "kernel.io_uring_disabled"),
+            (libc::EINVAL, "Linux 6.1"),
+        ];
+        for (errno, part) in cases {
+            assert!(remedy(&io::Error::from_raw_os_error(errno)).contains(part));
+        }
+    }
+}

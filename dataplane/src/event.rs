@@ -1,0 +1,90 @@
+//! News from the path, per listener.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use crate::meta::{Counters, ListenerId};
+
+/// Events kept until they are taken; further ones are dropped and counted.
+const CAPACITY: usize = 64;
+
+/// What a driver learned about the network, taken by [`Dataplane::take_event`](crate::Dataplane::take_event).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A datagram did not fit the path and was dropped.
+    TooBig {
+        /// Listener that it was to leave by.
+        listener: ListenerId,
+        /// Its destination.
+        peer: SocketAddr,
+        /// Size of its UDP payload, bytes.
+        size: usize,
+    },
+    /// The host or the network knows no way to a peer; the datagram was dropped.
+    Unreachable {
+        /// Listener that it was to leave by.
+        listener: ListenerId,
+        /// Its destination.
+        peer: SocketAddr,
+    },
+    /// Datagrams were dropped before the worker could read them (SO_RXQ_OVFL).
+    ReceiveOverflow {
+        /// Listener whose queue was full.
+        listener: ListenerId,
+        /// Datagrams dropped since the last such event.
+        dropped: u32,
+    },
+    /// The socket or port behind a listener works no more. The driver's other listeners go on.
+    PortDown {
+        /// Listener that is cut off.
+        listener: ListenerId,
+    },
+}
+
+/// Queue of events.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    queue: VecDeque<Event>,
+}
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self {
+            queue: VecDeque::with_capacity(CAPACITY),
+        }
+    }
+
+    /// Keeps an event, or counts it where the queue is full.
+    pub(crate) fn push(&mut self, event: Event, counters: &mut Counters) {
+        if self.queue.len() < CAPACITY {
+            self.queue.push_back(event);
+        } else {
+            counters.events_lost += 1;
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Event> {
+        self.queue.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_beyond_the_capacity_are_counted() {
+        let (mut events, mut counters) = (Events::new(), Counters::default());
+        let down = |id| Event::PortDown {
+            listener: ListenerId(id),
+        };
+        for id in 0..70 {
+            events.push(down(id), &mut counters);
+        }
+        assert_eq!(counters.events_lost, 6);
+        assert_eq!(events.take(), Some(down(0)));
+        events.push(down(99), &mut counters);
+        assert_eq!(counters.events_lost, 6);
+        assert_eq!(std::iter::from_fn(|| events.take()).count(), 64);
+    }
+}

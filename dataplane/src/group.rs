@@ -1,0 +1,88 @@
+//! Opening: a group of workers on the control thread, a driver per worker on the worker's own.
+
+use std::net::SocketAddr;
+
+use crate::acquire::Acquired;
+use crate::backends::{Backend, Seed};
+use crate::binding::{Binding, configure};
+use crate::error::BindError;
+use crate::interface;
+use crate::meta::ListenerId;
+use crate::options::{DriverOptions, SocketOptions};
+
+/// A group of workers that share listeners and a backend, opened and not yet running.
+#[derive(Debug)]
+pub struct Group {
+    /// One seed per worker, in worker order.
+    pub seeds: Vec<Seed>,
+    /// What opening told of each listener, in the order in which they were given.
+    pub listeners: Vec<ListenerFacts>,
+}
+
+/// What only opening tells of a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerFacts {
+    /// Listener that this is about.
+    pub listener: ListenerId,
+    /// Address it is bound to.
+    pub address: SocketAddr,
+    /// Kernel memory for received datagrams that was granted, bytes per worker.
+    pub receive_buffer: usize,
+    /// Kernel memory for datagrams to send that was granted, bytes per worker.
+    pub send_buffer: usize,
+    /// Whether GSO is on: the kernel or device cuts batches into datagrams.
+    pub gso: bool,
+    /// Whether GRO is on: the kernel or device merges received datagrams.
+    pub gro: bool,
+    /// Largest UDP payload that the interface carries, bytes: its MTU less the headers. On a wildcard address that of the
+    /// interface with the largest MTU. `None` where the host does not say.
+    pub largest_payload: Option<usize>,
+}
+
+/// Opens a group of `workers` over acquired sockets: sets their options and steering. To be called on the control thread.
+///
+/// # Errors
+/// A listener has not one socket per worker, or a socket option that correctness depends on is missing.
+pub fn open_group(
+    backend: Backend,
+    listeners: Vec<Acquired>,
+    workers: usize,
+    socket: &SocketOptions,
+    driver: DriverOptions,
+) -> Result<Group, BindError> {
+    let mut shares: Vec<Vec<Binding>> = std::iter::repeat_with(Vec::new).take(workers).collect();
+    let mut facts = Vec::with_capacity(listeners.len());
+    for acquired in listeners {
+        let address = acquired.local_addr();
+        if acquired.workers() != workers {
+            return Err(BindError::Workers { address, workers });
+        }
+        let bindings = configure(acquired, socket)?;
+        facts.extend(bindings.first().map(ListenerFacts::of));
+        for (share, binding) in shares.iter_mut().zip(bindings) {
+            share.push(binding);
+        }
+    }
+    let shares = shares.into_iter();
+    Ok(Group {
+        seeds: shares
+            .map(|share| Seed::new(backend, driver, share))
+            .collect(),
+        listeners: facts,
+    })
+}
+
+impl ListenerFacts {
+    fn of(binding: &Binding) -> Self {
+        let address = binding.local_addr();
+        Self {
+            listener: binding.listener(),
+            address,
+            receive_buffer: binding.receive_buffer(),
+            send_buffer: binding.send_buffer(),
+            gso: binding.gso(),
+            gro: binding.gro(),
+            largest_payload: interface::largest_payload(address),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What only a network of one's own shows: a slow loopback that fills sockets, no routes, forged datagrams.
+//!
+//! The test runs this program again in a network namespace, with the ignored tests of this file.
+
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use sluicegate_dataplane::{Budget, Dataplane, Event, ListenerId, NoRoom, SocketOptions};
+
+use crate::rig::{FIRST, Kind, Node, each, each_of_sockets, number_of, numbered, to};
+
+/// Loopback sends 40 Mbit/s and keeps what is too much for it, so that senders wait.
+const SLOW: &str = "ip link set lo up && \
+                    tc qdisc add dev lo root tbf rate 40mbit burst 20k limit 20m";
+
+#[test]
+fn in_a_network_namespace() {
+    let possible = Command::new("unshare")
+        .args(["-rn", "sh", "-c", SLOW])
+        .output();
+    if !possible
+        .as_ref()
+        .is_ok_and(|output| output.status.success())
+    {
+        println!("left out: no network namespace with a slow loopback here: {possible:?}");
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let script = format!("{SLOW} && exec \"$0\" --ignored --test-threads 1 namespace::");
+    let output = Command::new("unshare")
+        .args(["-rn", "sh", "-c", &script])
+        .arg(program)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success());
+    assert!(text.contains("4 passed"));
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn a_full_socket_blocks_its_listener_and_loses_nothing() {
+    each_of_sockets(|backend| {
+        let tight = SocketOptions {
+            send_buffer: 256 << 10,
+            ..SocketOptions::default()
+        };
+        let wide = SocketOptions {
+            receive_buffer: 64 << 20,
+            ..tight
+        };
+        let mut client = Node::with(backend, "127.0.0.1:0", &tight);
+        let mut server = Node::with(backend, "127.0.0.1:0", &wide);
+        let meta = to(server.address());
+        let (mut next, mut blocked, mut received) = (0, 0usize, Vec::new());
+        for _ in 0..20_000 {
+            let refused = client.driver.transmit(Budget::UNLIMITED, |out| {
+                while next < 2000 {
+                    out.room(FIRST, 1000)?
+                        .copy_from_slice(&numbered(next, 1000));
+                    out.commit(1000, &meta);
+                    next += 1;
+                }
+                Ok(())
+            });
+            let full = refused.unwrap() == Err(NoRoom::Blocked);
+            blocked += usize::from(full);
+            let timeout = if full { None } else { Some(Duration::ZERO) };
+            client.driver.wait(timeout).unwrap();
+            server.receive_once(Budget::UNLIMITED, &mut received);
+            if received.len() >= 2000 {
+                break;
+            }
+            server.driver.wait(Some(Duration::from_millis(1))).unwrap();
+        }
+        assert!(blocked > 0, "nothing ever blocked");
+        let mut numbers: Vec<usize> = received
+            .iter()
+            .map(|datagram| number_of(&datagram.bytes))
+            .collect();
+        if backend == sluicegate_dataplane::Backend::IoUring {
+            // Around a full socket a later message may pass.
+            numbers.sort_unstable();
+        }
+        assert!(
+            numbers == Vec::from_iter(0..2000),
+            "{} arrived",
+            numbers.len()
+        );
+        assert_eq!(client.driver.counters().tx_errors, 0);
+    });
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn a_full_socket_does_not_stop_another_listener() {
+    each_of_sockets(|backend| {
+        let tight = SocketOptions {
+            send_buffer: 256 << 10,
+            ..SocketOptions::default()
+        };
+        let both = ["127.0.0.1:0", "127.0.0.1:0"];
+        let mut client = Node::group(backend, &both, 1, &tight, Default::default())
+            .unwrap()
+            .remove(0);
+        let mut server = Node::with(backend, "127.0.0.1:0", &tight);
+        let meta = to(server.address());
+        let mut passed = 0;
+        for round in 0..200 {
+            let refused = client.driver.transmit(Budget::UNLIMITED, |out| {
+                let refused = loop {
+                    match out.room(FIRST, 1000) {
+                        Ok(room) => room.copy_from_slice(&numbered(0, 1000)),
+                        Err(reason) => break reason,
+                    }
+                    out.commit(1000, &meta);
+                };
+                if let Ok(room) = out.room(ListenerId(1), 100) {
+                    room.copy_from_slice(&numbered(round, 100));
+                    out.commit(100, &meta);
+                    passed += 1;
+                }
+                refused
+            });
+            assert_eq!(refused.unwrap(), NoRoom::Blocked);
+        }
+        assert_eq!(passed, 200);
+        let mut received = Vec::new();
+        for _ in 0..1000 {
+            server.driver.wait(Some(Duration::from_millis(20))).unwrap();
+            server.receive_once(Budget::UNLIMITED, &mut received);
+            received.retain(|datagram| datagram.meta.peer == client.addresses[1]);
+            if received.len() == 200 {
+                break;
+            }
+        }
+        let numbers: Vec<usize> = received.iter().map(|d| number_of(&d.bytes)).collect();
+        assert_eq!(numbers, Vec::from_iter(0..200));
+    });
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn an_unreachable_peer_is_reported_and_does_not_hold_up_others() {
+    each_of_sockets(|backend| {
+        let options = SocketOptions::default();
+        let mut client = Node::with(backend, "0.0.0.0:0", &options);
+        let mut server = Node::with(backend, "127.0.0.1:0", &options);
+        let nowhere: SocketAddr = "192.0.2.1:9".parse().unwrap();
+        let (good, bad) = (to(server.address()), to(nowhere));
+        let bytes: Vec<_> = (0..60).map(|number| numbered(number, 60)).collect();
+        client.send_all(bytes.iter().enumerate().map(|(number, bytes)| {
+            let meta = if number % 3 == 0 { bad } else { good };
+            (FIRST, meta, &bytes[..])
+        }));
+        let calls = client.driver.counters();
+        assert_eq!((calls.tx_errors, calls.tx_datagrams), (20, 40));
+        let expected: Vec<usize> = (0..60).filter(|n| n % 3 != 0).collect();
+        let received = server.collect(40);
+        let numbers: Vec<usize> = received.iter().map(|d| number_of(&d.bytes)).collect();
+        assert_eq!(numbers, expected);
+        let unreachable = Event::Unreachable {
+            listener: FIRST,
+            peer: nowhere,
+        };
+        assert_eq!(client.events(), [unreachable; 20]);
+    });
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn a_source_port_of_zero_is_dropped_and_counted() {
+    each(|world| {
+        if world.kind == Kind::Memory {
+            return;
+        }
+        let mut server = world.node(&["127.0.0.1:0"]);
+        let mut client = world.node(&["127.0.0.1:0"]);
+        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).unwrap();
+        // Source port, destination port, length, no checksum.
+        let mut forged = [0; 12];
+        forged[2..4].copy_from_slice(&server.address().port().to_be_bytes());
+        forged[5] = 12;
+        raw.send_to(&forged, &server.address().into()).unwrap();
+        client.send(server.address(), b"honest", 6);
+        let received = server.collect(1);
+        assert_eq!(received.len(), 1);
+        assert_eq!(received[0].meta.peer, client.address());
+        assert_eq!(server.driver.counters().rx_port_zero, 1);
+    });
+}
