@@ -22,10 +22,10 @@ table! {
         handshake_timeout: Duration { kind: duration(millis(100), seconds(300)), default: "\"10s\"", reload: Live },
         /// Requests that a client may have open on one connection (RFC 9000 §4.6). Below 100, browsers start to queue.
         max_concurrent_streams: u64 { kind: count(1, 65_536, "requests"), default: "128", reload: Live },
-        /// Requests that a client may give up on one connection, beyond half of all it sends; then the connection is
-        /// closed with H3_EXCESSIVE_LOAD. This stops clients that open and reset requests to keep the server busy. Raise
-        /// it where pages give up many downloads at once.
-        given_up_requests: u64 { kind: count(0, 1_000_000, "requests"), default: "100", reload: Live },
+        /// Requests that a client may cancel on one connection, beyond half of all it sends; then the connection is closed
+        /// with H3_EXCESSIVE_LOAD. This stops clients that open and reset requests to keep the server busy. Raise it where
+        /// pages cancel many downloads at once.
+        cancelled_requests: u64 { kind: count(0, 1_000_000, "requests"), default: "100", reload: Live },
         /// Largest request body under every route that names no `request_body` of its own, whatever its handler; a larger
         /// one is answered with 413. Raise it where people upload, or better on that route alone.
         request_body: u64 { kind: size(0, TIB), default: "\"1MiB\"", examples: ["\"100MiB\""], reload: Live },

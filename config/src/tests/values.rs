@@ -112,7 +112,7 @@ redirect = { status = 303, location = "https://{host}/new/{rest}{query}#{path}" 
 connections_per_worker = 0x10
 connections_per_client = 7
 handshake_timeout = "1s"
-given_up_requests = 0
+cancelled_requests = 0
 stream_buffer = "1MiB"
 worker_buffer = "1MiB"
 origin_queue = 64
@@ -179,7 +179,7 @@ fn unusual_values_arrive() {
         (
             limits.connections_per_worker,
             limits.connections_per_client,
-            limits.given_up_requests
+            limits.cancelled_requests
         ),
         (16, 7, 0)
     );

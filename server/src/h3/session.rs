@@ -179,7 +179,7 @@ impl Session {
             return;
         }
         let misrouted = self.misrouted.saturating_sub(self.stopped);
-        let allowed = context.site.limits().given_up_requests + self.requests / 2;
+        let allowed = context.site.limits().cancelled_requests + self.requests / 2;
         if self.wasted + misrouted > allowed {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
         }
