@@ -26,9 +26,9 @@ table! {
         /// with H3_EXCESSIVE_LOAD. This stops clients that open and reset requests to keep the server busy. Raise it where
         /// pages cancel many downloads at once.
         cancelled_requests: u64 { kind: count(0, 1_000_000, "requests"), default: "100", reload: Live },
-        /// Largest request body under every route that names no `request_body` of its own, whatever its handler; a larger
+        /// Largest request body under every route that names no `max_request_body` of its own, whatever its handler; a larger
         /// one is answered with 413. Raise it where people upload, or better on that route alone.
-        request_body: u64 { kind: size(0, TIB), default: "\"1MiB\"", examples: ["\"100MiB\""], reload: Live },
+        max_request_body: u64 { kind: size(0, TIB), default: "\"1MiB\"", examples: ["\"100MiB\""], reload: Live },
         /// Largest header section of a request, uncompressed (RFC 9114 §4.2.2); a larger one is answered with 431, and
         /// one of more than twice the size closes the connection. Raise it for clients with very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"16KiB\"", reload: Live },

@@ -68,9 +68,9 @@ table! {
             reload: Live
         },
         /// Largest request body under this route; a larger one is answered with 413. Raise it where people upload.
-        request_body: Option<u64> {
+        max_request_body: Option<u64> {
             kind: size(0, TIB),
-            unset: "limits.request_body",
+            unset: "limits.max_request_body",
             examples: ["\"100MiB\""],
             reload: Live
         },
@@ -114,7 +114,7 @@ impl Route {
             handler,
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),
-            request_body: None,
+            max_request_body: None,
             timeout: None,
         }
     }

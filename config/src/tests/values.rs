@@ -70,7 +70,7 @@ generate = { max_size = "10MB" }
 host = ["Example.ORG", "*.Example.org", "[2001:DB8:0::1]", "192.0.2.1"]
 path = "/"
 methods = ["GET", "M-SEARCH"]
-request_body = "2GiB"
+max_request_body = "2GiB"
 timeout = "90s"
 [route.files]
 root = "../srv"
@@ -243,7 +243,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
         ]
     );
     assert_eq!(route.methods, ["GET", "M-SEARCH"]);
-    assert_eq!(route.request_body, Some(2 << 30));
+    assert_eq!(route.max_request_body, Some(2 << 30));
     assert_eq!(route.timeout, Some(Duration::from_secs(90)));
     let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

@@ -91,7 +91,7 @@ pub struct Route {
     request_headers: Edits,
     response_headers: Edits,
     /// Largest request body, bytes.
-    pub request_body: u64,
+    pub max_request_body: u64,
     /// How long an exchange may take.
     pub timeout: Option<Duration>,
 }
@@ -287,7 +287,7 @@ fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, S
         action,
         request_headers: Edits::new(&route.request_headers).map_err(refuse)?,
         response_headers: Edits::new(&route.response_headers).map_err(refuse)?,
-        request_body: route.request_body.unwrap_or(limits.request_body),
+        max_request_body: route.max_request_body.unwrap_or(limits.max_request_body),
         timeout: route.timeout,
     })
 }

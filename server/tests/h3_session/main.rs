@@ -59,7 +59,7 @@ struct Pair {
 
 fn limits() -> Limits {
     Limits {
-        request_body: 1000,
+        max_request_body: 1000,
         header_bytes: 2048,
         send_buffer: SEND_BUFFER as u64,
         max_concurrent_streams: 4,

@@ -105,7 +105,7 @@ impl Session {
         more_frames: bool,
         context: &mut SessionContext<'_>,
     ) {
-        let limit = context.site.limits().request_body;
+        let limit = context.site.limits().max_request_body;
         if request.content_length.is_some_and(|length| length > limit) {
             return self.refuse(conn, stream, 413, "413 request body too large\n", context);
         }
@@ -131,7 +131,7 @@ impl Session {
         more_frames: bool,
         context: &mut SessionContext<'_>,
     ) {
-        let too_long = |length| length > route.request_body;
+        let too_long = |length| length > route.max_request_body;
         if request.content_length.is_some_and(too_long) {
             return self.refuse(conn, stream, 413, "413 request body too large\n", context);
         }
@@ -175,7 +175,7 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        exchange.limit = route.request_body;
+        exchange.limit = route.max_request_body;
         exchange.handler = Some(Handler {
             exchange: number,
             route,

@@ -11,7 +11,7 @@ use crate::http::exchange::{Body, RequestHead};
 use crate::properties::Bytes;
 
 /// Hosts of all kinds, prefixes of each other, methods that share a path with others, redirects to all that they may name.
-/// `request_body` tells one from another.
+/// `max_request_body` tells one from another.
 const ROUTES: &str = r#"
 [[listener]]
 name = "trial"
@@ -19,45 +19,45 @@ tls = "self-signed"
 address = "127.0.0.1:0"
 [[route]]
 path = "/"
-request_body = 0
+max_request_body = 0
 generate = {}
 [[route]]
 path = "/ab"
 methods = ["GET"]
-request_body = 1
+max_request_body = 1
 fixed = { body = "ab" }
 [[route]]
 path = "/cd"
 methods = ["GET", "PUT"]
-request_body = 2
+max_request_body = 2
 fixed = { body = "cd" }
 [[route]]
 path = "/ab"
-request_body = 3
+max_request_body = 3
 generate = {}
 [[route]]
 path = "/ab/"
 host = ["a.example", "*.example"]
-request_body = 4
+max_request_body = 4
 redirect = { location = "{path}{query}" }
 [[route]]
 path = "/go/"
 host = ["*.b.example", "a.example"]
-request_body = 5
+max_request_body = 5
 redirect = { location = "/{rest}" }
 [[route]]
 path = "/go/"
 host = ["*.example"]
 methods = ["POST"]
-request_body = 6
+max_request_body = 6
 redirect = { location = "{rest}{query}" }
 [[route]]
 path = "/to"
-request_body = 7
+max_request_body = 7
 redirect = { location = "https://{host}{rest}" }
 [[route]]
 path = "/bytes/"
-request_body = 8
+max_request_body = 8
 generate = { max_size = "1KiB" }
 "#;
 
@@ -96,7 +96,7 @@ pub fn route(bytes: &[u8]) -> bool {
     let host = host(&head.authority);
     let expected = chosen(config, &host.to_ascii_lowercase(), &head.path, &head.method);
     let found = match site.table.find(host, &head.path, &head.method) {
-        Found::Route(route) => Some(Ok(route.request_body)),
+        Found::Route(route) => Some(Ok(route.max_request_body)),
         Found::OtherMethods(_) => Some(Err(())),
         Found::Nothing => None,
     };
@@ -105,7 +105,7 @@ pub fn route(bytes: &[u8]) -> bool {
         panic!("no route here needs an origin");
     };
     if let Body::Generated(_) = &reply.body {
-        let numbered = |route: &&Route| found == route.request_body.map(Ok);
+        let numbered = |route: &&Route| found == route.max_request_body.map(Ok);
         let handler = config
             .routes
             .iter()
@@ -146,7 +146,7 @@ fn chosen(config: &Config, host: &str, path: &str, method: &str) -> Option<Resul
     Some(
         named
             .or_else(any)
-            .and_then(|route| route.request_body)
+            .and_then(|route| route.max_request_body)
             .ok_or(()),
     )
 }
