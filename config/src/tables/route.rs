@@ -47,7 +47,7 @@ table! {
         /// The methods it is for. Name them to keep an application's writing part to one route, or to answer others with
         /// 405 before they reach it. Where two routes have the same host and path, the one that names the method comes
         /// before the one for any.
-        methods: Vec<String> {
+        methods as method: Vec<String> {
             kind: Kind::Words {
                 words: "a method in upper case such as \"GET\"",
                 each: ", of up to 32 characters each",

@@ -69,7 +69,7 @@ generate = { max_size = "10MB" }
 [[route]]
 host = ["Example.ORG", "*.Example.org", "[2001:DB8:0::1]", "192.0.2.1"]
 path = "/"
-methods = ["GET", "M-SEARCH"]
+method = ["GET", "M-SEARCH"]
 max_request_body = "2GiB"
 timeout = "90s"
 [route.files]
@@ -87,7 +87,7 @@ add = { Link = ["<b>", "<a>"], "cache-control" = ["no-store"] }
 [[route]]
 host = "example.org"
 path = "/"
-methods = "POST"
+method = "POST"
 [route.proxy]
 upstreams = ["HTTP://App", "http://[::1]/", "[2001:db8::1]:8080"]
 host = "Origin.example:8443"

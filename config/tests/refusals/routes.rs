@@ -71,8 +71,8 @@ fn hosts_are_hosts_without_a_port() {
         route(&many(65)),
         format!("7:8: an array for `host`; {words}")
     );
-    let full = format!("{}\nmethods = \"get\"", many(64));
-    assert!(route(&full).starts_with("8:11: string \"get\" for `methods`"));
+    let full = format!("{}\nmethod = \"get\"", many(64));
+    assert!(route(&full).starts_with("8:10: string \"get\" for `method`"));
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn methods_are_tokens_in_upper_case() {
     let words = "expected a method in upper case such as \"GET\", or a list of 1 to 32 of them, of up to 32 characters each";
     let long = "A".repeat(33);
     for method in ["", "get", "GET POST", "G\u{c4}T", long.as_str()] {
-        let found = format!("7:11: string \"{method}\" for `methods`; {words}");
-        assert_eq!(route(&format!("methods = \"{method}\"")), found);
+        let found = format!("7:10: string \"{method}\" for `method`; {words}");
+        assert_eq!(route(&format!("method = \"{method}\"")), found);
     }
     assert_eq!(
-        route("methods = [\"GET\", \"GET\"]"),
-        "7:19: string \"GET\" twice in `methods`; expected each once"
+        route("method = [\"GET\", \"GET\"]"),
+        "7:18: string \"GET\" twice in `method`; expected each once"
     );
 }
 
@@ -103,13 +103,13 @@ fn no_two_routes_are_for_the_same_request() {
         format!("10:8: path \"/\" on host \"b\" again, {words}")
     );
     assert_eq!(
-        two("methods = [\"GET\", \"PUT\"]", "methods = \"PUT\""),
+        two("method = [\"GET\", \"PUT\"]", "method = \"PUT\""),
         format!("10:8: PUT of path \"/\" again, {words}")
     );
     assert_eq!(
         two(
-            "host = \"*.a\"\nmethods = \"GET\"",
-            "host = \"*.a\"\nmethods = \"GET\""
+            "host = \"*.a\"\nmethod = \"GET\"",
+            "host = \"*.a\"\nmethod = \"GET\""
         )
         .replace("11:8", "10:8"),
         format!("10:8: GET of path \"/\" on host \"*.a\" again, {words}")
@@ -122,8 +122,8 @@ fn routes_that_differ_in_one_thing_live_together() {
         "",
         "host = \"a\"",
         "host = \"*.a\"",
-        "methods = \"GET\"",
-        "methods = \"PUT\"",
+        "method = \"GET\"",
+        "method = \"PUT\"",
     ];
     let routes = routes.map(|key| format!("[[route]]\npath = \"/\"\n{key}\ngenerate = {{}}\n"));
     let text = format!("{}{}", crate::LISTENER, routes.concat());

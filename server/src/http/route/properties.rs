@@ -23,12 +23,12 @@ max_request_body = 0
 generate = {}
 [[route]]
 path = "/ab"
-methods = ["GET"]
+method = ["GET"]
 max_request_body = 1
 fixed = { body = "ab" }
 [[route]]
 path = "/cd"
-methods = ["GET", "PUT"]
+method = ["GET", "PUT"]
 max_request_body = 2
 fixed = { body = "cd" }
 [[route]]
@@ -48,7 +48,7 @@ redirect = { location = "/{rest}" }
 [[route]]
 path = "/go/"
 host = ["*.example"]
-methods = ["POST"]
+method = ["POST"]
 max_request_body = 6
 redirect = { location = "{rest}{query}" }
 [[route]]
