@@ -5,10 +5,10 @@ sluicegate_options::options! {
     pub struct SocketOptions {
         /// Kernel memory for datagrams that wait to be read, per socket; raise it where the kernel's UdpRcvbufErrors
         /// grows. Without CAP_NET_ADMIN net.core.rmem_max is the limit.
-        receive_buffer: usize { default: 8 << 20, min: 64 << 10, max: 1 << 30, unit: Bytes },
+        receive_buffer as socket_receive_buffer: usize { default: 8 << 20, min: 64 << 10, max: 1 << 30, unit: Bytes },
         /// Kernel memory for datagrams on their way to the device, per socket; raise it on fast links. Without
         /// CAP_NET_ADMIN net.core.wmem_max is the limit.
-        send_buffer: usize { default: 4 << 20, min: 256 << 10, max: 1 << 30, unit: Bytes },
+        send_buffer as socket_send_buffer: usize { default: 4 << 20, min: 256 << 10, max: 1 << 30, unit: Bytes },
         /// Let the kernel hand over several datagrams of one peer at once; turn it off only to work around a driver.
         gro: bool { default: true },
         /// Hand several datagrams to one peer to the kernel at once; turn it off only to work around a driver.

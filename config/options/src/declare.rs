@@ -43,7 +43,7 @@ stored_integer!(u32, usize);
 
 /// Declares a plain struct whose fields are options: type, default, bounds, unit and sentence stand once.
 ///
-/// A field's doc comment is the option's sentence for operators. The macro adds `SPECS`, `Default`, `set` and `values`.
+/// A field's doc comment is the option's sentence for operators; `field as key` gives it another name there. The macro adds `SPECS`, `Default`, `set` and `values`.
 ///
 /// ```
 /// sluicegate_options::options! {
@@ -65,7 +65,7 @@ macro_rules! options {
         $vis:vis struct $name:ident {
             $(
                 $(#[doc = $summary:literal])+
-                $field:ident: $type:ty { default: $default:expr $(, $bound:ident: $value:expr)* },
+                $field:ident $(as $key:ident)?: $type:ty { default: $default:expr $(, $bound:ident: $value:expr)* },
             )+
         }
     ) => {
@@ -78,7 +78,7 @@ macro_rules! options {
         impl $name {
             /// Every option, in the order of the fields.
             $vis const SPECS: &'static [$crate::OptionSpec] = &[$($crate::OptionSpec {
-                name: stringify!($field),
+                name: $crate::options!(@key $field $($key)?),
                 kind: $crate::options!(@kind $default $(, $bound: $value)*),
                 unit: $crate::options!(@unit $($bound: $value),*),
                 summary: concat!($($summary),+).trim_ascii(),
@@ -116,6 +116,8 @@ macro_rules! options {
             }
         }
     };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:ident) => { stringify!($key) };
     (@kind $default:expr) => {
         $crate::OptionKind::Boolean { default: $default }
     };
@@ -143,7 +145,7 @@ mod tests {
             /// Lets the kernel hand over several datagrams at once.
             gro: bool { default: true },
             /// Number of slots.
-            slots: u32 { default: 1, min: 1, max: 8 },
+            count as slots: u32 { default: 1, min: 1, max: 8 },
         }
     }
 
@@ -172,7 +174,7 @@ mod tests {
         let mut socket = Socket {
             receive_buffer: 0,
             gro: false,
-            slots: 0,
+            count: 0,
         };
         for spec in Socket::SPECS {
             socket.set(spec.name, spec.kind.default_value()).unwrap();

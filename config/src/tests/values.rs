@@ -22,7 +22,7 @@ drain_timeout = "1m1ms"
 name = "a"
 backend = "mio"
 cores = "0-2,7"
-receive_buffer = 1000000
+socket_receive_buffer = 1000000
 gso = false
 busy_poll = "50us"
 [[group]]
