@@ -67,7 +67,7 @@ table! {
     #[derive(Eq)]
     pub struct Generate = [route.generate] {
         /// Largest size that is answered; a larger one gets 404. Each open response holds no more memory than
-        /// limits.send_buffer, whatever its size.
+        /// limits.stream_send_buffer, whatever its size.
         max_size: u64 { kind: size(1, TIB), default: "\"1GiB\"", reload: Live },
     }
 }

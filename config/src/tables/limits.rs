@@ -37,9 +37,10 @@ table! {
         connection_window: u64 { kind: size(16 * KIB, GIB), default: "\"1MiB\"", reload: Live },
         /// The same for a single stream. Raise both for fast uploads over long paths.
         stream_window: u64 { kind: size(16 * KIB, GIB), default: "\"256KiB\"", reload: Live },
-        /// Bytes of a connection's responses that may wait to be sent. What was sent and is not acknowledged comes on
-        /// top; the congestion window bounds it. Lower it to hold more slow clients in the same memory.
-        send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
+        /// Bytes of responses that may wait to be sent on all streams of a connection together. What was sent and is not
+        /// acknowledged comes on top; the congestion window bounds it. Lower it to hold more slow clients in the same
+        /// memory.
+        stream_send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of one request or response body that may lie between the client and a file or an upstream, each way;
         /// beyond them the faster side waits. Raise it for fast transfers with upstreams far away; the larger it is, the
         /// fewer exchanges fit into worker_buffer and into one client's part of that.
