@@ -38,9 +38,10 @@ table! {
         /// How fast to send to its clients. The algorithms and their options follow.
         congestion_control: CongestionControl { kind: Kind::CongestionControl, default: "\"cubic\"", reload: Live },
         /// Where the round-trip time to a client was measured below this, further connections from its network (IPv4
-        /// /24, IPv6 /64) that would get bbr3 get cubic with default options, for ten minutes: a model-based algorithm has
-        /// little to measure on such paths. Each worker learns by itself. Logged when a network is first seen, and
-        /// counted.
+        /// /24, IPv6 /64) that would get a model-based algorithm (bbr3) get another one, for ten minutes: a model has
+        /// little to measure on such paths. It is the first other algorithm of this listener and its rules, with its
+        /// options, or else cubic with default options. Each worker learns by itself. Logged when a network is first
+        /// seen, and counted.
         low_rtt_guard: Option<Duration> {
             kind: duration(micros(10), millis(100)),
             unset: "no guard",

@@ -11,12 +11,6 @@ use thiserror::Error;
 
 use super::entropy::Entropy;
 
-/// What the guard keeps away from paths with a low round-trip time.
-const GUARDED: &str = "bbr3";
-
-/// What such paths get, with default options.
-const INSTEAD: &str = "cubic";
-
 /// How long a measured network is remembered.
 const MEMORY: Duration = Duration::from_secs(600);
 
@@ -26,8 +20,10 @@ const MAX_NETWORKS: usize = 4096;
 /// An algorithm with its options, ready to make a controller for each path.
 #[derive(Clone)]
 pub struct Choice {
-    /// For logs and traces.
+    /// Name of the algorithm, for logs and traces.
     pub algorithm: &'static str,
+    /// Whether the algorithm paces by a model of the path, from which the guard keeps short paths.
+    pub model_based: bool,
     /// Makes the controllers.
     pub factory: quiche::cc::Factory,
 }
@@ -36,6 +32,7 @@ impl Choice {
     fn new(algorithm: Algorithm, options: Options) -> Self {
         Self {
             algorithm: algorithm.name,
+            model_based: algorithm.model_based,
             factory: quiche::cc::Factory::new(algorithm, options),
         }
     }
@@ -97,18 +94,12 @@ impl Selection {
             })
         };
         let rules = listener.congestion_rules.iter().map(rule);
-        let guard = |below| {
-            let algorithm = find(INSTEAD)?;
-            Ok(Guard::new(
-                below,
-                Choice::new(algorithm, algorithm.defaults()),
-            ))
-        };
-        Ok(Self::new(
-            rules.collect::<Result<_, _>>()?,
-            choice(&listener.congestion_control)?,
-            listener.low_rtt_guard.map(guard).transpose()?,
-        ))
+        let rules: Vec<_> = rules.collect::<Result<_, _>>()?;
+        let own = choice(&listener.congestion_control)?;
+        let instead = unguarded(&own, &rules, registry);
+        let guard = listener.low_rtt_guard.zip(instead);
+        let guard = guard.map(|(below, instead)| Guard::new(below, instead));
+        Ok(Self::new(rules, own, guard))
     }
 
     /// The algorithm of connections that no rule claims.
@@ -134,7 +125,7 @@ impl Selection {
             .find(claims)
             .map_or(&self.own, |rule| &rule.choice);
         match &self.guard {
-            Some(guard) if chosen.algorithm == GUARDED && guard.remembers(peer, now) => {
+            Some(guard) if chosen.model_based && guard.remembers(peer, now) => {
                 (&guard.instead, true)
             }
             _ => (chosen, false),
@@ -149,12 +140,22 @@ impl Selection {
     }
 }
 
+/// Returns the choice for guarded networks: the first of the listener's own that has no model, with the operator's
+/// options, or else the first algorithm of `registry` that has none, at its defaults.
+fn unguarded(own: &Choice, rules: &[Rule], registry: &Registry) -> Option<Choice> {
+    let configured = std::iter::once(own).chain(rules.iter().map(|rule| &rule.choice));
+    let configured = configured.filter(|choice| !choice.model_based).cloned();
+    let listed = registry.iter().filter(|algorithm| !algorithm.model_based);
+    let listed = listed.map(|algorithm| Choice::new(*algorithm, algorithm.defaults()));
+    configured.chain(listed).next()
+}
+
 /// A number from 0 to 1, 1 excluded.
 fn unit(entropy: &mut Entropy) -> f64 {
     f64::from(u32::from_ne_bytes(entropy.take())) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// Keeps BBRv3 away from networks to which the round-trip time is too low for its model.
+/// Keeps model-based algorithms away from networks to which the round-trip time is too low for a model.
 #[derive(Clone)]
 pub struct Guard {
     below: Duration,
@@ -225,8 +226,11 @@ mod tests {
     fn choice(algorithm: &'static str) -> Choice {
         let registry = Registry::builtin();
         let cubic = *registry.find("cubic").unwrap();
-        let factory = quiche::cc::Factory::new(cubic, cubic.defaults());
-        Choice { algorithm, factory }
+        Choice {
+            algorithm,
+            model_based: registry.find(algorithm).is_some_and(|a| a.model_based),
+            factory: quiche::cc::Factory::new(cubic, cubic.defaults()),
+        }
     }
 
     fn rule(networks: &[&str], share: f64, algorithm: &'static str) -> Rule {
@@ -320,6 +324,22 @@ mod tests {
         let other = "10.9.0.1".parse().unwrap();
         selection.learn(other, Duration::from_micros(10), start);
         assert_eq!(chosen(&mut selection, "10.9.0.1", start), ("reno", false));
+    }
+
+    #[test]
+    fn guarded_network_gets_the_operators_own_choice_before_a_default() {
+        let registry = Registry::builtin();
+        let instead = |own: &Choice, rules: &[Rule]| unguarded(own, rules, &registry).unwrap();
+        let same = |a: &Choice, b: &Choice| a.factory == b.factory;
+        let (own, bbr3) = (choice("cubic"), choice("bbr3"));
+        assert!(same(&instead(&own, &[]), &own), "the listener's own");
+        let rules = [
+            rule(&["10.0.0.0/8"], 1.0, "bbr3"),
+            rule(&[], 0.5, "reno"),
+            rule(&[], 1.0, "cubic"),
+        ];
+        assert!(same(&instead(&bbr3, &rules), &rules[1].choice));
+        assert_eq!(instead(&bbr3, &[]).algorithm, "cubic", "the default");
     }
 
     #[test]
