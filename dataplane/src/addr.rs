@@ -55,6 +55,33 @@ pub(crate) fn decode(name: &[u8]) -> Option<SocketAddr> {
     }
 }
 
+/// Whether a listener bound to `bound` receives what is sent to `destination`: what a kernel decides for sockets.
+pub(crate) fn covers(bound: &SocketAddr, destination: &SocketAddr) -> bool {
+    bound.port() == destination.port()
+        && bound.is_ipv4() == destination.is_ipv4()
+        && (bound.ip() == destination.ip() || bound.ip().is_unspecified())
+}
+
+/// Returns the source address of a datagram from `bound` to `peer`, where `local` was asked for; `None` where the families
+/// differ. What a kernel decides for sockets on loopback.
+pub(crate) fn source(
+    bound: SocketAddr,
+    peer: SocketAddr,
+    local: Option<SocketAddr>,
+) -> Option<SocketAddr> {
+    if bound.is_ipv4() != peer.is_ipv4() {
+        return None;
+    }
+    let asked = local.filter(|local| !local.ip().is_unspecified());
+    let ip = match asked {
+        Some(local) => local.ip(),
+        None if !bound.ip().is_unspecified() => bound.ip(),
+        None if bound.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
+        None => Ipv6Addr::LOCALHOST.into(),
+    };
+    Some(SocketAddr::new(ip, bound.port()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 
 pub mod memory;
 mod mio;
+pub mod port;
 mod uring;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use thiserror::Error;
 
 use memory::Memory;
 use mio::Mio;
+use port::{Port, PortSeed};
 use uring::Uring;
 
 use crate::binding::Binding;
@@ -88,10 +90,19 @@ impl FromStr for Backend {
 
 /// One worker's share of a group, to be sent to its thread.
 #[derive(Debug)]
-pub struct Seed {
-    backend: Backend,
-    options: DriverOptions,
-    bindings: Vec<Binding>,
+pub struct Seed(Share);
+
+/// What a seed holds.
+#[derive(Debug)]
+enum Share {
+    /// A socket of each listener, for a backend of sockets.
+    Sockets {
+        backend: Backend,
+        options: DriverOptions,
+        bindings: Vec<Binding>,
+    },
+    /// A queue of a port.
+    Port(PortSeed),
 }
 
 /// A driver, and why it is not the one preferred.
@@ -103,12 +114,16 @@ pub struct Opened {
 }
 
 impl Seed {
-    pub(crate) fn new(backend: Backend, options: DriverOptions, bindings: Vec<Binding>) -> Self {
-        Self {
+    pub(crate) fn of_sockets(
+        backend: Backend,
+        options: DriverOptions,
+        bindings: Vec<Binding>,
+    ) -> Self {
+        Self(Share::Sockets {
             backend,
             options,
             bindings,
-        }
+        })
     }
 
     /// Makes the driver, on the thread that will use it.
@@ -116,29 +131,51 @@ impl Seed {
     /// # Errors
     /// The host forbids the backend or lacks what it needs; with [`Backend::Auto`] only where no backend can be opened.
     pub fn open(self) -> Result<Opened, OpenError> {
-        let Self {
-            backend,
-            options,
-            bindings,
-        } = self;
-        let (driver, fallback) = match backend {
-            Backend::Mio => (Driver::Mio(Mio::open(&options, bindings)?), None),
-            Backend::IoUring => {
-                let opened = Uring::open(&options, bindings).map_err(|(error, _)| error)?;
-                (Driver::Uring(opened), None)
-            }
-            Backend::Auto => match Uring::open(&options, bindings) {
-                Ok(driver) => (Driver::Uring(driver), None),
-                Err((error, bindings)) => {
-                    (Driver::Mio(Mio::open(&options, bindings)?), Some(error))
-                }
-            },
+        let (backend, options, bindings) = match self.0 {
+            Share::Sockets {
+                backend,
+                options,
+                bindings,
+            } => (backend, options, bindings),
+            Share::Port(seed) => return Ok(Driver::Port(seed.open()).into()),
         };
-        Ok(Opened { driver, fallback })
+        match backend {
+            Backend::Mio => Ok(Driver::Mio(Mio::open(&options, bindings)?).into()),
+            Backend::IoUring => match Uring::open(&options, bindings) {
+                Ok(driver) => Ok(Driver::Uring(driver).into()),
+                Err((error, _)) => Err(error),
+            },
+            Backend::Auto => match Uring::open(&options, bindings) {
+                Ok(driver) => Ok(Driver::Uring(driver).into()),
+                Err((error, bindings)) => Ok(Opened {
+                    driver: Driver::Mio(Mio::open(&options, bindings)?),
+                    fallback: Some(error),
+                }),
+            },
+        }
+    }
+}
+
+impl From<PortSeed> for Seed {
+    fn from(seed: PortSeed) -> Self {
+        Self(Share::Port(seed))
+    }
+}
+
+impl From<Driver> for Opened {
+    fn from(driver: Driver) -> Self {
+        Self {
+            driver,
+            fallback: None,
+        }
     }
 }
 
 /// A driver of any backend: one branch per call, none per datagram.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a worker thread has one and never moves it"
+)]
 pub enum Driver {
     /// Sockets and epoll.
     Mio(Mio),
@@ -146,6 +183,8 @@ pub enum Driver {
     Uring(Uring),
     /// Memory shared with other drivers, for tests.
     Memory(Memory),
+    /// A port that is polled, for tests.
+    Port(Port),
 }
 
 macro_rules! dispatch {
@@ -154,6 +193,7 @@ macro_rules! dispatch {
             Self::Mio($driver) => $call,
             Self::Uring($driver) => $call,
             Self::Memory($driver) => $call,
+            Self::Port($driver) => $call,
         }
     };
 }

@@ -27,6 +27,7 @@ pub(crate) struct Lanes {
 }
 
 /// A place in a transmit buffer.
+#[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) buffer: usize,
     pub(crate) range: Range<usize>,

@@ -27,7 +27,7 @@ mod sys;
 mod waker;
 
 pub use acquire::Acquired;
-pub use backends::{Backend, Driver, Opened, Seed, UnknownBackend, memory};
+pub use backends::{Backend, Driver, Opened, Seed, UnknownBackend, memory, port};
 pub use contract::Dataplane;
 pub use egress::{Egress, NoRoom};
 pub use error::{BindError, OpenError};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions,
-    TxMeta, memory, open_group,
+    TxMeta, memory, open_group, port,
 };
 
 thread_local! {
@@ -76,6 +76,14 @@ fn steady_traffic_allocates_nothing() {
     let (sender, receiver) = memory::pair("127.0.0.1:1".parse().unwrap(), meta.peer);
     let (mut sender, mut receiver) = (Driver::Memory(sender), Driver::Memory(receiver));
     check("memory", &mut sender, &mut receiver, meta);
+    let switch = port::Switch::default();
+    let mut ports = ["127.0.0.1:1", "127.0.0.1:2"].map(|address| {
+        let listeners = [(listener, address.parse().unwrap())];
+        let mut group = port::open_group(&switch, &listeners, 1).unwrap();
+        Driver::Port(group.seeds.remove(0).open())
+    });
+    let [sender, receiver] = &mut ports;
+    check("port", sender, receiver, meta);
     for backend in [Backend::Mio, Backend::Auto] {
         let mut drivers = [0, 1].map(|_| {
             let address = "127.0.0.1:0".parse().unwrap();

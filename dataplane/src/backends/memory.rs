@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::addr::{self, covers};
 use crate::batch::MAX_TRANSMIT;
 use crate::contract::Dataplane;
 use crate::egress::{Egress, NoRoom};
@@ -110,7 +111,7 @@ impl Hub {
     fn deliver(&mut self, source: SocketAddr, meta: &TxMeta, bytes: Vec<u8>) -> Option<Vec<u8>> {
         for endpoint in &mut self.endpoints {
             let mut listeners = endpoint.listeners.iter();
-            let Some((listener, _)) = listeners.find(|(_, bound)| hears(bound, &meta.peer)) else {
+            let Some((listener, _)) = listeners.find(|(_, bound)| covers(bound, &meta.peer)) else {
                 continue;
             };
             if endpoint.queue.len() >= QUEUE {
@@ -132,12 +133,6 @@ impl Hub {
     }
 }
 
-fn hears(bound: &SocketAddr, destination: &SocketAddr) -> bool {
-    bound.port() == destination.port()
-        && bound.is_ipv4() == destination.is_ipv4()
-        && (bound.ip() == destination.ip() || bound.ip().is_unspecified())
-}
-
 impl Memory {
     /// Where `listener` is bound, with the port that was chosen for 0.
     #[must_use]
@@ -148,18 +143,7 @@ impl Memory {
 
     /// Returns the source address of a datagram, as a kernel would choose it.
     fn source(&self, listener: ListenerId, meta: &TxMeta) -> Option<SocketAddr> {
-        let bound = self.local_addr(listener)?;
-        if bound.is_ipv4() != meta.peer.is_ipv4() {
-            return None;
-        }
-        let asked = meta.local.filter(|local| !local.ip().is_unspecified());
-        let ip = match asked {
-            Some(local) => local.ip(),
-            None if !bound.ip().is_unspecified() => bound.ip(),
-            None if bound.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
-            None => Ipv6Addr::LOCALHOST.into(),
-        };
-        Some(SocketAddr::new(ip, bound.port()))
+        addr::source(self.local_addr(listener)?, meta.peer, meta.local)
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluicegate_dataplane::memory::Network;
+use sluicegate_dataplane::port::{self, Switch};
 use sluicegate_dataplane::{
     Acquired, Backend, BindError, Budget, Dataplane, Driver, DriverOptions, Ecn, Event, ListenerId,
     NoRoom, RxMeta, Seed, SocketOptions, TxMeta, open_group,
@@ -20,26 +21,30 @@ pub(crate) enum Kind {
     Mio,
     IoUring,
     Memory,
+    Port,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Mio, Self::IoUring, Self::Memory];
+    const ALL: [Self; 4] = [Self::Mio, Self::IoUring, Self::Memory, Self::Port];
 
     /// Whether datagrams of one peer travel as one message.
     pub(crate) fn segments(self) -> bool {
-        self != Self::Memory
+        self.backend().is_some()
     }
 
     /// Largest datagram, bytes.
     pub(crate) fn largest(self) -> usize {
-        65_507
+        match self {
+            Self::Port => port::LARGEST_PAYLOAD,
+            Self::Mio | Self::IoUring | Self::Memory => 65_507,
+        }
     }
 
     pub(crate) fn backend(self) -> Option<Backend> {
         match self {
             Self::Mio => Some(Backend::Mio),
             Self::IoUring => Some(Backend::IoUring),
-            Self::Memory => None,
+            Self::Memory | Self::Port => None,
         }
     }
 }
@@ -58,6 +63,7 @@ pub(crate) fn each(test: impl Fn(&World)) {
         test(&World {
             kind,
             network: Network::default(),
+            switch: Switch::default(),
         });
     }
 }
@@ -92,20 +98,28 @@ pub(crate) fn seeds(
     socket: &SocketOptions,
     driver: DriverOptions,
 ) -> Result<(Vec<Seed>, Vec<SocketAddr>), BindError> {
-    let acquire = |(index, address): (usize, &&str)| {
-        let id = ListenerId(u16::try_from(index).unwrap());
-        Acquired::bind(id, address.parse().unwrap(), workers)
-    };
-    let acquired: Result<Vec<_>, _> = addresses.iter().enumerate().map(acquire).collect();
+    let listeners = listeners(addresses).into_iter();
+    let acquired: Result<Vec<_>, _> = listeners
+        .map(|(id, address)| Acquired::bind(id, address, workers))
+        .collect();
     let group = open_group(backend, acquired?, workers, socket, driver)?;
     let addresses = group.listeners.iter().map(|facts| facts.address).collect();
     Ok((group.seeds, addresses))
+}
+
+fn listeners(addresses: &[&str]) -> Vec<(ListenerId, SocketAddr)> {
+    let listeners = addresses.iter().enumerate().map(|(index, address)| {
+        let id = ListenerId(u16::try_from(index).unwrap());
+        (id, address.parse().unwrap())
+    });
+    listeners.collect()
 }
 
 /// Where drivers of one kind meet.
 pub(crate) struct World {
     pub(crate) kind: Kind,
     network: Network,
+    pub(crate) switch: Switch,
 }
 
 /// A driver and where its listeners are.
@@ -136,26 +150,39 @@ impl World {
         addresses: &[&str],
         options: &DriverOptions,
     ) -> Result<Node, BindError> {
-        let listeners = addresses.iter().enumerate().map(|(index, address)| {
-            let id = ListenerId(u16::try_from(index).unwrap());
-            (id, address.parse().unwrap())
-        });
-        let listeners: Vec<(ListenerId, SocketAddr)> = listeners.collect();
-        match self.kind.backend() {
-            None => {
-                let memory = self.network.open(&listeners);
-                let at = |(id, _): &(ListenerId, SocketAddr)| memory.local_addr(*id).unwrap();
-                Ok(Node {
-                    addresses: listeners.iter().map(at).collect(),
-                    driver: Driver::Memory(memory),
-                })
-            }
-            Some(backend) => {
-                let socket = SocketOptions::default();
-                let mut nodes = Node::group(backend, addresses, 1, &socket, *options)?;
-                Ok(nodes.remove(0))
-            }
+        if self.kind == Kind::Memory {
+            let listeners = listeners(addresses);
+            let memory = self.network.open(&listeners);
+            let at = |(id, _): &(ListenerId, SocketAddr)| memory.local_addr(*id).unwrap();
+            return Ok(Node {
+                addresses: listeners.iter().map(at).collect(),
+                driver: Driver::Memory(memory),
+            });
         }
+        let (mut seeds, addresses) = self.seeds(addresses, 1, options)?;
+        Ok(Node::of(seeds.remove(0), &addresses))
+    }
+
+    /// Opens a group of workers with listeners 0, 1, … at these addresses. Returns its seeds and where the listeners are.
+    pub(crate) fn seeds(
+        &self,
+        addresses: &[&str],
+        workers: usize,
+        options: &DriverOptions,
+    ) -> Result<(Vec<Seed>, Vec<SocketAddr>), BindError> {
+        if let Some(backend) = self.kind.backend() {
+            return seeds(
+                backend,
+                addresses,
+                workers,
+                &SocketOptions::default(),
+                *options,
+            );
+        }
+        assert_eq!(self.kind, Kind::Port, "drivers in memory have no group");
+        let group = port::open_group(&self.switch, &listeners(addresses), workers)?;
+        let seeds = group.seeds.into_iter().map(Seed::from);
+        Ok((seeds.collect(), group.addresses))
     }
 
     /// Two drivers with one listener each on `address`.
@@ -174,9 +201,7 @@ impl Node {
         driver: DriverOptions,
     ) -> Result<Vec<Self>, BindError> {
         let (seeds, addresses) = seeds(backend, addresses, workers, socket, driver)?;
-        let nodes = seeds
-            .into_iter()
-            .map(|seed| Self::of(backend, seed, &addresses));
+        let nodes = seeds.into_iter().map(|seed| Self::of(seed, &addresses));
         Ok(nodes.collect())
     }
 
@@ -188,11 +213,9 @@ impl Node {
             .remove(0)
     }
 
-    pub(crate) fn of(backend: Backend, seed: Seed, addresses: &[SocketAddr]) -> Self {
-        let driver = seed.open().unwrap().driver;
-        assert_eq!(driver.backend(), backend.name());
+    pub(crate) fn of(seed: Seed, addresses: &[SocketAddr]) -> Self {
         Self {
-            driver,
+            driver: seed.open().unwrap().driver,
             addresses: addresses.to_vec(),
         }
     }

@@ -6,7 +6,7 @@ use sluicegate_dataplane::{
     Acquired, BindError, Budget, Dataplane, DriverOptions, ListenerId, SocketOptions,
 };
 
-use crate::rig::{FIRST, Node, each_of_sockets};
+use crate::rig::{FIRST, Kind, Node, each, each_of_sockets, number_of, numbered};
 
 const WORKERS: usize = 4;
 
@@ -98,6 +98,55 @@ fn a_port_is_free_again_after_the_driver_is_gone() {
         for _ in 0..20 {
             let node = Node::with(backend, &address, &options);
             address = node.address().to_string();
+        }
+    });
+}
+
+/// Whether the kernel or a card spreads them, each datagram reaches one worker, and any worker can answer.
+#[test]
+fn workers_share_the_datagrams_of_a_port() {
+    each(|world| {
+        if world.kind == Kind::Memory {
+            return;
+        }
+        let (seeds, addresses) = world
+            .seeds(&["127.0.0.1:0"], 2, &DriverOptions::default())
+            .unwrap();
+        let mut workers: Vec<_> = seeds
+            .into_iter()
+            .map(|seed| Node::of(seed, &addresses))
+            .collect();
+        let mut clients: Vec<_> = (0..40).map(|_| world.node(&["127.0.0.1:0"])).collect();
+        for (number, client) in clients.iter_mut().enumerate() {
+            // Runts name no worker.
+            client.send(addresses[0], &numbered(number, 6), 6);
+        }
+        let mut seen = vec![Vec::new(); workers.len()];
+        for _ in 0..500 {
+            for (worker, seen) in workers.iter_mut().zip(&mut seen) {
+                worker.driver.wait(Some(Duration::from_millis(1))).unwrap();
+                worker.receive_once(Budget::UNLIMITED, seen);
+            }
+            if seen.iter().map(Vec::len).sum::<usize>() >= clients.len() {
+                break;
+            }
+        }
+        assert!(seen.iter().all(|seen| !seen.is_empty()));
+        let mut numbers = Vec::new();
+        let (first, second) = (&seen[0], &seen[1]);
+        // Each is answered by the other worker, as a migrated connection would be.
+        for (worker, datagrams) in workers.iter_mut().zip([second, first]) {
+            for datagram in datagrams {
+                numbers.push(number_of(&datagram.bytes));
+                worker.send(datagram.meta.peer, &datagram.bytes, 6);
+            }
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, Vec::from_iter(0..clients.len()));
+        for (number, client) in clients.iter_mut().enumerate() {
+            let answer = client.collect(1).remove(0);
+            assert_eq!(number_of(&answer.bytes), number);
+            assert_eq!(answer.meta.peer, addresses[0]);
         }
     });
 }

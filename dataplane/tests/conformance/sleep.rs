@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Budget, Dataplane};
 
-use crate::rig::{Kind, Node, World, each, seed};
+use crate::rig::{Kind, Node, World, each};
 
 /// Far beyond what any sleep here should take: passed only where a wake-up was lost.
 const LOST: Duration = Duration::from_secs(30);
@@ -52,15 +52,14 @@ fn a_wake_before_the_wait_ends_it() {
 #[test]
 fn no_wake_up_is_lost_between_threads() {
     sleepers(|world| {
-        let backend = world.kind.backend().unwrap();
         let work = Arc::new(AtomicU64::new(0));
         let (send_waker, receive_waker) = mpsc::channel();
         let (done, acks) = mpsc::channel();
         let seen = Arc::clone(&work);
-        let seed = seed(backend, &[]);
+        let (mut seeds, _) = world.seeds(&[], 1, &Default::default()).unwrap();
         let worker = thread::spawn(move || {
             // A ring belongs to the thread that opens it.
-            let mut node = Node::of(backend, seed, &[]);
+            let mut node = Node::of(seeds.remove(0), &[]);
             send_waker.send(node.driver.waker()).unwrap();
             let mut last = 0;
             loop {
@@ -97,10 +96,12 @@ fn a_datagram_ends_the_sleep() {
     sleepers(|world| {
         let mut node = opened(world);
         let target = node.address();
+        let source = ["127.0.0.1:0"];
+        let (mut seeds, addresses) = world.seeds(&source, 1, &Default::default()).unwrap();
         let sender = thread::spawn(move || {
-            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let mut client = Node::of(seeds.remove(0), &addresses);
             for _ in 0..200 {
-                socket.send_to(b"x", target).unwrap();
+                client.send(target, b"x", 1);
                 thread::yield_now();
             }
         });

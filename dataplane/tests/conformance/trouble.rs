@@ -4,13 +4,15 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use sluicegate_dataplane::port;
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, DriverOptions, Event, ListenerId, NoRoom, SocketOptions,
     open_group,
 };
 
-use crate::rig::{FIRST, Node, each, each_of_sockets, number_of, numbered, to};
+use crate::rig::{FIRST, Kind, Node, each, each_of_sockets, number_of, numbered, to};
 
 #[test]
 fn a_closed_port_does_not_break_later_sends_and_receives() {
@@ -127,7 +129,7 @@ fn a_broken_socket_is_reported_and_does_not_stop_the_others() {
     let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
     let mut group = open_group(backend, acquired, 1, &socket, driver).unwrap();
     let addresses: Vec<_> = group.listeners.iter().map(|facts| facts.address).collect();
-    let mut server = Node::of(backend, group.seeds.remove(0), &addresses);
+    let mut server = Node::of(group.seeds.remove(0), &addresses);
     let mut client = Node::with(backend, "127.0.0.1:0", &socket);
     server.send(client.address(), b"well", 4);
     assert_eq!(client.collect(1).len(), 1);
@@ -210,5 +212,80 @@ fn a_driver_dropped_under_fire_leaves_memory_alone() {
         }
         stop.store(true, Ordering::Relaxed);
         flood.join().unwrap();
+    });
+}
+
+#[test]
+fn a_link_that_goes_down_is_reported_for_each_listener_and_comes_back() {
+    each(|world| {
+        if world.kind != Kind::Port {
+            return;
+        }
+        let listeners = [(FIRST, "10.0.0.1:1"), (ListenerId(1), "10.0.0.1:2")];
+        let listeners = listeners.map(|(id, address)| (id, address.parse().unwrap()));
+        let mut group = port::open_group(&world.switch, &listeners, 1).unwrap();
+        let mut server = Node::of(group.seeds.remove(0).into(), &group.addresses);
+        let mut client = world.node(&["10.0.0.2:0"]);
+        world.switch.set_link(group.port, false);
+        server.driver.wait(Some(Duration::ZERO)).unwrap();
+        let down = [0, 1].map(|id| Event::PortDown {
+            listener: ListenerId(id),
+        });
+        assert_eq!(server.events(), down);
+        server.send(client.address(), b"lost", 4);
+        assert_eq!(server.driver.counters().tx_errors, 1);
+        world.switch.set_link(group.port, true);
+        server.driver.wait(Some(Duration::ZERO)).unwrap();
+        server.send(client.address(), b"well", 4);
+        assert_eq!(client.collect(1)[0].bytes, b"well");
+        assert_eq!(server.events(), []);
+    });
+}
+
+#[test]
+fn a_timed_departure_is_not_early() {
+    each(|world| {
+        if world.kind != Kind::Port {
+            return;
+        }
+        let (mut server, mut client) = world.pair("127.0.0.1:0");
+        let departure = Instant::now() + Duration::from_millis(3);
+        let mut timed = to(server.address());
+        timed.departure = Some(departure);
+        client.send_with(FIRST, &timed, b"later", 5);
+        client.send(server.address(), b"now", 3);
+        assert_eq!(server.collect(1)[0].bytes, b"now");
+        client.driver.wait(Some(Duration::from_millis(4))).unwrap();
+        assert_eq!(server.collect(1)[0].bytes, b"later");
+        assert!(Instant::now() >= departure);
+    });
+}
+
+#[test]
+fn exhausted_buffers_block_until_some_come_back() {
+    each(|world| {
+        if world.kind != Kind::Port {
+            return;
+        }
+        let mut servers: Vec<_> = (0..4).map(|_| world.node(&["127.0.0.1:0"])).collect();
+        let mut client = world.node(&["127.0.0.1:0"]);
+        let targets: Vec<_> = servers.iter().map(|s| to(s.address())).collect();
+        let mut sent = 0;
+        let refused = client.driver.transmit(Budget::UNLIMITED, |out| {
+            loop {
+                match out.room(FIRST, 100) {
+                    Ok(room) => room.copy_from_slice(&numbered(sent, 100)),
+                    Err(reason) => return reason,
+                }
+                out.commit(100, &targets[sent % 4]);
+                sent += 1;
+            }
+        });
+        assert_eq!(refused.unwrap(), NoRoom::Blocked);
+        let mut received: usize = servers.iter_mut().map(|s| s.collect(1).len()).sum();
+        client.driver.wait(None).unwrap();
+        client.send(servers[0].address(), b"room again", 10);
+        received += servers[0].collect(1).len();
+        assert_eq!(received, sent + 1);
     });
 }

@@ -130,7 +130,7 @@ impl Receiver {
     /// Arms what has ended, unless no buffer is left to receive into. The sockets take turns to be first: one that is
     /// flooded takes all buffers that there are.
     pub(super) fn arm(&mut self, ring: &mut Ring) -> io::Result<()> {
-        let idle = self.states.iter().any(|state| *state == State::Idle);
+        let idle = self.states.contains(&State::Idle);
         if !idle || self.waiting.len() == ring.buffers().count() {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use super::region::Region;
 use crate::addr::NAME_LEN;
 use crate::batch::Batch;
 use crate::control::CONTROL_LEN;
-use crate::lanes::BUFFER;
+use crate::lanes::{BUFFER, Place};
 use crate::sys;
 
 /// What `sendmsg` reads beside the payload.
@@ -30,7 +30,7 @@ pub(super) struct Slots {
     heads: Region,
     payloads: Region,
     /// Per head, the buffer and the bytes in it that the kernel reads, from [`Slots::lend`] to [`Slots::take_back`].
-    lent: Box<[Option<(usize, Range<usize>)>]>,
+    lent: Box<[Option<Place>]>,
     buffers: usize,
 }
 
@@ -52,8 +52,8 @@ impl Slots {
     /// Borrows bytes of a buffer to write to, none of which the kernel has.
     pub(super) fn payload(&mut self, buffer: usize, range: Range<usize>) -> &mut [u8] {
         assert!(buffer < self.buffers && range.end <= BUFFER);
-        let overlaps = |(lent, bytes): &(usize, Range<usize>)| {
-            *lent == buffer && bytes.start < range.end && range.start < bytes.end
+        let overlaps = |lent: &Place| {
+            lent.buffer == buffer && lent.range.start < range.end && range.start < lent.range.end
         };
         debug_assert!(!self.lent.iter().flatten().any(overlaps));
         // SAFETY: the kernel has none of these bytes: the lanes hand out only bytes behind those of every batch of the
@@ -68,7 +68,10 @@ impl Slots {
     /// [`Slots::take_back`].
     pub(super) fn lend(&mut self, head: usize, batch: &Batch) -> io::Result<*const libc::msghdr> {
         assert!(self.lent[head].is_none(), "head {head} is the kernel's");
-        self.lent[head] = Some((batch.buffer(), batch.range()));
+        self.lent[head] = Some(Place {
+            buffer: batch.buffer(),
+            range: batch.range(),
+        });
         let place: *mut Head = self.heads.at(head * size_of::<Head>()).cast();
         let (name, control, range) = (batch.name(), batch.control(), batch.range());
         // SAFETY: within the region (`at` checks), aligned because the region begins at a page and `Head` is a multiple
