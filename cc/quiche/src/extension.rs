@@ -1,4 +1,4 @@
-//! What a connection can do for its server beyond what the engine publishes.
+//! Methods of a connection that its server needs beyond upstream's.
 //!
 //! The build script places this file at `extension.rs` of the patched source.
 
@@ -9,21 +9,22 @@ use crate::BufFactory;
 use crate::Connection;
 
 impl<F: BufFactory> Connection<F> {
-    /// Whether something was sent and not acknowledged yet, or a stream has something to be sent, be it again. A probe of
-    /// another path than the active one does not count: nobody may ever answer it.
+    /// Returns whether something was sent and not acknowledged yet, or a stream has data to send, be it again. Probes do not
+    /// count: another path than the active one may never answer, nor a path that is too narrow for an MTU probe.
     pub fn has_unacked(&self) -> bool {
         self.streams.has_flushable() ||
             self.paths.iter().any(|(_, path)| {
-                // What was lost is in no flight, and back in its stream only when the next packet is written.
-                (path.active() && path.recovery.bytes_in_flight() > 0) ||
+                let probe = path.pmtud.as_ref().map_or(0, |pmtud| pmtud.bytes_in_flight());
+                // Lost data is not in flight, and back in its stream only when the next packet is written.
+                (path.active() && path.recovery.bytes_in_flight() > probe) ||
                     Epoch::epochs(Epoch::Initial..=Epoch::Application)
                         .iter()
                         .any(|&epoch| path.recovery.has_lost_frames(epoch))
             })
     }
 
-    /// Bytes of all streams that wait to be sent, for the first time or again. What waits for an acknowledgement is bounded
-    /// by the congestion window and does not count.
+    /// Returns how many bytes of all streams wait to be sent, for the first time or again. Bytes that wait for an
+    /// acknowledgement do not count; the congestion window bounds them.
     pub fn unsent(&self) -> usize {
         self.streams.tx_buffered()
     }
@@ -38,12 +39,12 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Whether anything was written to a stream, be it its end.
+    /// Returns whether anything was written to a stream, be it its end.
     pub fn has_written(&self, stream: u64) -> bool {
         self.streams.get(stream).is_some_and(|stream| stream.send.off_back() > 0 || stream.send.is_fin())
     }
 
-    /// Whether something waits that pacing must not hold back: an acknowledgement (RFC 9002 §7.7), a challenge or response
+    /// Returns whether something waits that pacing must not hold back: an acknowledgement (RFC 9002 §7.7), a challenge or response
     /// of a path, a probe after a timeout.
     pub fn is_urgent(&self) -> bool {
         // A space whose keys are gone still says that an acknowledgement was asked for.
@@ -59,17 +60,17 @@ impl<F: BufFactory> Connection<F> {
                 .any(|(_, path)| path.probing_required() && path.active_dcid_seq.is_some())
     }
 
-    /// What the active path's congestion controller does, in its own word.
+    /// Returns the state of the active path's congestion controller, in its own word.
     #[cfg(feature = "qlog")]
     pub fn congestion_state(&self) -> Option<&'static str> {
         let path = self.paths.get_active().ok()?;
         Some(path.recovery.state_str(crate::clock::now()))
     }
 
-    /// An attempt to send on a path, with `room` bytes of the datagram open to it, came to nothing.
+    /// Takes an attempt to send on a path, with `room` bytes of the datagram open to it, that wrote nothing.
     ///
-    /// The engine tells its controllers that data ran out only where it sends a packet without any. Controllers from
-    /// outside hear of it at every attempt that the window would have allowed.
+    /// quiche reports to its controllers that data ran out only where it sends a packet without any. Controllers from
+    /// outside get the report at every attempt that the window would have allowed.
     pub(crate) fn note_nothing_sent(&mut self, path: usize, room: usize) {
         if self.recovery_config.cc_factory.is_none() || room == 0 || self.streams.has_flushable() {
             return;
@@ -81,11 +82,11 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Forgets a path that the connection has left, where there would be no room for the peer's next address.
+    /// Removes a path that the connection has left, where there would be no room for the peer's next address.
     ///
-    /// The engine forgets a path only without a Destination Connection ID, and gives it every spare one, so that a
-    /// peer which moved as often as there are Connection IDs would never be heard again. The path's own Connection ID
-    /// is retired (RFC 9000 §9.5), for which the peer issues another.
+    /// quiche removes a path only without a Destination Connection ID, and gives it every spare one: it would drop all
+    /// packets of a peer that has moved as often as there are Connection IDs. The path's own Connection ID is retired
+    /// (RFC 9000 §9.5), for which the peer issues another.
     pub fn make_path_room(&mut self) {
         if !self.paths.is_full() {
             return;
@@ -111,7 +112,7 @@ impl<F: BufFactory> Connection<F> {
     }
 }
 
-/// Whether nothing on the path is needed any more.
+/// Returns whether nothing on the path is needed any more.
 fn is_at_rest(path: &Path) -> bool {
     !path.active() &&
         !path.under_validation() &&

@@ -68,11 +68,11 @@ fn algorithm(name: &str) -> Algorithm {
     *Registry::builtin().find(name).expect("built in")
 }
 
-/// Connects with a controller on both sides, and lets the server send `len` bytes and lose every 20th packet.
+/// Connects with a controller on the server's side, and lets the server send `len` bytes and lose every 20th packet.
 fn download(algorithm: Algorithm, len: usize) -> Pair {
-    let mut config = support::config();
-    config.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
-    let mut pair = Pair::connect(&mut config);
+    let (mut client, mut server) = (support::config(), support::config());
+    server.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
+    let mut pair = Pair::connect(&mut client, &mut server);
     pair.client.stream_send(0, b"?", true).expect("request");
     pair.settle();
     let body = vec![7; len];

@@ -16,9 +16,9 @@ const DATAGRAM: usize = 1200;
 const OVERHEAD: usize = 64;
 
 fn connect() -> Pair {
-    let mut config = support::config();
-    config.set_max_send_udp_payload_size(DATAGRAM);
-    Pair::connect(&mut config)
+    let (mut client, mut server) = (support::config(), support::config());
+    server.set_max_send_udp_payload_size(DATAGRAM);
+    Pair::connect(&mut client, &mut server)
 }
 
 /// Sends a request on each of `count` streams and returns their IDs; the server has read them.

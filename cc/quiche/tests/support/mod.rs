@@ -18,7 +18,7 @@ const WINDOW: u64 = 1 << 24;
 /// Larger than any datagram.
 const BUFFER: usize = 4096;
 
-/// Returns a configuration that serves as the client's and as the server's.
+/// Returns a configuration, for the client or the server.
 pub fn config() -> quiche::Config {
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, identity())
@@ -66,12 +66,14 @@ fn identity() -> SslContextBuilder {
 pub struct Pair {
     pub client: Connection,
     pub server: Connection,
+    /// Address that the server sees the client at.
+    pub client_at: SocketAddr,
     now: Instant,
 }
 
 impl Pair {
-    /// Connects, and exchanges packets until both sides have nothing to send.
-    pub fn connect(config: &mut quiche::Config) -> Pair {
+    /// Makes both connections, of which neither has sent anything.
+    pub fn new(client: &mut quiche::Config, server: &mut quiche::Config) -> Pair {
         #[allow(
             clippy::disallowed_methods,
             reason = "a clock starts somewhere; only differences count"
@@ -79,13 +81,18 @@ impl Pair {
         let now = Instant::now();
         quiche::clock::set(Some(now));
         let id = |byte| ConnectionId::from_vec(vec![byte; 16]);
-        let (client, server) = (client_address(), server_address());
-        let mut pair = Pair {
-            client: quiche::connect(Some("localhost"), &id(1), client, server, config)
-                .expect("client"),
-            server: quiche::accept(&id(2), None, server, client, config).expect("server"),
+        let (from, to) = (client_address(), server_address());
+        Pair {
+            client: quiche::connect(Some("localhost"), &id(1), from, to, client).expect("client"),
+            server: quiche::accept(&id(2), None, to, from, server).expect("server"),
+            client_at: from,
             now,
-        };
+        }
+    }
+
+    /// Connects, and exchanges packets until both sides have nothing to send.
+    pub fn connect(client: &mut quiche::Config, server: &mut quiche::Config) -> Pair {
+        let mut pair = Pair::new(client, server);
         pair.settle();
         assert!(pair.client.is_established() && pair.server.is_established());
         pair
@@ -118,12 +125,7 @@ impl Pair {
     }
 
     pub fn server_receives(&mut self, datagram: &[u8]) {
-        receive(
-            &mut self.server,
-            datagram,
-            client_address(),
-            server_address(),
-        );
+        receive(&mut self.server, datagram, self.client_at, server_address());
     }
 
     /// Moves the clock, and lets timers that are due expire.
