@@ -29,6 +29,12 @@ impl<F: BufFactory> Connection<F> {
         self.streams.tx_buffered()
     }
 
+    /// Returns how many streams' sending the peer has stopped so far. `stats()` returns the same count and sums over all
+    /// streams for the rest.
+    pub fn streams_stopped_by_peer(&self) -> u64 {
+        self.stopped_stream_remote_count
+    }
+
     /// Lets a stream take `len` bytes at once where nothing waits to be sent: a header section is written whole or not at
     /// all, and a window that is too small for it does not grow while nothing is sent. Flow control holds all the same.
     pub(crate) fn make_head_room(&mut self, len: usize) {

@@ -219,7 +219,7 @@ impl Session {
     /// Gives up requests whose responses the client has refused to take. Where nothing is there to be written, nothing
     /// else would tell.
     fn notice_stops(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext<'_>) {
-        let stops = conn.stats().stopped_stream_count_remote;
+        let stops = conn.streams_stopped_by_peer();
         if std::mem::replace(&mut self.stops, stops) == stops {
             return;
         }
