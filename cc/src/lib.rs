@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod algorithm;
 mod bbr3;
 mod controller;
 mod cubic;
@@ -27,11 +28,12 @@ pub mod sim;
 mod time;
 mod usage;
 
+pub use algorithm::{Algorithm, Init};
 pub use controller::{Controller, Model, Snapshot, State};
 pub use event::{EcnCounts, Event, Packet, PacketState, PathChange, Rtt, Sent};
 pub use layer::Layer;
 pub use limits::{MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_QUANTUM, MAX_WINDOW};
 pub use persistent::PersistentCongestion;
-pub use registry::{Algorithm, DuplicateName, Init, Registry};
+pub use registry::{DuplicateName, Registry};
 pub use sluicegate_options::{OptionError, OptionKind, OptionSpec, Options, Unit, Value};
 pub use time::Time;

@@ -2,36 +2,8 @@
 
 use thiserror::Error;
 
-use crate::{Controller, OptionSpec, Options, bbr3, cubic, reno};
-
-/// Parameters of a new path, from which its controller is built.
-#[derive(Clone, Copy, Debug)]
-pub struct Init {
-    /// Datagram size, bytes of UDP payload.
-    pub mtu: u64,
-    /// Initial window, datagrams (RFC 9002 §7.2).
-    pub initial_window_packets: u64,
-    /// Seed for algorithms that draw random numbers.
-    pub seed: u64,
-}
-
-/// Description of an algorithm: everything that configuration, help and the transport need.
-#[derive(Clone, Copy, Debug)]
-pub struct Algorithm {
-    /// Name in a configuration.
-    pub name: &'static str,
-    /// One sentence for operators, with the specification.
-    pub summary: &'static str,
-    /// Options that an operator may set.
-    pub options: &'static [OptionSpec],
-    /// Whether the algorithm paces by a model of the path's rate and round trip. Such a model needs round trips that
-    /// hosts can tell from their own delays.
-    pub model_based: bool,
-    /// Whether losses and CE marks adjust the window, and nothing else does: Reno, CUBIC and their kin.
-    pub has_window_law: bool,
-    /// Builds a controller.
-    pub build: fn(&Init, &Options) -> Box<dyn Controller>,
-}
+use crate::algorithm::Algorithm;
+use crate::{bbr3, cubic, reno};
 
 /// A list of algorithms with distinct names.
 #[derive(Clone, Debug)]
@@ -41,18 +13,6 @@ pub struct Registry {
 
 /// The built-in algorithms: one line each.
 const BUILTIN: &[Algorithm] = &[cubic::ALGORITHM, reno::ALGORITHM, bbr3::ALGORITHM];
-
-impl Algorithm {
-    /// Returns the algorithm's options at their defaults.
-    pub fn defaults(&self) -> Options {
-        Options::defaults(self.options)
-    }
-
-    /// Builds a controller; `options` come from [`Algorithm::defaults`] of the same algorithm.
-    pub fn controller(&self, init: &Init, options: &Options) -> Box<dyn Controller> {
-        (self.build)(init, options)
-    }
-}
 
 /// A second algorithm of the same name was offered to a [`Registry`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

@@ -46,7 +46,7 @@ impl Bbr3 {
             self.recovery.begin(
                 self.output.cwnd(),
                 self.state == State::ProbeRtt,
-                &self.model,
+                self.model.bounds(),
             );
         }
     }

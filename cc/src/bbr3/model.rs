@@ -9,6 +9,14 @@ use super::params::scaled;
 use super::short_term::ShortTerm;
 use crate::MAX_WINDOW;
 
+/// Bounds that losses set: [`super::params::UNBOUNDED`] for none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    bw_shortterm: u64,
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
+}
+
 /// The estimates of one path.
 #[derive(Debug)]
 pub(super) struct PathModel {
@@ -41,6 +49,22 @@ impl PathModel {
     /// Bounds the rate by the highest of two cycles and by recent losses (§5.5.10).
     pub(super) fn update_bw(&mut self) {
         self.bw = self.max_bw.get().min(self.short_term.bw());
+    }
+
+    /// Returns the bounds that losses set so far.
+    pub(super) const fn bounds(&self) -> Bounds {
+        Bounds {
+            bw_shortterm: self.short_term.bw(),
+            inflight_shortterm: self.short_term.inflight(),
+            inflight_longterm: self.long_term.get(),
+        }
+    }
+
+    /// Restores bounds from before a spurious episode, where they were higher.
+    pub(super) fn undo(&mut self, bounds: Bounds) {
+        self.short_term
+            .undo(bounds.bw_shortterm, bounds.inflight_shortterm);
+        self.long_term.raise(bounds.inflight_longterm);
     }
 
     /// Returns `gain` times the BDP, bytes; `None` before the first round trip.

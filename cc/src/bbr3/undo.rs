@@ -1,147 +1,7 @@
-//! Recovery episodes, and undoing a spurious one (draft-ietf-ccwg-bbr-06 §5.5.11, §5.6.4.4).
+//! Undoing a spurious recovery episode (draft-ietf-ccwg-bbr-06 §5.5.11).
 
 use super::Bbr3;
-use super::model::PathModel;
-use crate::recovery::Boundary;
 use crate::{Packet, State};
-
-/// Window and bounds at the beginning of an episode.
-#[derive(Clone, Copy, Debug)]
-struct Saved {
-    cwnd: u64,
-    bw_shortterm: u64,
-    inflight_shortterm: u64,
-    inflight_longterm: u64,
-}
-
-/// Changes of an episode that was spurious.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Undo {
-    saved: Saved,
-    /// State that the episode ended.
-    state: Option<State>,
-}
-
-/// The present episode of loss, or the latest. It is bounded by packet numbers: it begins with a loss among packets
-/// sent since the one before began, and ends when a packet sent since then is acknowledged.
-#[derive(Debug, Default)]
-pub(super) struct Recovery {
-    boundary: Boundary,
-    active: bool,
-    /// Window to return to.
-    prior_cwnd: u64,
-    saved: Option<Saved>,
-    /// State that the episode ended.
-    undo_state: Option<State>,
-    /// Packets lost in the episode and not acknowledged since.
-    missing: u64,
-}
-
-impl Recovery {
-    /// Returns no episode, on a path that begins with packet `first_packet`.
-    pub(super) fn beginning_at(first_packet: u64) -> Self {
-        Self {
-            boundary: Boundary::at(first_packet),
-            ..Self::default()
-        }
-    }
-
-    /// Notes a packet number.
-    pub(super) fn on_packet(&mut self, number: u64) {
-        self.boundary.on_packet(number);
-    }
-
-    /// Returns the number after the largest seen.
-    pub(super) const fn next_packet(&self) -> u64 {
-        self.boundary.next_packet()
-    }
-
-    /// A packet was lost. Returns whether that begins an episode: the draft saves its state at the first loss of each
-    /// round and again as recovery begins, where the second would forget what the first loss already ended.
-    pub(super) fn on_lost(&mut self, number: u64) -> bool {
-        if !self.boundary.is_after(number) {
-            return false;
-        }
-        self.boundary.set();
-        true
-    }
-
-    /// Counts a lost packet of the episode.
-    pub(super) const fn count_lost(&mut self) {
-        self.missing = self.missing.saturating_add(1);
-    }
-
-    /// Notes that the episode ended `state`.
-    pub(super) const fn undo_to(&mut self, state: State) {
-        self.undo_state = Some(state);
-    }
-
-    /// Begins an episode: saves the window and the bounds of `model`.
-    pub(super) fn begin(&mut self, cwnd: u64, in_probe_rtt: bool, model: &PathModel) {
-        self.save_cwnd(cwnd, in_probe_rtt);
-        self.active = true;
-        self.undo_state = None;
-        self.missing = 0;
-        self.saved = Some(Saved {
-            cwnd: self.prior_cwnd,
-            bw_shortterm: model.short_term.bw(),
-            inflight_shortterm: model.short_term.inflight(),
-            inflight_longterm: model.long_term.get(),
-        });
-    }
-
-    /// Saves the window, the largest since it was last untouched.
-    pub(super) fn save_cwnd(&mut self, cwnd: u64, in_probe_rtt: bool) {
-        self.prior_cwnd = if self.active || in_probe_rtt {
-            self.prior_cwnd.max(cwnd)
-        } else {
-            cwnd
-        };
-    }
-
-    /// Returns the window to continue with after recovery or ProbeRTT; the model bounds it in the same ACK.
-    pub(super) fn restored(&self, cwnd: u64) -> u64 {
-        cwnd.max(self.prior_cwnd)
-    }
-
-    /// Takes the newest packet of an ACK and returns whether it ends the episode.
-    pub(super) const fn on_acked(&mut self, newest: u64) -> bool {
-        let ends = self.active && self.boundary.is_after(newest);
-        self.active = self.active && !ends;
-        ends
-    }
-
-    /// `packets` of those lost were acknowledged late. If that holds for every one of the episode, nothing was lost at
-    /// all: returns what to undo, and forgets the episode.
-    pub(super) fn on_late_acked(&mut self, packets: u64) -> Option<Undo> {
-        let saved = self.saved?;
-        self.missing = self.missing.saturating_sub(packets);
-        if self.missing > 0 {
-            return None;
-        }
-        self.saved = None;
-        self.active = false;
-        Some(Undo {
-            saved,
-            state: self.undo_state.take(),
-        })
-    }
-
-    /// Forgets the window to return to: after persistent congestion it may be what caused it.
-    pub(super) const fn abandon(&mut self) {
-        self.boundary.set();
-        self.active = false;
-        self.prior_cwnd = 0;
-    }
-}
-
-impl PathModel {
-    fn undo(&mut self, saved: &Saved) {
-        self.short_term
-            .undo(saved.bw_shortterm, saved.inflight_shortterm);
-        self.long_term.raise(saved.inflight_longterm);
-    }
-}
 
 impl Bbr3 {
     /// `packets` declared lost were delivered. If that holds for every one of the episode, it is undone.
@@ -151,9 +11,9 @@ impl Bbr3 {
         let Some(undo) = self.recovery.on_late_acked(packets) else {
             return;
         };
-        self.output.raise_cwnd(undo.saved.cwnd);
+        self.output.raise_cwnd(undo.cwnd);
         self.full_pipe.reset(0);
-        self.model.undo(&undo.saved);
+        self.model.undo(undo.bounds);
         match undo.state {
             Some(State::Startup) if self.state != State::Startup => {
                 self.full_pipe.undo();

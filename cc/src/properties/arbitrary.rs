@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::bytes::Bytes;
+use super::outcome::{Outcome, Violation};
+use super::parameters::{mtu, path_change};
 use super::rules::{Call, Rules};
-use super::{Outcome, Violation, mtu, path_change};
 use crate::{Controller, EcnCounts, Event, Packet, PacketState, Rtt, Sent, Time};
 
 /// Largest number that a field can carry: packet numbers as in QUIC, bytes in flight up to a terabyte.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::bytes::Bytes;
+use super::outcome::{Outcome, Violation};
+use super::parameters::{mtu, path_change};
 use super::path::Path;
 use super::rules::Rules;
-use super::{Outcome, Violation, mtu, path_change};
 use crate::Controller;
 
 /// A step is one byte and what it asks for.

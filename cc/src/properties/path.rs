@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Violation;
+use super::outcome::Violation;
 use super::rules::{Call, Rules};
 use crate::{Controller, EcnCounts, Event, Packet, PathChange, Rtt, Sent, Time};
 

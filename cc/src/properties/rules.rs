@@ -1,6 +1,6 @@
 //! The rules that are checked after every call.
 
-use super::Violation;
+use super::outcome::Violation;
 use crate::{Controller, MAX_QUANTUM, Snapshot, State, Time};
 
 /// The latest call to the controller.

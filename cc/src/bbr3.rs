@@ -16,9 +16,12 @@ mod control;
 mod cwnd_limit;
 mod cycle;
 mod drain;
+mod episode;
 mod filters;
+mod full_pipe;
 mod long_term;
 mod loss;
+mod loss_round;
 mod min_rtt;
 mod model;
 mod observed;
@@ -26,6 +29,7 @@ mod output;
 mod params;
 mod probe_bw;
 mod probe_rtt;
+mod rtt_probe;
 mod sampler;
 mod short_term;
 mod sizes;
@@ -36,16 +40,17 @@ use std::time::Duration;
 
 use cwnd_limit::CwndLimit;
 use cycle::Cycle;
+use episode::Recovery;
 use filters::Rounds;
+use full_pipe::FullPipe;
+use loss_round::LossRound;
 use model::PathModel;
 use observed::Observed;
 use output::Output;
 use params::{HOST_DELAY, LOSS_THRESHOLD, MIN_WINDOW, PROBE_RTT_INTERVAL, Params};
-use probe_rtt::ProbeRtt;
+use rtt_probe::RttProbe;
 use sampler::{RateSample, Sampler};
 use sizes::Sizes;
-use startup::{FullPipe, LossRound};
-use undo::Recovery;
 
 use crate::usage::Usage;
 use crate::{
@@ -80,7 +85,7 @@ pub(crate) struct Bbr3 {
     /// Round in which Drain began.
     drain_start_round: u64,
     cycle: Cycle,
-    probe_rtt: ProbeRtt,
+    rtt_probe: RttProbe,
     /// Whether sending resumed after a pause of the application and nothing sent since is acknowledged.
     idle_restart: bool,
     cwnd_limit: CwndLimit,
@@ -110,7 +115,7 @@ impl Bbr3 {
             loss_round: LossRound::default(),
             drain_start_round: 0,
             cycle: Cycle::new(init.seed),
-            probe_rtt: ProbeRtt::new(None),
+            rtt_probe: RttProbe::new(None),
             idle_restart: false,
             cwnd_limit: CwndLimit::default(),
             usage: Usage::default(),
