@@ -62,7 +62,7 @@ fn start(folder: &Folder) -> Server {
         .replace("[[group]]", "[[group]]\ncores = [0]")
         .listener("main", "127.0.0.1:0", "cubic")
         .with(&format!(
-            "[limits]\nheader_bytes = {HEADER_BYTES}\ngiven_up_requests = {CANCELLED}\n\
+            "[limits]\nheader_bytes = {HEADER_BYTES}\ncancelled_requests = {CANCELLED}\n\
              max_concurrent_streams = {STREAMS}"
         ));
     Server::start(&setup, folder)

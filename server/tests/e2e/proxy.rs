@@ -148,7 +148,7 @@ fn server(backend: &str, folder: &Folder, upstream: SocketAddr) -> Server {
         .with(ADMIN)
         .listener("one", "127.0.0.1:0", "cubic")
         .with(&format!(
-            "[[route]]\npath = \"/app/\"\nrequest_body = \"100MiB\"\n\
+            "[[route]]\npath = \"/app/\"\nmax_request_body = \"100MiB\"\n\
              [route.proxy]\nupstreams = \"{upstream}\"\nhead_timeout = \"3s\"\n\
              [[route]]\npath = \"/dead/\"\nproxy = {{ upstreams = \"127.0.0.1:1\" }}"
         ));

@@ -52,7 +52,7 @@ impl Chain {
             .with(&format!(
                 "[[route]]\npath = \"/p\"\n[route.proxy]\nupstreams = \"{address}\"\n\
                  [[route]]\npath = \"//\"\n[route.proxy]\nupstreams = \"{address}\"\n\
-                 [limits]\ngiven_up_requests = {CANCELLED}\nmax_concurrent_streams = 16"
+                 [limits]\ncancelled_requests = {CANCELLED}\nmax_concurrent_streams = 16"
             ));
         let server = Server::start(&setup, &folder);
         let raw = Raw::ready(server.address());

@@ -72,7 +72,7 @@ fn site() -> Arc<Site> {
         "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n\
          [[route]]\npath = \"/page\"\nfixed = {{ content_type = \"text/html\", body = {PAGE:?} }}\n\
          [[route]]\npath = \"/bytes/\"\ngenerate = {{ max_size = \"1MiB\" }}\n\
-         [[route]]\npath = \"/app/\"\nrequest_body = 60000\nproxy = {{ upstreams = \"127.0.0.1:1\" }}\n\
+         [[route]]\npath = \"/app/\"\nmax_request_body = 60000\nproxy = {{ upstreams = \"127.0.0.1:1\" }}\n\
          [route.request_headers]\nset = {{ \"x-set\" = \"new\" }}\nremove = [\"x-gone\"]\n\
          [route.response_headers]\nadd = {{ \"x-added\" = \"1\" }}\n"
     );
