@@ -28,6 +28,10 @@ use sluicegate_cc::sim::Source;
 pub use sweep::{Sweep, sweep};
 pub use watch::{Inside, View};
 
+pub(crate) use clock::{VirtualClock, earliest};
+pub(crate) use link::Wire;
+pub(crate) use random::Seeded;
+
 /// Datagrams of both ends, bytes of UDP payload.
 const DATAGRAM: usize = 1_200;
 

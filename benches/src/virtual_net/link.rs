@@ -87,7 +87,7 @@ impl Link {
 
 /// A link with packets on it. Times count from the start of the run.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     bottleneck: BottleneckQueue,
     hold: Duration,
     /// Arrival and contents, in order of arrival.
@@ -108,7 +108,7 @@ struct Burst {
 
 impl Wire {
     /// An empty link; `seed` drives everything random on it.
-    pub(super) fn new(link: &Link, seed: u64) -> Self {
+    pub(crate) fn new(link: &Link, seed: u64) -> Self {
         Self {
             bottleneck: link.bottleneck(seed),
             hold: link.hold,
@@ -120,7 +120,7 @@ impl Wire {
     }
 
     /// Takes a packet that departs at `at`, never earlier than the one before it; it may get lost.
-    pub(super) fn depart(&mut self, at: Duration, packet: &[u8]) {
+    pub(crate) fn depart(&mut self, at: Duration, packet: &[u8]) {
         let size = packet.len() as u64;
         self.burst.add(at, size);
         let Some(delivery) = self.bottleneck.data(Time::ZERO + at, size) else {
@@ -137,12 +137,12 @@ impl Wire {
         self.packets.insert(place, (arrives, buffer));
     }
 
-    pub(super) fn next_arrival(&self) -> Option<Duration> {
+    pub(crate) fn next_arrival(&self) -> Option<Duration> {
         self.packets.front().map(|&(at, _)| at)
     }
 
     /// A packet that arrived by `now`; give the buffer back with [`Wire::recycle`].
-    pub(super) fn take_arrived(&mut self, now: Duration) -> Option<Vec<u8>> {
+    pub(crate) fn take_arrived(&mut self, now: Duration) -> Option<Vec<u8>> {
         if self.next_arrival()? > now {
             return None;
         }
@@ -151,17 +151,17 @@ impl Wire {
         Some(packet)
     }
 
-    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
+    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
         self.spare.push(buffer);
     }
 
     /// Bytes on the way.
-    pub(super) const fn bytes(&self) -> u64 {
+    pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Most bytes that left at one instant since this was asked last.
-    pub(super) fn take_burst(&mut self) -> u64 {
+    pub(crate) fn take_burst(&mut self) -> u64 {
         std::mem::take(&mut self.burst.largest)
     }
 }

@@ -39,10 +39,10 @@ unsafe extern "C" fn __wrap_RAND_bytes(buffer: *mut u8, length: usize) -> c_int 
 }
 
 /// While it lives, random numbers of this thread follow from its seed.
-pub(super) struct Seeded(());
+pub(crate) struct Seeded(());
 
 impl Seeded {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         SEEDED.set(Some(Rng::new(seed)));
         Self(())
     }

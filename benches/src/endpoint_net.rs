@@ -1,0 +1,95 @@
+//! The server's endpoint among clients, over emulated paths, in virtual time.
+//!
+//! [`virtual_net`](crate::virtual_net) runs one connection packet by packet. Here the sender is the product's own: a worker's
+//! endpoint with its handlers, pacing slack, send quantum and budget, as the configuration without a file sets them up. Clients are
+//! quiche's. Processing takes no time: what costs it is counted in turns and datagrams.
+
+mod client;
+mod run;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use run::run;
+
+/// The same path for every client, in both directions apart from the rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// One way.
+    pub delay: Duration,
+    /// Towards the client, bits per second.
+    pub rate: u64,
+    /// Room before the rate, bytes.
+    pub queue_bytes: u64,
+    /// Largest UDP payload that passes, bytes; larger datagrams are lost without a word.
+    pub max_datagram: usize,
+}
+
+/// One client that loads pages, one after the other, over one connection.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Between client and server.
+    pub path: Path,
+    /// Bodies of a page, bytes; all are asked for at once.
+    pub page: Vec<u64>,
+    /// How often the page is loaded.
+    pub pages: usize,
+    /// The run ends here at the latest.
+    pub limit: Duration,
+    /// Drives the random numbers of both ends.
+    pub seed: u64,
+}
+
+/// How the pages were loaded.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// From the client's first packet to the end of the last body; `None` where the run ended first.
+    pub completed: Option<Duration>,
+    /// Bytes of bodies that the client received.
+    pub received: u64,
+    /// Size of each datagram that left the server once the handshake was done, bytes of UDP payload.
+    pub datagrams: Vec<usize>,
+}
+
+impl Outcome {
+    /// Returns the share of datagrams of fewer than `bytes`.
+    #[must_use]
+    pub fn share_below(&self, bytes: usize) -> f64 {
+        let small = self.datagrams.iter().filter(|size| **size < bytes).count();
+        small as f64 / self.datagrams.len().max(1) as f64
+    }
+
+    /// Returns how many datagrams there are of each size, rounded down to a multiple of `step` bytes.
+    #[must_use]
+    pub fn histogram(&self, step: usize) -> BTreeMap<usize, usize> {
+        let mut counts = BTreeMap::new();
+        for size in &self.datagrams {
+            *counts.entry(size / step * step).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Returns the mean size of a datagram, bytes.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        let sum: usize = self.datagrams.iter().sum();
+        sum as f64 / self.datagrams.len().max(1) as f64
+    }
+}
+
+/// Why a run could not be made. Pages that do not arrive in time are no error.
+#[derive(Debug, Error)]
+pub enum EndpointError {
+    /// The server could not be set up.
+    #[error("the server: {0}")]
+    Server(#[from] anyhow::Error),
+    /// The client failed below HTTP/3.
+    #[error("the client's QUIC: {0}")]
+    Quic(#[from] quiche::Error),
+    /// The client failed in HTTP/3.
+    #[error("the client's HTTP/3: {0}")]
+    Http(#[from] quiche::h3::Error),
+}

@@ -1,0 +1,128 @@
+//! A worker's endpoint and its turn, without a thread and without sockets.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use sluicegate::h3;
+use sluicegate::http::route::Site;
+use sluicegate::quic::endpoint::Endpoint;
+use sluicegate::quic::secrets::Secrets;
+use sluicegate::quic::selection::Selection;
+use sluicegate::quic::settings::{Listener, Settings};
+use sluicegate::quic::transport::{Identity, server_config};
+use sluicegate_cc::Registry;
+use sluicegate_config::Config;
+use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, RxMeta, TxMeta};
+
+/// Timers per turn: all that are due.
+const TIMERS: usize = usize::MAX;
+
+/// Datagrams and bytes per transmission, those of a worker's turn.
+const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
+
+/// Time since 1970 at which a run starts, for tokens.
+const UNIX: Duration = Duration::from_secs(1_800_000_000);
+
+/// A worker that serves what `sluicegate run` serves without a file: as many bytes below `/bytes/` as the path asks for.
+pub(super) struct Worker {
+    endpoint: Endpoint,
+    /// Whether the last transmission spent its budget.
+    more: bool,
+}
+
+impl Worker {
+    pub(super) fn new(now: Instant) -> anyhow::Result<Self> {
+        let config = Config::embedded();
+        let secrets = Arc::new(Secrets::in_memory());
+        let identity = Identity::self_signed()?;
+        let listener = config.listeners.first().context("no listener")?;
+        let registry = Registry::builtin();
+        let listener = Listener {
+            name: listener.name.as_str().into(),
+            selection: Selection::of(listener, &registry)?,
+            config: server_config((&identity, &[]), &config.quic, &config.limits, &secrets)?,
+        };
+        let settings = Settings {
+            listeners: HashMap::from([(ListenerId(0), listener)]),
+            site: Arc::new(Site::compile(&config.routes, &config.limits)?),
+            h3: h3::config(&config.limits)?,
+            limits: config.limits,
+            quic: config.quic,
+            secrets,
+            tracing: None,
+            access: None,
+            worker: 0,
+            workers: 1,
+            origin_ring: None,
+        };
+        Ok(Self {
+            endpoint: Endpoint::new(settings, now),
+            more: false,
+        })
+    }
+
+    /// Takes one datagram.
+    pub(super) fn receive(
+        &mut self,
+        (from, to): (SocketAddr, SocketAddr),
+        datagram: &mut [u8],
+        now: Instant,
+    ) {
+        let meta = RxMeta {
+            listener: ListenerId(0),
+            peer: from,
+            local: to,
+            ecn: Ecn::NotCapable,
+        };
+        self.endpoint.ingest(&meta, datagram, now, UNIX);
+    }
+
+    /// Does the rest of a turn, and hands each datagram to `send`.
+    pub(super) fn turn(&mut self, now: Instant, send: impl FnMut(&TxMeta, &[u8])) {
+        self.endpoint.on_deadline(TIMERS, now);
+        let mut out = Out {
+            budget: TRANSMIT_BUDGET,
+            room: Vec::new(),
+            send,
+        };
+        self.more = self.endpoint.emit(&mut out, now);
+    }
+
+    /// Returns when the next turn is due without a datagram.
+    pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
+        if self.more {
+            return Some(now);
+        }
+        self.endpoint.next_deadline()
+    }
+
+    /// Whether a handshake is done.
+    pub(super) fn has_established(&self) -> bool {
+        self.endpoint.counters.established > 0
+    }
+}
+
+/// Takes what the endpoint emits.
+struct Out<F> {
+    budget: Budget,
+    room: Vec<u8>,
+    send: F,
+}
+
+impl<F: FnMut(&TxMeta, &[u8])> Egress for Out<F> {
+    fn room(&mut self, _: ListenerId, size: usize) -> Result<&mut [u8], NoRoom> {
+        if self.budget.is_spent() {
+            return Err(NoRoom::Budget);
+        }
+        self.room.resize(size, 0);
+        Ok(&mut self.room)
+    }
+
+    fn commit(&mut self, len: usize, meta: &TxMeta) {
+        self.budget.spend(len);
+        (self.send)(meta, &self.room[..len]);
+    }
+}
