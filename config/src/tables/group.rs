@@ -1,12 +1,14 @@
 //! Groups of workers.
 
+use std::time::Duration;
+
 use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
 use toml::de::DeValue;
 
 use crate::error::Error;
 use crate::field::{Field, Part};
 use crate::print;
-use crate::schema::{Key, Kind, name, option_toml};
+use crate::schema::{Key, Kind, duration, name, option_toml, seconds};
 use crate::section::Section;
 use crate::value::{Item, whole};
 
@@ -25,6 +27,8 @@ table! {
         /// The cores to run on, one worker each, up to 256. auto takes every core that the process may use; list them to
         /// keep cores for other work, or near the network card's memory.
         cores: Cores { kind: Kind::Cores, default: "\"auto\"", examples: ["[0, 1]", "\"0-3,6\""], reload: Restart },
+        /// How long a worker that has nothing to do polls before it sleeps: lower latency for more CPU. 0s sleeps at once.
+        spin: Duration { kind: duration(seconds(0), seconds(1)), default: "\"0s\"", examples: ["\"50us\""], reload: Restart },
         ..
         /// Options that the sockets of the group's listeners are bound with.
         socket: SocketOptions,

@@ -23,9 +23,13 @@ table! {
         },
         /// How long a client may take to come back with its Retry token. Longer also lets a captured token live longer.
         retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
-        /// Largest datagram sent, without IP and UDP headers. Raise it where the path to all clients carries full
-        /// Ethernet frames (1472 over IPv4, 1452 over IPv6), lower it for tunnels.
-        max_udp_payload: u64 { kind: size(1200, 1472), default: "1350", reload: Live },
+        /// Largest datagram, in bytes without IP and UDP headers. Path MTU discovery tries sizes up to it: 1472 fills an
+        /// Ethernet frame over IPv4. Raise it on networks of your own with larger frames, lower it for tunnels. With
+        /// path_mtu_discovery off, datagrams have this size from the first on, so every path must carry it.
+        max_udp_payload: u64 { kind: size(1200, 65_527), default: "1472", reload: Live },
+        /// Whether the server looks for the largest datagram that each path carries (RFC 9000 §14.3), so that downloads
+        /// need fewer packets. Turn it off where all paths are known to carry max_udp_payload.
+        path_mtu_discovery: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Round-trip time assumed before the first sample (RFC 9002 §6.2.2). Lower it only where all clients are near: a
         /// lost handshake packet is then sent again sooner.
         initial_rtt: Duration {

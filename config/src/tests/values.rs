@@ -22,6 +22,7 @@ drain_timeout = "1m1ms"
 name = "a"
 backend = "mio"
 cores = "0-2,7"
+spin = "30us"
 socket_receive_buffer = 1000000
 gso = false
 busy_poll = "50us"
@@ -121,6 +122,8 @@ file_cache_entry = "1KiB"
 file_cache_valid = "0s"
 [quic]
 retry_above = "never"
+max_udp_payload = 9000
+path_mtu_discovery = false
 migration = false
 early_data = true
 [qlog]
@@ -152,6 +155,7 @@ fn unusual_values_arrive() {
         (1_000_000, false)
     );
     assert_eq!(group.socket.busy_poll, 50);
+    assert_eq!(group.spin, Duration::from_micros(30));
     let options = &config.listeners[0].congestion_control.options;
     assert_eq!(
         (options.number("beta"), options.boolean("hystart")),
@@ -198,7 +202,8 @@ fn unusual_values_arrive() {
     );
     assert_eq!(limits.file_cache_valid, Duration::ZERO);
     assert_eq!(config.quic.retry_above, None);
-    assert!(config.quic.early_data);
+    assert_eq!(config.quic.max_udp_payload, 9000);
+    assert!(config.quic.early_data && !config.quic.path_mtu_discovery);
     assert_eq!(config.qlog.sample_rate, 1e-7);
     assert_eq!(config.admin.address.unwrap().to_string(), "127.0.0.1:0");
     let log = AccessLog {

@@ -207,7 +207,7 @@ fn values_out_of_bounds_name_the_bound() {
     );
     assert_eq!(
         refusal_before("[quic]\nmax_udp_payload = 1199"),
-        "2:19: `max_udp_payload` is 1199B, below 1200B; expected a size from \"1200B\" to \"1472B\", or a number of bytes"
+        "2:19: `max_udp_payload` is 1199B, below 1200B; expected a size from \"1200B\" to \"65527B\", or a number of bytes"
     );
     assert_eq!(
         refusal_before("[limits]\ncids_per_connection = 1"),
