@@ -1,4 +1,4 @@
-//! Where the sockets of a listener come from. Options and steering are set afterwards, see `binding.rs`.
+//! Acquiring the sockets of a listener, new or inherited. `binding.rs` sets their options and steering afterwards.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -26,14 +26,14 @@ impl Acquired {
     /// that both wildcards can be listed.
     ///
     /// # Errors
-    /// The address is taken (even by somebody who would share it), not here or not allowed; `workers` is 0 or above 256.
+    /// The address is taken (even by a process that would share it), not here or not allowed; `workers` is 0 or above 256.
     pub fn bind(
         listener: ListenerId,
         address: SocketAddr,
         workers: usize,
     ) -> Result<Self, BindError> {
         check(address, workers)?;
-        // The first is bound without SO_REUSEPORT: it fails where anybody else has the port, and port 0 gets a free one
+        // The first is bound without SO_REUSEPORT: it fails where another process has the port, and port 0 gets a free one
         // rather than a shared one. It opens up to the others afterwards.
         let first = bind(address, false)?;
         let local = local_addr(&first, address)?;
@@ -45,7 +45,7 @@ impl Acquired {
         .complete(workers)
     }
 
-    /// Takes over sockets that somebody else bound: a service manager (LISTEN_FDS) or an earlier process. Where they are
+    /// Takes over bound sockets of a service manager (LISTEN_FDS) or an earlier process. Where they are
     /// fewer than `workers`, further ones are bound to the same port.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Room for the longest: `sockaddr_in6` has 28 bytes.
+/// Room for the longest address, bytes: `sockaddr_in6` has 28.
 pub(crate) const NAME_LEN: usize = 32;
 
 /// [`NAME_LEN`] as message headers count it.

@@ -92,7 +92,7 @@ impl FromStr for Backend {
 #[derive(Debug)]
 pub struct Seed(Share);
 
-/// What a seed holds.
+/// Contents of a seed.
 #[derive(Debug)]
 enum Share {
     /// A socket of each listener, for a backend of sockets.

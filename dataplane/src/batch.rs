@@ -54,27 +54,27 @@ impl Gso {
     }
 }
 
-/// What sending changes beside the batch.
+/// State that sending changes beside the batch.
 pub(crate) struct Effects<'a> {
     pub(crate) gso: &'a mut Gso,
     pub(crate) counters: &'a mut Counters,
     pub(crate) events: &'a mut Events,
 }
 
-/// What a batch waits for.
+/// State of a batch after an attempt to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Nothing: its next message can be sent.
+    /// Its next message can be sent.
     Ready,
-    /// Room in the kernel.
+    /// It waits for room in the kernel.
     Blocked,
-    /// Nothing any more: it was sent, or dropped and counted.
+    /// It was sent, or dropped and counted.
     Finished,
-    /// Nothing any more: it was dropped and counted, and the socket is of no use.
+    /// It was dropped and counted, and the socket is broken.
     SocketDown,
 }
 
-/// Where the bytes of a batch are and how they are divided.
+/// Place of a batch's bytes and their division into datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Index of the transmit buffer.
@@ -102,7 +102,7 @@ pub(crate) struct Batch {
     cut: bool,
     /// Datagram by datagram, because GSO was refused.
     singly: bool,
-    /// GSO was refused with an error that may as well be the datagrams' own fault.
+    /// GSO was refused with an error that the datagrams' size may have caused.
     doubtful: bool,
     sent: bool,
     failed: bool,
@@ -130,7 +130,7 @@ impl Batch {
         batch
     }
 
-    /// Index of the transmit buffer.
+    /// Returns the index of the transmit buffer.
     pub(crate) fn buffer(&self) -> usize {
         self.layout.buffer
     }
@@ -148,12 +148,12 @@ impl Batch {
         self.control.as_slice()
     }
 
-    /// Which bytes of the transmit buffer the next message has.
+    /// Returns the range of the transmit buffer that the next message has.
     pub(crate) fn range(&self) -> Range<usize> {
         self.layout.start + self.range.start..self.layout.start + self.range.end
     }
 
-    /// The kernel took the message.
+    /// Records that the kernel took the message.
     pub(crate) fn on_sent(&mut self, effects: &mut Effects<'_>) -> Progress {
         self.sent = true;
         let datagrams = datagrams(self.range.len(), self.layout.segment);
@@ -163,7 +163,7 @@ impl Batch {
         self.advance(effects)
     }
 
-    /// The kernel refused the message with `code`.
+    /// Records that the kernel refused the message with `code`.
     pub(crate) fn on_error(&mut self, code: i32, effects: &mut Effects<'_>) -> Progress {
         let (listener, peer) = (self.listener, self.meta.peer);
         match code {

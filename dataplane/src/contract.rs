@@ -41,7 +41,7 @@ pub trait Dataplane {
 
     /// Sleeps until a datagram can be received, a blocked listener can send again, the waker was used, or `timeout`
     /// passed (`None`: no limit). Never returns early for the timeout's sake; precise to well under a millisecond. It may
-    /// return for no visible reason (a signal), so who has a deadline looks at the clock.
+    /// return for no visible reason (a signal), so a caller with a deadline looks at the clock.
     ///
     /// With a timeout of zero it only looks around, which is what a worker does that spins before it sleeps.
     ///
@@ -52,7 +52,7 @@ pub trait Dataplane {
     /// Takes the oldest event; to be called until there is none, once a turn.
     fn take_event(&mut self) -> Option<Event>;
 
-    /// Returns a handle with which another thread ends [`Dataplane::wait`], now or, if nobody waits, next time.
+    /// Returns a handle with which another thread ends [`Dataplane::wait`], now or, if it is not waiting, next time.
     fn waker(&self) -> Waker;
 
     /// Returns what happened so far.

@@ -10,9 +10,9 @@ use crate::meta::{Ecn, TxMeta};
 /// Room for what is asked for in either direction, bytes: packet info, ECN, GRO stride, overflow count.
 pub(crate) const CONTROL_LEN: usize = 128;
 
-/// `linux/udp.h`: sizes of the datagrams in a buffer, sent and received.
+/// `linux/udp.h`: size of the datagrams in a sent message.
 pub(crate) const UDP_SEGMENT: i32 = 103;
-/// See [`UDP_SEGMENT`].
+/// `linux/udp.h`: size of the datagrams in a received message.
 pub(crate) const UDP_GRO: i32 = 104;
 
 const WORD: usize = size_of::<usize>();
@@ -34,10 +34,10 @@ pub(crate) struct Control {
     len: usize,
 }
 
-/// What the control messages of a received message say.
+/// Contents of the control messages of a received message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Received {
-    /// The address it was sent to and, for IPv6, the interface.
+    /// Destination address and, for IPv6, the index of the interface.
     pub(crate) local: Option<(IpAddr, u32)>,
     pub(crate) ecn: Ecn,
     /// Size of each datagram but the last, where GRO merged several.
@@ -54,7 +54,7 @@ impl Control {
         }
     }
 
-    /// Writes source address and ECN of `meta`, and `segment` where the kernel shall cut the message into datagrams.
+    /// Writes source address and ECN of `meta`, and `segment` where the kernel is to cut the message into datagrams.
     pub(crate) fn describe(&mut self, meta: &TxMeta, segment: Option<u16>) {
         self.len = 0;
         match meta.local {
@@ -173,7 +173,7 @@ fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
     bytes.get(at..)?.first_chunk()
 }
 
-/// The first four bytes as a native `int`; 0 where there are fewer.
+/// Returns the first four bytes as a native `int`; 0 where there are fewer.
 fn int(bytes: &[u8]) -> i32 {
     bytes
         .first_chunk()

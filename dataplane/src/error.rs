@@ -1,11 +1,11 @@
-//! What can go wrong before the first datagram.
+//! Errors of opening: a listener that can't be bound, a driver that can't be opened.
 
 use std::io;
 use std::net::SocketAddr;
 
 use thiserror::Error;
 
-/// Why a listener could not be bound.
+/// Error of binding a listener.
 #[derive(Debug, Error)]
 pub enum BindError {
     /// Somebody else has the port.
@@ -22,7 +22,7 @@ pub enum BindError {
         /// Address that was asked for.
         address: SocketAddr,
     },
-    /// A privileged port.
+    /// The port is privileged.
     #[error(
         "cannot bind {address}: not permitted; ports below net.ipv4.ip_unprivileged_port_start \
          need CAP_NET_BIND_SERVICE"
@@ -31,10 +31,10 @@ pub enum BindError {
         /// Address that was asked for.
         address: SocketAddr,
     },
-    /// Sockets that somebody else bound can't serve.
+    /// Inherited sockets can't serve.
     #[error("cannot take over inherited sockets: {reason}")]
     Inherited {
-        /// What is wrong with them.
+        /// Cause.
         reason: &'static str,
     },
     /// A group has 1 to 256 workers, which is what the steering byte of a connection ID counts, and each has a socket.
@@ -47,7 +47,7 @@ pub enum BindError {
         /// Number that was asked for.
         workers: usize,
     },
-    /// Anything else.
+    /// Another step failed.
     #[error("cannot bind {address}: {what}: {source}")]
     Os {
         /// Address that was asked for.
@@ -74,7 +74,7 @@ impl BindError {
     }
 }
 
-/// Why a driver could not be opened: one line with the cause and the remedy.
+/// Error of opening a driver: one line with the cause and the remedy.
 #[derive(Debug, Error)]
 #[error("cannot open the {backend} dataplane: {step}: {source}; {remedy}")]
 pub struct OpenError {

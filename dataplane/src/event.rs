@@ -1,4 +1,4 @@
-//! News from the path, per listener.
+//! Events of the path: what the network refuses, per listener.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,23 +8,23 @@ use crate::meta::{Counters, ListenerId};
 /// Events kept until they are taken; further ones are dropped and counted.
 const CAPACITY: usize = 64;
 
-/// What a driver learned about the network, taken by [`Dataplane::take_event`](crate::Dataplane::take_event).
+/// A fact that a driver learned about the network, taken by [`Dataplane::take_event`](crate::Dataplane::take_event).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A datagram did not fit the path and was dropped.
     TooBig {
-        /// Listener that it was to leave by.
+        /// Listener that the datagram was to leave by.
         listener: ListenerId,
-        /// Its destination.
+        /// Destination of the datagram.
         peer: SocketAddr,
         /// Size of its UDP payload, bytes.
         size: usize,
     },
     /// The host or the network knows no way to a peer; the datagram was dropped.
     Unreachable {
-        /// Listener that it was to leave by.
+        /// Listener that the datagram was to leave by.
         listener: ListenerId,
-        /// Its destination.
+        /// Destination of the datagram.
         peer: SocketAddr,
     },
     /// Datagrams were dropped before the worker could read them (SO_RXQ_OVFL).
@@ -34,9 +34,9 @@ pub enum Event {
         /// Datagrams dropped since the last such event.
         dropped: u32,
     },
-    /// The socket or port behind a listener works no more. The driver's other listeners go on.
+    /// The socket or port behind a listener is broken. The driver's other listeners go on.
     PortDown {
-        /// Listener that is cut off.
+        /// Listener that neither receives nor sends any more.
         listener: ListenerId,
     },
 }

@@ -20,14 +20,14 @@ pub struct Faults {
     pub duplicate: u16,
     /// Delayed until up to [`Faults::MAX_DELAY`] later ones have passed it, or until no later one comes.
     pub reorder: u16,
-    /// One of its bits is flipped.
+    /// Corrupted: one bit is flipped.
     pub corrupt: u16,
-    /// Its end is missing; at least one byte and its address stay.
+    /// Truncated: at least one byte and the addresses remain.
     pub truncate: u16,
 }
 
 impl Faults {
-    /// How many datagrams may overtake a delayed one.
+    /// Number of datagrams that may overtake a delayed one.
     pub const MAX_DELAY: u64 = 8;
 }
 
@@ -219,7 +219,7 @@ struct Channel<M> {
     ready: VecDeque<(M, Vec<u8>)>,
     /// Delayed datagrams, each with how many may still overtake it.
     held: Vec<(u64, M, Vec<u8>)>,
-    /// Emptied buffers, to be filled again.
+    /// Empty buffers, kept to be filled again.
     spare: Vec<Vec<u8>>,
 }
 

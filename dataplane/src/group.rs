@@ -15,14 +15,14 @@ use crate::options::{DriverOptions, SocketOptions};
 pub struct Group {
     /// One seed per worker, in worker order.
     pub seeds: Vec<Seed>,
-    /// What opening told of each listener, in the order in which they were given.
+    /// Facts about each listener, in the order in which they were given.
     pub listeners: Vec<ListenerFacts>,
 }
 
-/// What only opening tells of a listener.
+/// Facts about a listener that only opening tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerFacts {
-    /// Listener that this is about.
+    /// Identity of the listener.
     pub listener: ListenerId,
     /// Address it is bound to.
     pub address: SocketAddr,

@@ -1,4 +1,4 @@
-//! What the host says about its network interfaces.
+//! Network interfaces of the host: their addresses and MTUs.
 #![expect(
     unsafe_code,
     reason = "getifaddrs and the MTU ioctl have no safe wrapper in std or socket2"

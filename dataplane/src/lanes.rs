@@ -1,4 +1,4 @@
-//! Transmit buffers, laid out and queued per listener: where a datagram is written and which batch it joins.
+//! Transmit buffers and queues per listener: the place where a datagram is written and the batch that it joins.
 //!
 //! Shared by the backends of sockets. Each listener has a lane: buffers of its own, at most one open batch, and a queue of
 //! closed ones. So a listener whose socket is full keeps its buffers and its order, and the others go on.
@@ -216,14 +216,14 @@ impl Lanes {
         self.lanes.iter().any(|l| !l.blocked && !l.queue.is_empty())
     }
 
-    /// The lane's socket has room again, or may have.
+    /// Records that the lane's socket may have room again.
     pub(crate) fn on_writable(&mut self, lane: usize) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.blocked = false;
         }
     }
 
-    /// Number of closed batches of a lane.
+    /// Returns the number of closed batches of a lane.
     pub(crate) fn queued(&self, lane: usize) -> usize {
         self.lanes[lane].queue.len()
     }
@@ -234,7 +234,7 @@ impl Lanes {
         lane.queue.get(number).filter(|_| !lane.blocked)
     }
 
-    /// Works off what became of the message of the oldest batch (`outcome`: sent, or the system's error): it leaves the queue where it is finished, stays the oldest
+    /// Applies the outcome of the message of the oldest batch (sent, or the system's error): the batch leaves the queue where it is finished, stays the oldest
     /// where `keep` is [`Keep::First`], and goes to the end otherwise. A caller that sent several at once uses the latter,
     /// once for each, which keeps their order.
     pub(crate) fn settle(
@@ -285,7 +285,7 @@ impl Lanes {
         self.lanes[lane].queue.rotate_left(count);
     }
 
-    /// Forgets a batch of `buffer`; a buffer without batches is free, but for the one that is written to.
+    /// Takes a finished batch off `buffer`. A buffer without batches is free, but for the one that is written to.
     fn release(&mut self, lane: usize, buffer: usize) {
         self.uses[buffer] -= 1;
         let this = &mut self.lanes[lane];
@@ -297,7 +297,7 @@ impl Lanes {
     }
 }
 
-/// Where a batch goes that is not finished.
+/// New place in the queue of a batch that is not finished.
 #[derive(Clone, Copy)]
 pub(crate) enum Keep {
     /// It stays the oldest.
@@ -317,3 +317,6 @@ impl Lane {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

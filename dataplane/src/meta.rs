@@ -1,4 +1,4 @@
-//! What is known of a datagram beside its bytes.
+//! Metadata of datagrams, budgets and counters.
 
 use std::net::SocketAddr;
 use std::ops::AddAssign;
@@ -23,7 +23,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The two bits as they stand in the header.
+    /// Returns the two bits as they stand in the header.
     #[must_use]
     pub const fn bits(self) -> u8 {
         match self {
@@ -34,7 +34,7 @@ impl Ecn {
         }
     }
 
-    /// From the low two bits of a TOS or traffic class byte; the others are ignored.
+    /// Reads the low two bits of a TOS or traffic class byte and ignores the others.
     #[must_use]
     pub const fn from_bits(byte: u8) -> Self {
         match byte & 3 {
@@ -46,7 +46,7 @@ impl Ecn {
     }
 }
 
-/// What is known of a received datagram beside its bytes.
+/// Metadata of a received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RxMeta {
     /// Listener that received it.
@@ -59,7 +59,7 @@ pub struct RxMeta {
     pub ecn: Ecn,
 }
 
-/// How a datagram is to be sent.
+/// Metadata of a datagram to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxMeta {
     /// Destination address.
@@ -87,13 +87,13 @@ impl Budget {
     /// No limit.
     pub const UNLIMITED: Self = Self::of_datagrams(usize::MAX);
 
-    /// A limit on both.
+    /// Limits both.
     #[must_use]
     pub const fn new(datagrams: usize, bytes: usize) -> Self {
         Self { datagrams, bytes }
     }
 
-    /// A limit on datagrams alone.
+    /// Limits datagrams alone.
     #[must_use]
     pub const fn of_datagrams(datagrams: usize) -> Self {
         Self::new(datagrams, usize::MAX)
@@ -112,7 +112,7 @@ impl Budget {
     }
 }
 
-/// Number of datagrams in `len` bytes that are cut every `size` bytes: an empty datagram counts.
+/// Returns the number of datagrams in `len` bytes that are cut every `size` bytes: an empty datagram counts.
 pub(crate) fn datagrams(len: usize, size: usize) -> u64 {
     if size == 0 || len <= size {
         1
@@ -134,7 +134,7 @@ pub struct Counters {
     pub rx_truncated: u64,
     /// Receive attempts that failed for another reason.
     pub rx_errors: u64,
-    /// Datagrams dropped because their source port is 0, which nobody can answer.
+    /// Datagrams dropped because their source port is 0, which can't be answered.
     pub rx_port_zero: u64,
     /// Datagrams that the kernel or device dropped because the worker read too slowly (SO_RXQ_OVFL).
     pub rx_overflows: u64,
@@ -150,7 +150,7 @@ pub struct Counters {
     pub tx_errors: u64,
     /// GSO batches that had to be sent datagram by datagram.
     pub tx_gso_fallbacks: u64,
-    /// Events dropped because nobody took the earlier ones.
+    /// Events dropped because 64 earlier ones were not taken.
     pub events_lost: u64,
 }
 

@@ -25,7 +25,8 @@ sluicegate_options::options! {
         /// Receive buffers of 64 KiB per worker; io_uring rounds up to a power of two, mio uses at most 16. Raise it
         /// where rx_exhausted grows.
         rx_buffers: usize { default: 64, min: 4, max: 4096 },
-        /// Transmit buffers of 64 KiB per worker that io_uring takes in one system call; mio needs one and ignores this.
+        /// Transmit buffers of 64 KiB that one listener of a worker can fill before a system call, with io_uring; mio uses
+        /// two and ignores this.
         tx_slots: usize { default: 8, min: 1, max: 256 },
     }
 }

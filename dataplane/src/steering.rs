@@ -41,7 +41,7 @@ const fn branch(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// The program for a group of `workers`. It sees the UDP payload at offset 0.
+/// Makes the program for a group of `workers`. It sees the UDP payload at offset 0.
 pub(crate) const fn program(workers: u32) -> [sock_filter; 12] {
     [
         step(code::LOAD_LEN, 0),
@@ -63,7 +63,7 @@ pub(crate) const fn program(workers: u32) -> [sock_filter; 12] {
 mod tests {
     use super::*;
 
-    /// Runs the program as the kernel would: a load beyond the end answers 0.
+    /// Runs the program as the kernel would: a load beyond the end returns 0.
     fn run(workers: u32, datagram: &[u8]) -> u32 {
         let program = program(workers);
         let (mut at, mut accumulator) = (0, 0);

@@ -55,7 +55,7 @@ fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()
     check(result).map(drop)
 }
 
-/// A counter that a reader can wait for.
+/// Makes a counter that a reader can wait for.
 pub(crate) fn eventfd(nonblocking: bool) -> io::Result<OwnedFd> {
     let flags = libc::EFD_CLOEXEC | if nonblocking { libc::EFD_NONBLOCK } else { 0 };
     // SAFETY: takes no pointers.
@@ -64,7 +64,7 @@ pub(crate) fn eventfd(nonblocking: bool) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A timer that a selector can wait for; monotonic, not armed.
+/// Makes a monotonic timer that a selector can wait for, not armed.
 pub(crate) fn timerfd() -> io::Result<OwnedFd> {
     let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
     // SAFETY: takes no pointers.
@@ -102,7 +102,7 @@ pub(crate) fn send(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// A message header for sending; whoever uses it keeps the slices and `iov` alive.
+/// Makes a message header for sending; its user keeps the slices and `iov` alive.
 pub(crate) fn message(
     name: &[u8],
     control: &[u8],

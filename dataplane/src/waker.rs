@@ -1,4 +1,4 @@
-//! Ends a worker's sleep from another thread.
+//! The handle that ends a worker's sleep.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ pub struct Waker {
 struct Shared {
     /// A wake-up is on its way or not yet taken by the driver.
     pending: AtomicBool,
-    /// None where the driver never sleeps.
+    /// `None` where the driver never sleeps.
     eventfd: Option<File>,
 }
 
@@ -36,7 +36,7 @@ impl Waker {
         }
     }
 
-    /// One that a driver sleeps on.
+    /// Makes one with an eventfd, which a driver sleeps on.
     pub(crate) fn open(nonblocking: bool) -> io::Result<Self> {
         let eventfd = sys::eventfd(nonblocking)?;
         Ok(Self {
@@ -47,7 +47,7 @@ impl Waker {
         })
     }
 
-    /// One for a driver that never sleeps.
+    /// Makes one for a driver that never sleeps.
     pub(crate) fn idle() -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -57,7 +57,7 @@ impl Waker {
         }
     }
 
-    /// What a driver's selector watches.
+    /// Returns the descriptor that a driver's selector watches.
     pub(crate) fn fd(&self) -> Option<RawFd> {
         self.shared.eventfd.as_ref().map(AsRawFd::as_raw_fd)
     }
@@ -71,7 +71,7 @@ impl Waker {
         }
     }
 
-    /// Takes the wake-up: the next [`Waker::wake`] is a new one. True if there was one.
+    /// Takes the wake-up: the next [`Waker::wake`] is a new one. Returns true if there was one.
     pub(crate) fn take(&self) -> bool {
         self.shared.pending.swap(false, Ordering::AcqRel)
     }

@@ -1,4 +1,4 @@
-//! In steady state no driver allocates.
+//! No driver allocates in steady state.
 #![expect(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![expect(clippy::unwrap_used, reason = "what can't be set up fails the test")]
 

@@ -17,7 +17,7 @@ use crate::waker::Waker;
 /// Datagrams that wait for one driver; further ones are dropped, as by a full socket.
 const QUEUE: usize = 4096;
 
-/// Where port 0 begins to choose.
+/// First port that is chosen for port 0.
 const FIRST_PORT: u16 = 49_152;
 
 /// A wire without delay or loss between drivers. Clones are the same wire.
@@ -29,7 +29,7 @@ pub struct Network {
 #[derive(Debug, Default)]
 struct Hub {
     endpoints: Vec<Endpoint>,
-    /// Emptied buffers, to be filled again.
+    /// Empty buffers, kept to be filled again.
     spare: Vec<Vec<u8>>,
     ports: u16,
 }
@@ -48,7 +48,7 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-/// One driver on a [`Network`]. Its wait returns at once: who uses it moves a virtual clock instead.
+/// One driver on a [`Network`]. Its wait returns at once: a test moves a virtual clock instead.
 #[derive(Debug)]
 pub struct Memory {
     network: Network,
@@ -61,7 +61,7 @@ pub struct Memory {
     counters: Counters,
 }
 
-/// Two drivers on a network of their own, each with listener 0 at its address.
+/// Returns two drivers on a network of their own, each with listener 0 at its address.
 #[must_use]
 pub fn pair(a: SocketAddr, b: SocketAddr) -> (Memory, Memory) {
     let network = Network::default();
@@ -73,7 +73,7 @@ pub fn pair(a: SocketAddr, b: SocketAddr) -> (Memory, Memory) {
 }
 
 impl Network {
-    /// A driver with these listeners; wildcards and port 0 mean what they mean for sockets.
+    /// Returns a driver with these listeners; wildcards and port 0 mean what they mean for sockets.
     #[must_use]
     pub fn open(&self, listeners: &[(ListenerId, SocketAddr)]) -> Memory {
         let mut hub = self.lock();
@@ -134,7 +134,7 @@ impl Hub {
 }
 
 impl Memory {
-    /// Where `listener` is bound, with the port that was chosen for 0.
+    /// Returns the address that `listener` is bound to, with the port that was chosen for 0.
     #[must_use]
     pub fn local_addr(&self, listener: ListenerId) -> Option<SocketAddr> {
         let found = self.listeners.iter().find(|(id, _)| *id == listener);
@@ -275,14 +275,14 @@ impl Egress for Emission<'_> {
 pub struct Outbox {
     /// Committed datagrams, the oldest first.
     pub datagrams: Vec<(ListenerId, TxMeta, Vec<u8>)>,
-    /// What may still be committed.
+    /// Remaining budget.
     pub budget: Budget,
     room: Vec<u8>,
     lent: Option<ListenerId>,
 }
 
 impl Outbox {
-    /// An empty one that takes as much as `budget` allows.
+    /// Makes an empty one that takes as much as `budget` allows.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
         Self {

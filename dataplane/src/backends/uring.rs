@@ -1,8 +1,8 @@
 //! Sockets and an `io_uring`: one system call submits sends, arms receives and sleeps.
 //!
 //! One ring per worker, used by the thread that opened it alone. Receives are multishot into a ring of buffers; a
-//! buffer or slot belongs to the kernel or to us, never to both, and [`ring::Ring`] keeps all of them until the kernel
-//! has let go.
+//! buffer belongs to the kernel or to us, never to both, and [`ring::Ring`] keeps all of them until the last request has
+//! ended.
 
 mod buffers;
 mod region;
@@ -101,7 +101,7 @@ impl Uring {
         Ok((ring, waker))
     }
 
-    /// Arms every socket and finds out whether the kernel can receive like that.
+    /// Arms every socket, which fails where the kernel has no multishot receives.
     fn start(&mut self) -> io::Result<()> {
         self.rx.arm(&mut self.ring)?;
         self.ring.flush()?;
@@ -111,7 +111,7 @@ impl Uring {
             .map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)))
     }
 
-    /// Takes what has completed.
+    /// Handles all completions that are there.
     fn reap(&mut self) -> io::Result<()> {
         while let Some(completion) = self.ring.completion() {
             match completion.token {
@@ -239,7 +239,7 @@ impl Dataplane for Uring {
 struct Emission<'a> {
     driver: &'a mut Uring,
     budget: Budget,
-    /// Why the ring is broken, if it is.
+    /// Error that broke the ring.
     error: Option<io::Error>,
 }
 

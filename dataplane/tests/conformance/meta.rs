@@ -1,4 +1,4 @@
-//! What is known of a datagram arrives with it.
+//! Metadata arrives with its datagram.
 
 use std::net::SocketAddr;
 

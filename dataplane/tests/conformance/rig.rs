@@ -115,7 +115,7 @@ fn listeners(addresses: &[&str]) -> Vec<(ListenerId, SocketAddr)> {
     listeners.collect()
 }
 
-/// Where drivers of one kind meet.
+/// A network that drivers of one kind share.
 pub(crate) struct World {
     pub(crate) kind: Kind,
     network: Network,

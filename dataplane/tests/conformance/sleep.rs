@@ -1,4 +1,4 @@
-//! Who sleeps is woken, and not before the deadline.
+//! A sleeping worker is woken, and not before its deadline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What the network does wrong stays the network's problem.
+//! Errors of the network are counted and reported, and stop nothing.
 
 use std::net::UdpSocket;
 use std::sync::Arc;

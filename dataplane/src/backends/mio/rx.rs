@@ -11,7 +11,7 @@ use crate::sys::Messages;
 /// More buffers per system call gain nothing.
 const MAX_BATCH: usize = 16;
 
-/// Failures in a row after which a socket has to wait for its next turn.
+/// Failures of a call after which the remaining sockets wait for the next call.
 const MAX_ERRORS: u32 = 8;
 
 pub(super) struct Receiver {
@@ -25,7 +25,7 @@ pub(super) struct Receiver {
     first: usize,
 }
 
-/// What came of one system call.
+/// Outcome of one system call.
 enum Outcome {
     Received,
     Empty,

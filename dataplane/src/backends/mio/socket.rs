@@ -1,4 +1,4 @@
-//! A socket as the driver sees it.
+//! State of one socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,7 +9,7 @@ use ::mio::{Interest, Registry, Token};
 use crate::binding::Binding;
 use crate::ingress::Ingress;
 
-/// A binding and what is known of its state; epoll is edge-triggered.
+/// A binding and its readiness; epoll is edge-triggered.
 pub(super) struct Socket {
     pub(super) binding: Binding,
     pub(super) ingress: Ingress,
@@ -17,7 +17,7 @@ pub(super) struct Socket {
     pub(super) readable: bool,
     /// Edges for writability are asked for.
     watches_writable: bool,
-    /// It can't be read any more.
+    /// It is broken: reading is not tried any more.
     pub(super) down: bool,
 }
 

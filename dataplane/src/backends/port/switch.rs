@@ -1,4 +1,4 @@
-//! What ports are plugged into: it moves buffers, never bytes.
+//! The switch that ports are connected to. It moves buffers and copies no bytes.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ const ROOM: usize = 2048;
 const BUFFERS: usize = 1024;
 /// Frames that wait in a queue; further ones are dropped.
 const QUEUE: usize = 384;
-/// Where port 0 begins to choose.
+/// First port that is chosen for port 0.
 const FIRST_PORT: u16 = 49_152;
 
 /// A switch without delay or loss. Clones are the same switch.

@@ -33,7 +33,7 @@ const LENGTH_AT: usize = 8;
 const ID_AT: usize = 12;
 const _: () = assert!(size_of::<BufRingEntry>() == 16);
 
-/// The group that receives are armed with.
+/// Number of the buffer group that receives take their buffers from.
 pub(super) const GROUP: u16 = 0;
 
 /// The kernel's limit on a buffer ring.
@@ -42,13 +42,13 @@ const MAX_BUFFERS: usize = 1 << 15;
 pub(super) struct Buffers {
     entries: Region,
     payloads: Region,
-    /// Ours between a completion and [`Buffers::put_back`]; else the kernel's.
+    /// Per buffer, whether it is ours: between its completion and [`Buffers::put_back`]. Else it is the kernel's.
     ours: Box<[bool]>,
     tail: u16,
 }
 
 impl Buffers {
-    /// Room for `count` buffers, rounded up to a power of two; not yet known to any ring.
+    /// Allocates `count` buffers, rounded up to a power of two; not yet known to any ring.
     pub(super) fn new(count: usize) -> io::Result<Self> {
         let count = count.clamp(1, MAX_BUFFERS).next_power_of_two();
         Ok(Self {
@@ -90,7 +90,7 @@ impl Buffers {
         u16::try_from(self.ours.len()).unwrap_or(u16::MAX)
     }
 
-    /// Takes a buffer that a completion named. False where it is none, or none of the kernel's.
+    /// Takes over a buffer that a completion named. Returns false where there is none, or it is ours already.
     pub(super) fn take(&mut self, index: u16) -> bool {
         match self.ours.get_mut(usize::from(index)) {
             Some(ours) => !std::mem::replace(ours, true),
@@ -98,13 +98,13 @@ impl Buffers {
         }
     }
 
-    /// What the kernel wrote: `len` bytes with its own header. `None` where the buffer is not ours or makes no sense.
+    /// Returns the message that the kernel wrote, `len` bytes with its own header; `None` where the buffer is not ours or makes no sense.
     pub(super) fn message(&mut self, index: u16, len: usize) -> Option<Message<'_>> {
         let index = usize::from(index);
         if !*self.ours.get(index)? {
             return None;
         }
-        // SAFETY: the buffer is ours: the kernel gave it back and will not use it before `put_back`.
+        // SAFETY: the buffer is ours: the kernel returned it and will not use it before `put_back`.
         let whole = unsafe { self.payloads.piece(index * BUFFER, len.min(BUFFER)) };
         let (head, payload) = whole.split_at_mut_checked(PAYLOAD_AT)?;
         let word = |at: usize| {
@@ -121,11 +121,11 @@ impl Buffers {
         })
     }
 
-    /// Gives a buffer back; the kernel sees it after [`Buffers::publish`].
+    /// Returns a buffer to the kernel, which sees it after [`Buffers::publish`].
     pub(super) fn put_back(&mut self, index: u16) {
         let slot = usize::from(index);
         if !std::mem::replace(&mut self.ours[slot], false) {
-            debug_assert!(false, "buffer {index} was given back twice");
+            debug_assert!(false, "buffer {index} was returned twice");
             return;
         }
         let place = usize::from(self.tail & (self.len() - 1));
@@ -142,7 +142,7 @@ impl Buffers {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Shows the kernel what was given back.
+    /// Publishes the returned buffers to the kernel.
     pub(super) fn publish(&self) {
         // SAFETY: the first entry lies within the ring.
         let tail = unsafe { BufRingEntry::tail(self.entries.at(0).cast()) };

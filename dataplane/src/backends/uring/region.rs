@@ -1,4 +1,4 @@
-//! Memory that the kernel reads and writes while Rust code does not look.
+//! Memory that is shared with the kernel.
 #![expect(
     unsafe_code,
     reason = "memory shared with the kernel must not be borrowed as a whole"
@@ -8,7 +8,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
 use std::ptr::NonNull;
 
-/// A buffer ring has to begin at a page.
+/// Alignment, bytes: a buffer ring has to begin at a page.
 const PAGE: usize = 4096;
 
 /// Zeroed memory at a fixed place. Slices of it are borrowed piece by piece, so that the kernel may hold other pieces.
@@ -27,7 +27,7 @@ impl Region {
         Ok(Self { start, layout })
     }
 
-    /// The address of the byte at `offset`, which must lie within.
+    /// Returns the address of the byte at `offset`, which must lie within.
     pub(super) fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.layout.size());
         // SAFETY: within the allocation, as asserted.

@@ -1,4 +1,4 @@
-//! The ring and everything that the kernel may touch through it, with one owner and one way to go.
+//! The ring and everything that the kernel may touch through it, with one owner.
 #![expect(
     unsafe_code,
     reason = "submissions carry pointers that must stay valid until their completion"
@@ -27,7 +27,7 @@ const CLOSE_WAIT: Duration = Duration::from_millis(10);
 /// Attempts to make room for a submission before the ring counts as broken.
 const PUSH_ROUNDS: usize = 16;
 
-/// What a submission was for.
+/// Identifies the purpose of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// A socket's multishot receive.
@@ -38,7 +38,7 @@ pub(super) enum Token {
     Writable(usize),
     /// The waker's eventfd.
     Wake,
-    /// None of ours.
+    /// A value that no submission had.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ impl Token {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
     pub(super) token: Token,
-    /// A count, or an error.
+    /// A number of bytes or events, or an error code.
     pub(super) result: Result<usize, i32>,
     /// The receive buffer that came with it, ours now.
     pub(super) buffer: Option<u16>,
@@ -94,13 +94,13 @@ pub(super) struct Ring {
     eventfd: u32,
 }
 
-/// What the kernel reads and writes.
+/// Memory that the kernel reads and writes.
 struct Memory {
     buffers: Buffers,
     slots: Slots,
     /// Sizes of name and control for multishot receives, a [`libc::msghdr`].
     template: Region,
-    /// Where the eventfd's count goes.
+    /// Buffer for the count that is read from the eventfd.
     count: Region,
 }
 
@@ -348,4 +348,38 @@ fn fixed(index: usize) -> Fixed {
 
 fn entries(count: usize) -> u32 {
     u32::try_from(count.next_power_of_two()).unwrap_or(1 << 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    /// More submissions than the queues hold, of which each completes at once: neither a hang nor a lost completion.
+    #[test]
+    fn submissions_beyond_the_queues_lose_no_completion() {
+        const PUSHED: usize = 10_000;
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let opened = Ring::open(4, (1, 1), &[socket.as_raw_fd()], socket.as_raw_fd());
+        let mut ring = match opened {
+            Ok(ring) => ring,
+            Err((step, error)) => {
+                println!("left out: {step}: {error}");
+                return;
+            }
+        };
+        for _ in 0..PUSHED {
+            ring.watch_writable(0).unwrap();
+        }
+        let mut completed = 0;
+        while completed < PUSHED {
+            ring.enter(0, None).unwrap();
+            while let Some(completion) = ring.completion() {
+                assert_eq!(completion.token, Token::Writable(0));
+                completed += 1;
+            }
+        }
+        assert_eq!(ring.in_flight, 0);
+    }
 }

@@ -15,24 +15,24 @@ pub(super) struct Receiver {
     states: Box<[State]>,
     /// Socket that is armed first next time.
     first: usize,
-    /// Error of a kernel that does not know multishot receives; it says so at once.
+    /// Error of a kernel that does not know multishot receives, which refuses the first.
     refusal: Option<i32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// To be armed.
+    /// No request is under way: arm it.
     Idle,
     /// A request is under way.
     Armed,
-    /// The socket is of no use any more.
+    /// The socket is broken.
     Down,
 }
 
 struct Filled {
     socket: usize,
     buffer: u16,
-    /// Bytes with the kernel's header.
+    /// Bytes written, with the kernel's header.
     len: usize,
 }
 
@@ -46,17 +46,17 @@ impl Receiver {
         }
     }
 
-    /// The error with which the kernel refused a receive as such.
+    /// Returns the error with which the kernel refused multishot receives.
     pub(super) fn refusal(&self) -> Option<i32> {
         self.refusal
     }
 
-    /// Buffers that can be delivered.
+    /// Returns the number of buffers that can be delivered.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Takes a completion in. Returns whether the socket turned out to be of no use.
+    /// Takes a completion in. Returns whether the socket is broken.
     pub(super) fn on_completion(
         &mut self,
         socket: usize,

@@ -14,7 +14,7 @@ use crate::control::CONTROL_LEN;
 use crate::lanes::{BUFFER, Place};
 use crate::sys;
 
-/// What `sendmsg` reads beside the payload.
+/// Header, address and control data of a message, which `sendmsg` reads beside the payload.
 #[repr(C, align(64))]
 struct Head {
     header: libc::msghdr,

@@ -1,4 +1,4 @@
-//! A socket as the driver sees it.
+//! State of one socket.
 
 use crate::binding::Binding;
 use crate::ingress::Ingress;

@@ -19,7 +19,7 @@ pub(super) struct Transmitter {
     pub(super) lanes: Lanes,
     /// Heads of the messages under way, per lane in the order of its queue.
     submitted: Box<[Vec<usize>]>,
-    /// Per head, what became of its message.
+    /// Per head, the outcome of its message.
     results: Box<[Option<Result<usize, i32>>]>,
     /// Messages submitted and not completed.
     under_way: usize,
@@ -27,7 +27,7 @@ pub(super) struct Transmitter {
     pub(super) closed: usize,
     /// Lane that comes first in the next submission.
     first: usize,
-    /// Which sockets are watched for room.
+    /// Per lane, whether its socket is watched for room.
     watched: Box<[bool]>,
 }
 
@@ -65,7 +65,7 @@ impl Transmitter {
         self.results[head] = Some(result);
     }
 
-    /// Messages submitted and not completed.
+    /// Returns the number of messages submitted and not completed.
     pub(super) fn under_way(&self) -> usize {
         self.under_way
     }
@@ -105,7 +105,7 @@ impl Transmitter {
         Ok(head)
     }
 
-    /// Works off what became of the messages of the last submission.
+    /// Applies the outcomes of the messages of the last submission to their batches.
     pub(super) fn settle(&mut self, counters: &mut Counters, events: &mut Events) {
         for lane in 0..self.lanes.count() {
             let count = self.submitted[lane].len();
