@@ -7,6 +7,7 @@ mod observability;
 mod reload;
 pub mod signal;
 mod supervisor;
+mod totals;
 mod watch;
 
 use std::path::PathBuf;
@@ -26,12 +27,11 @@ use self::watch::{Event, await_ready, run_down};
 use crate::clock;
 use crate::http::route::Site;
 use crate::observe::access::AccessWriter;
-use crate::observe::metrics::WorkerHandle;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::Tracing;
-use crate::worker::{self, Report};
+use crate::worker::{self, Report, WorkerHandle};
 
 /// What all workers share, never changed.
 struct Shared {
@@ -102,7 +102,7 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         &mut reloader,
         &mut supervisor,
     )
-    .tell();
+    .log();
     observability.close();
     Ok(())
 }

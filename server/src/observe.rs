@@ -1,11 +1,9 @@
-//! What operators can see of the server.
+//! What operators see of the server: metrics, the access log, traces, the phase of the process.
 
 pub mod access;
 mod background;
 pub mod histogram;
+pub mod lifecycle;
 pub mod metrics;
-pub mod phase;
 pub mod qlog;
-pub(crate) mod question;
 pub mod sum;
-pub mod totals;

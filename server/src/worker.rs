@@ -1,6 +1,8 @@
 //! A worker: one pinned thread that owns a driver and the connections that come in by it.
 
+mod handle;
 mod mailbox;
+mod request;
 mod stats;
 mod turn;
 
@@ -10,7 +12,9 @@ use std::thread::JoinHandle;
 
 use sluicegate_dataplane::{Counters as Datagrams, Dataplane, Driver, Seed};
 
+pub use handle::WorkerHandle;
 pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
+pub(crate) use request::OutstandingRequest;
 pub use stats::WorkerStats;
 
 use crate::clock;

@@ -1,6 +1,7 @@
-//! What stands at which path.
+//! The admin address's pages by path.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -8,16 +9,25 @@ use hyper::body::Body;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
-use super::AdminState;
+use super::scrape::Scraper;
+use crate::observe::lifecycle::{Lifecycle, Phase};
 use crate::observe::metrics;
-use crate::observe::phase::Phase;
 
 /// Media type of everything but metrics.
 const TEXT: &str = "text/plain; charset=utf-8";
 
 type Page = Response<Full<Bytes>>;
 
-/// Answers a request; its body, if it has one, is not read.
+/// The state that the pages show.
+#[derive(Debug)]
+pub struct AdminState {
+    /// Phase of the process, which decides readiness.
+    pub lifecycle: Arc<Lifecycle>,
+    /// Collects the metrics page.
+    pub scraper: Scraper,
+}
+
+/// Returns the response to a request. It does not read the request's body.
 pub(super) async fn answer<B: Body>(
     request: &Request<B>,
     admin_state: &AdminState,

@@ -2,9 +2,7 @@
 
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy;
-use crate::observe::metrics::WorkerHandle;
-use crate::observe::question::Question;
-use crate::worker::{Command, MailboxSender, WorkerStats};
+use crate::worker::{Command, MailboxSender, OutstandingRequest, WorkerHandle, WorkerStats};
 
 /// Questions to all workers and origins, for whose answers nobody waits. A thread that has ended owes none.
 pub(super) struct LivenessCheck {
@@ -17,8 +15,11 @@ struct Target {
 }
 
 enum Thread {
-    Worker(MailboxSender, Question<Box<WorkerStats>>),
-    Origin(origin::OriginSender, Question<Box<proxy::Counters>>),
+    Worker(MailboxSender, OutstandingRequest<Box<WorkerStats>>),
+    Origin(
+        origin::OriginSender,
+        OutstandingRequest<Box<proxy::Counters>>,
+    ),
 }
 
 impl LivenessCheck {
@@ -30,11 +31,11 @@ impl LivenessCheck {
             [
                 (
                     name,
-                    Thread::Worker(worker.mailbox.clone(), Question::default()),
+                    Thread::Worker(worker.mailbox.clone(), OutstandingRequest::default()),
                 ),
                 (
                     origin,
-                    Thread::Origin(worker.origin.clone(), Question::default()),
+                    Thread::Origin(worker.origin.clone(), OutstandingRequest::default()),
                 ),
             ]
         });
@@ -49,10 +50,10 @@ impl LivenessCheck {
         for target in &mut self.targets {
             match &mut target.thread {
                 Thread::Worker(mailbox, question) => {
-                    question.ask(|answer| mailbox.send(Command::Stats(answer)));
+                    question.send(|reply| mailbox.send(Command::Stats(reply)));
                 }
                 Thread::Origin(mailbox, question) => {
-                    question.ask(|answer| mailbox.send(OriginCommand::Report(answer)).is_ok());
+                    question.send(|reply| mailbox.send(OriginCommand::Report(reply)).is_ok());
                 }
             }
         }
@@ -72,9 +73,9 @@ impl LivenessCheck {
 }
 
 /// That there is an answer is all that it tells.
-fn is_open<T>(question: &mut Question<T>) -> bool {
-    question.answer();
-    question.is_open()
+fn is_open<T>(question: &mut OutstandingRequest<T>) -> bool {
+    question.try_receive();
+    question.is_pending()
 }
 
 #[cfg(test)]

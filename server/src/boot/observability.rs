@@ -8,11 +8,9 @@ use sluicegate_config::Config;
 
 use super::Shared;
 use super::watch::STOP_LIMIT;
-use crate::admin::{self, AdminState};
+use crate::admin::{self, AdminState, Scraper, Sources};
 use crate::observe::access::{AccessWriter, Target};
-use crate::observe::metrics::{Scraper, Sources};
-use crate::observe::phase::Lifecycle;
-use crate::observe::totals::tell_qlog;
+use crate::observe::lifecycle::Lifecycle;
 
 /// The admin address, where there is one, what its pages are made of, and the logs of requests and connections.
 pub(super) struct Observability {
@@ -71,11 +69,11 @@ impl Observability {
     pub(super) fn close(&self) {
         if let Some(access) = &self.sources.access {
             access.shutdown(STOP_LIMIT);
-            access.counters().tell();
+            access.counters().log();
         }
         if let Some(traces) = &self.sources.traces {
             traces.shutdown(STOP_LIMIT);
-            tell_qlog(traces.counters());
+            traces.counters().log();
         }
     }
 }

@@ -6,7 +6,7 @@ use sd_notify::NotifyState;
 
 use super::liveness::LivenessCheck;
 use super::watch::STOP_LIMIT;
-use crate::observe::metrics::WorkerHandle;
+use crate::worker::WorkerHandle;
 
 /// Parts of the watchdog's time after which the threads are looked at. One that answers late, but not too late, is forgiven.
 const LOOKS: u32 = 4;

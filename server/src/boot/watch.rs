@@ -10,10 +10,10 @@ use super::listen::Line;
 use super::observability::Observability;
 use super::reload::Reloader;
 use super::supervisor::Supervisor;
+use super::totals::Totals;
 use crate::boot::signal::Signal;
 use crate::clock;
-use crate::observe::phase::Phase;
-use crate::observe::totals::Totals;
+use crate::observe::lifecycle::Phase;
 use crate::worker::{Command, MailboxSender, Report};
 
 /// How long a started worker may take until it serves.

@@ -110,8 +110,8 @@ impl AccessCounters {
         counter.load(Ordering::Relaxed)
     }
 
-    /// Writes them to the log.
-    pub fn tell(&self) {
+    /// Writes the totals to the log.
+    pub fn log(&self) {
         // Named one by one, so that none is forgotten.
         let AccessCounters {
             records_written,

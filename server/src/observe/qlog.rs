@@ -73,6 +73,25 @@ pub struct QlogCounters {
     pub files_deleted: AtomicU64,
 }
 
+impl QlogCounters {
+    /// Writes the totals to the log.
+    pub fn log(&self) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        tracing::info!(
+            traces = read(&self.traces_started),
+            refused = read(&self.traces_refused),
+            records = read(&self.records_written),
+            bytes = read(&self.bytes_written),
+            dropped_queue = read(&self.records_dropped_queue),
+            dropped_cap = read(&self.records_dropped_cap),
+            dropped_disk = read(&self.records_dropped_disk),
+            disk_errors = read(&self.disk_errors),
+            files_deleted = read(&self.files_deleted),
+            "total of traces"
+        );
+    }
+}
+
 impl Show for QlogCounters {
     fn show(&self, page: &mut Page) {
         // Named one by one, so that none is forgotten.

@@ -1,16 +1,13 @@
 //! What a server did, told when it stops.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use sluicegate_dataplane::Counters as Datagrams;
 
-use super::qlog::QlogCounters;
-use super::sum::Sum;
+use crate::observe::sum::Sum;
 use crate::quic::counters::{Counters, DropReason};
 
 /// Sums over the workers that have stopped.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub(super) struct Totals {
     endpoints: Counters,
     datagrams: Datagrams,
     workers: u64,
@@ -18,14 +15,14 @@ pub struct Totals {
 
 impl Totals {
     /// Adds what one worker counted.
-    pub fn add(&mut self, endpoint: &Counters, datagrams: &Datagrams) {
+    pub(super) fn add(&mut self, endpoint: &Counters, datagrams: &Datagrams) {
         self.workers += 1;
         self.endpoints.add_up(endpoint);
         self.datagrams += datagrams;
     }
 
     /// Writes them to the log, a line for each subject and for each reason that dropped datagrams.
-    pub fn tell(&self) {
+    pub(super) fn log(&self) {
         let (all, net) = (&self.endpoints, &self.datagrams);
         tracing::info!(
             accepted = all.accepted,
@@ -79,21 +76,4 @@ impl Totals {
             }
         }
     }
-}
-
-/// Writes what the traces came to.
-pub fn tell_qlog(counters: &QlogCounters) {
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    tracing::info!(
-        traces = read(&counters.traces_started),
-        refused = read(&counters.traces_refused),
-        records = read(&counters.records_written),
-        bytes = read(&counters.bytes_written),
-        dropped_queue = read(&counters.records_dropped_queue),
-        dropped_cap = read(&counters.records_dropped_cap),
-        dropped_disk = read(&counters.records_dropped_disk),
-        disk_errors = read(&counters.disk_errors),
-        files_deleted = read(&counters.files_deleted),
-        "total of traces"
-    );
 }

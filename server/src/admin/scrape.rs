@@ -1,4 +1,4 @@
-//! Asks everyone, and writes the page.
+//! Collects figures from every thread and writes the metrics page.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -6,35 +6,34 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::allocator::Allocator;
-use super::page::{Page, Show};
 use super::process::{Age, Process};
-use super::workers::{self, Known, WorkerHandle};
+use super::workers::{self, Known};
 use crate::clock;
 use crate::http::origin::OriginCommand;
 use crate::http::proxy;
 use crate::observe::access::AccessWriter;
-use crate::observe::phase::Lifecycle;
+use crate::observe::lifecycle::Lifecycle;
+use crate::observe::metrics::{Page, Show};
 use crate::observe::qlog::QlogWriter;
-use crate::observe::question::Question;
-use crate::worker::{Command, WorkerStats};
+use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 
-/// How long all workers together may take to answer.
+/// Time for all workers together to answer a scrape.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
-/// Where figures come from that no worker owns.
+/// The sources of figures that no worker owns.
 ///
-/// A further source is a further field: the page takes the struct apart, and does not compile without it.
+/// The page destructures it, so that a new field does not compile until the page shows it.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// Traces, where they are on.
+    /// Writer of the traces, if tracing is on.
     pub traces: Option<Arc<QlogWriter>>,
-    /// The access log, where there is one.
+    /// Writer of the access log, if there is one.
     pub access: Option<Arc<AccessWriter>>,
-    /// What the process is doing.
+    /// Phase of the process and number of its configuration.
     pub lifecycle: Arc<Lifecycle>,
 }
 
-/// Makes pages. Scrapes at the same time wait for each other.
+/// Makes metrics pages. Concurrent scrapes wait for each other.
 #[derive(Debug)]
 pub struct Scraper {
     sources: Sources,
@@ -43,17 +42,17 @@ pub struct Scraper {
     started: (Duration, Instant),
 }
 
-/// A worker with the origin thread beside it, and what they were asked.
+/// A worker with its origin thread, and the requests outstanding at both.
 #[derive(Debug)]
 struct Target {
     known: Known,
-    workers: WorkerHandle,
-    worker: Question<Box<WorkerStats>>,
-    origin: Question<Box<proxy::Counters>>,
+    handle: WorkerHandle,
+    worker: OutstandingRequest<Box<WorkerStats>>,
+    origin: OutstandingRequest<Box<proxy::Counters>>,
 }
 
 impl Scraper {
-    /// Without workers so far.
+    /// Creates a scraper that knows no workers yet.
     pub fn new(sources: Sources) -> Scraper {
         Scraper {
             sources,
@@ -63,12 +62,12 @@ impl Scraper {
         }
     }
 
-    /// Whom to ask, told once.
+    /// Sets the workers to ask. Only the first call has an effect.
     pub fn watch(&self, workers: Vec<WorkerHandle>) {
         let _ = self.workers.set(workers);
     }
 
-    /// Asks every worker and writes the page.
+    /// Asks every worker and returns the page.
     pub async fn page(&self) -> String {
         let mut targets = self.targets.lock().await;
         if targets.is_empty() {
@@ -76,10 +75,10 @@ impl Scraper {
         }
         let limit = tokio::time::Instant::now() + ANSWER_LIMIT;
         for target in targets.iter_mut() {
-            target.ask();
+            target.send();
         }
         for target in targets.iter_mut() {
-            target.hear(limit).await;
+            target.receive(limit).await;
         }
         let known: Vec<&Known> = targets.iter().map(|target| &target.known).collect();
         self.write(&known)
@@ -123,47 +122,50 @@ impl Scraper {
 }
 
 impl Target {
-    fn new(workers: &WorkerHandle) -> Target {
+    fn new(handle: &WorkerHandle) -> Target {
         Target {
             known: Known {
-                group: workers.group.clone(),
-                index: workers.index.to_string(),
+                group: handle.group.clone(),
+                index: handle.index.to_string(),
                 up: false,
                 last: Box::default(),
                 proxy: Box::default(),
             },
-            workers: workers.clone(),
-            worker: Question::default(),
-            origin: Question::default(),
+            handle: handle.clone(),
+            worker: OutstandingRequest::default(),
+            origin: OutstandingRequest::default(),
         }
     }
 
-    /// Sends the questions. Answers that came too late for the scrape before are old.
-    fn ask(&mut self) {
+    /// Sends the requests. Replies that were too late for the previous scrape are taken as the last known figures first.
+    fn send(&mut self) {
         self.known.up = false;
-        if let Some(late) = self.worker.answer() {
+        if let Some(late) = self.worker.try_receive() {
             self.known.last = late;
         }
-        if let Some(late) = self.origin.answer() {
+        if let Some(late) = self.origin.try_receive() {
             self.known.proxy = late;
         }
         let WorkerHandle {
             mailbox, origin, ..
-        } = &self.workers;
+        } = &self.handle;
         self.worker
-            .ask(|answer| mailbox.send(Command::Stats(answer)));
+            .send(|reply| mailbox.send(Command::Stats(reply)));
         self.origin
-            .ask(|answer| origin.send(OriginCommand::Report(answer)).is_ok());
+            .send(|reply| origin.send(OriginCommand::Report(reply)).is_ok());
     }
 
-    /// Waits for the answers.
-    async fn hear(&mut self, limit: tokio::time::Instant) {
-        if let Some(stats) = self.worker.answer_until(limit).await {
+    /// Waits for the replies, until `limit` at most.
+    async fn receive(&mut self, limit: tokio::time::Instant) {
+        if let Some(stats) = self.worker.receive_until(limit).await {
             self.known.last = stats;
             self.known.up = true;
         }
-        if let Some(proxy) = self.origin.answer_until(limit).await {
+        if let Some(proxy) = self.origin.receive_until(limit).await {
             self.known.proxy = proxy;
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

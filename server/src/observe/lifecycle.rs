@@ -1,4 +1,4 @@
-//! What the process is doing, for those who ask whether it takes requests.
+//! The phase of the process: whether it takes requests.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 

@@ -2,8 +2,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use super::*;
-use crate::observe::metrics::Sources;
-use crate::observe::phase::Phase;
+use crate::admin::scrape::{Scraper, Sources};
+use crate::observe::lifecycle::{Lifecycle, Phase};
 
 fn served() -> (SocketAddr, Arc<AdminState>) {
     let lifecycle = Arc::new(Lifecycle::default());

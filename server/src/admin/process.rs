@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::page::{Page, Show};
+use crate::observe::metrics::{Page, Show};
 
 /// Units of processor time in a second, in every Linux ABI that the server runs on.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -1,9 +1,11 @@
+mod golden;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::*;
 use crate::quic::connection_gauges::Controller;
-use crate::worker::{Command, Mailbox, WorkerStats, mailbox};
+use crate::worker::{Mailbox, mailbox};
 
 /// A worker's name, and its mailbox.
 fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {

@@ -2,7 +2,7 @@
 
 use tikv_jemalloc_ctl::{epoch, stats};
 
-use super::page::{Page, Show};
+use crate::observe::metrics::{Page, Show};
 
 /// Bytes, as jemalloc counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,38 +1,25 @@
-//! What the workers' answers come to.
+//! The page's figures of workers: sums over all, and samples of each.
 
 use sluicegate_dataplane::Counters as Datagrams;
 
-use super::page::{Page, Show};
 use crate::http::exchange::ring::Depth;
-use crate::http::{origin, proxy};
+use crate::http::proxy;
+use crate::observe::metrics::{Page, Show};
 use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
-use crate::worker::{MailboxSender, WorkerStats};
+use crate::worker::WorkerStats;
 
-/// A worker, as the page names it, and the way to it.
-#[derive(Clone, Debug)]
-pub struct WorkerHandle {
-    /// Of its group.
-    pub group: String,
-    /// Within the group.
-    pub index: usize,
-    /// To its mailbox.
-    pub mailbox: MailboxSender,
-    /// To the origin thread beside it.
-    pub origin: origin::OriginSender,
-}
-
-/// What is known of a worker.
+/// The last known figures of a worker and its origin thread.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) group: String,
     pub(super) index: String,
-    /// It answered when it was asked last.
+    /// Whether the worker answered the last scrape in time.
     pub(super) up: bool,
-    /// Its last answer. It stays where no later one came: counters never fall.
+    /// The worker's last reply. It is kept until the next one, so that counters never fall.
     pub(super) last: Box<WorkerStats>,
-    /// Of the origin thread's proxy, likewise.
+    /// The last reply of the origin thread's proxy, kept likewise.
     pub(super) proxy: Box<proxy::Counters>,
 }
 
@@ -42,7 +29,7 @@ impl Known {
     }
 }
 
-/// Writes the sums over all workers, and what is told of each.
+/// Writes the sums over all workers, and the samples of each.
 pub(super) fn show(workers: &[&Known], page: &mut Page) {
     let mut up = page.gauges(
         "sluicegate_worker_up",
@@ -61,7 +48,6 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     let (mut endpoints, mut censuses, mut origins) =
         <(Counters, ConnectionGauges, Depth)>::default();
     for known in workers {
-        // Named one by one, so that none is forgotten.
         let WorkerStats {
             backend: _,
             endpoint,
@@ -84,7 +70,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     show_datagrams(workers, page);
 }
 
-/// Of each worker: where one of them gets most of the load, these tell.
+/// Writes the driver's counters of each worker: they show whether one of them gets most of the load.
 fn show_datagrams(workers: &[&Known], page: &mut Page) {
     for (index, (name, help, _)) in named(&Datagrams::default()).iter().enumerate() {
         let mut family = page.counters(name, help);
@@ -97,9 +83,8 @@ fn show_datagrams(workers: &[&Known], page: &mut Page) {
     }
 }
 
-/// The driver's counters with their names.
+/// Returns the driver's counters with their names and help.
 fn named(datagrams: &Datagrams) -> [(&'static str, &'static str, u64); 14] {
-    // Named one by one, so that none is forgotten.
     let Datagrams {
         rx_datagrams,
         rx_buffers,

@@ -1,0 +1,194 @@
+//! The page against a file. Names, labels and help are an interface: operators' dashboards and alerts rest on them.
+
+use std::sync::Arc;
+
+use sluicegate_config::{AccessFormat, LogTarget};
+
+use super::*;
+use crate::http::origin::OriginCommand;
+use crate::http::proxy;
+use crate::observe::access::AccessWriter;
+use crate::observe::qlog::{QlogOptions, QlogWriter};
+use crate::quic::counters::{Counters, DropReason};
+
+/// Numbers each figure differently, so that a sample under a wrong name shows.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+}
+
+fn filled_endpoint(n: &mut Numbers) -> Counters {
+    let mut all = Counters::default();
+    for figure in [
+        &mut all.accepted,
+        &mut all.established,
+        &mut all.unfinished,
+        &mut all.handshake_timeouts,
+        &mut all.retries,
+        &mut all.negotiations,
+        &mut all.resets,
+        &mut all.refused,
+        &mut all.refused_per_client,
+        &mut all.bad_tokens,
+        &mut all.guarded,
+        &mut all.misrouted,
+        &mut all.h3.requests,
+        &mut all.h3.bytes_out,
+        &mut all.h3.bytes_in,
+        &mut all.h3.malformed,
+        &mut all.h3.cancelled,
+        &mut all.h3.rejected,
+        &mut all.h3.from_memory,
+        &mut all.h3.overloaded,
+        &mut all.h3.too_early,
+        &mut all.h3.broken,
+        &mut all.h3.errors,
+    ] {
+        *figure = n.next();
+    }
+    all.by_algorithm.insert("bbr3", n.next());
+    all.by_algorithm.insert("cubic", n.next());
+    for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+        for _ in 0..=index {
+            all.on_drop(reason);
+        }
+    }
+    all.h3.responses.record(200);
+    all.h3.responses.record(404);
+    all.h3.latency.record(Duration::from_millis(3));
+    all
+}
+
+fn filled_stats() -> WorkerStats {
+    let mut n = Numbers(1000);
+    let mut stats = stats();
+    stats.endpoint = filled_endpoint(&mut n);
+    let (net, ring) = (&mut stats.datagrams, &mut stats.origin);
+    for figure in [
+        &mut net.rx_datagrams,
+        &mut net.rx_buffers,
+        &mut net.rx_bytes,
+        &mut net.rx_truncated,
+        &mut net.rx_errors,
+        &mut net.tx_datagrams,
+        &mut net.tx_buffers,
+        &mut net.tx_bytes,
+        &mut net.tx_errors,
+        &mut net.tx_gso_fallbacks,
+        &mut net.rx_exhausted,
+        &mut stats.gauges.open,
+        &mut stats.gauges.half_open,
+        &mut ring.to_origin,
+        &mut ring.overflow,
+        &mut ring.from_origin,
+        &mut ring.capacity,
+        &mut ring.running,
+        &mut ring.promised,
+        &mut ring.counters.opened,
+        &mut ring.counters.refused_queue,
+        &mut ring.counters.refused_memory,
+        &mut ring.counters.refused_client,
+        &mut ring.counters.waited,
+    ] {
+        *figure = n.next();
+    }
+    stats
+}
+
+fn filled_proxy() -> proxy::Counters {
+    let mut n = Numbers(2000);
+    let mut all = proxy::Counters::default();
+    for figure in [
+        &mut all.requests,
+        &mut all.refused,
+        &mut all.answered,
+        &mut all.cancelled,
+        &mut all.early_answers,
+        &mut all.retries,
+        &mut all.lookups,
+        &mut all.opened,
+        &mut all.reused,
+        &mut all.idle_closed,
+        &mut all.idle_dropped,
+    ] {
+        *figure = n.next();
+    }
+    for figure in &mut all.failures {
+        *figure = n.next();
+    }
+    for address in ["192.0.2.1:80", "192.0.2.2:80"] {
+        let mut state = proxy::State::default();
+        for figure in [
+            &mut state.active,
+            &mut state.connections,
+            &mut state.idle,
+            &mut state.out,
+            &mut state.failures,
+        ] {
+            *figure = n.next();
+        }
+        all.upstreams.insert(address.to_owned(), state);
+    }
+    all
+}
+
+/// Returns a page on which every family has a sample, each with a figure of its own.
+fn page() -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let options = QlogOptions::new(folder.path().join("qlog"));
+    let file = LogTarget::File(folder.path().join("access.log"));
+    let access = AccessWriter::start(Box::new(file), AccessFormat::Json, 1 << 20).unwrap();
+    let scraper = Scraper::new(Sources {
+        traces: Some(Arc::new(QlogWriter::start(&options).unwrap())),
+        access: Some(Arc::new(access)),
+        ..Sources::default()
+    });
+    let (mut watched, mailbox) = worker("a", 0);
+    let (origin, mut commands) = tokio::sync::mpsc::unbounded_channel();
+    watched.origin = origin;
+    scraper.watch(vec![watched]);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let work = async {
+        tokio::task::yield_now().await;
+        assert!(answer(&mailbox, filled_stats()));
+        match commands.recv().await {
+            Some(OriginCommand::Report(reply)) => reply.send(Box::new(filled_proxy())).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (page, ()) = runtime.block_on(async { tokio::join!(scraper.page(), work) });
+    page
+}
+
+/// Returns the page without the values that differ from run to run: those of this process.
+fn without_own_figures(page: &str) -> String {
+    let own = ["process_", "sluicegate_allocator_", "sluicegate_uptime_"];
+    let lines = page.lines().map(|line| {
+        if own.iter().any(|prefix| line.starts_with(prefix)) {
+            line.split(' ').next().unwrap_or_default()
+        } else {
+            line
+        }
+    });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// A new metric needs no line in the file; one that is in it changes only with a line in CHANGELOG.md.
+#[test]
+fn names_labels_and_help_of_the_page_stay() {
+    let page = without_own_figures(&page());
+    let known = include_str!("metrics.txt");
+    let missing: Vec<&str> = known
+        .lines()
+        .filter(|line| page.lines().all(|found| found != *line))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?} not in {page}");
+}

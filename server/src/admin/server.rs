@@ -1,0 +1,137 @@
+//! The listener of the admin address and its connections.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+use super::pages::{self, AdminState};
+
+/// Connections served at a time; further ones wait in the system's queue.
+const MAX_CONNECTIONS: usize = 32;
+/// How long a connection may take from its first byte to its last; it carries one request.
+const LIFETIME: Duration = Duration::from_secs(10);
+/// How long a request's head may take.
+const HEAD_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes of a request's head.
+const HEAD_BYTES: usize = 8 * 1024;
+/// Between two tries where the system gives no connection: it may be out of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why the admin address is not served.
+#[derive(Debug, Error)]
+pub enum AdminError {
+    /// Another socket has it.
+    #[error(
+        "cannot bind {0}: address already in use, perhaps by another sluicegate; stop who uses it or choose another address"
+    )]
+    InUse(SocketAddr),
+    /// No interface has it.
+    #[error("cannot bind {0}: this host does not have the address")]
+    NotHere(SocketAddr),
+    /// The process may not have it.
+    #[error("cannot bind {0}: permission denied; ports below 1024 need CAP_NET_BIND_SERVICE")]
+    Forbidden(SocketAddr),
+    /// The system refused something else.
+    #[error("cannot serve {address}: {source}")]
+    Os {
+        /// As asked for.
+        address: SocketAddr,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl AdminError {
+    fn new(address: SocketAddr, source: io::Error) -> AdminError {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => AdminError::InUse(address),
+            io::ErrorKind::AddrNotAvailable => AdminError::NotHere(address),
+            io::ErrorKind::PermissionDenied => AdminError::Forbidden(address),
+            _ => AdminError::Os { address, source },
+        }
+    }
+}
+
+/// Binds `address`, serves the pages there until the process ends, and returns the bound address.
+///
+/// # Errors
+/// The address cannot be had, or there is no thread.
+pub fn start(address: SocketAddr, admin_state: Arc<AdminState>) -> Result<SocketAddr, AdminError> {
+    open(address, admin_state).map_err(|source| AdminError::new(address, source))
+}
+
+fn open(address: SocketAddr, admin_state: Arc<AdminState>) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let local = listener.local_addr()?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(move || run(&runtime, listener, admin_state))?;
+    Ok(local)
+}
+
+fn run(runtime: &Runtime, listener: TcpListener, admin_state: Arc<AdminState>) {
+    let served = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        serve(&listener, admin_state).await;
+        io::Result::Ok(())
+    });
+    if let Err(error) = served {
+        tracing::error!(%error, "the admin address is not served");
+    }
+}
+
+async fn serve(listener: &tokio::net::TcpListener, admin_state: Arc<AdminState>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut failing = false;
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                failing = false;
+                let admin_state = Arc::clone(&admin_state);
+                tokio::spawn(async move {
+                    // One that takes longer is closed.
+                    let _ = tokio::time::timeout(LIFETIME, converse(stream, admin_state)).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "the admin address takes no connection; it is tried again");
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// One request and its answer.
+async fn converse(stream: TcpStream, admin_state: Arc<AdminState>) {
+    let service = service_fn(move |request| {
+        let admin_state = Arc::clone(&admin_state);
+        async move { pages::answer(&request, &admin_state).await }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(HEAD_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to the admin address failed");
+    }
+}
+
+#[cfg(test)]
+mod tests;
