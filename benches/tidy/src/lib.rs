@@ -9,6 +9,7 @@ pub mod crates;
 pub mod imports;
 pub mod layers;
 pub mod lines;
+pub mod module_files;
 pub mod prose;
 pub mod repository;
 pub mod resolve;

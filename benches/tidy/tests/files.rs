@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sluicegate_tidy::module_files::has_old_form;
 use sluicegate_tidy::prose::{machine_paths, paths_in_prose};
 use sluicegate_tidy::repository::{files, has_extension, none, read, root};
 
@@ -21,6 +22,14 @@ fn rust_files_have_one_job_each() {
     let rust = files.iter().filter(|name| has_extension(name, "rs"));
     let defects = rust
         .filter_map(|name| size_defect(&name.display().to_string(), read(name).lines().count()));
+    none(&defects.collect::<Vec<_>>());
+}
+
+#[test]
+fn module_files_stand_beside_their_folders() {
+    let files = files();
+    let old = files.iter().filter(|name| has_old_form(name));
+    let defects = old.map(|name| format!("{}: name it after its module", name.display()));
     none(&defects.collect::<Vec<_>>());
 }
 
