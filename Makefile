@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build fmt fmt-check clippy deny venv example test test-long install clean
+.PHONY: help setup run build fmt fmt-check clippy doc deny venv example test test-long install clean
 MAKEFLAGS += --no-print-directory
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -115,6 +115,10 @@ clippy: setup $(BORINGSSL) ## Lints everything; warnings are errors
 	@echo "== clippy"
 	$(CARGO) clippy --quiet --locked --workspace --all-targets --profile $(PROFILE) -- -D warnings
 
+doc: setup $(BORINGSSL) ## Builds the documentation of the crates; warnings are errors
+	@echo "== documentation"
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps --profile $(PROFILE)
+
 deny: setup ## Checks licences, sources and banned crates, where cargo-deny is installed
 	@echo "== dependencies"
 	if $(CARGO) deny --version >/dev/null 2>&1; then
@@ -142,7 +146,7 @@ example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, 
 	$(CARGO) run --quiet --profile $(PROFILE) -- cc | grep -A1 '^constant$$'
 
 # The last lines are cargo test's own.
-test: setup fmt-check deny venv $(BORINGSSL) clippy example ## All checks that a change must pass, in under half an hour on two cores
+test: setup fmt-check deny venv $(BORINGSSL) clippy doc example ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace --profile $(PROFILE)
 	echo "== test"
