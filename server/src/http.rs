@@ -4,5 +4,6 @@ pub(crate) mod clients;
 pub mod exchange;
 pub mod files;
 pub mod origin;
+pub mod path;
 pub mod proxy;
 pub mod route;

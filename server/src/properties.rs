@@ -11,6 +11,7 @@ pub(crate) use bytes::Bytes;
 
 pub use crate::h3::properties::{head, priority};
 pub use crate::http::files::properties::file;
+pub use crate::http::path::properties::path;
 pub use crate::http::route::properties::route;
 pub use crate::observe::access::properties::line;
 pub use crate::quic::properties::{datagrams, header, token};

@@ -120,7 +120,7 @@ fn written(head: &RequestHead) -> Vec<Header> {
     if let Some(scheme) = &head.scheme {
         let target = match &head.query {
             Some(query) => format!("{}?{query}", head.path),
-            None => head.path.clone(),
+            None => head.path.to_string(),
         };
         list.push(Header::new(b":scheme", scheme.as_bytes()));
         list.push(Header::new(b":path", target.as_bytes()));

@@ -4,6 +4,7 @@ use http::{HeaderName, HeaderValue};
 use quiche::h3::NameValue;
 
 use crate::http::exchange::{Fields, RequestHead};
+use crate::http::path::CanonicalPath;
 
 /// Field lines of a head or trailer section.
 const MAX_FIELDS: usize = 128;
@@ -20,12 +21,23 @@ pub(super) struct Request {
 }
 
 /// Why a head is not served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// H3_MESSAGE_ERROR.
     Malformed,
-    /// 431.
+    /// The field section is larger than the limit: 431.
     TooLarge,
+    /// Servers read the path differently: 400.
+    Path(Box<RefusedPath>),
+}
+
+/// A head that is well-formed but for its path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RefusedPath {
+    /// The request, with an empty path.
+    pub(super) request: Request,
+    /// The path as the client sent it.
+    pub(super) raw: String,
 }
 
 use Refusal::{Malformed, TooLarge};
@@ -66,12 +78,16 @@ pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Reques
             headers.push(owned(name, value)?);
         }
     }
-    let head = pseudo.head(framing.host, headers)?;
-    Ok(Request {
+    let (head, raw) = pseudo.head(framing.host, headers)?;
+    let request = Request {
         head,
         content_length: framing.content_length,
         expects_status: framing.expects_status,
-    })
+    };
+    match raw {
+        None => Ok(request),
+        Some(raw) => Err(Refusal::Path(Box::new(RefusedPath { request, raw }))),
+    }
 }
 
 /// Checks a trailer section: fields only, none that frames the message.
@@ -119,7 +135,12 @@ impl<'a> Pseudo<'a> {
         }
     }
 
-    fn head(self, host: Option<String>, headers: Fields) -> Result<RequestHead, Refusal> {
+    /// Returns the head, and the raw path where that is refused.
+    fn head(
+        self,
+        host: Option<String>,
+        headers: Fields,
+    ) -> Result<(RequestHead, Option<String>), Refusal> {
         let method = self
             .method
             .filter(|m| is_token(m.as_bytes()))
@@ -138,14 +159,21 @@ impl<'a> Pseudo<'a> {
             Some((path, query)) => (path, Some(query.to_owned())),
             None => (target, None),
         };
-        Ok(RequestHead {
+        let canonical = match path {
+            "" => Ok(CanonicalPath::empty()),
+            "*" => Ok(CanonicalPath::asterisk()),
+            path => CanonicalPath::parse(path),
+        };
+        let raw = canonical.is_err().then(|| path.to_owned());
+        let head = RequestHead {
             method: method.to_owned(),
             scheme,
             authority,
-            path: path.to_owned(),
+            path: canonical.unwrap_or_else(|_| CanonicalPath::empty()),
             query,
             headers,
-        })
+        };
+        Ok((head, raw))
     }
 }
 

@@ -19,6 +19,8 @@ use http::{HeaderName, HeaderValue};
 
 pub use generate::Generator;
 
+use crate::http::path::CanonicalPath;
+
 /// Field lines in the order sent.
 pub type Fields = Vec<(HeaderName, HeaderValue)>;
 
@@ -42,8 +44,8 @@ pub struct RequestHead {
     pub scheme: Option<String>,
     /// Host and perhaps port, never empty.
     pub authority: String,
-    /// Up to the first `?`, starting with `/`; `*` for OPTIONS, empty for CONNECT.
-    pub path: String,
+    /// Path, one spelling for all of the server; `*` for OPTIONS, empty for CONNECT.
+    pub path: CanonicalPath,
     /// What follows the first `?`.
     pub query: Option<String>,
     /// In the order sent, without pseudo-header fields.

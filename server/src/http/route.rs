@@ -20,6 +20,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Files, Handler, Limits, Proxy};
 
 use crate::http::exchange::{Fields, Reply, RequestHead};
+use crate::http::path::CanonicalPath;
 
 use self::edits::Edits;
 use self::local::{Location, allowing, fixed, generate, not_found};
@@ -56,6 +57,14 @@ pub enum SiteError {
         /// What the system said.
         cause: std::io::Error,
     },
+    /// The route's path is not in its canonical spelling, so no request would match it.
+    #[error("route {route}: no request matches this path; {advice}")]
+    Path {
+        /// The path as configured.
+        route: String,
+        /// What to write instead, or what is wrong with the path.
+        advice: String,
+    },
     /// A field that cannot be sent.
     #[error("route {route}: `{field}` cannot stand in a header; use visible ASCII characters")]
     Field {
@@ -82,7 +91,7 @@ pub struct Site {
 pub struct Route {
     /// No other route of the process has it, be it one of an earlier configuration.
     pub id: u64,
-    /// Its prefix.
+    /// Prefix of the canonical paths that the route is for.
     pub path: String,
     /// Empty: any.
     methods: Vec<String>,
@@ -178,7 +187,9 @@ impl Site {
             "CONNECT" => {
                 return Answer::Reply(Reply::plain(501, "501 this server opens no tunnels\n"));
             }
-            "OPTIONS" if head.path == "*" => return Answer::Reply(allowing(204, "GET, HEAD", "")),
+            "OPTIONS" if head.path.as_str() == "*" => {
+                return Answer::Reply(allowing(204, "GET, HEAD", ""));
+            }
             _ => {}
         }
         let route = match self
@@ -197,7 +208,7 @@ impl Site {
         };
         let mut reply = match &route.action {
             Action::Files(_) | Action::Proxy(_) => return Answer::Origin(Arc::clone(route)),
-            Action::Redirect(location) => location.reply(head, route.rest(&head.path)),
+            Action::Redirect(location) => location.reply(head, route.forward_rest(&head.path)),
             _ if !matches!(head.method.as_str(), "GET" | "HEAD") => {
                 allowing(405, "GET, HEAD", "405 only GET and HEAD\n")
             }
@@ -213,6 +224,12 @@ impl Route {
     /// What follows the route's prefix in a path that it was found for.
     pub fn rest<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(&self.path).unwrap_or(path)
+    }
+
+    /// Returns the same in the spelling for other servers ([`CanonicalPath::forward`]).
+    pub fn forward_rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
+        let prefix = path.len() - self.rest(path).len();
+        path.forward(prefix)
     }
 
     /// The same, without a slash in front.
@@ -245,6 +262,23 @@ fn host(authority: &str) -> &str {
         None => authority.find(':').unwrap_or(authority.len()),
     };
     &authority[..end]
+}
+
+/// Checks that canonical paths can begin with `prefix`, which may end within a segment.
+fn check_prefix(prefix: &str) -> Result<(), SiteError> {
+    let longer = format!("{prefix}x");
+    let advice = match CanonicalPath::parse(&longer) {
+        Ok(path) if path.as_str() == longer => return Ok(()),
+        Ok(path) => format!(
+            "write `path = \"{}\"`, the canonical spelling",
+            path.strip_suffix('x').unwrap_or(&path)
+        ),
+        Err(error) => format!("correct `path` in [[route]]: {error}"),
+    };
+    Err(SiteError::Path {
+        route: prefix.to_owned(),
+        advice,
+    })
 }
 
 fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, SiteError> {
@@ -280,6 +314,7 @@ fn compile(route: &sluicegate_config::Route, limits: &Limits) -> Result<Route, S
             Action::Fixed(fixed(reply.status, content_type, bytes))
         }
     };
+    check_prefix(&route.path)?;
     Ok(Route {
         id: LAST_ID.fetch_add(1, Ordering::Relaxed),
         path: route.path.clone(),

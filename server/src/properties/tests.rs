@@ -11,12 +11,13 @@ use super::*;
 type Trial = (&'static str, fn(&[u8]) -> bool, u64);
 
 /// By the names of the fuzz targets.
-const TRIALS: [Trial; 8] = [
+const TRIALS: [Trial; 9] = [
     ("datagrams", datagrams, 1_000),
     ("file", file, 5_000),
     ("head", head, 5_000),
     ("header", header, 5_000),
     ("line", line, 2_000),
+    ("path", path, 5_000),
     ("priority", priority, 5_000),
     ("route", route, 5_000),
     ("token", token, 3_000),
@@ -110,6 +111,11 @@ fn holds(target: &str) {
 #[test]
 fn datagrams_from_anybody() {
     holds("datagrams");
+}
+
+#[test]
+fn paths_of_requests() {
+    holds("path");
 }
 
 #[test]

@@ -19,7 +19,7 @@ on_every_backend!(
 
 /// Quotes, a backslash, and a byte that is not UTF-8.
 const AGENT: &[u8] = b"a \"client\" \\ \xff";
-/// Target that the generator rejects with 404.
+/// A path that is refused, and is logged as it was sent.
 const REFUSED: &str = "/bytes/\"\\x?y";
 /// Target of a download that the client never finishes.
 const LONG: &str = "/bytes/50MiB";
@@ -37,7 +37,7 @@ async fn visit(session: &mut Session) {
     assert_eq!(session.get("/").await.text().await, PAGE);
     let fields = [("user-agent", AGENT), ("referer", b"https://a/?\"")];
     let response = session.get_with(REFUSED, &fields).await;
-    assert_eq!(response.head.status(), 404);
+    assert_eq!(response.head.status(), 400);
     response.text().await;
     let mut response = session.get(LONG).await;
     response.piece().await.unwrap();
@@ -95,7 +95,7 @@ fn json_lines_tell_of_every_request(backend: &str) {
     assert_eq!(page["bytes_sent"], PAGE.len());
     assert_eq!(page["outcome"], "complete");
     assert_eq!(page["user_agent"], Value::Null);
-    assert_eq!(refusal["status"], 404);
+    assert_eq!(refusal["status"], 400);
     assert_eq!(refusal["path"], REFUSED);
     assert_eq!(refusal["user_agent"], *String::from_utf8_lossy(AGENT));
     assert_eq!(refusal["referer"], "https://a/?\"");
@@ -117,7 +117,7 @@ fn combined_lines_tell_of_every_request(backend: &str) {
     let end = format!(" +0000] \"GET / HTTP/3\" 200 {length} \"-\" \"-\"");
     assert!(page.ends_with(&end), "{page}");
     let (_, request) = refusal.split_once("] ").unwrap();
-    let expected = "\"GET /bytes/\\x22\\x5Cx?y HTTP/3\" 404 ";
+    let expected = "\"GET /bytes/\\x22\\x5Cx?y HTTP/3\" 400 ";
     assert!(request.starts_with(expected), "{refusal}");
     let expected = "\"https://a/?\\x22\" \"a \\x22client\\x22 \\x5C \\xFF\"";
     assert!(request.ends_with(expected), "{refusal}");

@@ -9,6 +9,7 @@ use crate::server::{Folder, Server, Setup};
 
 on_every_backend!(
     files_are_served,
+    no_spelling_of_a_path_passes_a_route_that_refuses_it,
     a_file_that_shrinks_is_a_broken_stream,
     clients_that_go_away_leave_no_file_open,
     a_small_file_is_answered_from_memory_until_it_changes,
@@ -95,11 +96,52 @@ fn files_are_served(backend: &str) {
         assert!(body == all[1_000_000..2_000_000]);
         for (path, expected) in [
             ("/static/nothing", 404),
-            ("/static/%2e%2e/secret", 400),
-            ("/static/..%2fsecret", 404),
+            ("/static/docs/%2e%2e/secret", 404),
+            ("/static/..%2fsecret", 400),
             ("/static/docs/index.html/", 404),
         ] {
             assert_eq!(get(&mut session, path, &[]).await.1, expected, "{path}");
+        }
+    });
+}
+
+fn no_spelling_of_a_path_passes_a_route_that_refuses_it(backend: &str) {
+    let folder = Folder::new();
+    let root = folder.path("www");
+    fs::create_dir_all(root.join("private")).unwrap();
+    fs::write(root.join("private/x"), "secret").unwrap();
+    fs::write(root.join("open"), "open").unwrap();
+    let setup = Setup::new(backend)
+        .replace("path = \"/\"", "path = \"/private/\"")
+        .replace("[route.fixed]", "[route.fixed]\nstatus = 403")
+        .listener("one", "127.0.0.1:0", "cubic")
+        .with("[[route]]\npath = \"/\"\n[route.files]\nroot = \"www\"");
+    let server = Server::start(&setup, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let (_, status, body) = get(&mut session, "/open", &[]).await;
+        assert_eq!((status, &body[..]), (200, &b"open"[..]));
+        for (path, expected) in [
+            ("/private/x", 403),
+            ("//private/x", 403),
+            ("/private//x", 403),
+            ("/%70rivate/x", 403),
+            ("/x/../private/x", 403),
+            ("/./private/x", 403),
+            ("/x/%2e%2e/private/x", 403),
+            ("/../private/x", 403),
+            ("/private/./%78", 403),
+            ("/private%2fx", 400),
+            ("/private%5Cx", 400),
+            ("/x/..%2fprivate/x", 400),
+            ("/x/..;/private/x", 400),
+            ("/private/x%00", 400),
+            ("/private/%", 400),
+        ] {
+            let (_, status, body) = get(&mut session, path, &[]).await;
+            assert_eq!(status, expected, "{path}");
+            assert_ne!(body, b"secret", "{path}");
         }
     });
 }

@@ -38,12 +38,13 @@ pub(super) struct RequestRecord {
 }
 
 impl Session {
-    /// Keeps what the access log, if there is one, will want of a request.
+    /// Keeps what the access log, if there is one, will want of a request. `raw_path` is a path that is refused.
     pub(super) fn note(
         &mut self,
         stream: u64,
         client: SocketAddr,
         head: Option<&RequestHead>,
+        raw_path: Option<&str>,
         context: &SessionContext<'_>,
     ) {
         let Some(exchange) = self.open.get_mut(&stream) else {
@@ -64,7 +65,10 @@ impl Session {
             client,
             method: text(|head| &head.method),
             authority: text(|head| &head.authority),
-            path: text(|head| &head.path),
+            path: raw_path
+                .or(head.map(|head| head.path.as_str()))
+                .unwrap_or_default()
+                .to_owned(),
             query: head.and_then(|head| head.query.clone()),
             referer: field(REFERER),
             user_agent: field(USER_AGENT),

@@ -57,17 +57,27 @@ impl Session {
         self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
         self.open.insert(stream, blank(list, context));
-        let parsed = request::parse(list, context.site.limits().header_bytes);
-        if context.access.is_some() {
-            let head = parsed.as_ref().ok().map(|request| &request.head);
-            self.note(stream, peer(conn).address, head, context);
-        }
-        let request = match parsed {
-            Ok(request) => request,
+        let (request, raw_path) = match request::parse(list, context.site.limits().header_bytes) {
+            Ok(request) => (Some(request), None),
+            Err(Refusal::Path(refused)) => (Some(refused.request), Some(refused.raw)),
             Err(Refusal::TooLarge) => {
+                self.note(stream, peer(conn).address, None, None, context);
                 return self.refuse(conn, stream, 431, "431 header section too large\n", context);
             }
-            Err(Refusal::Malformed) => return self.malformed(conn, stream, context),
+            Err(Refusal::Malformed) => (None, None),
+        };
+        if context.access.is_some() {
+            let head = request.as_ref().map(|request| &request.head);
+            self.note(
+                stream,
+                peer(conn).address,
+                head,
+                raw_path.as_deref(),
+                context,
+            );
+        }
+        let Some(request) = request else {
+            return self.malformed(conn, stream, context);
         };
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
             return self.malformed(conn, stream, context);
@@ -80,6 +90,10 @@ impl Session {
         }
         if let Some(exchange) = self.open.get_mut(&stream) {
             exchange.content_length = request.content_length;
+        }
+        if raw_path.is_some() {
+            let reply = Reply::plain(400, "400 ambiguous path\n");
+            return self.answer_later(conn, stream, &request, reply, more_frames, context);
         }
         match context.site.answer(&request.head) {
             Answer::Origin(route) => match from_memory(&request.head, &route, context) {

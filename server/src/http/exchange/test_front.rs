@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue};
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
 use super::{Fields, Peer, RequestHead};
+use crate::http::path::CanonicalPath;
 use crate::http::route::{Route, Site};
 
 /// The front's half.
@@ -47,7 +48,11 @@ pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -
         method: method.to_owned(),
         scheme: Some("https".to_owned()),
         authority: "example.org".to_owned(),
-        path: path.to_owned(),
+        path: match path {
+            "*" => CanonicalPath::asterisk(),
+            "" => CanonicalPath::empty(),
+            path => CanonicalPath::parse(path).unwrap(),
+        },
         query,
         headers: lines.iter().map(line).collect(),
     }

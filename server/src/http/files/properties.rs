@@ -11,6 +11,7 @@ use super::range::{self, Wanted};
 use super::response_plan::ResponsePlan;
 use super::{Coding, Entry, Meta, Target, reply_from_memory};
 use crate::http::exchange::{Body, Reply, RequestHead};
+use crate::http::path::CanonicalPath;
 use crate::properties::Bytes;
 
 /// Of the file, bytes; around the gap that is not worth two ranges.
@@ -26,6 +27,9 @@ pub fn file(bytes: &[u8]) -> bool {
     let (kind, cut) = (bytes.byte(), usize::from(bytes.byte()));
     let entry = entry(size, kind);
     let (method, path) = (bytes.text(), bytes.text());
+    let Ok(path) = CanonicalPath::parse(&path) else {
+        return false;
+    };
     let fields = { bytes.fields().into_iter() }.filter_map(|(name, value)| {
         let name = HeaderName::from_bytes(name).ok()?;
         Some((name, HeaderValue::from_bytes(value).ok()?))

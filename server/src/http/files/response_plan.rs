@@ -70,16 +70,12 @@ impl ResponsePlan {
     }
 
     /// To the same path with a slash behind it, since names in an index are relative to that. The place is always a path of
-    /// this host: `//name` would be another host, and so would `/\name`, as browsers take a backslash for a slash.
+    /// this host: a canonical path begins neither with `//` nor with `/\`.
     pub(crate) fn moved(head: &RequestHead) -> ResponsePlan {
-        let path = head
-            .path
-            .trim_start_matches(['/', '\\'])
-            .trim_end_matches('/');
-        let mut place = match path {
-            "" => "/".to_owned(),
-            path => format!("/{path}/"),
-        };
+        let mut place = head.path.forward(0).to_owned();
+        if !place.ends_with('/') {
+            place.push('/');
+        }
         if let Some(query) = &head.query {
             place.push('?');
             place.push_str(query);

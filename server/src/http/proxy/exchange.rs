@@ -155,13 +155,13 @@ impl<'a> Exchange<'a> {
         reply: &mut Responder,
     ) -> Result<(UpstreamConnection, Head, hyper::body::Incoming, bool), Missed> {
         let upstream = turn.upstream();
-        let request = rewrite(
-            &self.request,
-            self.proxy,
-            self.request.route.rest(&self.request.head.path),
-            framing,
-            upstream.address(),
-        );
+        let path = &self.request.head.path;
+        let path = if self.proxy.strip_prefix {
+            self.request.route.forward_rest(path)
+        } else {
+            path.forward(0)
+        };
+        let request = rewrite(&self.request, self.proxy, path, framing, upstream.address());
         let request = request.map_err(|unsendable| Missed::last(unsendable.into()))?;
         let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
         let mut connection = opened.map_err(|failure| Missed {

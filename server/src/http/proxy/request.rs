@@ -66,11 +66,11 @@ pub(super) fn is_idempotent(method: &str) -> bool {
     rarely_has_body(method) || method == "PUT"
 }
 
-/// The head of the request for an upstream. `rest` is the path behind the route's prefix.
+/// The head of the request for an upstream. `path` is the path in the spelling for upstreams.
 pub(super) fn rewrite(
     request: &Request,
     proxy: &Proxy,
-    rest: &str,
+    path: &str,
     framing: Framing,
     upstream: &str,
 ) -> Result<http::Request<()>, Unsendable> {
@@ -79,7 +79,7 @@ pub(super) fn rewrite(
     *rewritten.method_mut() =
         Method::from_bytes(head.method.as_bytes()).map_err(|_| Unsendable::Method)?;
     *rewritten.version_mut() = Version::HTTP_11;
-    *rewritten.uri_mut() = target(head, if proxy.strip_prefix { rest } else { &head.path })?;
+    *rewritten.uri_mut() = target(head, path)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);
     headers.insert(HOST, host(proxy, head, upstream)?);
     pass(request, framing, &mut headers)?;
@@ -92,7 +92,7 @@ pub(super) fn rewrite(
 
 /// The origin form, or the asterisk (RFC 9112 §3.2).
 fn target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
-    if head.path == "*" {
+    if head.path.as_str() == "*" {
         return match head.method == "OPTIONS" {
             true => Ok(Uri::from_static("*")),
             false => Err(Unsendable::Path),

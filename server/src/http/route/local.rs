@@ -61,7 +61,7 @@ impl Location {
             match part {
                 Part::Text(text) => location.push_str(text),
                 Part::Host => location.push_str(host(&head.authority)),
-                Part::Path => location.push_str(&head.path),
+                Part::Path => location.push_str(head.path.forward(0)),
                 Part::Rest => {
                     // Behind a host it must not become a part of its name.
                     if ends_in_host(&location) && !rest.starts_with('/') {

@@ -8,6 +8,7 @@ use sluicegate_config::{Config, Handler, HostPattern, Route};
 use super::table::Found;
 use super::{Answer, Site, host};
 use crate::http::exchange::{Body, RequestHead};
+use crate::http::path::CanonicalPath;
 use crate::properties::Bytes;
 
 /// Hosts of all kinds, prefixes of each other, methods that share a path with others, redirects to all that they may name.
@@ -84,6 +85,9 @@ pub fn route(bytes: &[u8]) -> bool {
     authority.retain(|c| c.is_ascii_graphic() && !"@/?#\\".contains(c));
     path.retain(|c| c.is_ascii_graphic() && !"?#".contains(c));
     path.insert(0, '/');
+    let Ok(path) = CanonicalPath::parse(&path) else {
+        return false;
+    };
     let head = RequestHead {
         method,
         scheme: Some("https".to_owned()),

@@ -178,6 +178,27 @@ fn pseudo_header_fields_come_once_in_front_and_fit() {
 }
 
 #[test]
+fn paths_that_servers_read_differently_get_400() {
+    let mut chain = Chain::start();
+    for path in [
+        "/p/%00",
+        "/p/%2f..%2Fadmin",
+        "/p%5cadmin",
+        "/p\\..\\admin",
+        "/p/%",
+        "/p/%0",
+        "/p/%zz",
+        "/p/..;/admin",
+    ] {
+        let (found, messages) = chain.exchange(&headers(&head("GET", path)));
+        assert_eq!(found, Outcome::Status(400), "{path}");
+        assert!(messages.is_empty(), "{path}: {messages:?}");
+        chain.passes(path);
+    }
+    chain.end();
+}
+
+#[test]
 fn tunnels_are_refused_in_every_form() {
     let mut chain = Chain::start();
     let connect = vec![(":method", "CONNECT"), (":authority", "localhost:80")];

@@ -13,11 +13,8 @@ fn config() -> Proxy {
 }
 
 fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unsendable> {
-    let rest = head
-        .path
-        .strip_prefix("/api/")
-        .unwrap_or(&head.path)
-        .to_owned();
+    let rest = head.path.strip_prefix("/api/").unwrap_or(&head.path);
+    let rest = if proxy.strip_prefix { rest } else { &head.path }.to_owned();
     rewrite(
         &request(head, None, false),
         proxy,
@@ -205,9 +202,9 @@ fn targets_are_in_origin_form() {
         ("/api/a?b=c", "/api/a?b=c", "/a?b=c"),
         ("/api/", "/api/", "/"),
         ("/api/?q", "/api/?q", "/?q"),
-        ("/api//x", "/api//x", "/x"),
+        ("/api//x", "/api/x", "/x"),
         ("/other", "/other", "/other"),
-        ("//example.net/x", "//example.net/x", "//example.net/x"),
+        ("//example.net/x", "/example.net/x", "/example.net/x"),
         ("/a?b?c=http://x/", "/a?b?c=http://x/", "/a?b?c=http://x/"),
     ] {
         assert_eq!(of("GET", path, false).unwrap(), whole);
@@ -215,7 +212,18 @@ fn targets_are_in_origin_form() {
     }
     assert_eq!(of("OPTIONS", "*", true).unwrap(), "*");
     assert_eq!(of("GET", "*", false), Err(Unsendable::Path));
-    for path in ["/a#b", "/a b", "/a\u{7f}", "/a\r\nx: y", "/a?b\nc", "/\0"] {
+    assert_eq!(
+        of("GET", "/a#b c\r\nx: y", false).unwrap(),
+        "/a%23b%20c%0D%0Ax:%20y"
+    );
+    for path in [
+        "/a?#b",
+        "/a?b c",
+        "/a?\u{7f}",
+        "/a?\r\nx: y",
+        "/a?b\nc",
+        "/?\0",
+    ] {
         assert_eq!(of("GET", path, false), Err(Unsendable::Path), "{path:?}");
     }
     let long = format!("/{}", "a".repeat(70_000));

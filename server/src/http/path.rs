@@ -1,0 +1,250 @@
+//! The canonical path of a request: one reading that routing, files, upstreams and the access log share.
+//!
+//! Servers disagree about `//`, `/../`, `%2e` and `%2f`. A path that a route refuses must not reach a handler under another
+//! spelling, so every front reads a path once, by [`CanonicalPath::parse`], and nothing behind it reads the raw one.
+
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
+
+use std::fmt;
+use std::ops::Deref;
+
+/// A path with each octet in one spelling: percent-encoding decoded once, dot segments removed (RFC 3986 §5.2.4), slashes
+/// in a row merged.
+///
+/// It dereferences to its text, which starts with `/`. The text holds the characters that RFC 3986 §3.3 allows in a segment
+/// as themselves and all other octets as `%XX` in upper case. Two spellings have the same text if, and only if, their
+/// segments are the same octets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CanonicalPath {
+    text: String,
+    /// The text with the reserved characters that the client encoded still encoded; `None` where it encoded none.
+    forward: Option<Box<str>>,
+}
+
+/// Reasons to refuse a path with 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// The path does not start with a slash.
+    #[error("it does not start with a slash")]
+    Relative,
+    /// A `%` is not followed by two hexadecimal digits.
+    #[error("a percent sign is not followed by two hexadecimal digits")]
+    Escape,
+    /// The path holds NUL, where many programs end a name.
+    #[error("it holds NUL")]
+    Nul,
+    /// The path holds a backslash, or a slash that is encoded: some servers see a separator, others a part of a name.
+    #[error("it holds a backslash or an encoded slash")]
+    Separator,
+    /// A dot segment has parameters, as in `/..;x/`: some servers drop the parameters and then the segment.
+    #[error("a dot segment has parameters")]
+    DotParameters,
+}
+
+impl CanonicalPath {
+    /// Reads the raw path of a request target, without its query.
+    ///
+    /// # Errors
+    /// Paths that servers read differently; a front answers 400.
+    pub fn parse(raw: &str) -> Result<CanonicalPath, PathError> {
+        if is_canonical(raw.as_bytes()) {
+            return Ok(CanonicalPath::plain(raw));
+        }
+        Reader::read(raw)
+    }
+
+    /// The target `*` of an OPTIONS request for the whole server (RFC 9110 §7.1).
+    pub fn asterisk() -> CanonicalPath {
+        CanonicalPath::plain("*")
+    }
+
+    /// The empty path of a CONNECT request.
+    pub fn empty() -> CanonicalPath {
+        CanonicalPath::plain("")
+    }
+
+    /// Returns the canonical text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    fn plain(text: &str) -> CanonicalPath {
+        CanonicalPath {
+            text: text.to_owned(),
+            forward: None,
+        }
+    }
+
+    /// Returns the spelling for an upstream, from the given octet of the text on: the same segments, with reserved
+    /// characters encoded where the client encoded them. To some upstreams `+` and `%2B` are not the same.
+    ///
+    /// `from` is the length of a canonical prefix of the text.
+    pub fn forward(&self, from: usize) -> &str {
+        let Some(forward) = &self.forward else {
+            return self.text.get(from..).unwrap_or_default();
+        };
+        let (text, bytes) = (self.text.as_bytes(), forward.as_bytes());
+        let mut at = 0;
+        for byte in &text[..from.min(text.len())] {
+            at += if bytes[at] == *byte { 1 } else { 3 };
+        }
+        &forward[at..]
+    }
+}
+
+impl Deref for CanonicalPath {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for CanonicalPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// RFC 3986 §2.3.
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
+}
+
+/// What a segment holds as itself beside unreserved characters: sub-delims, `:` and `@` (RFC 3986 §3.3).
+fn is_reserved_in_segment(byte: u8) -> bool {
+    b"!$&'()*+,;=:@".contains(&byte)
+}
+
+/// Whether a path is in its canonical spelling, at a glance: `false` for some that are.
+fn is_canonical(raw: &[u8]) -> bool {
+    let mut after_slash = false;
+    for byte in raw {
+        match byte {
+            b'/' | b'.' if after_slash => return false,
+            b'/' => after_slash = true,
+            byte if is_unreserved(*byte) || is_reserved_in_segment(*byte) => after_slash = false,
+            _ => return false,
+        }
+    }
+    raw.first() == Some(&b'/')
+}
+
+/// Both spellings, while a path is read.
+struct Reader {
+    text: String,
+    forward: String,
+}
+
+impl Reader {
+    fn read(raw: &str) -> Result<CanonicalPath, PathError> {
+        let segments = raw.strip_prefix('/').ok_or(PathError::Relative)?.split('/');
+        let mut reader = Reader {
+            text: String::with_capacity(raw.len()),
+            forward: String::with_capacity(raw.len()),
+        };
+        let mut ends_in_slash = true;
+        for segment in segments {
+            ends_in_slash = segment.is_empty() || reader.segment(segment)?;
+        }
+        if ends_in_slash {
+            reader.push('/');
+        }
+        let Reader { text, forward } = reader;
+        Ok(CanonicalPath {
+            forward: (forward != text).then(|| forward.into_boxed_str()),
+            text,
+        })
+    }
+
+    /// Adds a segment; returns whether it was a dot segment.
+    fn segment(&mut self, raw: &str) -> Result<bool, PathError> {
+        let (text, forward) = (self.text.len(), self.forward.len());
+        self.push('/');
+        let mut bytes = raw.bytes();
+        while let Some(byte) = bytes.next() {
+            if byte == b'%' {
+                let (high, low) = (digit(bytes.next()), digit(bytes.next()));
+                let (high, low) = high.zip(low).ok_or(PathError::Escape)?;
+                self.encoded(high << 4 | low)?;
+            } else {
+                self.raw(byte)?;
+            }
+        }
+        let name = &self.text[text + 1..];
+        let up = name == "..";
+        if up || name == "." {
+            self.text.truncate(text);
+            self.forward.truncate(forward);
+            if up {
+                remove_last(&mut self.text);
+                remove_last(&mut self.forward);
+            }
+            return Ok(true);
+        }
+        if name.starts_with(".;") || name.starts_with("..;") {
+            return Err(PathError::DotParameters);
+        }
+        Ok(false)
+    }
+
+    /// Adds an octet that the client did not encode.
+    fn raw(&mut self, byte: u8) -> Result<(), PathError> {
+        if is_unreserved(byte) || is_reserved_in_segment(byte) {
+            self.push(char::from(byte));
+            return Ok(());
+        }
+        check(byte)?;
+        escape(byte, &mut self.text);
+        escape(byte, &mut self.forward);
+        Ok(())
+    }
+
+    /// Adds an octet that the client encoded.
+    fn encoded(&mut self, byte: u8) -> Result<(), PathError> {
+        if !is_reserved_in_segment(byte) {
+            return self.raw(byte);
+        }
+        self.text.push(char::from(byte));
+        escape(byte, &mut self.forward);
+        Ok(())
+    }
+
+    fn push(&mut self, char: char) {
+        self.text.push(char);
+        self.forward.push(char);
+    }
+}
+
+fn check(byte: u8) -> Result<(), PathError> {
+    match byte {
+        0 => Err(PathError::Nul),
+        b'/' | b'\\' => Err(PathError::Separator),
+        _ => Ok(()),
+    }
+}
+
+fn escape(byte: u8, to: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    to.push('%');
+    to.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    to.push(char::from(DIGITS[usize::from(byte & 15)]));
+}
+
+fn digit(byte: Option<u8>) -> Option<u8> {
+    match byte? {
+        digit @ b'0'..=b'9' => Some(digit - b'0'),
+        digit @ b'a'..=b'f' => Some(digit - b'a' + 10),
+        digit @ b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Removes the last segment with its slash; there may be none (RFC 3986 §5.2.4).
+fn remove_last(path: &mut String) {
+    path.truncate(path.rfind('/').unwrap_or(0));
+}
+
+#[cfg(test)]
+mod tests;

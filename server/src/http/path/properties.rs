@@ -1,0 +1,73 @@
+//! What holds for every path of a request.
+
+use super::CanonicalPath;
+
+/// Reads a path. `true` where it is one.
+pub fn path(bytes: &[u8]) -> bool {
+    let raw = String::from_utf8_lossy(bytes);
+    let Ok(path) = CanonicalPath::parse(&raw) else {
+        return false;
+    };
+    let forward = path.forward(0);
+    for spelling in [&*path, forward] {
+        check(spelling);
+        let again = CanonicalPath::parse(spelling);
+        assert_eq!(again.as_deref(), Ok(&*path), "{raw}");
+    }
+    assert_eq!(decoded(&path), decoded(forward), "{raw}");
+    assert_eq!(resolved(&raw), decoded(&path), "{raw}");
+    for (at, _) in path.match_indices('/') {
+        let rest = decoded(path.forward(at));
+        assert_eq!(rest, decoded(&path[at..]), "{raw}");
+    }
+    true
+}
+
+/// One spelling of each octet, and no segment that a server could resolve.
+fn check(path: &str) {
+    assert!(path.starts_with('/') && !path.contains("//"), "{path}");
+    let allowed = |byte: u8| byte.is_ascii_graphic() && !b"\"#<>?[\\]^`{|}".contains(&byte);
+    assert!(path.bytes().all(allowed), "{path}");
+    for segment in path.split('/') {
+        let name = segment.split(';').next().unwrap_or_default();
+        assert!(!matches!(name, "." | ".."), "{path}");
+    }
+    for octet in path.split('%').skip(1).map(|part| &part[..2]) {
+        assert_eq!(octet, octet.to_ascii_uppercase(), "{path}");
+        assert!(!matches!(octet, "00" | "2F" | "5C"), "{path}");
+    }
+}
+
+fn decoded(path: &str) -> Vec<u8> {
+    let mut parts = path.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let octet = u8::from_str_radix(&part[..2], 16);
+        bytes.push(octet.expect("two digits"));
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    bytes
+}
+
+/// The octets of a path as a server reads them that decodes all at once and then walks down a tree of folders.
+fn resolved(raw: &str) -> Vec<u8> {
+    let bytes = decoded(raw);
+    let mut folders: Vec<&[u8]> = Vec::new();
+    let mut ends_in_slash = false;
+    for name in bytes.split(|byte| *byte == b'/') {
+        ends_in_slash = matches!(name, b"" | b"." | b"..");
+        match name {
+            b"" | b"." => {}
+            b".." => {
+                folders.pop();
+            }
+            name => folders.push(name),
+        }
+    }
+    let mut path = vec![b'/'];
+    path.extend(folders.join(&b'/'));
+    if ends_in_slash && path.len() > 1 {
+        path.push(b'/');
+    }
+    path
+}

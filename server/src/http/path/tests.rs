@@ -1,0 +1,114 @@
+use super::*;
+
+fn text(raw: &str) -> Result<String, PathError> {
+    CanonicalPath::parse(raw).map(|path| path.to_string())
+}
+
+#[test]
+fn each_path_has_one_spelling() {
+    for (raw, canonical) in [
+        ("/", "/"),
+        ("/a", "/a"),
+        ("/a/", "/a/"),
+        ("//", "/"),
+        ("//private/x", "/private/x"),
+        ("/a///b//", "/a/b/"),
+        ("/%70rivate/x", "/private/x"),
+        ("/%7e%2D%5f", "/~-_"),
+        ("/a%20b", "/a%20b"),
+        ("/a%c3%a4", "/a%C3%A4"),
+        ("/a|b\"[c]", "/a%7Cb%22%5Bc%5D"),
+        ("/ä b", "/%C3%A4%20b"),
+        ("/%252e%252e/x", "/%252e%252e/x"),
+        ("/%25", "/%25"),
+        ("/a;b=c,d:e@f!$&'()*+", "/a;b=c,d:e@f!$&'()*+"),
+        ("/%3B%2b", "/;+"),
+        ("/.hidden", "/.hidden"),
+        ("/...", "/..."),
+        ("/..a/a../b..", "/..a/a../b.."),
+    ] {
+        assert_eq!(text(raw).as_deref(), Ok(canonical), "{raw}");
+    }
+}
+
+#[test]
+fn dot_segments_are_removed_however_they_are_written() {
+    for (raw, canonical) in [
+        ("/a/b/c/./../../g", "/a/g"),
+        ("/x/../private/", "/private/"),
+        ("/x/%2e%2E/private/", "/private/"),
+        ("/x/.%2e/private", "/private"),
+        ("/x//../private", "/private"),
+        ("/../../etc", "/etc"),
+        ("/..", "/"),
+        ("/.", "/"),
+        ("/a/..", "/"),
+        ("/a/.", "/a/"),
+        ("/a/b/..", "/a/"),
+        ("/a/b/../", "/a/"),
+        ("/a%3B/../b", "/b"),
+        ("/%61%3B/./b", "/a;/b"),
+    ] {
+        assert_eq!(text(raw).as_deref(), Ok(canonical), "{raw}");
+    }
+}
+
+#[test]
+fn paths_that_servers_read_differently_are_refused() {
+    for (raw, error) in [
+        ("", PathError::Relative),
+        ("a", PathError::Relative),
+        ("*", PathError::Relative),
+        ("/%", PathError::Escape),
+        ("/%2", PathError::Escape),
+        ("/%g0", PathError::Escape),
+        ("/%0g", PathError::Escape),
+        ("/%/2e", PathError::Escape),
+        ("/a%00.html", PathError::Nul),
+        ("/private%2fx", PathError::Separator),
+        ("/private%2Fx", PathError::Separator),
+        ("/private%5cx", PathError::Separator),
+        ("/private\\x", PathError::Separator),
+        ("/x/..%5cprivate", PathError::Separator),
+        ("/x/..;/private", PathError::DotParameters),
+        ("/x/.;a=b/private", PathError::DotParameters),
+        ("/x/%2e.%3b/private", PathError::DotParameters),
+    ] {
+        assert_eq!(text(raw), Err(error), "{raw}");
+    }
+}
+
+#[test]
+fn an_upstream_gets_reserved_characters_as_the_client_wrote_them() {
+    let forward = |raw: &str, from| {
+        let path = CanonicalPath::parse(raw).unwrap();
+        path.forward(from).to_owned()
+    };
+    assert_eq!(forward("/a+b/%2B", 0), "/a+b/%2B");
+    assert_eq!(forward("/x/../%40%61//%3d", 0), "/%40a/%3D");
+    // Behind the prefix `/a@b`, however it was written.
+    assert_eq!(forward("/a%40b/c%2Bd", 4), "/c%2Bd");
+    assert_eq!(forward("/a@b/c+d", 4), "/c+d");
+    assert_eq!(forward("/a@b/%20", 4), "/%20");
+    assert_eq!(forward("/%20%2B/x%2B", 5), "/x%2B");
+    assert_eq!(forward("/a%40", 3), "");
+}
+
+/// Every path of up to five of the octets that matter, some of them encoded.
+#[test]
+fn a_canonical_path_is_its_own_canonical_path() {
+    const PARTS: [&str; 11] = [
+        "/", ".", "%2e", "%2F", "a", "%61", ";", "%3B", "%25", "%", "\\",
+    ];
+    for length in 0..=5_u32 {
+        for number in 0..PARTS.len().pow(length) {
+            let mut raw = String::from("/");
+            let mut left = number;
+            for _ in 0..length {
+                raw.push_str(PARTS[left % PARTS.len()]);
+                left /= PARTS.len();
+            }
+            properties::path(raw.as_bytes());
+        }
+    }
+}
