@@ -36,10 +36,7 @@ fn a_request_is_handed_over_as_it_came_and_as_configured() {
 fn a_response_arrives_with_its_interim_head_its_blocks_and_its_trailers() {
     let mut bench = Bench::new();
     let (stream, exchange) = bench.ask("GET", "/app/x");
-    bench.give(
-        exchange,
-        ToFront::Interim(103, fields(&[("origin_ring", "</a>")])),
-    );
+    bench.give(exchange, ToFront::Interim(103, fields(&[("link", "</a>")])));
     bench.pair.settle();
     assert_eq!(bench.pair.streams[&stream].status(), "103");
     bench.head(exchange, None, false);
