@@ -1,4 +1,4 @@
-//! What a kind of value expects, in words.
+//! Expected values in words, for errors and for the manual.
 
 use sluicegate_dataplane::Backend;
 
@@ -6,7 +6,7 @@ use crate::schema::Kind;
 use crate::units::{format_duration, format_size};
 
 impl Kind {
-    /// Returns what is expected in words, for an error and for the manual.
+    /// Returns the expected values in words, for an error and for the manual.
     pub(crate) fn expectation(&self) -> String {
         match self {
             Self::Duration { min, max } => {

@@ -1,4 +1,4 @@
-//! How the types of fields are read from a file, printed, and compared.
+//! Traits that read the types of fields from a file, print them, and compare them.
 
 use std::slice::Iter;
 
@@ -254,7 +254,7 @@ impl<T: Element> Field for Vec<T> {
     }
 }
 
-/// `None` is an unset key, or `"never"`.
+/// Reads an unset key, or `"never"`, as `None`.
 impl<T: Field> Field for Option<T> {
     fn read(item: &Item<'_>) -> Result<Self, Error> {
         match (item.key.kind, item.value.as_str()) {
@@ -276,7 +276,8 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// Makes types of words the types of fields, and of the elements of lists that hold each word once.
+/// Implements [`Field`] for types that are a [`Word`](crate::value::Word), and [`Element`] for lists that hold each
+/// word once.
 macro_rules! words_in_fields {
     ($($word:ty),+) => {$(
         impl $crate::field::Field for $word {

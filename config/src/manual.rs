@@ -19,7 +19,7 @@ Configuration of Sluicegate, with every key there is.
 A line that starts with # and no space is a key at its default: remove the # and change the value. \
 A line that starts with \"# e.g.\" shows another value. Lines without # are the headers of tables and \
 the keys that a table cannot do without, with examples. One [[listener]] is all that a file needs; a \
-[[route]] says what is answered. `sluicegate check FILE` says what is wrong and where, or prints what \
+[[route]] says which handler responds to which requests. `sluicegate check FILE` says what is wrong and where, or prints what \
 is in effect; `sluicegate check --schema` prints a JSON Schema for editors; `sluicegate run -c FILE` serves. A reload takes up changes to all keys but those that \
 need a restart, and is refused where one of these differs.
 

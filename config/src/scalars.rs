@@ -1,4 +1,4 @@
-//! Plain types as the types of fields.
+//! Reading and printing of plain types: numbers, durations, paths, strings.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -103,7 +103,7 @@ impl Field for SocketAddr {
     }
 }
 
-/// Port 0 may be asked for several times.
+/// List of addresses, in which port 0 may occur several times.
 impl Element for SocketAddr {
     fn read_list(item: &Item<'_>) -> Result<Vec<Self>, Error> {
         item.words()

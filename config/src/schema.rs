@@ -91,7 +91,7 @@ impl Refusal {
     }
 }
 
-/// The parts of an error message.
+/// Parts of an error message.
 #[derive(Clone, Debug)]
 pub(crate) struct Reason {
     pub(crate) found: String,
@@ -164,7 +164,7 @@ pub(crate) enum Given {
     Default(&'static str),
     /// The default of an option that the dataplane describes.
     Option(&'static OptionSpec),
-    /// Nothing; the words say what that means. A [`Kind::Table`] reads as an empty table.
+    /// The key has no value; holds the meaning of that in words. A [`Kind::Table`] reads as an empty table.
     Unset(&'static str),
 }
 
@@ -179,12 +179,12 @@ impl Given {
     }
 }
 
-/// When a changed value takes effect.
+/// Moment when a changed value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reload {
-    /// With the next reload.
+    /// The next reload.
     Live,
-    /// With the next start; a reload that changes it is refused.
+    /// The next start; a reload that changes the value is refused.
     Restart,
 }
 
@@ -197,7 +197,7 @@ pub(crate) struct Key {
     /// More values worth showing, as TOML.
     pub(crate) examples: &'static [&'static str],
     pub(crate) reload: Reload,
-    /// What the key does and why one would change it, for operators.
+    /// Effect of the key and the reason to change it, for operators.
     pub(crate) summary: &'static str,
 }
 
@@ -208,7 +208,7 @@ pub(crate) struct Table {
     pub(crate) name: &'static str,
     /// Whether the table may occur many times: `[[name]]`.
     pub(crate) many: bool,
-    /// What the table is for, for operators.
+    /// Purpose of the table, for operators.
     pub(crate) summary: &'static str,
     /// Keys that are fields of the table's struct.
     pub(crate) fields: &'static [Key],

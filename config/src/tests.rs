@@ -1,4 +1,4 @@
-//! What holds for every key of the schema.
+//! Properties of every key of the schema.
 
 mod json_schema;
 mod manual;
@@ -23,7 +23,7 @@ fn parse(text: &str) -> Result<Config, crate::Error> {
     Config::from_toml("edge.toml", text, &Registry::builtin())
 }
 
-/// A valid file in which `key` of `table` has the TOML value `value`.
+/// Returns a valid file in which `key` of `table` has the TOML value `value`.
 fn document(table: &Table, key: &str, value: &str) -> String {
     let mut keys = vec![format!("{key} = {value}")];
     for other in table.keys().filter(|k| k.name != key) {
@@ -115,7 +115,7 @@ fn every_key_refuses_a_date_and_says_what_it_takes() {
     });
 }
 
-/// Tables call themselves by their full name.
+/// Returns a key's name in errors: a table's full name, else the key alone.
 fn full_name(table: &Table, key: &Key) -> String {
     let full = format!("{}.{}", table.name, key.name);
     let of_its_own =

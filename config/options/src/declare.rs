@@ -43,7 +43,8 @@ stored_integer!(u32, usize);
 
 /// Declares a plain struct whose fields are options: type, default, bounds, unit and sentence stand once.
 ///
-/// A field's doc comment is the option's sentence for operators; `field as key` gives it another name there. The macro adds `SPECS`, `Default`, `set` and `values`.
+/// A field's doc comment is the option's sentence for operators; `field as key` gives it another name there. The macro
+/// adds `SPECS`, `Default`, `set` and `values`.
 ///
 /// ```
 /// sluicegate_options::options! {

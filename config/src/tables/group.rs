@@ -15,19 +15,20 @@ use crate::value::{Item, whole};
 const MAX_CORE: u64 = 4095;
 
 table! {
-    /// A group of workers: pinned threads with one backend for their datagrams. Without any `[[group]]` there is one,
-    /// called "default", with all that follows at its default.
+    /// Group of workers: pinned threads that share a backend for their datagrams. Without any `[[group]]` there is one,
+    /// called "default", with every key at its default.
     #[derive(Eq)]
     pub struct Group = [[group]] {
-        /// What listeners refer to. Must differ from the other groups' names.
+        /// Name of the group, which listeners refer to. Must differ from the other groups' names.
         name: String { kind: name(), required: "\"default\"", reload: Restart },
-        /// How datagrams get in and out. auto takes io_uring and falls back to mio where the system forbids it, as
-        /// container runtimes do, and says so; a backend named here is used or the server does not start.
+        /// Backend that receives and sends the group's datagrams. auto takes io_uring and falls back to mio where the
+        /// system forbids it, as container runtimes do, and logs that; a backend named here is used or the server does
+        /// not start.
         backend: Backend { kind: Kind::Backend, default: "\"auto\"", examples: ["\"mio\""], reload: Restart },
-        /// The cores to run on, one worker each, up to 256. auto takes every core that the process may use; list them to
-        /// keep cores for other work, or near the network card's memory.
+        /// Cores that the workers run on, one each, up to 256. auto takes every core that the process may use; list
+        /// them to keep cores for other work, or near the network card's memory.
         cores: Cores { kind: Kind::Cores, default: "\"auto\"", examples: ["[0, 1]", "\"0-3,6\""], reload: Restart },
-        /// How long a worker that has nothing to do polls before it sleeps: lower latency for more CPU. 0s sleeps at once.
+        /// Time that an idle worker polls before it sleeps: lower latency for more CPU. 0s sleeps at once.
         spin: Duration { kind: duration(seconds(0), seconds(1)), default: "\"0s\"", examples: ["\"50us\""], reload: Restart },
         ..
         /// Options that the sockets of the group's listeners are bound with.

@@ -13,10 +13,10 @@ const MAX_LOCATION: usize = 2048;
 const PLACEHOLDERS: [&str; 4] = ["{host}", "{path}", "{query}", "{rest}"];
 
 table! {
-    /// The route above answers with the same reply each time.
+    /// The route above returns the same response to every request.
     #[derive(Eq)]
     pub struct Fixed = [route.fixed], check: check_fixed {
-        /// Status of the reply. 204, 205 and 304 have no body.
+        /// Status of the response. 204, 205 and 304 have no body.
         status: u16 { kind: count(200, 599, ""), default: "200", examples: ["404"], reload: Live },
         /// Media type of the body.
         content_type: String {
@@ -25,14 +25,14 @@ table! {
             examples: ["\"text/html; charset=utf-8\""],
             reload: Live
         },
-        /// The body itself.
+        /// Body of the response.
         body: Option<String> {
             kind: Kind::Text { max: 1 << 20 },
             unset: "an empty body, or the one of `body_file`",
             examples: ["\"It works.\\n\""],
             reload: Live
         },
-        /// A file with the body, read at start and at each reload, in place of `body`.
+        /// File that holds the body, read at start and at each reload, in place of `body`.
         body_file: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the body is the one above",
@@ -63,24 +63,24 @@ fn check_fixed(fixed: &mut Fixed, section: &Section<'_>) -> Result<(), Error> {
 }
 
 table! {
-    /// The route above answers `path/<size>` with that many bytes, for measurements: /bytes/10MiB, /bytes/5000.
+    /// The route above returns `path/<size>` with that many bytes, for measurements: /bytes/10MiB, /bytes/5000.
     #[derive(Eq)]
     pub struct Generate = [route.generate] {
-        /// Largest size that is answered; a larger one gets 404. Each open response holds no more memory than
+        /// Largest size that is returned; a larger one gets 404. Each open response holds no more memory than
         /// limits.stream_send_buffer, whatever its size.
         max_size: u64 { kind: size(1, TIB), default: "\"1GiB\"", reload: Live },
     }
 }
 
 table! {
-    /// The route above answers GET and HEAD with files: the path behind the route's prefix is looked up below a folder,
-    /// and nothing outside it is reached. Files are looked at once in limits.file_cache_valid at most.
+    /// The route above serves files to GET and HEAD requests: the path behind the route's prefix is looked up below a
+    /// folder, and nothing outside it is opened. A file is checked for changes at most once in limits.file_cache_valid.
     #[derive(Eq)]
     pub struct Files = [route.files] {
-        /// The folder. Hidden files below it (a dot in front) are not served, .well-known apart. It is looked up for each
-        /// request, so another one may be put in its place.
+        /// Folder of the files. Hidden files below it (names that begin with a dot) are not served, .well-known
+        /// excepted. The folder is looked up for each request, so another one may take its place.
         root: PathBuf { kind: Kind::Path, required: "\"/srv/www\"", reload: Live },
-        /// Files that answer for a folder: the first of them that is there. Without any, folders get 404.
+        /// Files that are served for a folder: the first of them that exists. Without any, folders get 404.
         index: Vec<String> {
             kind: Kind::Words {
                 words: "a file name without \"/\"",
@@ -93,11 +93,11 @@ table! {
             examples: ["[]"],
             reload: Live
         },
-        /// Whether name.br, name.zst or name.gz beside a file answers for it where the client takes that coding, unless
-        /// it is older than the file. Turn it off where such files are documents of their own.
+        /// Whether name.br, name.zst or name.gz beside a file is sent in its place to clients that accept that coding,
+        /// unless it is older than the file. Turn it off where such files are documents of their own.
         precompressed: bool { kind: Kind::Switch, default: "true", reload: Live },
-        /// Symbolic links that are followed: none, those that lead to a place below the folder (an absolute link counts as
-        /// leading elsewhere), or all. With follow, whoever may write in the folder chooses what is served.
+        /// Symbolic links that are followed: none, those that lead to a place below the folder (an absolute link counts
+        /// as leading elsewhere), or all. With follow, everybody who may write in the folder chooses what is served.
         symlinks: Symlinks { kind: choice(Symlinks::WORDS), default: "\"inside\"", reload: Live },
     }
 }
@@ -126,19 +126,19 @@ fn file_name(word: &str) -> Result<String, Refusal> {
 }
 
 table! {
-    /// The route above answers with another place.
+    /// The route above redirects to another URL.
     #[derive(Eq)]
     pub struct Redirect = [route.redirect] {
-        /// Status of the answer. 301 and 308 hold for good and are remembered by browsers; 302, 303 and 307 hold for this
-        /// time. 307 and 308 keep the method, 303 makes it GET.
+        /// Status of the redirect. 301 and 308 are permanent and remembered by browsers; 302, 303 and 307 are
+        /// temporary. 307 and 308 keep the method, 303 changes it to GET.
         status: u16 {
             kind: Kind::Number { among: &[301, 302, 303, 307, 308] },
             default: "308",
             examples: ["302"],
             reload: Live
         },
-        /// The other place. {host} stands for the host that was asked for, {path} for the request's path, {rest} for what
-        /// follows the route's prefix in it, {query} for the query with its ?, if there is one.
+        /// Target of the redirect. {host} stands for the request's host, {path} for its path, {rest} for what follows
+        /// the route's prefix in the path, {query} for the query with its ?, if there is one.
         location: String {
             kind: Kind::Word {
                 words: "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} and \

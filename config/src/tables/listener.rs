@@ -15,12 +15,12 @@ use crate::value::{Item, Word};
 use crate::words::{canonical, socket_address};
 
 table! {
-    /// Addresses that clients connect to. At least one.
+    /// Listener: addresses that clients connect to. At least one.
     pub struct Listener = [[listener]] {
-        /// What metrics and logs call it. Must differ from the other listeners' names.
+        /// Name of the listener in metrics and logs. Must differ from the other listeners' names.
         name: String { kind: name(), required: "\"public\"", reload: Restart },
-        /// UDP addresses to serve. localhost is 127.0.0.1; other host names are not resolved; port 0 takes a free port.
-        /// An address can be served once.
+        /// UDP addresses that the listener binds. localhost is 127.0.0.1; other host names are not resolved; port 0
+        /// takes a free port. An address can be bound once.
         addresses as address: Vec<SocketAddr> {
             kind: Kind::Words {
                 words: "an address with a port, such as \"0.0.0.0:443\", \"[::]:443\" or \"localhost:4433\"",
@@ -33,9 +33,9 @@ table! {
             examples: ["\"localhost:4433\""],
             reload: Restart
         },
-        /// The `[[group]]` whose workers serve it.
+        /// Name of the `[[group]]` whose workers serve the listener.
         group: String { kind: name(), default: "\"default\"", reload: Restart },
-        /// How fast to send to its clients. The algorithms and their options follow.
+        /// Congestion control algorithm for the listener's clients. The algorithms and their options follow.
         congestion_control: CongestionControl { kind: Kind::CongestionControl, default: "\"cubic\"", reload: Live },
         /// Where the round-trip time to a client was measured below this, further connections from its network (IPv4
         /// /24, IPv6 /64) that would get a model-based algorithm (bbr3) get another one, for ten minutes: a model has
@@ -48,8 +48,8 @@ table! {
             examples: ["\"1ms\""],
             reload: Live
         },
-        /// The server's identity: the table below, or "self-signed" for trials, which makes a certificate at each start
-        /// that no client trusts by itself.
+        /// Certificate of the server: the table below, or "self-signed" for trials, which makes a certificate at each
+        /// start that no client trusts by itself.
         tls: Vec<Tls> {
             kind: Kind::TablesOr {
                 table: Tls::TABLE,
@@ -71,10 +71,10 @@ table! {
 
 table! {
     /// Another algorithm for some clients of the listener above: by network, or for a share of the connections, to
-    /// compare two algorithms on the same traffic. The first rule that claims a connection decides; one that none claims
-    /// gets the listener's own algorithm. A connection keeps its algorithm for life.
+    /// compare two algorithms on the same traffic. The first rule that matches a connection decides; a connection that
+    /// none matches gets the listener's own algorithm. A connection keeps its algorithm for life.
     pub struct CongestionRule = [[listener.congestion_rule]] {
-        /// The clients it is for, by the address that they connect from.
+        /// Networks of the clients that the rule matches, by the address that they connect from.
         networks: Vec<IpNet> {
             kind: Kind::Words {
                 words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
@@ -87,9 +87,10 @@ table! {
             examples: ["[\"10.0.0.0/8\", \"fd00::/8\"]"],
             reload: Live
         },
-        /// The share of these clients' connections that it claims, drawn for each; the others go on to the next rule.
+        /// Share of these clients' connections that the rule matches, drawn for each; the others go on to the next
+        /// rule.
         share: f64 { kind: ratio(0.0, 1.0), default: "1.0", examples: ["0.1"], reload: Live },
-        /// How fast to send to them, as for the listener.
+        /// Congestion control algorithm for these connections, as for the listener.
         congestion_control: CongestionControl {
             kind: Kind::CongestionControl,
             required: "\"reno\"",

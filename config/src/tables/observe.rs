@@ -12,29 +12,29 @@ use crate::value::Item;
 use crate::words::{canonical, socket_address};
 
 table! {
-    /// Traces of sampled connections: a qlog file (.sqlog) each, for viewers such as qvis. What exceeds a bound is
+    /// Traces of sampled connections: a qlog file (.sqlog) each, for viewers such as qvis. Events beyond a bound are
     /// dropped; no connection waits for the disk.
     pub struct Qlog = [qlog], check: check_qlog {
         /// Share of connections that are traced from their first packet. 0.001 is a good start in production; 1.0 is for
         /// a test bench.
         sample_rate: f64 { kind: ratio(0.0, 1.0), default: "0.0", examples: ["0.001"], reload: Restart },
-        /// Folder that the traces are written to; made if missing.
+        /// Folder of the traces; it is created if missing.
         directory: Option<PathBuf> {
             kind: Kind::Path,
             unset: "nothing is written, and sample_rate must be 0",
             examples: ["\"/var/log/sluicegate/qlog\""],
             reload: Restart
         },
-        /// How much each trace holds: packets (core), recovery metrics and states too (base, needed for plots of the
+        /// Detail of each trace: packets (core), also recovery metrics and states (base, needed for plots of the
         /// window), everything (extra).
         level: QlogLevel { kind: choice(QlogLevel::WORDS), default: "\"base\"", reload: Restart },
-        /// Connections traced at the same time, over the process; one more is not traced. Each costs an open file.
+        /// Connections traced at the same time, over the process; further ones are not traced. Each costs an open file.
         max_open_traces: u64 { kind: count(1, 65_536, "traces"), default: "256", reload: Restart },
-        /// Size at which one trace is cut off.
+        /// Size at which a trace is cut off.
         max_trace_bytes: u64 { kind: size(64 * KIB, 64 * GIB), default: "\"64MiB\"", reload: Restart },
         /// Size of all traces in the folder; the oldest are deleted first. Not below max_trace_bytes.
         max_total_bytes: u64 { kind: size(MIB, 64 * TIB), default: "\"1GiB\"", reload: Restart },
-        /// Memory for what waits to be written. Raise it where traces have gaps though the disk is fast enough on
+        /// Memory for events that wait to be written. Raise it where traces have gaps though the disk is fast enough on
         /// average.
         queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"16MiB\"", reload: Restart },
     }
@@ -70,12 +70,12 @@ fn check_qlog(qlog: &mut Qlog, section: &Section<'_>) -> Result<(), Error> {
 }
 
 table! {
-    /// What the process says of itself, on standard error.
+    /// Messages of the process, on standard error.
     #[derive(Copy, Eq)]
     pub struct Log = [log] {
-        /// The least important message that is still written. `debug` and `trace` cost throughput.
+        /// Least important level that is written. `debug` and `trace` cost throughput.
         level: LogLevel { kind: choice(LogLevel::WORDS), default: "\"info\"", reload: Restart },
-        /// Lines for people, or one JSON object a line for a log collector.
+        /// Form of the messages: lines for people, or one JSON object a line for a log collector.
         format: LogFormat { kind: choice(LogFormat::WORDS), default: "\"text\"", reload: Restart },
     }
 }
@@ -111,8 +111,8 @@ table! {
     /// Health and metrics, over plain HTTP: /healthz, /readyz and /metrics (Prometheus).
     #[derive(Copy, Eq)]
     pub struct Admin = [admin] {
-        /// TCP address of it; port 0 takes a free port. Whoever reaches it reads names and figures of this server: keep
-        /// it on this host or on a network of your own.
+        /// TCP address of the admin server; port 0 takes a free port. Everybody who reaches it reads names and figures
+        /// of this server: keep it on this host or on a network of your own.
         address: Option<SocketAddr> {
             kind: Kind::Word {
                 words: "an address with a port, such as \"127.0.0.1:9180\", \"[::1]:9180\" or \"localhost:9180\"",
@@ -126,17 +126,19 @@ table! {
 }
 
 table! {
-    /// A line for each request. What exceeds the queue is dropped and counted; no request waits for the disk.
+    /// Access log: a line for each request. Lines beyond the queue are dropped and counted; no request waits for the
+    /// disk.
     #[derive(Eq)]
     pub struct AccessLog = [access_log] {
-        /// Where the lines go: to the end of a file, which is made if missing, or to standard output, for containers.
+        /// Destination of the lines: the end of a file, which is created if missing, or standard output, for
+        /// containers.
         file: Option<LogTarget> {
             kind: Kind::LogTarget,
             unset: "no such log",
             examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
             reload: Restart
         },
-        /// One JSON object a line, or the form that Apache calls combined, for tools that know only that.
+        /// Form of a line: a JSON object, or the form that Apache calls combined, for tools that know only that.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
         /// Memory for lines that wait to be written. Raise it where lines are dropped though the disk is fast enough on
         /// average.

@@ -7,21 +7,22 @@ use crate::schema::{Kind, count, duration, millis, seconds, size};
 use crate::section::Section;
 
 table! {
-    /// How connections behave.
+    /// Transport parameters and behaviour of QUIC connections.
     #[derive(Eq)]
     pub struct Quic = [quic], check: check {
-        /// Silence after which a connection is dropped (RFC 9000 §10.1). Longer spares handshakes, shorter spares memory.
+        /// Idle time after which a connection is dropped (RFC 9000 §10.1). Longer saves handshakes, shorter saves
+        /// memory.
         idle_timeout: Duration { kind: duration(seconds(1), seconds(600)), default: "\"30s\"", reload: Live },
         /// Unfinished handshakes of one worker from which on new clients must first prove their address by a Retry (RFC
-        /// 9000 §8.1.2), which costs them a round trip. 0 asks always; "never" leaves the server open to floods from
-        /// forged addresses.
+        /// 9000 §8.1.2), which costs them a round trip. 0 always demands it; "never" leaves the server open to floods
+        /// from forged addresses.
         retry_above: Option<u64> {
             kind: Kind::CountOrNever { min: 0, max: 1_000_000, unit: "handshakes" },
             default: "1000",
             examples: ["0", "\"never\""],
             reload: Live
         },
-        /// How long a client may take to come back with its Retry token. Longer also lets a captured token live longer.
+        /// Time for which a Retry token is valid. Longer also lets a captured token live longer.
         retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
         /// Largest datagram, in bytes without IP and UDP headers. Path MTU discovery tries sizes up to it: 1472 fills an
         /// Ethernet frame over IPv4. Raise it on networks of your own with larger frames, lower it for tunnels. With
@@ -38,31 +39,31 @@ table! {
             examples: ["\"20ms\""],
             reload: Live
         },
-        /// How late clients are told to expect acknowledgements, in whole milliseconds (max_ack_delay, RFC 9000 §18.2):
-        /// they wait that much longer before they send again. The server holds none back, so lower it for quicker repair
-        /// of uploads, raise it where workers are busy for longer than that.
+        /// Largest delay of acknowledgements that the server announces, in whole milliseconds (max_ack_delay, RFC 9000
+        /// §18.2): clients wait that much longer before they retransmit. The server delays none on purpose, so lower it
+        /// for quicker repair of uploads, raise it where workers are busy for longer than that.
         ack_delay: Duration { kind: duration(millis(0), millis(1000)), default: "\"25ms\"", reload: Live },
-        /// Whether clients may move to another address when they change networks (RFC 9000 §9). Off, they are told not to
-        /// (disable_active_migration); one whose address is changed by a NAT is followed all the same. Turn it off behind
-        /// a load balancer that cannot route by connection ID.
+        /// Whether clients may move to another address when they change networks (RFC 9000 §9). If not, the server
+        /// announces that (disable_active_migration); it follows a client whose address is changed by a NAT
+        /// nevertheless. Turn it off behind a load balancer that cannot route by connection ID.
         migration: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Whether clients get tickets to resume TLS sessions with a shorter handshake (RFC 8446 §2.2).
         session_tickets: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Whether a client that resumes a session may send requests with its first packet (0-RTT), which saves it a
-        /// round trip. Whoever records such a packet can send it again (RFC 8470 §3): only GET, HEAD and OPTIONS are
-        /// answered so early, upstreams get Early-Data: 1 with them, and other methods get 425, upon which the client
-        /// sends them again after the handshake. Turn it on only where such requests change nothing. Needs
-        /// session_tickets.
+        /// round trip. An attacker who records such a packet can send it again (RFC 8470 §3): only GET, HEAD and
+        /// OPTIONS are served so early, upstreams receive Early-Data: 1 with them, and other methods get 425, upon
+        /// which the client sends them again after the handshake. Turn it on only where such requests change nothing.
+        /// Needs session_tickets.
         early_data: bool { kind: Kind::Switch, default: "false", reload: Live },
-        /// How long a ticket can be used, in whole seconds; seven days are the protocol's limit (RFC 8446 §4.6.1).
-        /// Shorter limits what a stolen secret opens.
+        /// Time for which a ticket can be used, in whole seconds; seven days are the protocol's limit (RFC 8446
+        /// §4.6.1). Shorter limits what a stolen secret opens.
         session_lifetime: Duration {
             kind: duration(seconds(60), seconds(7 * 86_400)),
             default: "\"1d\"",
             reload: Live
         },
-        /// Stateless resets that one worker sends at most (RFC 9000 §10.3); 0 sends none. Raise it if many clients must
-        /// notice a restart quickly.
+        /// Stateless resets that a worker sends a second at most (RFC 9000 §10.3); 0 sends none. Raise it if many
+        /// clients must notice a restart quickly.
         stateless_reset_per_second: u64 {
             kind: count(0, 1_000_000, "resets a second"),
             default: "100",

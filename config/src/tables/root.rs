@@ -18,11 +18,11 @@ use crate::source::{Source, shown};
 use crate::value::entries;
 
 table! {
-    /// Everything an operator can set, checked: each value lies within its bounds and each reference leads somewhere.
+    /// Checked configuration: each value lies within its bounds and each reference leads to a table that exists.
     ///
-    /// What needs the machine (files, cores, addresses in use) is not checked here.
+    /// Files, cores and addresses in use are not checked here: that needs the machine.
     pub struct Config = [], check: check {
-        /// The process.
+        /// The process as a whole.
         server: Server { kind: Kind::Table(Server::TABLE), default: "{}", reload: Restart },
         /// Groups of workers, at least one, with distinct names.
         groups as group: Vec<Group> {
@@ -52,13 +52,13 @@ table! {
         log: Log { kind: Kind::Table(Log::TABLE), default: "{}", reload: Restart },
         /// Health and metrics.
         admin: Admin { kind: Kind::Table(Admin::TABLE), default: "{}", reload: Restart },
-        /// A line for each request.
+        /// Access log.
         access_log: AccessLog { kind: Kind::Table(AccessLog::TABLE), default: "{}", reload: Restart },
     }
 }
 
 impl Config {
-    /// Reads `text`; relative paths start at `folder`, and `file` stands in errors.
+    /// Reads `text`; relative paths start at `folder`, and errors name the file `file`.
     pub(crate) fn parse(
         file: &str,
         text: &str,
@@ -79,7 +79,7 @@ impl Config {
 
     /// Returns the configuration as a file in which every default is filled in; reading it gives the same configuration.
     ///
-    /// Paths stand as they were resolved: absolute after [`Config::load`]. One that is not UTF-8 is printed with
+    /// Paths are printed as they were resolved: absolute after [`Config::load`]. One that is not UTF-8 is printed with
     /// replacement characters.
     pub fn to_toml(&self) -> String {
         let mut out = String::new();
@@ -193,7 +193,7 @@ fn check_addresses(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a route for what another route is for.
+/// Refuses a route for the same host, path and method as another one.
 fn check_routes(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     fn or_any<T>(list: &[T]) -> Vec<Option<&T>> {
         match list {

@@ -13,15 +13,15 @@ const MAX_PATH: usize = 1024;
 const MAX_METHOD: usize = 32;
 
 table! {
-    /// What is answered to some requests. Of the routes that fit a request, the host decides first (a name before a
-    /// wildcard, the longest wildcard before the others, a route without `host` last), then the longest path. What no
-    /// route fits gets 404; where only the method does not fit, 405. Each route has exactly one handler: fixed, generate,
-    /// files, proxy or redirect.
+    /// Route: the requests that it matches, and the handler that responds. Of the routes that match a request, the host
+    /// decides first (a name before a wildcard, the longest wildcard before the others, a route without `host` last),
+    /// then the longest path. A request that no route matches gets 404; where only the method does not match, 405. Each
+    /// route has exactly one handler: fixed, generate, files, proxy or redirect.
     #[derive(Eq)]
     pub struct Route = [[route]] {
-        /// The hosts it is for. "*." stands for one or more labels, so "*.example.com" fits a.example.com and
-        /// a.b.example.com, but not example.com. Case and port do not matter; names in other alphabets are written in
-        /// their xn-- form.
+        /// Hosts that the route matches. "*." stands for one or more labels, so "*.example.com" matches a.example.com
+        /// and a.b.example.com, but not example.com. Case and port do not matter; names in other alphabets are written
+        /// in their xn-- form.
         hosts as host: Vec<HostPattern> {
             kind: Kind::Words {
                 words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
@@ -35,7 +35,7 @@ table! {
             examples: ["\"example.com\"", "[\"example.org\", \"*.example.org\"]"],
             reload: Live
         },
-        /// Prefix of the request paths it answers. No two routes may be for the same host, path and method.
+        /// Prefix of the request paths that the route matches. No two routes may have the same host, path and method.
         path: String {
             kind: Kind::Word {
                 words: "a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #",
@@ -44,9 +44,9 @@ table! {
             required: "\"/\"",
             reload: Live
         },
-        /// The methods it is for. Name them to keep an application's writing part to one route, or to answer others with
-        /// 405 before they reach it. Where two routes have the same host and path, the one that names the method comes
-        /// before the one for any.
+        /// Methods that the route matches. Name them to keep an application's writing part to one route, or to refuse
+        /// others with 405. Where two routes have the same host and path, the one that names the method comes before
+        /// the one for any.
         methods as method: Vec<String> {
             kind: Kind::Words {
                 words: "a method in upper case such as \"GET\"",
@@ -61,21 +61,21 @@ table! {
         },
         /// Changes to a request's header: the table `[route.request_headers]` below.
         request_headers: HeaderEdits { kind: Kind::Table(HeaderEdits::TABLE), unset: "no changes", reload: Live },
-        /// Changes to the header of what is answered: the table `[route.response_headers]` below.
+        /// Changes to a response's header: the table `[route.response_headers]` below.
         response_headers: HeaderEdits {
             kind: Kind::Table(HeaderEdits::OF_RESPONSES),
             unset: "no changes",
             reload: Live
         },
-        /// Largest request body under this route; a larger one is answered with 413. Raise it where people upload.
+        /// Largest request body on this route; a larger one gets 413. Raise it where people upload.
         max_request_body: Option<u64> {
             kind: size(0, TIB),
             unset: "limits.max_request_body",
             examples: ["\"100MiB\""],
             reload: Live
         },
-        /// How long the whole exchange may take, from the request's head to the last byte of the response. Set it where
-        /// nobody waits longer anyway; leave it unset for downloads, event streams and long polls.
+        /// Time for the whole exchange, from the request's head to the last byte of the response. Set it where nobody
+        /// waits longer anyway; leave it unset for downloads, event streams and long polls.
         timeout: Option<Duration> {
             kind: duration(millis(1), seconds(86_400)),
             unset: "as long as something moves",
@@ -83,23 +83,23 @@ table! {
             reload: Live
         },
         ..
-        /// The handler that answers.
+        /// Handler that responds.
         handler: Handler,
     }
 }
 
 handlers! {
-    /// The handler of a route.
+    /// Handler of a route.
     pub enum Handler {
-        /// Answer with the same reply each time: the table `[route.fixed]` below.
+        /// Return the same response to every request: the table `[route.fixed]` below.
         Fixed(Fixed) = "fixed", example: "{ status = 204 }",
-        /// Answer with as many bytes as the path asks for: the table `[route.generate]` below.
+        /// Return as many bytes as the path asks for: the table `[route.generate]` below.
         Generate(Generate) = "generate", example: "{}",
-        /// Answer with files of a folder: the table `[route.files]` below.
+        /// Serve files of a folder: the table `[route.files]` below.
         Files(Files) = "files", example: "{ root = \"/srv/www\" }",
-        /// Answer with what other servers answer: the table `[route.proxy]` below.
+        /// Forward to upstream servers: the table `[route.proxy]` below.
         Proxy(Proxy) = "proxy", example: "{ upstreams = \"127.0.0.1:8080\" }",
-        /// Answer with another place: the table `[route.redirect]` below.
+        /// Redirect to another URL: the table `[route.redirect]` below.
         Redirect(Redirect) = "redirect", example: "{ location = \"https://example.com{path}{query}\" }",
     }
 }
@@ -120,7 +120,7 @@ impl Route {
     }
 }
 
-/// Hosts that a route is for, in lower case, without a port; an IPv6 address stands in brackets.
+/// Pattern of hosts, in lower case, without a port; an IPv6 address stands in brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostPattern {
     /// This host alone.

@@ -10,7 +10,7 @@ use crate::field::Record;
 use crate::json_schema;
 use crate::schema::{Given, Kind};
 
-/// Words of a schema that say nothing about validity.
+/// Keywords that do not affect validity.
 const ANNOTATIONS: [&str; 5] = ["$schema", "$defs", "title", "description", "default"];
 
 struct Schema(Value);

@@ -1,4 +1,4 @@
-//! What holds between the schema and the manual.
+//! The manual says what the schema says.
 
 use sluicegate_cc::Registry;
 

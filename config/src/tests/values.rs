@@ -1,4 +1,4 @@
-//! Values arrive as they were given, and survive printing.
+//! Values are read as they were given, and survive printing.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     HostPattern, LogTarget, Redirect, Route, Symlinks,
 };
 
-/// A file in which nothing is as in the default.
+/// File in which every value differs from its default.
 pub(super) const UNUSUAL: &str = r#"
 [server]
 state_dir = "state"

@@ -1,16 +1,16 @@
-//! Whatever stands in a file, the answer is a configuration or a refusal with a place inside the file.
+//! Any bytes in a file give a configuration, or an error with a place inside the file.
 
-mod trial;
+mod properties;
 
 use proptest::prelude::*;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-use trial::answered;
+use properties::check;
 
 const EXAMPLE: &str = include_str!("../../example.toml");
 
-/// The example without its prose: small, and each line is a target.
+/// Returns the example without its prose: small, and each line is a target.
 fn active() -> String {
     let lines = EXAMPLE
         .lines()
@@ -24,9 +24,9 @@ fn active() -> String {
         .collect()
 }
 
-/// For a property.
+/// Checks `text` inside a property.
 fn holds(text: &str) -> Result<(), TestCaseError> {
-    answered(text).map_err(TestCaseError::fail)
+    check(text).map_err(TestCaseError::fail)
 }
 
 proptest! {
@@ -97,6 +97,6 @@ fn deep_nesting_is_refused() {
         "a=".to_owned() + &"[".repeat(100_000),
         "a=".to_owned() + &"{a=".repeat(100_000),
     ] {
-        answered(&text).expect("refused in words");
+        check(&text).expect("refused in words");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::refusal_after;
 
-/// The refusal of a route's handler with these keys, from line 8 on.
+/// Returns the error for a route's handler with these keys, from line 8 on.
 fn handler(name: &str, keys: &str) -> String {
     refusal_after(&format!("[[route]]\npath = \"/\"\n[route.{name}]\n{keys}"))
 }

@@ -2,7 +2,7 @@
 
 use crate::{LISTENER, refusal, refusal_after, refusal_before};
 
-/// `text` is refused for an unknown key, with `key` as the nearest.
+/// Asserts that `text` is refused for an unknown key, with `key` as the nearest.
 fn assert_unknown(text: &str, found: &str, key: &str) {
     let error = refusal(text);
     assert_eq!(error.split("; expected one of: ").next(), Some(found));

@@ -1,4 +1,4 @@
-//! What is wrong in a file is said in these words, at these places.
+//! Errors and their places, word by word.
 
 mod edge;
 mod handlers;
@@ -11,7 +11,7 @@ use sluicegate_config::Config;
 pub(crate) const LISTENER: &str =
     "[[listener]]\nname = \"a\"\naddress = \"127.0.0.1:4433\"\ntls = \"self-signed\"\n";
 
-/// The refusal of `text`, without the file's name.
+/// Returns the error for `text`, without the file's name.
 pub(crate) fn refusal(text: &str) -> String {
     let error = Config::from_toml("edge.toml", text, &Registry::builtin())
         .expect_err("the text should be refused")
@@ -22,12 +22,12 @@ pub(crate) fn refusal(text: &str) -> String {
         .to_owned()
 }
 
-/// The refusal of lines that stand before a valid listener.
+/// Returns the error for lines before a valid listener.
 pub(crate) fn refusal_before(lines: &str) -> String {
     refusal(&format!("{lines}\n{LISTENER}"))
 }
 
-/// The refusal of lines that follow a valid listener, so from line 5 on.
+/// Returns the error for lines after a valid listener, so from line 5 on.
 pub(crate) fn refusal_after(lines: &str) -> String {
     refusal(&format!("{LISTENER}{lines}"))
 }

@@ -1,8 +1,8 @@
-//! Which requests routes are for, and what they change.
+//! Requests that routes match, and what routes change.
 
 use crate::refusal_after;
 
-/// The refusal of keys of a route, from line 7 on.
+/// Returns the error for keys of a route, from line 7 on.
 fn route(keys: &str) -> String {
     refusal_after(&format!(
         "[[route]]\npath = \"/\"\n{keys}\ngenerate = {{}}\n"

@@ -2,13 +2,13 @@
 
 #![no_main]
 
-#[path = "../../../config/tests/any_bytes/trial.rs"]
+#[path = "../../../config/tests/any_bytes/properties.rs"]
 mod properties;
 
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Err(broken) = trial::answered(text) {
+    if let Err(broken) = properties::check(text) {
         panic!("{broken}");
     }
 });

@@ -1,14 +1,14 @@
-//! What holds for every text; the fuzz target `configuration` tries it too.
+//! Properties of every text; the fuzz target `configuration` checks them too.
 
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-/// Reads `text` as a configuration. One that is accepted says the same once it was printed; a refusal is one line, with a
-/// place inside the text.
+/// Checks that a configuration that is accepted reads back the same after printing, and that an error is one line with
+/// a place inside the text.
 ///
 /// # Errors
-/// What does not hold.
-pub(crate) fn answered(text: &str) -> Result<(), String> {
+/// Returns a description of the property that does not hold.
+pub(crate) fn check(text: &str) -> Result<(), String> {
     let read = |text: &str| Config::from_toml("edge.toml", text, &Registry::builtin());
     match read(text) {
         Ok(config) => {
