@@ -5,7 +5,7 @@
 )]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
@@ -62,6 +62,14 @@ pub(crate) fn eventfd(nonblocking: bool) -> io::Result<OwnedFd> {
     let fd = check(unsafe { libc::eventfd(0, flags) })?;
     // SAFETY: a new descriptor that nobody else has.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Duplicates a descriptor. Fails where it is not open.
+pub(crate) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers, and changes nothing about `fd`.
+    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })?;
+    // SAFETY: a new descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// Makes a monotonic timer that a selector can wait for, not armed.

@@ -52,7 +52,7 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     let (events, inbox) = channel();
     let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
     let (mut workers, mut origins) = (Vec::new(), Vec::new());
-    let mut announced = Announced::default();
+    let mut announced = Announced::inherit();
     for group in &shared.config.groups {
         for (setup, mailbox) in prepare_group(group, &shared, registry, &mut announced)? {
             workers.push(WorkerHandle {
@@ -84,6 +84,9 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         return Ok(());
     }
     observability.announce();
+    for address in announced.inherited.left() {
+        tracing::warn!(%address, "an inherited socket belongs to no listener");
+    }
     advise(&shared.config);
     let mut reloader = Reloader {
         source,

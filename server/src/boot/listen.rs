@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener, Tls};
-use sluicegate_dataplane::{Acquired, BindError, ListenerFacts, ListenerId};
+use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId};
 
 use super::Shared;
 use crate::clock;
@@ -33,6 +33,8 @@ pub(super) struct BoundListeners {
 #[derive(Default)]
 pub(super) struct Announced {
     next_id: u16,
+    /// Sockets that a service manager passed and no listener has taken.
+    pub(super) inherited: Inherited,
     pub(super) lines: Vec<Line>,
     pub(super) bound_listeners: Vec<BoundListener>,
 }
@@ -50,6 +52,16 @@ pub(super) struct Line {
 }
 
 impl Announced {
+    /// Begins with the sockets that a service manager passed (LISTEN_FDS).
+    pub(super) fn inherit() -> Announced {
+        // An error means that what was passed is for another process, or makes no sense.
+        let passed = sd_notify::listen_fds().map(Inherited::duplicate);
+        Announced {
+            inherited: passed.unwrap_or_default(),
+            ..Announced::default()
+        }
+    }
+
     /// Notes what opening a group told of its listeners.
     pub(super) fn learn(&mut self, listeners: &[ListenerFacts]) {
         for facts in listeners {
@@ -97,8 +109,13 @@ pub(super) fn open_listener(
             .next_id
             .checked_add(1)
             .context("more than 65536 listening addresses")?;
-        let bound = bind_patiently(id, *address, bound_listeners.workers)
-            .with_context(|| format!("listener `{}`", listener.name))?;
+        let workers = bound_listeners.workers;
+        let bound = match announced.inherited.acquire(id, *address, workers) {
+            Ok(None) => bind_patiently(id, *address, workers),
+            Ok(Some(inherited)) => Ok(inherited),
+            Err(error) => Err(error),
+        };
+        let bound = bound.with_context(|| format!("listener `{}`", listener.name))?;
         let local = bound.local_addr();
         announced.lines.push(Line {
             id,

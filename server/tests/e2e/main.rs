@@ -12,6 +12,7 @@ mod client;
 mod failure;
 mod files;
 mod http3;
+mod inherit;
 mod lifecycle;
 mod memory;
 mod proxy;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -103,12 +104,18 @@ impl Process {
 
     /// Starts the binary with these environment variables on top.
     fn start_told(arguments: &[&str], folder: &Path, told: &[(&str, &str)]) -> Process {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sluicegate"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+        command
             .args(arguments)
+            .envs(told.iter().copied())
+            .stdin(Stdio::null());
+        Process::spawn(command, folder)
+    }
+
+    fn spawn(mut command: Command, folder: &Path) -> Process {
+        let mut child = command
             .current_dir(folder)
             .env("NO_COLOR", "1")
-            .envs(told.iter().copied())
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -236,10 +243,32 @@ impl Server {
 
     /// With these environment variables on top.
     pub(crate) fn start_told(setup: &Setup, folder: &Folder, told: &[(&str, &str)]) -> Server {
+        let file = Server::write(setup, folder);
+        let process = Process::start_told(&["run", "-c", &file], folder.folder.path(), told);
+        Server::announced(process, setup)
+    }
+
+    /// With a bound socket, as a service manager passes one (LISTEN_FDS).
+    pub(crate) fn start_with_socket(setup: &Setup, folder: &Folder, socket: UdpSocket) -> Server {
+        let file = Server::write(setup, folder);
+        let script = r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@""#;
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script, "sh", env!("CARGO_BIN_EXE_sluicegate")])
+            .args(["run", "-c", &file])
+            .stdin(OwnedFd::from(socket));
+        Server::announced(Process::spawn(command, folder.folder.path()), setup)
+    }
+
+    /// Writes the configuration and returns its path.
+    fn write(setup: &Setup, folder: &Folder) -> String {
         let file = folder.path("sluicegate.toml");
         std::fs::write(&file, &setup.text).unwrap();
-        let file = file.to_str().unwrap();
-        let mut process = Process::start_told(&["run", "-c", file], folder.folder.path(), told);
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// Waits until every listener is announced.
+    fn announced(mut process: Process, setup: &Setup) -> Server {
         let count = setup.text.matches("[[listener]]").count();
         let listeners = (0..count).map(|_| {
             let line = process.line_with(&["listening", "listener=", "address="]);
