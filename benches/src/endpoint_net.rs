@@ -5,6 +5,7 @@
 //! quiche's. Processing takes no time: what costs it is counted in turns and datagrams.
 
 mod client;
+mod flood;
 mod run;
 mod worker;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+pub use flood::{Flood, Goodput, goodput_under};
 pub use run::run;
 
 /// The same path for every client, in both directions apart from the rate.

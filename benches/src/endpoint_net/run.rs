@@ -69,7 +69,7 @@ impl Net {
         };
         Ok(Self {
             client: Client::connect(CLIENT, SERVER, &scenario.page, scenario.pages)?,
-            worker: Worker::new(clock.now())?,
+            worker: Worker::new(clock.now(), |_| {})?,
             clock,
             up: Wire::new(&Link::new(path.delay), scenario.seed),
             down: Wire::new(&down, scenario.seed),

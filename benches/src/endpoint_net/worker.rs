@@ -31,22 +31,29 @@ pub(super) struct Worker {
     endpoint: Endpoint,
     /// Whether the last transmission spent its budget.
     more: bool,
+    /// The listener whose socket is full.
+    blocked: Option<ListenerId>,
 }
 
 impl Worker {
-    pub(super) fn new(now: Instant) -> anyhow::Result<Self> {
-        let config = Config::embedded();
+    /// Returns a worker with two listeners, which [`listener_of`] tells apart, after `change` to the configuration.
+    pub(super) fn new(now: Instant, change: impl FnOnce(&mut Config)) -> anyhow::Result<Self> {
+        let mut config = Config::embedded();
+        change(&mut config);
         let secrets = Arc::new(Secrets::in_memory());
         let identity = Identity::self_signed()?;
         let listener = config.listeners.first().context("no listener")?;
         let registry = Registry::builtin();
-        let listener = Listener {
-            name: listener.name.as_str().into(),
-            selection: Selection::of(listener, &registry)?,
-            config: server_config((&identity, &[]), &config.quic, &config.limits, &secrets)?,
+        let listener = || -> anyhow::Result<Listener> {
+            Ok(Listener {
+                name: listener.name.as_str().into(),
+                selection: Selection::of(listener, &registry)?,
+                config: server_config((&identity, &[]), &config.quic, &config.limits, &secrets)?,
+            })
         };
+        let listeners = HashMap::from([(ListenerId(0), listener()?), (ListenerId(1), listener()?)]);
         let settings = Settings {
-            listeners: HashMap::from([(ListenerId(0), listener)]),
+            listeners,
             site: Arc::new(Site::compile(&config.routes, &config.limits)?),
             h3: h3::config(&config.limits)?,
             limits: config.limits,
@@ -61,7 +68,13 @@ impl Worker {
         Ok(Self {
             endpoint: Endpoint::new(settings, now),
             more: false,
+            blocked: None,
         })
+    }
+
+    /// Lets the socket of the listener at `address` take nothing from now on.
+    pub(super) fn block(&mut self, address: SocketAddr) {
+        self.blocked = Some(listener_of(address));
     }
 
     /// Takes one datagram.
@@ -72,7 +85,7 @@ impl Worker {
         now: Instant,
     ) {
         let meta = RxMeta {
-            listener: ListenerId(0),
+            listener: listener_of(to),
             peer: from,
             local: to,
             ecn: Ecn::NotCapable,
@@ -85,6 +98,7 @@ impl Worker {
         self.endpoint.on_deadline(TIMERS, now);
         let mut out = Out {
             budget: TRANSMIT_BUDGET,
+            blocked: self.blocked,
             room: Vec::new(),
             send,
         };
@@ -105,15 +119,24 @@ impl Worker {
     }
 }
 
+/// Returns the listener of an address: 0 at port 443, 1 at any other.
+fn listener_of(address: SocketAddr) -> ListenerId {
+    ListenerId(u16::from(address.port() != 443))
+}
+
 /// Takes what the endpoint emits.
 struct Out<F> {
     budget: Budget,
+    blocked: Option<ListenerId>,
     room: Vec<u8>,
     send: F,
 }
 
 impl<F: FnMut(&TxMeta, &[u8])> Egress for Out<F> {
-    fn room(&mut self, _: ListenerId, size: usize) -> Result<&mut [u8], NoRoom> {
+    fn room(&mut self, listener: ListenerId, size: usize) -> Result<&mut [u8], NoRoom> {
+        if self.blocked == Some(listener) {
+            return Err(NoRoom::Blocked);
+        }
         if self.budget.is_spent() {
             return Err(NoRoom::Budget);
         }
