@@ -64,3 +64,23 @@ fn whole_configurations_in_the_handbooks_can_be_served() {
         }
     }
 }
+
+#[test]
+fn schema_is_printed_without_a_file() {
+    let check = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+        command.arg("check").args(arguments).output().unwrap()
+    };
+    let output = check(&["--schema"]);
+    assert!(output.status.success(), "{output:?}");
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema["properties"]["quic"]["$ref"], "#/$defs/quic");
+    assert_eq!(schema["additionalProperties"], false);
+    for wrong in [&[][..], &["--schema", "edge.toml"]] {
+        let output = check(wrong);
+        assert!(
+            !output.status.success() && output.stdout.is_empty(),
+            "{output:?}"
+        );
+    }
+}
