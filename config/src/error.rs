@@ -68,9 +68,20 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     const ALIKE: f64 = 0.7;
     // The comparison is quadratic in the length, and no valid word is long.
     let word: String = word.chars().take(64).flat_map(char::to_lowercase).collect();
+    let likeness = |k: &str| {
+        // A name that was made longer at its front is the same name.
+        if !word.is_empty()
+            && k.strip_suffix(&word)
+                .is_some_and(|front| front.ends_with('_'))
+        {
+            1.0
+        } else {
+            strsim::jaro_winkler(&word, k)
+        }
+    };
     known
         .into_iter()
-        .map(|k| (strsim::jaro_winkler(&word, k), k))
+        .map(|k| (likeness(k), k))
         .filter(|(likeness, _)| *likeness >= ALIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, k)| k.to_owned())
@@ -88,6 +99,25 @@ mod tests {
         assert_eq!(Position::of(text, 5), Position { line: 2, column: 3 });
         assert_eq!(Position::of(text, 7), Position { line: 3, column: 1 });
         assert_eq!(Position::of(text, 99), Position { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn nearest_finds_names_with_another_word_in_front() {
+        let known = [
+            "request_headers",
+            "max_request_body",
+            "stream_buffer",
+            "stream_send_buffer",
+        ];
+        assert_eq!(
+            nearest("request_body", known).as_deref(),
+            Some("max_request_body")
+        );
+        assert_eq!(
+            nearest("send_buffer", known).as_deref(),
+            Some("stream_send_buffer")
+        );
+        assert_eq!(nearest("", ["a_"]), None);
     }
 
     #[test]
