@@ -9,11 +9,13 @@ sluicegate_options::options! {
         /// Kernel memory for datagrams on their way to the device, per socket; raise it on fast links. Without
         /// CAP_NET_ADMIN net.core.wmem_max is the limit.
         send_buffer as socket_send_buffer: usize { default: 4 << 20, min: 256 << 10, max: 1 << 30, unit: Bytes },
-        /// Let the kernel hand over several datagrams of one peer at once; turn it off only to work around a driver.
+        /// Whether the kernel hands over several datagrams of one peer at once (GRO); turn it off only to work around a
+        /// driver.
         gro: bool { default: true },
-        /// Hand several datagrams to one peer to the kernel at once; turn it off only to work around a driver.
+        /// Whether several datagrams to one peer are handed to the kernel at once (GSO); turn it off only to work around a
+        /// driver.
         gso: bool { default: true },
-        /// How long the kernel asks the device's queue before a worker sleeps: lower latency for more CPU. 0 is off;
+        /// Time that the kernel polls the device's queue before a worker sleeps: lower latency for more CPU. 0 is off;
         /// needs CAP_NET_ADMIN.
         busy_poll: u32 { default: 0, min: 0, max: 1000, unit: Microseconds },
     }
