@@ -1,16 +1,22 @@
-//! What the allocator holds.
+//! Memory that the allocator holds.
 
 use tikv_jemalloc_ctl::{epoch, stats};
 
-use crate::observe::metrics::{Page, Show};
+use crate::observe::metrics::metrics;
 
-/// Bytes, as jemalloc counts them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Allocator {
-    allocated: usize,
-    active: usize,
-    resident: usize,
-    retained: usize,
+metrics! {
+    /// Figures of jemalloc, in bytes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) struct Allocator {
+        /// Memory that the process asked for and holds.
+        allocated: usize = gauge("sluicegate_allocator_allocated_bytes"),
+        /// Memory in pages of which at least a part is allocated.
+        active: usize = gauge("sluicegate_allocator_active_bytes"),
+        /// Physical memory that the allocator holds, free pages that it has not given back included.
+        resident: usize = gauge("sluicegate_allocator_resident_bytes"),
+        /// Address space that the allocator keeps without memory behind it.
+        retained: usize = gauge("sluicegate_allocator_retained_bytes"),
+    }
 }
 
 impl Allocator {
@@ -24,41 +30,6 @@ impl Allocator {
             resident: stats::resident::read().ok()?,
             retained: stats::retained::read().ok()?,
         })
-    }
-}
-
-impl Show for Allocator {
-    fn show(&self, page: &mut Page) {
-        let Allocator {
-            allocated,
-            active,
-            resident,
-            retained,
-        } = self;
-        for (name, help, value) in [
-            (
-                "sluicegate_allocator_allocated_bytes",
-                "Memory that the process asked for and holds.",
-                allocated,
-            ),
-            (
-                "sluicegate_allocator_active_bytes",
-                "Memory in pages of which at least a part is allocated.",
-                active,
-            ),
-            (
-                "sluicegate_allocator_resident_bytes",
-                "Physical memory that the allocator holds, free pages that it has not given back included.",
-                resident,
-            ),
-            (
-                "sluicegate_allocator_retained_bytes",
-                "Address space that the allocator keeps without memory behind it.",
-                retained,
-            ),
-        ] {
-            page.gauge(name, help, value);
-        }
     }
 }
 

@@ -1,22 +1,31 @@
-//! What the system says of the process.
+//! Figures of the process, as the system has them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use crate::observe::metrics::{Page, Show};
+use crate::observe::metrics::metrics;
 
 /// Units of processor time in a second, in every Linux ABI that the server runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Figures of the process; `None` where the system does not tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Process {
-    open_fds: Option<u64>,
-    max_fds: Option<u64>,
-    threads: Option<u64>,
-    resident_bytes: Option<u64>,
-    virtual_bytes: Option<u64>,
-    cpu_seconds: Option<f64>,
+metrics! {
+    /// Figures of the process, under the names of Prometheus' own libraries; `None` where the system does not have one.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    pub(super) struct Process {
+        /// Open file descriptors.
+        open_fds: Option<u64> = gauge("process_open_fds"),
+        /// File descriptors that may be open.
+        max_fds: Option<u64> = gauge("process_max_fds"),
+        /// Threads.
+        threads: Option<u64> = gauge("process_threads"),
+        /// Physical memory of the process.
+        resident_bytes: Option<u64> = gauge("process_resident_memory_bytes"),
+        /// Address space of the process.
+        virtual_bytes: Option<u64> = gauge("process_virtual_memory_bytes"),
+        /// Processor time of the process, user and system.
+        cpu_seconds: Option<f64> = counter("process_cpu_seconds_total"),
+    }
 }
 
 impl Process {
@@ -26,7 +35,7 @@ impl Process {
         let status = read("status").unwrap_or_default();
         let kib = |key| number_after(&status, key).map(|kib| kib * 1024);
         Process {
-            // One of them is the folder that is being read.
+            // One of them is the directory being read.
             open_fds: fs::read_dir("/proc/self/fd")
                 .ok()
                 .map(|all| (all.count() as u64).saturating_sub(1)),
@@ -39,13 +48,13 @@ impl Process {
     }
 }
 
-/// The number behind `key` at the start of a line; none for a word.
+/// Returns the number behind `key` at the start of a line; `None` for a word.
 fn number_after(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// User and system time of `/proc/<pid>/stat`. The name in it may hold anything; the last parenthesis ends it.
+/// Returns user and system time of `/proc/<pid>/stat`. The name in it may hold anything; the last parenthesis ends it.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
@@ -54,75 +63,27 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((user + system) / TICKS_PER_SECOND)
 }
 
-impl Show for Process {
-    /// Names are those that Prometheus' own libraries use.
-    fn show(&self, page: &mut Page) {
-        let Process {
-            open_fds,
-            max_fds,
-            threads,
-            resident_bytes,
-            virtual_bytes,
-            cpu_seconds,
-        } = *self;
-        for (name, help, value) in [
-            ("process_open_fds", "Open file descriptors.", open_fds),
-            (
-                "process_max_fds",
-                "File descriptors that may be open.",
-                max_fds,
-            ),
-            ("process_threads", "Threads.", threads),
-            (
-                "process_resident_memory_bytes",
-                "Physical memory of the process.",
-                resident_bytes,
-            ),
-            (
-                "process_virtual_memory_bytes",
-                "Address space of the process.",
-                virtual_bytes,
-            ),
-        ] {
-            if let Some(value) = value {
-                page.gauge(name, help, value);
-            }
-        }
-        if let Some(value) = cpu_seconds {
-            page.counter(
-                "process_cpu_seconds_total",
-                "Processor time of the process, user and system.",
-                value,
-            );
-        }
+metrics! {
+    /// When the process began to serve, and since when it does.
+    #[derive(Clone, Debug)]
+    pub(super) struct Age {
+        /// Time of the start, in seconds since 1970.
+        pub(super) started: f64 = gauge("process_start_time_seconds"),
+        /// Time since the start.
+        pub(super) uptime: f64 = gauge("sluicegate_uptime_seconds"),
+        /// Always 1; what was built.
+        pub(super) build: BTreeMap<&'static str, u64> = gauge("sluicegate_build_info" by "version"),
     }
 }
 
-/// When the process began to serve, and since when it did.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Age {
-    /// Time since 1970 of the start.
-    pub(super) started: Duration,
-    /// Since then.
-    pub(super) uptime: Duration,
-}
-
-impl Show for Age {
-    fn show(&self, page: &mut Page) {
-        let Age { started, uptime } = self;
-        page.gauge(
-            "process_start_time_seconds",
-            "Time of the start, in seconds since 1970.",
-            started.as_secs_f64(),
-        );
-        page.gauge(
-            "sluicegate_uptime_seconds",
-            "Time since the start.",
-            uptime.as_secs_f64(),
-        );
-        let version = env!("CARGO_PKG_VERSION");
-        page.gauges("sluicegate_build_info", "Always 1; what was built.")
-            .sample(&[("version", version)], 1);
+impl Age {
+    /// Returns the age of a process that started at `started`, since 1970, and serves since `uptime`.
+    pub(super) fn new(started: Duration, uptime: Duration) -> Age {
+        Age {
+            started: started.as_secs_f64(),
+            uptime: uptime.as_secs_f64(),
+            build: BTreeMap::from([(env!("CARGO_PKG_VERSION"), 1)]),
+        }
     }
 }
 

@@ -86,7 +86,6 @@ impl Scraper {
 
     fn write(&self, known: &[&Known]) -> String {
         let mut page = Page::default();
-        // Named one by one, so that none is forgotten.
         let Sources {
             traces,
             access,
@@ -96,19 +95,17 @@ impl Scraper {
         workers::show(known, &mut page);
         if let Some(traces) = traces {
             traces.counters().show(&mut page);
-            page.gauge(
-                "sluicegate_qlog_traces_open",
-                "Traces open now.",
-                traces.open_traces(),
-            );
+            page.family("gauge", "sluicegate_qlog_traces_open", "Traces open now.");
+            page.sample(&[], traces.open_traces());
         }
         if let Some(access) = access {
             access.counters().show(&mut page);
-            page.gauge(
+            page.family(
+                "gauge",
                 "sluicegate_access_log_queued_bytes",
                 "Memory of the lines that wait for the disk.",
-                access.queued_bytes(),
             );
+            page.sample(&[], access.queued_bytes());
         }
         if let Some(allocator) = Allocator::read() {
             allocator.show(&mut page);
@@ -116,7 +113,7 @@ impl Scraper {
         Process::read().show(&mut page);
         let (started, since) = self.started;
         let uptime = clock::now().saturating_duration_since(since);
-        Age { started, uptime }.show(&mut page);
+        Age::new(started, uptime).show(&mut page);
         page.into_text()
     }
 }

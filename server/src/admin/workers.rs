@@ -24,26 +24,28 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn labels(&self) -> [(&str, &str); 2] {
+    fn labels(&self) -> [(&'static str, &str); 2] {
         [("group", &self.group), ("worker", &self.index)]
     }
 }
 
 /// Writes the sums over all workers, and the samples of each.
 pub(super) fn show(workers: &[&Known], page: &mut Page) {
-    let mut up = page.gauges(
+    page.family(
+        "gauge",
         "sluicegate_worker_up",
         "1 if the worker answered this scrape in time; if not, its figures are those of its last answer.",
     );
     for known in workers {
-        up.sample(&known.labels(), u8::from(known.up));
+        page.sample(&known.labels(), u8::from(known.up));
     }
-    let mut open = page.gauges(
+    page.family(
+        "gauge",
         "sluicegate_worker_connections",
         "Connections of each worker.",
     );
     for known in workers {
-        open.sample(&known.labels(), known.last.gauges.open);
+        page.sample(&known.labels(), known.last.gauges.open);
     }
     let (mut endpoints, mut censuses, mut origins) =
         <(Counters, ConnectionGauges, Depth)>::default();
@@ -73,12 +75,12 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
 /// Writes the driver's counters of each worker: they show whether one of them gets most of the load.
 fn show_datagrams(workers: &[&Known], page: &mut Page) {
     for (index, (name, help, _)) in named(&Datagrams::default()).iter().enumerate() {
-        let mut family = page.counters(name, help);
+        page.family("counter", name, help);
         for known in workers {
             let [group, worker] = known.labels();
             let labels = [group, worker, ("backend", known.last.backend)];
             let (_, _, value) = named(&known.last.datagrams)[index];
-            family.sample(&labels, value);
+            page.sample(&labels, value);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use sluicegate_dataplane::Counters as Datagrams;
 
+use crate::observe::metrics::Label;
 use crate::observe::sum::Sum;
 use crate::quic::counters::{Counters, DropReason};
 
@@ -69,8 +70,8 @@ impl Totals {
             sent_without_gso = net.tx_gso_fallbacks,
             "total of datagrams"
         );
-        for reason in DropReason::ALL {
-            let count = all.dropped[reason.index()];
+        for reason in DropReason::ALL.iter().copied() {
+            let count = all.dropped[reason];
             if count > 0 {
                 tracing::info!(reason = reason.name(), count, "datagrams dropped");
             }

@@ -1,6 +1,6 @@
 //! How often each status was answered.
 
-use crate::observe::metrics::{Page, Show};
+use crate::observe::metrics::{Figure, Labels, Page};
 use crate::observe::sum::Sum;
 
 /// Lowest and highest status (RFC 9110 §15).
@@ -50,14 +50,14 @@ impl Sum for Statuses {
     }
 }
 
-impl Show for Statuses {
-    fn show(&self, page: &mut Page) {
-        let mut family = page.counters(
-            "sluicegate_http_responses_total",
-            "Response heads handed to streams, by status.",
-        );
+/// A sample for each status that was sent.
+impl Figure for Statuses {
+    fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
         for (status, count) in self.seen() {
-            family.sample(&[("code", &status.to_string())], count);
+            let status = status.to_string();
+            let mut labels = labels.clone();
+            labels.extend(own.iter().map(|name| (*name, status.as_str())));
+            page.sample(&labels, count);
         }
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use sluicegate_config::AccessFormat;
 
 use super::background::Queue;
-use super::metrics::{Page, Show};
+use super::metrics::metrics;
 
 pub use target::Target;
 pub use writer::AccessWriter;
@@ -88,96 +88,41 @@ pub struct Record<'a> {
     pub outcome: Outcome,
 }
 
-/// Totals since the start.
-#[derive(Debug, Default)]
-pub struct AccessCounters {
-    /// Lines in the file.
-    pub records_written: AtomicU64,
-    /// Bytes in the file.
-    pub bytes_written: AtomicU64,
-    /// Lines dropped because too much waited.
-    pub records_dropped_queue: AtomicU64,
-    /// Lines dropped because the disk failed.
-    pub records_dropped_disk: AtomicU64,
-    /// Failed operations on the disk.
-    pub disk_errors: AtomicU64,
-    /// How often the file was opened again.
-    pub reopened: AtomicU64,
+metrics! {
+    /// Totals since the start.
+    #[derive(Debug, Default)]
+    pub struct AccessCounters {
+        /// Lines in the access log.
+        pub records_written: AtomicU64 = counter("sluicegate_access_log_records_written_total"),
+        /// Bytes in the access log.
+        pub bytes_written: AtomicU64 = counter("sluicegate_access_log_written_bytes_total"),
+        /// Failed operations on the access log.
+        pub disk_errors: AtomicU64 = counter("sluicegate_access_log_disk_errors_total"),
+        /// Times that the access log was opened again.
+        pub reopened: AtomicU64 = counter("sluicegate_access_log_reopened_total"),
+        /// Lines dropped because too much waited.
+        pub records_dropped_queue: AtomicU64 = counter(
+            "sluicegate_access_log_records_dropped_total", reason = "queue";
+            "Requests that the access log lacks, by reason."
+        ),
+        /// Lines dropped because the disk failed.
+        pub records_dropped_disk: AtomicU64 = also(reason = "disk"),
+    }
 }
 
 impl AccessCounters {
-    fn read(counter: &AtomicU64) -> u64 {
-        counter.load(Ordering::Relaxed)
-    }
-
     /// Writes the totals to the log.
     pub fn log(&self) {
-        // Named one by one, so that none is forgotten.
-        let AccessCounters {
-            records_written,
-            bytes_written,
-            records_dropped_queue,
-            records_dropped_disk,
-            disk_errors,
-            reopened,
-        } = self;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         tracing::info!(
-            records = Self::read(records_written),
-            bytes = Self::read(bytes_written),
-            dropped_queue = Self::read(records_dropped_queue),
-            dropped_disk = Self::read(records_dropped_disk),
-            disk_errors = Self::read(disk_errors),
-            reopened = Self::read(reopened),
+            records = read(&self.records_written),
+            bytes = read(&self.bytes_written),
+            dropped_queue = read(&self.records_dropped_queue),
+            dropped_disk = read(&self.records_dropped_disk),
+            disk_errors = read(&self.disk_errors),
+            reopened = read(&self.reopened),
             "total of the access log"
         );
-    }
-}
-
-impl Show for AccessCounters {
-    fn show(&self, page: &mut Page) {
-        // Named one by one, so that none is forgotten.
-        let AccessCounters {
-            records_written,
-            bytes_written,
-            records_dropped_queue,
-            records_dropped_disk,
-            disk_errors,
-            reopened,
-        } = self;
-        for (name, help, counter) in [
-            (
-                "sluicegate_access_log_records_written_total",
-                "Lines in the access log.",
-                records_written,
-            ),
-            (
-                "sluicegate_access_log_written_bytes_total",
-                "Bytes in the access log.",
-                bytes_written,
-            ),
-            (
-                "sluicegate_access_log_disk_errors_total",
-                "Failed operations on the access log.",
-                disk_errors,
-            ),
-            (
-                "sluicegate_access_log_reopened_total",
-                "Times that the access log was opened again.",
-                reopened,
-            ),
-        ] {
-            page.counter(name, help, Self::read(counter));
-        }
-        let mut dropped = page.counters(
-            "sluicegate_access_log_records_dropped_total",
-            "Requests that the access log lacks, by reason.",
-        );
-        for (reason, counter) in [
-            ("queue", records_dropped_queue),
-            ("disk", records_dropped_disk),
-        ] {
-            dropped.sample(&[("reason", reason)], Self::read(counter));
-        }
     }
 }
 

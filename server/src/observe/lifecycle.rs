@@ -2,89 +2,90 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use super::metrics::{Page, Show};
+use super::metrics::{Label, Page, Show, labels, metrics};
 
-/// A time of the process' life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Phase {
-    /// Not every worker serves yet.
-    Starting,
-    /// All workers serve.
-    Serving,
-    /// What was accepted may finish; nothing new is.
-    Draining,
-}
-
-impl Phase {
-    /// In the order in which they come.
-    pub const ALL: [Phase; 3] = [Phase::Starting, Phase::Serving, Phase::Draining];
-
-    /// One word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Starting => "starting",
-            Phase::Serving => "serving",
-            Phase::Draining => "draining",
-        }
+labels! {
+    /// A phase of the process.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Phase {
+        /// Not every worker serves yet.
+        Starting = "starting",
+        /// All workers serve.
+        Serving = "serving",
+        /// Accepted requests may finish; no new connections are accepted.
+        Draining = "draining",
     }
 }
 
-/// The phase, set by the main thread and read by any other.
+/// The phase and the configuration of the process, set by the main thread and read by any other.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
     phase: AtomicU8,
-    /// Of the configuration in effect, where it was read again.
+    /// Number of the configuration in effect, if it was read again.
     snapshot: AtomicU64,
-    taken: AtomicU64,
-    refused: AtomicU64,
+    reloads: Reloads,
+}
+
+metrics! {
+    /// Reloads since the start.
+    #[derive(Debug, Default)]
+    struct Reloads {
+        /// Reloads whose configuration took effect.
+        taken: AtomicU64 = counter(
+            "sluicegate_config_reloads_total", result = "taken";
+            "Times that the configuration was read again, by what came of it."
+        ),
+        /// Reloads that changed nothing.
+        refused: AtomicU64 = also(result = "refused"),
+    }
 }
 
 impl Lifecycle {
-    /// From now on.
+    /// Sets the phase.
     pub fn set(&self, phase: Phase) {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// The configuration was read again: the number of the new snapshot, or nothing where it was not taken.
+    /// Counts a reload: `snapshot` is the number of the new configuration, or `None` if it was refused.
     pub fn reloaded(&self, snapshot: Option<u64>) {
         match snapshot {
             Some(snapshot) => {
                 self.snapshot.store(snapshot, Ordering::Relaxed);
-                self.taken.fetch_add(1, Ordering::Relaxed);
+                self.reloads.taken.fetch_add(1, Ordering::Relaxed);
             }
             None => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
+                self.reloads.refused.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    /// By now.
+    /// Returns the phase.
     pub fn phase(&self) -> Phase {
         let stored = usize::from(self.phase.load(Ordering::Acquire));
-        Phase::ALL[stored.min(Phase::ALL.len() - 1)]
+        Phase::ALL.get(stored).copied().unwrap_or(Phase::Draining)
     }
 }
 
 impl Show for Lifecycle {
     fn show(&self, page: &mut Page) {
         let now = self.phase();
-        let mut family = page.gauges("sluicegate_phase", "1 for what the process is doing.");
+        page.family(
+            "gauge",
+            "sluicegate_phase",
+            "1 for what the process is doing.",
+        );
         for phase in Phase::ALL {
-            family.sample(&[("phase", phase.name())], u8::from(phase == now));
+            let labels = [("phase", phase.name())];
+            page.sample(&labels, u8::from(*phase == now));
         }
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        page.gauge(
+        let snapshot = self.snapshot.load(Ordering::Relaxed);
+        page.family(
+            "gauge",
             "sluicegate_config_edition",
             "Number of the configuration in effect; the one of the start is 1.",
-            read(&self.snapshot).max(1),
         );
-        let mut family = page.counters(
-            "sluicegate_config_reloads_total",
-            "Times that the configuration was read again, by what came of it.",
-        );
-        family.sample(&[("result", "taken")], read(&self.taken));
-        family.sample(&[("result", "refused")], read(&self.refused));
+        page.sample(&[], snapshot.max(1));
+        self.reloads.show(page);
     }
 }
 
@@ -96,7 +97,7 @@ mod tests {
     fn what_was_set_is_read() {
         let lifecycle = Lifecycle::default();
         assert_eq!(lifecycle.phase(), Phase::Starting);
-        for phase in Phase::ALL {
+        for phase in Phase::ALL.iter().copied() {
             lifecycle.set(phase);
             assert_eq!(lifecycle.phase(), phase);
         }

@@ -1,7 +1,14 @@
 //! Figures for Prometheus.
 //!
-//! Threads count in plain structs of their own. Every struct with figures implements [`Show`], next to its fields.
+//! Threads count in plain structs of their own. [`metrics!`] declares such a struct: what a field counts, and the family by
+//! which the page shows it, stand in one place. What has a form of its own implements [`Show`].
 
+mod declare;
+mod labels;
 mod page;
 
-pub use page::{CONTENT_TYPE, Family, Page, Show};
+pub(crate) use declare::metrics;
+pub use declare::{Figure, LabelValues, Labelled, Labels, Metrics};
+pub(crate) use labels::labels;
+pub use labels::{Label, PerLabel};
+pub use page::{CONTENT_TYPE, Page, Show};

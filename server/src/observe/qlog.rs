@@ -12,7 +12,7 @@ mod writer;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::metrics::{Page, Show};
+use super::metrics::metrics;
 
 pub use sampler::Sampler;
 pub use storage::{Directory, Storage, StoredFile, TraceFile};
@@ -50,27 +50,32 @@ impl QlogOptions {
     }
 }
 
-/// Totals since the writer was started.
-#[derive(Debug, Default)]
-pub struct QlogCounters {
-    /// Traces opened.
-    pub traces_started: AtomicU64,
-    /// Traces not opened: too many are open, or the writer is shutting down.
-    pub traces_refused: AtomicU64,
-    /// Records in files.
-    pub records_written: AtomicU64,
-    /// Bytes in files.
-    pub bytes_written: AtomicU64,
-    /// Records dropped because too much waited for the disk.
-    pub records_dropped_queue: AtomicU64,
-    /// Records dropped because of their size, their trace's or the directory's.
-    pub records_dropped_cap: AtomicU64,
-    /// Records dropped because the disk failed.
-    pub records_dropped_disk: AtomicU64,
-    /// Failed operations on the disk.
-    pub disk_errors: AtomicU64,
-    /// Files deleted to make room.
-    pub files_deleted: AtomicU64,
+metrics! {
+    /// Totals since the writer was started.
+    #[derive(Debug, Default)]
+    pub struct QlogCounters {
+        /// Traces opened.
+        pub traces_started: AtomicU64 = counter("sluicegate_qlog_traces_started_total"),
+        /// Traces not opened: too many are open.
+        pub traces_refused: AtomicU64 = counter("sluicegate_qlog_traces_refused_total"),
+        /// Records in files.
+        pub records_written: AtomicU64 = counter("sluicegate_qlog_records_written_total"),
+        /// Bytes in files.
+        pub bytes_written: AtomicU64 = counter("sluicegate_qlog_written_bytes_total"),
+        /// Failed operations on the disk.
+        pub disk_errors: AtomicU64 = counter("sluicegate_qlog_disk_errors_total"),
+        /// Traces deleted to make room.
+        pub files_deleted: AtomicU64 = counter("sluicegate_qlog_files_deleted_total"),
+        /// Records dropped because too much waited for the disk.
+        pub records_dropped_queue: AtomicU64 = counter(
+            "sluicegate_qlog_records_dropped_total", reason = "queue";
+            "Records that no file holds, by reason."
+        ),
+        /// Records dropped because of their size, their trace's or the directory's.
+        pub records_dropped_cap: AtomicU64 = also(reason = "cap"),
+        /// Records dropped because the disk failed.
+        pub records_dropped_disk: AtomicU64 = also(reason = "disk"),
+    }
 }
 
 impl QlogCounters {
@@ -89,69 +94,6 @@ impl QlogCounters {
             files_deleted = read(&self.files_deleted),
             "total of traces"
         );
-    }
-}
-
-impl Show for QlogCounters {
-    fn show(&self, page: &mut Page) {
-        // Named one by one, so that none is forgotten.
-        let QlogCounters {
-            traces_started,
-            traces_refused,
-            records_written,
-            bytes_written,
-            records_dropped_queue,
-            records_dropped_cap,
-            records_dropped_disk,
-            disk_errors,
-            files_deleted,
-        } = self;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        for (name, help, counter) in [
-            (
-                "sluicegate_qlog_traces_started_total",
-                "Traces opened.",
-                traces_started,
-            ),
-            (
-                "sluicegate_qlog_traces_refused_total",
-                "Traces not opened: too many are open.",
-                traces_refused,
-            ),
-            (
-                "sluicegate_qlog_records_written_total",
-                "Records in files.",
-                records_written,
-            ),
-            (
-                "sluicegate_qlog_written_bytes_total",
-                "Bytes in files.",
-                bytes_written,
-            ),
-            (
-                "sluicegate_qlog_disk_errors_total",
-                "Failed operations on the disk.",
-                disk_errors,
-            ),
-            (
-                "sluicegate_qlog_files_deleted_total",
-                "Traces deleted to make room.",
-                files_deleted,
-            ),
-        ] {
-            page.counter(name, help, read(counter));
-        }
-        let mut dropped = page.counters(
-            "sluicegate_qlog_records_dropped_total",
-            "Records that no file holds, by reason.",
-        );
-        for (reason, counter) in [
-            ("queue", records_dropped_queue),
-            ("cap", records_dropped_cap),
-            ("disk", records_dropped_disk),
-        ] {
-            dropped.sample(&[("reason", reason)], read(counter));
-        }
     }
 }
 

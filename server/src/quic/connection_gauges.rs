@@ -3,58 +3,37 @@
 use std::collections::BTreeMap;
 
 use super::endpoint::Endpoint;
-use crate::observe::metrics::{Page, Show};
-use crate::observe::sum::summed;
+use crate::observe::metrics::{LabelValues, metrics};
 
 /// State of a connection whose quiche has no controller to ask.
 const NO_STATE: &str = "none";
 
-summed! {
+metrics! {
     /// Connections at one moment.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct ConnectionGauges {
+    pub struct ConnectionGauges: Sum {
         /// Connections, those included that are closing.
-        pub open: u64,
-        /// Of them, those whose handshake is not done.
-        pub half_open: u64,
-        /// By what their congestion controllers do.
-        pub controllers: BTreeMap<Controller, u64>,
+        pub open: u64 = gauge("sluicegate_connections"),
+        /// Connections whose handshake is not done.
+        pub half_open: u64 = gauge("sluicegate_connections_handshaking"),
+        /// Connections by congestion control algorithm and by what its controller does.
+        pub controllers: BTreeMap<Controller, u64> =
+            gauge("sluicegate_connections_by_controller_state" by "algorithm", "state"),
     }
 }
 
-/// A congestion controller, by what it is and does.
+/// What a congestion controller is and does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Controller {
-    /// Of its connection.
+    /// Name of the algorithm.
     pub algorithm: &'static str,
-    /// Of the one on the active path.
+    /// State of the controller of the active path, in its own word.
     pub state: &'static str,
 }
 
-impl Show for ConnectionGauges {
-    fn show(&self, page: &mut Page) {
-        let ConnectionGauges {
-            open,
-            half_open,
-            controllers,
-        } = self;
-        page.gauge(
-            "sluicegate_connections",
-            "Connections, those included that are closing.",
-            open,
-        );
-        page.gauge(
-            "sluicegate_connections_handshaking",
-            "Connections whose handshake is not done.",
-            half_open,
-        );
-        let mut family = page.gauges(
-            "sluicegate_connections_by_controller_state",
-            "Connections by congestion control algorithm and by what its controller does.",
-        );
-        for (Controller { algorithm, state }, count) in controllers {
-            family.sample(&[("algorithm", algorithm), ("state", state)], count);
-        }
+impl LabelValues for Controller {
+    fn values(&self) -> impl Iterator<Item = &str> {
+        [self.algorithm, self.state].into_iter()
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::Fields;
 use super::message::{Envelope, Request, ToFront, ToHandler};
 use crate::http::clients::{Client, Clients};
-use crate::observe::sum::summed;
+use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
 
@@ -73,20 +73,23 @@ pub struct OriginRing {
     pub counters: OriginRingCounters,
 }
 
-summed! {
-    /// What a worker's end counted.
+metrics! {
+    /// What a worker's ends of the rings counted.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct OriginRingCounters {
-        /// Exchanges handed to the origin.
-        pub opened: u64,
-        /// Exchanges refused because the ring was full.
-        pub refused_queue: u64,
-        /// Exchanges refused because the worker's memory for them was promised to others.
-        pub refused_memory: u64,
-        /// Exchanges refused because their client has its part of that memory already.
-        pub refused_client: u64,
-        /// Messages to the origin that had to wait beside the ring.
-        pub waited: u64,
+    pub struct OriginRingCounters: Sum {
+        /// Requests handed to an origin.
+        pub opened: u64 = counter("sluicegate_origin_exchanges_opened_total"),
+        /// Messages to an origin that had to wait beside a full ring.
+        pub waited: u64 = counter("sluicegate_origin_messages_delayed_total"),
+        /// Requests refused because the ring was full.
+        pub refused_queue: u64 = counter(
+            "sluicegate_origin_exchanges_refused_total", reason = "queue";
+            "Requests that no origin was handed, by reason."
+        ),
+        /// Requests refused because the worker's memory for them was promised to others.
+        pub refused_memory: u64 = also(reason = "memory"),
+        /// Requests refused because their client has its part of that memory already.
+        pub refused_client: u64 = also(reason = "client"),
     }
 }
 

@@ -93,7 +93,7 @@ impl Edge {
     }
 
     fn failures(&self, failure: Failure) -> u64 {
-        self.counters().failures[failure.index()]
+        self.counters().failures[failure]
     }
 
     /// How the only upstream is seen.

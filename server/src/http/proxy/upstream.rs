@@ -279,7 +279,7 @@ impl Turn {
     /// the rotation for `fail_timeout`.
     pub(super) fn on_failure(&self, failure: Failure, blame: bool) {
         let upstream = &self.upstream;
-        upstream.tally.count(|c| c.failures[failure.index()] += 1);
+        upstream.tally.count(|c| c.failures[failure] += 1);
         if !blame || !failure.blames_upstream() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The text that a scrape answers: Prometheus' exposition format, version 0.0.4.
+//! Prometheus' text exposition format, version 0.0.4.
 
 use std::fmt::{Display, Write as _};
 
@@ -7,107 +7,83 @@ use crate::observe::histogram::Histogram;
 /// Media type of a [`Page`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Figures that know their names.
-///
-/// An implementation takes its struct apart field by field, so that whoever adds one is asked for its text.
+/// Figures that know their families.
 pub trait Show {
-    /// Adds its families to a page.
+    /// Adds the families to a page.
     fn show(&self, page: &mut Page);
 }
 
-/// Text in the making. Each family stands on it once, with all of its samples.
+/// A page that is being written. Each family stands on it once, with all of its samples.
 #[derive(Debug, Default)]
 pub struct Page {
     text: String,
+    /// Name of the last family.
+    name: String,
 }
 
 impl Page {
-    /// A counter without labels; names end in `_total`.
-    pub fn counter(&mut self, name: &str, help: &str, value: impl Display) {
-        self.counters(name, help).sample(&[], value);
+    /// Begins a family of samples. `kind` is `counter`, `gauge` or `histogram`; names of counters end in `_total`.
+    pub fn family(&mut self, kind: &str, name: &str, help: &str) {
+        name.clone_into(&mut self.name);
+        self.text.push_str("# HELP ");
+        self.text.push_str(name);
+        self.text.push(' ');
+        escape(&mut self.text, help, false);
+        self.text.push('\n');
+        self.line(format_args!("# TYPE {name} {kind}"));
     }
 
-    /// A gauge without labels.
-    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.gauges(name, help).sample(&[], value);
+    /// Adds a sample, a finite number, to the last family.
+    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.suffixed("", labels, value);
     }
 
-    /// Counters that differ by labels.
-    pub fn counters<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family(name, help, "counter")
-    }
-
-    /// Gauges that differ by labels.
-    pub fn gauges<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
-        self.family(name, help, "gauge")
-    }
-
-    /// A histogram in seconds.
-    pub fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
-        let text = self.family(name, help, "histogram").text;
+    /// Adds the samples of a histogram, in seconds, to the last family.
+    pub fn buckets(&mut self, labels: &[(&str, &str)], histogram: &Histogram) {
         for (bound, count) in histogram.cumulative() {
-            let bound = bound.as_secs_f64();
-            line(
-                text,
-                format_args!("{name}_bucket{{le=\"{bound}\"}} {count}"),
-            );
+            let bound = bound.as_secs_f64().to_string();
+            self.bucket(labels, &bound, count);
         }
-        let count = histogram.count();
-        line(text, format_args!("{name}_bucket{{le=\"+Inf\"}} {count}"));
-        let sum = histogram.sum().as_secs_f64();
-        line(text, format_args!("{name}_sum {sum}"));
-        line(text, format_args!("{name}_count {count}"));
+        self.bucket(labels, "+Inf", histogram.count());
+        self.suffixed("_sum", labels, histogram.sum().as_secs_f64());
+        self.suffixed("_count", labels, histogram.count());
     }
 
-    fn family<'a>(&'a mut self, name: &'a str, help: &str, kind: &str) -> Family<'a> {
-        let text = &mut self.text;
-        text.push_str("# HELP ");
-        text.push_str(name);
-        text.push(' ');
-        escape(text, help, false);
-        text.push('\n');
-        line(text, format_args!("# TYPE {name} {kind}"));
-        Family { text, name }
-    }
-
-    /// The whole.
+    /// Returns the text.
     pub fn into_text(self) -> String {
         self.text
     }
-}
 
-/// Samples of one name.
-#[derive(Debug)]
-pub struct Family<'a> {
-    text: &'a mut String,
-    name: &'a str,
-}
+    fn bucket(&mut self, labels: &[(&str, &str)], bound: &str, count: u64) {
+        let mut labels = labels.to_vec();
+        labels.push(("le", bound));
+        self.suffixed("_bucket", &labels, count);
+    }
 
-impl Family<'_> {
-    /// A finite number under these labels.
-    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.text.push_str(self.name);
+    fn suffixed(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.text.push_str(&self.name);
+        self.text.push_str(suffix);
         for (index, (label, content)) in labels.iter().enumerate() {
             self.text.push(if index == 0 { '{' } else { ',' });
             self.text.push_str(label);
             self.text.push_str("=\"");
-            escape(self.text, content, true);
+            escape(&mut self.text, content, true);
             self.text.push('"');
         }
         if !labels.is_empty() {
             self.text.push('}');
         }
-        line(self.text, format_args!(" {value}"));
+        self.line(format_args!(" {value}"));
+    }
+
+    fn line(&mut self, content: std::fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.text.write_fmt(content);
+        self.text.push('\n');
     }
 }
 
-fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = text.write_fmt(content);
-    text.push('\n');
-}
-
-/// Backslashes and line feeds everywhere, quotes in labels only.
+/// Escapes backslashes and line feeds, and quotes where `quotes` says so: in labels, not in help.
 fn escape(text: &mut String, content: &str, quotes: bool) {
     for character in content.chars() {
         match character {
@@ -128,11 +104,13 @@ mod tests {
     #[test]
     fn families_read_as_the_format_wants_them() {
         let mut page = Page::default();
-        page.counter("a_total", "Of \"a\" and \\ and\na line.", 7_u64);
-        page.gauge("b", "Half.", 0.5);
-        let mut family = page.counters("c_total", "By label.");
-        family.sample(&[("x", "1"), ("y", "say \"hi\\\"\n")], u64::MAX);
-        family.sample(&[("x", "2")], 0_u64);
+        page.family("counter", "a_total", "Of \"a\" and \\ and\na line.");
+        page.sample(&[], 7_u64);
+        page.family("gauge", "b", "Half.");
+        page.sample(&[], 0.5);
+        page.family("counter", "c_total", "By label.");
+        page.sample(&[("x", "1"), ("y", "say \"hi\\\"\n")], u64::MAX);
+        page.sample(&[("x", "2")], 0_u64);
         let expected = "# HELP a_total Of \"a\" and \\\\ and\\na line.\n# TYPE a_total counter\na_total 7\n\
                         # HELP b Half.\n# TYPE b gauge\nb 0.5\n\
                         # HELP c_total By label.\n# TYPE c_total counter\n\
@@ -147,7 +125,8 @@ mod tests {
             histogram.record(Duration::from_micros(us));
         }
         let mut page = Page::default();
-        page.histogram("h_seconds", "Times.", &histogram);
+        page.family("histogram", "h_seconds", "Times.");
+        page.buckets(&[], &histogram);
         let text = page.into_text();
         for line in [
             "# TYPE h_seconds histogram",

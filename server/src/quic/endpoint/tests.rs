@@ -24,7 +24,7 @@ fn meta_of(peer: &str) -> RxMeta {
 }
 
 fn dropped(endpoint: &Endpoint, reason: DropReason) -> u64 {
-    endpoint.counters.dropped[reason.index()]
+    endpoint.counters.dropped[reason]
 }
 
 /// A short header of no connection, that many bytes.

@@ -46,5 +46,5 @@ fn a_stray_that_a_full_mailbox_refuses_is_counted() {
     worker.receive(now).unwrap();
     let counters = &worker.endpoint.counters;
     assert_eq!(counters.misrouted, 1);
-    assert_eq!(counters.dropped[DropReason::MailboxFull.index()], 1);
+    assert_eq!(counters.dropped[DropReason::MailboxFull], 1);
 }

@@ -6,8 +6,9 @@ use sluicegate_config::{AccessFormat, LogTarget};
 
 use super::*;
 use crate::http::origin::OriginCommand;
-use crate::http::proxy;
+use crate::http::proxy::{self, Failure};
 use crate::observe::access::AccessWriter;
+use crate::observe::metrics::Label;
 use crate::observe::qlog::{QlogOptions, QlogWriter};
 use crate::quic::counters::{Counters, DropReason};
 
@@ -52,7 +53,7 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
     }
     all.by_algorithm.insert("bbr3", n.next());
     all.by_algorithm.insert("cubic", n.next());
-    for (index, reason) in DropReason::ALL.into_iter().enumerate() {
+    for (index, reason) in DropReason::ALL.iter().copied().enumerate() {
         for _ in 0..=index {
             all.on_drop(reason);
         }
@@ -117,8 +118,8 @@ fn filled_proxy() -> proxy::Counters {
     ] {
         *figure = n.next();
     }
-    for figure in &mut all.failures {
-        *figure = n.next();
+    for failure in Failure::ALL {
+        all.failures[*failure] = n.next();
     }
     for address in ["192.0.2.1:80", "192.0.2.2:80"] {
         let mut state = proxy::State::default();
