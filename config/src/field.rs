@@ -220,12 +220,17 @@ impl<R: Record> Element for R {
         if reload == Reload::Restart && different {
             changed.push(R::TABLE.header());
         }
+        let mut keys = Vec::new();
         for one in old.iter().filter(|one| one.name().is_some()) {
             if let Some(other) = new.iter().find(|other| other.name() == one.name()) {
-                Record::needs_restart(one, other, place, changed);
+                Record::needs_restart(one, other, place, &mut keys);
             }
         }
-        changed.dedup();
+        for key in keys {
+            if !changed.contains(&key) {
+                changed.push(key);
+            }
+        }
     }
 }
 

@@ -49,6 +49,22 @@ fn tables_that_come_and_go_are_named_by_their_header() {
     assert_eq!(after.needs_restart(&turned), [""; 0]);
 }
 
+#[test]
+fn a_key_that_differs_in_several_tables_is_named_once() {
+    let mut before = parse(EXAMPLE).unwrap();
+    before.listeners.push(before.listeners[0].clone());
+    before.listeners[1].name = "second".to_owned();
+    let mut after = before.clone();
+    for listener in &mut after.listeners {
+        listener.addresses.pop();
+        listener.group = "other".to_owned();
+    }
+    assert_eq!(
+        before.needs_restart(&after),
+        ["listener.address", "listener.group"]
+    );
+}
+
 /// Values of a key that differ from each other, as TOML.
 fn values(key: &Key) -> Vec<String> {
     let quoted = |words: &[&str]| words.iter().map(|word| format!("\"{word}\"")).collect();
