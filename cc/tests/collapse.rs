@@ -1,6 +1,7 @@
-//! Heavy loss at the start, then none: the window falls to two packets and must come back.
+//! Heavy loss at the start, then none: the window falls to two packets and must come back, with every option. Every
+//! algorithm at its defaults is tried with 100 seeds in the matrix of `benches/src/matrix/`.
 //!
-//! The second half re-creates the defect that keeps it there, to show that the scenario sees it.
+//! The second half re-creates the defect that keeps the window there, to show that the scenario detects it.
 
 mod test_support;
 
@@ -8,25 +9,19 @@ use std::time::Duration;
 
 use sluicegate_cc::sim::{Bottleneck, FlowOutcome, LossWindow, Source};
 use sluicegate_cc::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
-use test_support::{MBIT, algorithms, controller, init, ms, run_one, secs, variants};
+use test_support::{MBIT, MTU, algorithms, init, ms, run_one, secs, variants};
 
 const SEEDS: u64 = 100;
 const LIMIT: Duration = secs(10);
 
-fn collapse(controller: Box<dyn Controller>, loss_both_ways: bool, seed: u64) -> FlowOutcome {
+fn collapse(controller: Box<dyn Controller>, seed: u64) -> FlowOutcome {
     let loss = vec![LossWindow {
         from: ms(0),
         until: secs(2),
         probability: 0.3,
     }];
-    let ack_loss = if loss_both_ways {
-        loss.clone()
-    } else {
-        Vec::new()
-    };
     let bottleneck = Bottleneck {
         loss,
-        ack_loss,
         ..Bottleneck::new(100 * MBIT, ms(10), 1.0)
     };
     run_one(
@@ -38,49 +33,14 @@ fn collapse(controller: Box<dyn Controller>, loss_both_ways: bool, seed: u64) ->
     )
 }
 
-/// Mean time of the runs, each of which must be done in time and without unexplained recovery.
-fn mean_of_all(name: &str, loss_both_ways: bool) -> f64 {
-    let algorithms = algorithms();
-    let algorithm = algorithms
-        .iter()
-        .find(|a| a.name == name)
-        .expect("built in");
-    let mut sum = 0.0;
-    let mut floor = u64::MAX;
-    for seed in 0..SEEDS {
-        let outcome = collapse(controller(algorithm, seed), loss_both_ways, seed);
-        let time = outcome
-            .completed
-            .unwrap_or_else(|| panic!("{name}, seed {seed}: not done"));
-        assert_eq!(outcome.unexplained_recoveries, 0, "{name}, seed {seed}");
-        sum += time.as_secs_f64();
-        floor = floor.min(outcome.min_cwnd);
-    }
-    assert_eq!(
-        floor, 2_400,
-        "{name}: the loss must reach the smallest window to test anything"
-    );
-    let mean = sum / SEEDS as f64;
-    println!("{name}, loss both ways {loss_both_ways}: {SEEDS} of {SEEDS}, mean {mean:.3} s");
-    mean
-}
-
-#[test]
-fn every_algorithm_recovers_from_every_seed() {
-    for algorithm in algorithms() {
-        for loss_both_ways in [false, true] {
-            mean_of_all(algorithm.name, loss_both_ways);
-        }
-    }
-}
-
 #[test]
 fn every_option_at_either_end_of_its_range_recovers_too() {
     for algorithm in algorithms() {
+        let mut floors = Vec::new();
         for (variant, options) in variants(&algorithm) {
             for seed in 0..5 {
                 let controller = algorithm.controller(&init(seed), &options);
-                let outcome = collapse(controller, false, seed);
+                let outcome = collapse(controller, seed);
                 let name = algorithm.name;
                 assert!(
                     outcome.completed.is_some(),
@@ -90,19 +50,20 @@ fn every_option_at_either_end_of_its_range_recovers_too() {
                     outcome.unexplained_recoveries, 0,
                     "{name}, {variant}, seed {seed}"
                 );
+                floors.push(outcome.min_cwnd);
             }
         }
+        let floor = floors.iter().min();
+        assert_eq!(
+            floor,
+            Some(&(2 * MTU)),
+            "the loss must reach the smallest window"
+        );
     }
 }
 
-#[test]
-fn cubic_is_no_slower_than_reno_by_more_than_15_percent() {
-    let (cubic, reno) = (mean_of_all("cubic", false), mean_of_all("reno", false));
-    assert!(cubic <= 1.15 * reno, "{cubic} s against {reno} s");
-}
-
 /// A loss-based controller whose recovery period is bounded by a time, which it moves by the time since the last
-/// packet whenever a packet leaves an empty flight.
+/// packet whenever a packet leaves with nothing in flight.
 #[derive(Debug)]
 struct TimeShifted {
     shifts: bool,
@@ -207,7 +168,7 @@ impl Controller for TimeShifted {
 #[test]
 fn recovery_bounded_by_a_shifted_time_is_caught() {
     let failures = |shifts| {
-        let runs = (0..SEEDS).map(|seed| collapse(TimeShifted::boxed(shifts), false, seed));
+        let runs = (0..SEEDS).map(|seed| collapse(TimeShifted::boxed(shifts), seed));
         runs.filter(|run| run.completed.is_none()).count()
     };
     let (with, without) = (failures(true), failures(false));
@@ -222,7 +183,7 @@ fn recovery_bounded_by_a_shifted_time_is_caught() {
 #[test]
 fn shifted_recovery_shows_as_recovery_without_end_and_a_pinned_window() {
     let stuck = (0..SEEDS)
-        .map(|seed| collapse(TimeShifted::boxed(true), false, seed))
+        .map(|seed| collapse(TimeShifted::boxed(true), seed))
         .find(|run| run.completed.is_none())
         .expect("some seed gets stuck");
     let last = stuck.samples.last().expect("sampled");

@@ -43,8 +43,8 @@ pub enum Measure {
         /// From here on.
         from: Duration,
     },
-    /// Largest window over largest flight.
-    WindowOverFlight,
+    /// Largest window over the most bytes in flight.
+    WindowOverInFlight,
     /// By how many round trips the growth curve moved more or less than the pause that ended at this time.
     EpochError {
         /// When data came again.
@@ -99,7 +99,7 @@ impl Measure {
             Self::Loss { .. } => "lost",
             Self::Delay { .. } => "mean srtt against the empty path",
             Self::MeanWindow { .. } => "mean window",
-            Self::WindowOverFlight => "window against flight",
+            Self::WindowOverInFlight => "window against bytes in flight",
             Self::EpochError { .. } => "error of the epoch",
             Self::Burst { .. } => "burst against the quantum",
             Self::Drained { .. } => "queue drained",
@@ -116,7 +116,7 @@ impl Measure {
             }
             Self::DoneOverReno
             | Self::Delay { .. }
-            | Self::WindowOverFlight
+            | Self::WindowOverInFlight
             | Self::Burst { .. }
             | Self::SmallestShare { .. } => Form::Times,
             Self::UnexplainedRecoveries => Form::Count,
@@ -152,8 +152,6 @@ pub enum Limit {
     AtMost(f64),
     /// The mean over all runs is within 25 % of this.
     Near(f64),
-    /// Any: the mean is shown alone.
-    Any,
 }
 
 /// Room around [`Limit::Near`].
@@ -166,7 +164,6 @@ impl Limit {
             Self::AtLeast(least) => value >= least,
             Self::AtMost(most) => value <= most,
             Self::Near(target) => (value - target).abs() <= NEAR * target,
-            Self::Any => true,
         }
     }
 
@@ -175,7 +172,7 @@ impl Limit {
         match self {
             Self::AtLeast(_) => values.iter().copied().fold(f64::INFINITY, f64::min),
             Self::AtMost(_) => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            Self::Near(_) | Self::Any => values.iter().sum::<f64>() / values.len() as f64,
+            Self::Near(_) => values.iter().sum::<f64>() / values.len() as f64,
         }
     }
 }
@@ -234,7 +231,6 @@ impl fmt::Display for Bound {
             Limit::AtLeast(value) => (" ≥ ", measure.show(value)),
             Limit::AtMost(value) => (" ≤ ", measure.show(value)),
             Limit::Near(value) => (" ≈ ", measure.show(value)),
-            Limit::Any => ("", String::new()),
         };
         write!(f, "{who}{}{sign}{value}", measure.name())
     }

@@ -104,7 +104,7 @@ fn is_judged(bound: &Bound, control: Control, value: Option<f64>) -> bool {
         bound.measure,
         Measure::EpochError { .. }
             | Measure::UnexplainedRecoveries
-            | Measure::WindowOverFlight
+            | Measure::WindowOverInFlight
             | Measure::Burst { .. }
     );
     let tellable = value.is_some() || !inner;

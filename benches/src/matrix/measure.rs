@@ -39,7 +39,9 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
             (!srtts.is_empty()).then(|| mean / scenario.round_trip().as_secs_f64())
         }
         Measure::MeanWindow { from } => Some(mean_window(flow.between(from, end)) / DATAGRAM),
-        Measure::WindowOverFlight => Some(flow.max_cwnd as f64 / flow.max_in_flight?.max(1) as f64),
+        Measure::WindowOverInFlight => {
+            Some(flow.max_cwnd as f64 / flow.max_in_flight?.max(1) as f64)
+        }
         Measure::EpochError { restart } => epoch_error(scenario, flow, restart),
         Measure::Burst { from } => largest_burst(flow.between(from, end)),
         Measure::Drained { at, below } => Some(seconds(drained(scenario, flow, at, below))),

@@ -52,7 +52,7 @@ pub(super) fn random_loss() -> Vec<Scenario> {
             Limit::AtLeast(0.95),
         ),
         row("loss-1", "p = 1 %", 1e-2, (12.0, 12.0), Limit::AtLeast(0.8)),
-        row("loss-2", "p = 2 %", 2e-2, (8.5, 8.5), Limit::Any),
+        row("loss-2", "p = 2 %", 2e-2, (8.5, 8.5), Limit::AtLeast(0.8)),
     ]
 }
 
@@ -82,7 +82,7 @@ pub(super) fn changes() -> Vec<Scenario> {
         Scenario {
             simulator: always(1, secs(60)),
             end_to_end: always(1, secs(60)),
-            bounds: vec![most(Who::All, Measure::Done, 50.0)],
+            bounds: vec![most(Who::All, Measure::Done, 20.0)],
             ..alone(
                 "rate-rise",
                 "10 MB, 100 kbit/s, after 5 s 10 Mbit/s, 40 ms, queue 50 KB",
@@ -129,7 +129,7 @@ pub(super) fn policer() -> Vec<Scenario> {
     vec![Scenario {
         simulator: always(1, secs(60)),
         bounds: vec![
-            least(OTHERS, share(secs(10), END), 0.8),
+            least(Who::All, share(secs(10), END), 0.8),
             most(OTHERS, Measure::Loss { from: secs(10) }, 0.05),
             most(BBR, Measure::Loss { from: secs(10) }, 0.1),
         ],
@@ -185,12 +185,12 @@ pub(super) fn disorder() -> Vec<Scenario> {
         Scenario {
             simulator: always(1, secs(30)),
             bounds: vec![
-                least(OTHERS, share(secs(2), END), 0.9),
-                most(OTHERS, Measure::Loss { from: ZERO }, 0.0),
+                least(Who::All, share(secs(2), END), 0.9),
+                most(Who::All, Measure::Loss { from: ZERO }, 0.0),
             ],
             ..alone(
-                "marks",
-                "20 Mbit/s, 40 ms, marked above 60 KB of queue",
+                "ce-marks",
+                "20 Mbit/s, 40 ms, CE marks above 60 KB of queue",
                 marking,
                 Source::Endless,
             )

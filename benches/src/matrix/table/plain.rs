@@ -112,7 +112,7 @@ pub(super) fn pauses() -> Vec<Scenario> {
             simulator: always(1, secs(70)),
             end_to_end: always(1, secs(70)),
             bounds: vec![
-                most(Who::All, Measure::WindowOverFlight, 2.0),
+                most(Who::All, Measure::WindowOverInFlight, 2.0),
                 most(Who::All, Measure::Done, 61.0),
             ],
             ..alone(
@@ -165,6 +165,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
             bounds: vec![
                 least(Who::All, share(ZERO, END), 0.95),
                 most(BBR, Measure::Delay { from: secs(2) }, 1.5),
+                most(BBR, Measure::Loss { from: ZERO }, 0.0),
             ],
             ..alone(
                 "deep-buffer",
@@ -189,7 +190,7 @@ pub(super) fn low_rtt() -> Vec<Scenario> {
         Scenario {
             simulator: always(1, secs(5)),
             end_to_end: always(1, secs(2)),
-            bounds: vec![least(Who::All, stretch(secs(1), false), 0.1)],
+            bounds: vec![least(Who::All, stretch(secs(1), false), 0.9)],
             ..alone(
                 "low-rtt",
                 "1 Gbit/s, 0.2 ms, 1 BDP",
@@ -200,7 +201,7 @@ pub(super) fn low_rtt() -> Vec<Scenario> {
         Scenario {
             simulator: always(1, secs(5)),
             end_to_end: long(1, secs(3)),
-            bounds: vec![least(Who::All, stretch(secs(1), false), 0.1)],
+            bounds: vec![least(Who::All, stretch(secs(1), false), 0.9)],
             ..alone(
                 "low-rtt-10-bdp",
                 "the same, 10 BDP",
