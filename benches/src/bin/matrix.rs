@@ -1,14 +1,15 @@
 //! Prints how every algorithm comes through every scenario.
 
-use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::thread;
+use std::{env, fs};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Parser, ValueEnum};
 use sluicegate_benches::matrix::{
-    Choice, EXPECTED, Layout, Place, cells, known_failures, report, scenarios, surprises, tell,
+    Choice, EXPECTED, Layout, Place, cells, document, known_failures, report, scenarios, surprises,
+    tell,
 };
 use sluicegate_benches::virtual_net::Control;
 
@@ -33,6 +34,9 @@ struct Arguments {
     /// The part that every change is tested with
     #[arg(long)]
     core: bool,
+    /// Writes the document of results, such as cc/RESULTS.md, there; only the whole matrix makes one
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "scenario", "place", "seed", "core"])]
+    results: Option<PathBuf>,
     /// Puts an SVG of each cell's first run there, and the table with the known failures as matrix.md
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
@@ -105,11 +109,36 @@ fn main() -> Result<ExitCode> {
         let text = format!("{table}\n{}", known_failures(EXPECTED));
         fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
+    if let Some(path) = &arguments.results {
+        let text = document(&scenarios, &cells, EXPECTED, &origin());
+        fs::write(path, text).with_context(|| path.display().to_string())?;
+    }
     let surprises = surprises(&cells, EXPECTED);
     for surprise in &surprises {
         eprintln!("\n{surprise}");
     }
     Ok(ExitCode::from(u8::from(!surprises.is_empty())))
+}
+
+/// Returns a sentence that names the commit and the machine of this run.
+fn origin() -> String {
+    let described = Command::new("git")
+        .args(["describe", "--always", "--dirty"])
+        .output();
+    let commit = described.ok().filter(|output| output.status.success());
+    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processors.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_owned())
+    });
+    format!(
+        "The figures are of commit {}, in virtual time on {} {} ({}).",
+        commit.as_deref().unwrap_or("unknown"),
+        env::consts::OS,
+        env::consts::ARCH,
+        model.as_deref().unwrap_or("unknown processor")
+    )
 }
 
 fn create(folder: &PathBuf) -> Result<()> {
