@@ -2,25 +2,28 @@
 
 mod handle;
 mod mailbox;
+mod report;
 mod request;
 mod stats;
 mod turn;
+mod turn_times;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
-use sluicegate_dataplane::{Counters as Datagrams, Dataplane, Driver, Seed};
+use sluicegate_dataplane::{Dataplane, Driver, Seed};
 
 pub use handle::WorkerHandle;
 pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
+pub use report::Report;
 pub(crate) use request::OutstandingRequest;
 pub use stats::WorkerStats;
+pub use turn_times::TurnTimes;
 
 use crate::clock;
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
-use crate::quic::counters::Counters;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
 
@@ -45,28 +48,6 @@ pub struct WorkerSetup {
     pub inbox: Mailbox,
     /// To the group's workers, by index.
     pub peers: Arc<Vec<MailboxSender>>,
-}
-
-/// What a worker tells the main thread.
-#[derive(Debug)]
-pub enum Report {
-    /// It serves.
-    Ready {
-        /// Of its group.
-        group: String,
-        /// Within the group.
-        index: u8,
-        /// As pinned.
-        core: usize,
-        /// The backend that was opened.
-        backend: &'static str,
-        /// Why the preferred one was not.
-        fallback: Option<String>,
-    },
-    /// It could not start.
-    Failed(String),
-    /// It stopped, and what its endpoint and its driver counted.
-    Stopped(Box<Counters>, Box<Datagrams>),
 }
 
 /// Starts the thread. It reports once when it is ready or has failed, and once when it stops.
@@ -108,7 +89,7 @@ fn start(
     let settings = (setup.settings)(snapshot)?;
     let driver: Driver = opened.driver;
     setup.inbox.attach(driver.waker());
-    if let Some(origin_ring) = &settings.origin_ring {
+    if let Some(origin_ring) = &settings.sessions.origin_ring {
         origin_ring.attach(driver.waker());
     }
     let _ = reports.send(Report::Ready {

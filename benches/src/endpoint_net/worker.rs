@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use sluicegate::h3;
+use sluicegate::h3::{self, SessionContext};
 use sluicegate::http::route::Site;
 use sluicegate::quic::endpoint::Endpoint;
 use sluicegate::quic::secrets::Secrets;
@@ -20,6 +20,12 @@ use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, RxMeta, TxMe
 /// Timers per turn: all that are due.
 const TIMERS: usize = usize::MAX;
 
+/// Sessions per turn, those of a worker's turn.
+const SESSIONS: usize = 256;
+
+/// Datagrams without a connection per turn, those of a worker's turn.
+const ANSWERS: usize = 128;
+
 /// Datagrams and bytes per transmission, those of a worker's turn.
 const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
 
@@ -29,7 +35,7 @@ const UNIX: Duration = Duration::from_secs(1_800_000_000);
 /// A worker that serves what `sluicegate run` serves without a file: as many bytes below `/bytes/` as the path asks for.
 pub(super) struct Worker {
     endpoint: Endpoint,
-    /// Whether the last transmission spent its budget.
+    /// Whether the last turn left work for the next.
     more: bool,
     /// The listener whose socket is full.
     blocked: Option<ListenerId>,
@@ -54,16 +60,17 @@ impl Worker {
         let listeners = HashMap::from([(ListenerId(0), listener()?), (ListenerId(1), listener()?)]);
         let settings = Settings {
             listeners,
-            site: Arc::new(Site::compile(&config.routes, &config.limits)?),
-            h3: h3::config(&config.limits)?,
+            sessions: SessionContext::new(
+                Arc::new(Site::compile(&config.routes, &config.limits)?),
+                h3::config(&config.limits)?,
+                now,
+            ),
             limits: config.limits,
             quic: config.quic,
             secrets,
             tracing: None,
-            access: None,
             worker: 0,
             workers: 1,
-            origin_ring: None,
         };
         Ok(Self {
             endpoint: Endpoint::new(settings, now),
@@ -102,7 +109,8 @@ impl Worker {
             room: Vec::new(),
             send,
         };
-        self.more = self.endpoint.emit(&mut out, now);
+        self.endpoint.service(SESSIONS, now);
+        self.more = self.endpoint.emit(&mut out, ANSWERS, now) || self.endpoint.has_service();
     }
 
     /// Returns when the next turn is due without a datagram.

@@ -8,7 +8,7 @@ use crate::observe::metrics::{Page, Show};
 use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
-use crate::worker::WorkerStats;
+use crate::worker::{TurnTimes, WorkerStats};
 
 /// The last known figures of a worker and its origin thread.
 #[derive(Debug)]
@@ -49,6 +49,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     }
     let (mut endpoints, mut censuses, mut origins) =
         <(Counters, ConnectionGauges, Depth)>::default();
+    let mut turns = TurnTimes::default();
     for known in workers {
         let WorkerStats {
             backend: _,
@@ -56,14 +57,17 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
             datagrams: _,
             gauges,
             origin,
+            times,
         } = &*known.last;
         endpoints.add_up(endpoint);
         censuses.add_up(gauges);
         origins.add_up(origin);
+        turns.add_up(times);
     }
     censuses.show(page);
     endpoints.show(page);
     origins.show(page);
+    turns.show(page);
     let mut proxies = proxy::Counters::default();
     for known in workers {
         proxies.add_up(&known.proxy);

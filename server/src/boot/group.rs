@@ -9,6 +9,8 @@ use sluicegate_dataplane::{ListenerId, open_group};
 
 use super::Shared;
 use super::listen::{Announced, BoundListeners, open_listener};
+use crate::clock;
+use crate::h3::SessionContext;
 use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
@@ -175,17 +177,18 @@ fn settings(
     origin_ring: OriginRing,
 ) -> Result<Settings, String> {
     let listeners = snapshot.listeners(|id| ids.contains(&id), &shared.secrets);
+    let h3 = crate::h3::config(&snapshot.limits).map_err(|e| e.to_string())?;
+    let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), h3, clock::now());
+    sessions.origin_ring = Some(origin_ring);
+    sessions.access = shared.access.as_ref().map(|log| log.log(name.to_owned()));
     Ok(Settings {
         listeners: listeners.map_err(|e| e.to_string())?,
-        site: Arc::clone(&snapshot.site),
-        h3: crate::h3::config(&snapshot.limits).map_err(|e| e.to_string())?,
+        sessions,
         limits: snapshot.limits.clone(),
         quic: snapshot.quic.clone(),
         secrets: Arc::clone(&shared.secrets),
         tracing: shared.tracing.clone(),
-        access: shared.access.as_ref().map(|log| log.log(name.to_owned())),
         worker,
         workers,
-        origin_ring: Some(origin_ring),
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy;
-use crate::worker::{Command, MailboxSender, OutstandingRequest, WorkerHandle, WorkerStats};
+use crate::worker::{Command, MailboxSender, OutstandingRequest, WorkerHandle};
 
 /// Questions to all workers and origins, for whose answers nobody waits. A thread that has ended owes none.
 pub(super) struct LivenessCheck {
@@ -15,7 +15,7 @@ struct Target {
 }
 
 enum Thread {
-    Worker(MailboxSender, OutstandingRequest<Box<WorkerStats>>),
+    Worker(MailboxSender, OutstandingRequest<()>),
     Origin(
         origin::OriginSender,
         OutstandingRequest<Box<proxy::Counters>>,
@@ -50,7 +50,7 @@ impl LivenessCheck {
         for target in &mut self.targets {
             match &mut target.thread {
                 Thread::Worker(mailbox, question) => {
-                    question.send(|reply| mailbox.send(Command::Stats(reply)));
+                    question.send(|reply| mailbox.send(Command::Ping(reply)));
                 }
                 Thread::Origin(mailbox, question) => {
                     question.send(|reply| mailbox.send(OriginCommand::Report(reply)).is_ok());
@@ -104,7 +104,7 @@ pub(super) mod tests {
     /// As a worker does.
     pub(in super::super) fn answer(mailbox: &Mailbox) {
         match mailbox.take() {
-            Some(Command::Stats(to)) => drop(to.send(Box::default())),
+            Some(Command::Ping(to)) => drop(to.send(())),
             other => panic!("{other:?}"),
         }
     }

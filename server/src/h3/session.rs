@@ -19,7 +19,7 @@ use self::record::RequestRecord;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use super::session_context::SessionContext;
-use crate::http::exchange::{Fields, Reply};
+use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::files::Key;
 use crate::http::route::Route;
 use crate::observe::access::Outcome;
@@ -36,6 +36,11 @@ thread_local! {
 /// the origin thread gets the request at once, and its body as it comes.
 pub struct Session {
     h3: quiche::h3::Connection,
+    /// Names the connection to the origin thread.
+    key: ConnectionKey,
+    /// Set where a response stopped writing because `limits.stream_send_buffer` bytes wait to be sent: the number of unsent bytes
+    /// at which it goes on.
+    resume_below: Option<usize>,
     open: HashMap<u64, Exchange>,
     /// Streams with something to write.
     pending: Queue,
@@ -136,10 +141,13 @@ impl Session {
     pub fn new(
         conn: &mut quiche::Connection,
         h3: &quiche::h3::Config,
+        key: ConnectionKey,
         connection_record: Option<ConnectionRecord>,
     ) -> Result<Session, Error> {
         Ok(Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
+            key,
+            resume_below: None,
             open: HashMap::new(),
             pending: Queue::default(),
             cancelled: Vec::new(),
@@ -158,11 +166,11 @@ impl Session {
         })
     }
 
-    /// Takes all events of the connection and writes what it takes; called after datagrams came in or went out, and after
-    /// messages of handlers.
+    /// Takes all events of the connection and writes what it takes; called after datagrams or messages of handlers came in,
+    /// after a timer, and once [`Session::has_room_again`].
     ///
     /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
-    pub fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext<'_>) {
+    pub fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         self.feed_starved(conn, context);
         loop {
             match self.h3.poll(conn) {
@@ -194,6 +202,11 @@ impl Session {
         self.send_goaway(conn);
     }
 
+    /// Whether a response waits for room in the send buffer and there is enough of it again.
+    pub fn has_room_again(&self, conn: &quiche::Connection) -> bool {
+        self.resume_below.is_some_and(|most| conn.unsent() <= most)
+    }
+
     /// Whether no request is open; the connection may still have bytes of earlier ones to send.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
@@ -205,7 +218,7 @@ impl Session {
     }
 
     /// Forgets all requests and has their handlers stop: the connection is lost.
-    pub fn clear(&mut self, context: &mut SessionContext<'_>) {
+    pub fn clear(&mut self, context: &mut SessionContext) {
         let streams: Vec<u64> = self.open.keys().copied().collect();
         for stream in streams {
             self.record(stream, Outcome::Cancelled, context);
@@ -218,7 +231,7 @@ impl Session {
 
     /// Gives up requests whose responses the client has refused to take. Where nothing is there to be written, nothing
     /// else would tell.
-    fn notice_stops(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext<'_>) {
+    fn notice_stops(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         let stops = conn.streams_stopped_by_peer();
         if std::mem::replace(&mut self.stops, stops) == stops {
             return;
@@ -248,7 +261,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         code: WireErrorCode,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         context.counters.errors += 1;
         // quiche has closed it for most errors; the first code given stands.

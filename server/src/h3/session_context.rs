@@ -1,43 +1,45 @@
-//! What a session needs of its worker for the time of a call.
+//! What the sessions of a worker share.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Counters;
-use crate::http::exchange::ring::{OriginRing, Place};
+use crate::http::exchange::ring::OriginRing;
 use crate::http::files::Cache;
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 
-/// A worker's things, lent to one of its connections' sessions.
-pub struct SessionContext<'a> {
-    /// What is served, as configured now.
-    pub site: &'a Arc<Site>,
-    /// For new sessions.
-    pub h3: &'a quiche::h3::Config,
-    /// To the origin thread, where there is one.
-    pub origin_ring: Option<&'a mut OriginRing>,
-    /// Of the worker's sessions.
-    pub counters: &'a mut Counters,
-    /// Files that the worker answers by itself.
-    pub cache: &'a mut Cache,
+/// What all sessions of a worker share; its endpoint owns it and lends it to one session at a time.
+pub struct SessionContext {
+    /// What is served, by the configuration in effect.
+    pub site: Arc<Site>,
+    /// HTTP/3 settings of new sessions.
+    pub h3: quiche::h3::Config,
+    /// Ring to the worker's origin thread, where the site needs one.
+    pub origin_ring: Option<OriginRing>,
+    /// Counters of all sessions.
+    pub counters: Counters,
+    /// Files that are answered from memory.
+    pub cache: Cache,
     /// The worker's end of the access log, where there is one.
-    pub access: Option<&'a mut AccessLog>,
-    /// The connection's slot and serial number.
-    pub slot: usize,
-    /// See [`Place::serial`].
-    pub serial: u64,
-    /// The turn's time.
+    pub access: Option<AccessLog>,
+    /// Time of the present step of the turn.
     pub now: Instant,
 }
 
-impl SessionContext<'_> {
-    /// Where messages about a stream's exchange shall go.
-    pub(super) fn place(&self, stream: u64) -> Place {
-        Place {
-            slot: self.slot,
-            serial: self.serial,
-            stream,
+impl SessionContext {
+    /// Returns a context for `site` without an origin thread and without an access log.
+    pub fn new(site: Arc<Site>, h3: quiche::h3::Config, now: Instant) -> Self {
+        let limits = site.limits();
+        let cache = Cache::new(limits.file_cache, limits.file_cache_valid);
+        Self {
+            site,
+            h3,
+            origin_ring: None,
+            counters: Counters::default(),
+            cache,
+            access: None,
+            now,
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod generate;
 pub mod handler;
+mod key;
 pub mod message;
 pub mod ring;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
 pub use generate::Generator;
+pub use key::{ConnectionKey, ExchangeKey};
 
 use crate::http::path::CanonicalPath;
 

@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use super::sum::Sum;
 
-/// Longest duration of each bucket; what is longer has one of its own.
-pub const BOUNDS: [Duration; 15] = [
+/// Longest duration of each bucket; a last bucket has what is longer.
+pub const BOUNDS: [Duration; 19] = [
+    Duration::from_micros(50),
+    Duration::from_micros(100),
+    Duration::from_micros(250),
+    Duration::from_micros(500),
     Duration::from_millis(1),
     Duration::from_micros(2500),
     Duration::from_millis(5),
@@ -23,7 +27,7 @@ pub const BOUNDS: [Duration; 15] = [
     Duration::from_secs(60),
 ];
 
-/// A plain array: recording is a search among 15 numbers and two additions.
+/// A plain array: recording is a search among 19 numbers and two additions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     buckets: [u64; BOUNDS.len() + 1],

@@ -7,7 +7,7 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::cid::ConnectionId;
-use super::connection::Connection;
+use super::connection::Accepted;
 use super::endpoint::Endpoint;
 use super::header::Header;
 use super::token;
@@ -17,7 +17,7 @@ use crate::http::clients::Client;
 use crate::observe::qlog::TraceName;
 
 impl Endpoint {
-    /// Decides about an Initial for a connection that does not exist. Answers the key of the connection that was made.
+    /// Decides about an Initial for a connection that does not exist. Returns the slot of the connection that was made.
     ///
     /// Nothing is kept for a client that is refused or asked to prove its address (RFC 9000 §8.1).
     pub(super) fn admit(
@@ -73,6 +73,9 @@ impl Endpoint {
     }
 
     fn ask_to_retry(&mut self, meta: &RxMeta, header: &Header<'_>, unix: Duration) {
+        if !self.has_answer_room() {
+            return;
+        }
         let cid = self.cids.generate();
         let Some(token) = self.tokens.seal(meta.peer, header.dcid, cid, unix) else {
             return;
@@ -88,7 +91,8 @@ impl Endpoint {
         );
         if let Ok(len) = made {
             out.truncate(len);
-            self.counters.retries += u64::from(self.answer(meta, out));
+            self.counters.retries += 1;
+            self.answer(meta, out);
         }
     }
 
@@ -125,13 +129,17 @@ impl Endpoint {
                 return None;
             }
         };
-        let deadline = quiche::clock::now() + self.settings.limits.handshake_timeout;
         let client = Client::from(meta.peer.ip());
-        let mut connection = Connection::new(quic, meta.listener, algorithm, client, deadline);
-        connection.cids.push(cid);
-        connection.original_dcid = original.map(<[u8]>::to_vec);
+        let accepted = Accepted {
+            quic,
+            listener: meta.listener,
+            algorithm,
+            client,
+            handshake_deadline: quiche::clock::now() + self.settings.limits.handshake_timeout,
+            max_datagram: usize::try_from(self.settings.quic.max_udp_payload).unwrap_or(usize::MAX),
+        };
         self.clients.enter(client);
-        let key = self.insert(connection);
+        let key = self.insert(accepted, cid, original);
         self.cid_table.insert(cid.as_bytes().to_vec(), key);
         self.half_open += 1;
         self.counters.accepted += 1;
@@ -145,7 +153,7 @@ impl Endpoint {
 
     /// Has a connection known by its first destination connection ID in the access log, and traced if it is sampled.
     fn introduce(&mut self, key: usize, original_dcid: &[u8]) {
-        if self.settings.access.is_some()
+        if self.settings.sessions.access.is_some()
             && let Some(connection) = self.connections[key].as_mut()
             && let Some(listener) = self.settings.listeners.get(&connection.listener)
         {

@@ -96,8 +96,8 @@ impl Endpoint {
             }
         }
         settings.listeners = listeners;
-        settings.h3 = h3;
-        settings.site = Arc::clone(&snapshot.site);
+        settings.sessions.h3 = h3;
+        settings.sessions.site = Arc::clone(&snapshot.site);
         settings.limits = snapshot.limits.clone();
         settings.quic = snapshot.quic.clone();
         self.tokens = Tokens::new(&settings.secrets, settings.quic.retry_token_lifetime);

@@ -1,131 +1,143 @@
-//! One connection: quiche, its HTTP/3 session, and when it may send.
+//! One connection: quiche, its HTTP/3 session, and when it is to be looked at again.
+
+mod emit;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{Ecn, Egress, ListenerId, NoRoom, TxMeta};
+use sluicegate_dataplane::ListenerId;
 
+pub use emit::Emitted;
+
+use super::activity::{Activity, Load};
 use super::cid::{CidGenerator, ConnectionId};
+use super::connection_gauges::Controller;
 use super::reset::ResetTokens;
 use super::timers::Slot;
 use crate::h3;
 use crate::http::clients::Client;
+use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::message::ToFront;
 
-/// How far ahead of its release time a packet may leave, so that packets leave in batches. The controllers' send
-/// quantum is a millisecond's worth of their rate, too.
-const PACING_SLACK: Duration = Duration::from_millis(1);
-
-/// How long a drain leaves a client with its last response before it closes the connection: what was acknowledged need
-/// not have been read, and a client's stack may throw away what was not read when the close arrives. It waits no longer for
-/// the acknowledgement of anything else.
-const LINGER: Duration = Duration::from_secs(1);
-
-/// How long a drain waits for a client that says nothing, although it has the last of its responses to acknowledge and was
-/// probed for that: programs end without a word.
-const SILENCE: Duration = Duration::from_secs(5);
-
-/// Room asked for each packet, bytes: the UDP payload of a full Ethernet frame over IPv4.
-const ROOM: usize = 1472;
-
-/// Bytes that a connection may write before it is another's turn.
-const MAX_BURST: usize = 64 << 10;
-
-/// What ended [`Connection::emit`].
-#[derive(Debug, PartialEq, Eq)]
-pub enum Emitted {
-    /// The quantum, or another connection's turn: there may be more to send.
-    More,
-    /// There is nothing to send before the deadline that [`Connection::deadline`] names.
-    Nothing,
-    /// There is no room for the next packet.
-    NoRoom(NoRoom),
-}
-
-/// A connection and its place in the endpoint.
+/// A connection and what its endpoint notes of it.
 pub struct Connection {
-    /// quiche.
+    /// State of the QUIC connection.
     pub quic: quiche::Connection,
-    /// The listener that it came in by.
-    pub listener: ListenerId,
-    /// Its congestion controllers'.
-    pub algorithm: &'static str,
-    /// Who opened it, wherever it is now.
+    /// Listener that its first datagram arrived at; all leave by it.
+    pub(super) listener: ListenerId,
+    /// Name of the congestion control algorithm.
+    pub(super) algorithm: &'static str,
+    /// Client that opened it, wherever it is now.
     pub(super) client: Client,
     /// Connection IDs under which the endpoint finds it.
-    pub cids: Vec<ConnectionId>,
-    /// The client's first choice. It leads here for good, or a late copy of the first packet would open another connection.
-    pub original_dcid: Option<Vec<u8>>,
-    /// The handshake is not done.
-    pub half_open: bool,
-    /// Tells it from other connections in the same slot of the endpoint.
-    pub serial: u64,
-    /// Waiting in the endpoint's queue.
-    pub ready: bool,
-    /// Waiting in the endpoint's list of those whose requests want room on the way to their handlers.
-    pub awaiting_ring: bool,
-    /// The endpoint's timer.
-    pub timer: Slot,
-    /// For the access log, until there is a session.
-    pub connection_record: Option<h3::ConnectionRecord>,
-    /// When its last datagram came.
-    pub heard: Option<Instant>,
+    pub(super) cids: Vec<ConnectionId>,
+    /// First destination connection ID that the client chose. The endpoint keeps it for the connection's life, or a late
+    /// copy of the first packet would open another connection.
+    pub(super) original_dcid: Option<Vec<u8>>,
+    /// Whether the handshake is not complete.
+    pub(super) half_open: bool,
+    /// Slot in the endpoint, and what tells it from other connections there.
+    pub(super) key: ConnectionKey,
+    /// Whether it is in the endpoint's queue for service.
+    pub(super) awaits_service: bool,
+    /// Whether it is in the endpoint's queue for emission.
+    pub(super) awaits_emit: bool,
+    /// Whether it is in the endpoint's list of those with requests that wait for room in the origin's ring.
+    pub(super) awaits_ring: bool,
+    /// Whether the endpoint has counted it among those that have ended.
+    pub(super) ended: bool,
+    /// What the endpoint's gauges count it as.
+    pub(super) gauged: Option<Controller>,
+    /// State of its timer.
+    pub(super) timer: Slot,
+    /// Facts for the access log, until the session takes them.
+    pub(super) connection_record: Option<h3::ConnectionRecord>,
+    /// When a drain looks at it again.
+    pub(super) finishes: Option<Instant>,
+    /// Largest datagram that may be sent or probed for, bytes of UDP payload.
+    max_datagram: usize,
+    activity: Activity,
     session: Option<h3::Session>,
+    /// When pacing lets the next packet go, where it holds one back.
     release: Option<Instant>,
-    /// When its handshake must be done; `None` once it is, or was given up.
+    /// When the handshake must be complete; `None` once it is or has timed out.
     handshake_deadline: Option<Instant>,
-    /// Its handshake took too long.
     handshake_timed_out: bool,
-    asked: Asked,
-    /// How many requests the session had taken when that was noted.
-    taken: u64,
 }
 
-/// Where a connection is between requests.
-#[derive(Clone, Copy)]
-enum Asked {
-    /// No request yet.
-    Never,
-    /// Requests are open, or parts of responses unacknowledged.
-    Now,
-    /// Until then; the client has everything since.
-    Until(Instant),
+/// What a connection is accepted with.
+pub(super) struct Accepted {
+    pub(super) quic: quiche::Connection,
+    pub(super) listener: ListenerId,
+    pub(super) algorithm: &'static str,
+    pub(super) client: Client,
+    /// When the handshake must be complete.
+    pub(super) handshake_deadline: Instant,
+    /// Largest datagram that may be sent or probed for, bytes of UDP payload.
+    pub(super) max_datagram: usize,
 }
 
 impl Connection {
-    /// Wraps a connection that was just accepted, whose handshake must be done by `handshake_deadline`.
-    pub(super) fn new(
-        quic: quiche::Connection,
-        listener: ListenerId,
-        algorithm: &'static str,
-        client: Client,
-        handshake_deadline: Instant,
-    ) -> Self {
+    /// Wraps a connection that was just accepted, to be kept under `key`.
+    pub(super) fn new(accepted: Accepted, key: ConnectionKey) -> Self {
         Self {
-            quic,
-            listener,
-            algorithm,
-            client,
+            quic: accepted.quic,
+            listener: accepted.listener,
+            algorithm: accepted.algorithm,
+            client: accepted.client,
             cids: Vec::new(),
             original_dcid: None,
             half_open: true,
-            serial: 0,
-            ready: false,
-            awaiting_ring: false,
+            key,
+            awaits_service: false,
+            awaits_emit: false,
+            awaits_ring: false,
+            ended: false,
+            gauged: None,
             timer: Slot::default(),
             connection_record: None,
-            heard: None,
+            finishes: None,
+            max_datagram: accepted.max_datagram,
+            activity: Activity::new(),
             session: None,
             release: None,
-            handshake_deadline: Some(handshake_deadline),
+            handshake_deadline: Some(accepted.handshake_deadline),
             handshake_timed_out: false,
-            asked: Asked::Never,
-            taken: 0,
         }
     }
 
-    /// Closes it if its handshake should be done by now and is not, and says whether it did.
-    pub(super) fn close_late_handshake(&mut self, now: Instant) -> bool {
+    /// Takes a datagram.
+    ///
+    /// # Errors
+    /// The datagram broke the protocol. Either that concerns it alone or the connection is being closed.
+    pub(super) fn receive(
+        &mut self,
+        datagram: &mut [u8],
+        info: quiche::RecvInfo,
+        now: Instant,
+    ) -> Result<(), quiche::Error> {
+        self.activity.on_datagram(now);
+        self.quic.recv(datagram, info).map(drop)
+    }
+
+    /// Runs what is due at `now`. Returns what it was, `None` where the timer was early for all.
+    pub(super) fn on_timer(&mut self, now: Instant) -> Option<Due> {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
+        let quic = is_due(self.quic.timeout_instant());
+        if quic {
+            self.quic.on_timeout();
+        }
+        if self.close_late_handshake(now) {
+            return Some(Due::Handshake);
+        }
+        if quic {
+            return Some(Due::Quic);
+        }
+        (is_due(self.release) || is_due(self.finishes)).then_some(Due::Emission)
+    }
+
+    /// Closes the connection if its handshake took too long. Returns whether it did.
+    fn close_late_handshake(&mut self, now: Instant) -> bool {
         if self
             .handshake_deadline
             .is_none_or(|deadline| now < deadline)
@@ -147,26 +159,32 @@ impl Connection {
         self.handshake_timed_out
     }
 
-    /// The handshake is done.
+    /// Notes that the handshake is complete.
     pub(super) fn on_established(&mut self) {
         self.half_open = false;
         self.handshake_deadline = None;
     }
 
-    /// Whether nothing is left to do for it; asked once it has nothing to send. One that was given up and may not even
-    /// say so, as its client never proved its address, is not waited for.
+    /// Whether nothing is left to do for it; asked once it has nothing to send. One whose handshake timed out and whose
+    /// client never proved its address may not even send CONNECTION_CLOSE, and is not waited for.
     pub(super) fn is_over(&self) -> bool {
         self.quic.is_closed() || (self.handshake_timed_out && !self.quic.is_draining())
     }
 
-    /// Lets the HTTP/3 session work, once the handshake allows one.
-    pub fn drive(&mut self, context: &mut h3::SessionContext<'_>) {
+    /// Whether CONNECTION_CLOSE was sent or received; asked once it has nothing to send.
+    pub(super) fn has_ended(&self) -> bool {
+        self.quic.is_closed() || self.quic.is_draining() || self.quic.local_error().is_some()
+    }
+
+    /// Runs the HTTP/3 session, once the handshake allows one. Writes no packet.
+    pub fn service(&mut self, context: &mut h3::SessionContext) {
         while self.quic.path_event_next().is_some() {}
         self.quic.make_path_room();
         // In early data requests come before the handshake is done.
         let ready = self.quic.is_established() || self.quic.is_in_early_data();
         if self.session.is_none() && ready {
-            match h3::Session::new(&mut self.quic, context.h3, self.connection_record.take()) {
+            let record = self.connection_record.take();
+            match h3::Session::new(&mut self.quic, &context.h3, self.key, record) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");
@@ -180,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Gives the peer spare connection IDs, for migration, and answers those that are new.
+    /// Issues spare connection IDs to the peer, for migration, and returns those that are new.
     pub fn issue_cids(
         &mut self,
         make: &mut CidGenerator,
@@ -203,7 +221,7 @@ impl Connection {
         fresh
     }
 
-    /// Announces that no further request will be taken.
+    /// Tells the client that no further request will be taken.
     pub fn drain(&mut self) {
         if let Some(session) = &mut self.session {
             session.drain(&mut self.quic);
@@ -211,19 +229,14 @@ impl Connection {
     }
 
     /// Takes a message of a handler on the origin thread.
-    pub fn on_message(
-        &mut self,
-        stream: u64,
-        message: ToFront,
-        context: &mut h3::SessionContext<'_>,
-    ) {
+    pub fn on_message(&mut self, stream: u64, message: ToFront, context: &mut h3::SessionContext) {
         if let Some(session) = &mut self.session {
             session.on_message(&mut self.quic, stream, message, context);
         }
     }
 
-    /// Stops the handlers of its requests: the connection is gone.
-    pub fn clear(&mut self, context: &mut h3::SessionContext<'_>) {
+    /// Cancels its requests: the connection is gone.
+    pub fn clear(&mut self, context: &mut h3::SessionContext) {
         if let Some(session) = &mut self.session {
             session.clear(context);
         }
@@ -236,116 +249,63 @@ impl Connection {
             .is_some_and(h3::Session::is_awaiting_ring)
     }
 
-    /// The client's address and the lowest round-trip time to it so far.
+    /// Returns the client's address and the lowest round-trip time to it so far.
     pub fn min_rtt(&self) -> Option<(IpAddr, Duration)> {
         let path = self.quic.path_stats().find(|path| path.active)?;
         Some((path.peer_addr.ip(), path.min_rtt?))
+    }
+
+    /// Whether responses that waited for room in the send buffer can go on.
+    pub(super) fn has_room_again(&self) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(|session| session.has_room_again(&self.quic))
+    }
+
+    /// Notices when the last response has reached the client.
+    pub(super) fn note_requests(&mut self, now: Instant) {
+        let load = (self.taken(), self.is_idle());
+        self.activity.note(load, || self.quic.has_unacked(), now);
+    }
+
+    /// Returns when a drain that began at `since` may close it if nothing happens before. The drain asks after an attempt to
+    /// send: what was lost and turns out to have arrived after all ends without a packet.
+    pub(super) fn finishes_at(&mut self, since: Instant, now: Instant) -> Option<Instant> {
+        let load = Load {
+            established: self.quic.is_established(),
+            taken: self.taken(),
+            idle: self.is_idle(),
+            unacked: self.quic.has_unacked(),
+        };
+        self.activity.finishes_at(load, since, now)
+    }
+
+    fn taken(&self) -> u64 {
+        self.session.as_ref().map_or(0, h3::Session::taken)
     }
 
     fn is_idle(&self) -> bool {
         self.session.as_ref().is_none_or(h3::Session::is_idle)
     }
 
-    /// Notices when the last response has reached the client. A drain asks for itself: what was lost and turns out to have
-    /// arrived after all ends without a packet.
-    pub(super) fn note_requests(&mut self, now: Instant) {
-        let taken = self.session.as_ref().map_or(0, h3::Session::taken);
-        // One may have come and been answered at once.
-        if std::mem::replace(&mut self.taken, taken) != taken {
-            self.asked = Asked::Now;
-        }
-        if matches!(self.asked, Asked::Now) && self.is_idle() && !self.quic.has_unacked() {
-            self.asked = Asked::Until(now);
-        }
-    }
-
-    /// Whether a drain that began then need not wait for it: no request is open, and the client has had every response for
-    /// [`LINGER`], or been silent for [`SILENCE`]. A handshake without a request is not waited for: its client may never
-    /// finish it.
-    pub(super) fn is_finished(&mut self, since: Instant, now: Instant) -> bool {
-        let lingered = |since| now.saturating_duration_since(since) >= LINGER;
-        let spoke = self.heard.map_or(since, |heard| heard.max(since));
-        self.note_requests(now);
-        match self.asked {
-            Asked::Now => self.is_idle() && now.saturating_duration_since(spoke) >= SILENCE,
-            Asked::Until(end) if !lingered(end) => false,
-            Asked::Never if !self.quic.is_established() => true,
-            // What may be unacknowledged is that no further request will be taken.
-            Asked::Never | Asked::Until(_) => !self.quic.has_unacked() || lingered(since),
-        }
-    }
-
-    /// When it wants to be called again: a timer of quiche, the time its next packet may leave, or the end of the
-    /// time for its handshake.
+    /// Returns when it is to be looked at again: at a timer of quiche, when pacing lets the next packet go, when the
+    /// handshake times out, or when a drain may close it.
     pub fn deadline(&self) -> Option<Instant> {
         let quic = self.quic.timeout_instant();
-        [quic, self.release, self.handshake_deadline]
+        [quic, self.release, self.handshake_deadline, self.finishes]
             .into_iter()
             .flatten()
             .min()
     }
+}
 
-    /// Writes packets for one path: as many as the window, the pacing rate and the controller's quantum allow.
-    pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> Emitted {
-        self.release = None;
-        if self.held_back(now) && !self.quic.is_urgent() {
-            return Emitted::Nothing;
-        }
-        let room = match out.room(self.listener, ROOM) {
-            Ok(room) => room,
-            Err(reason) => return Emitted::NoRoom(reason),
-        };
-        let sent = self.quic.send(room).or_else(|error| match error {
-            quiche::Error::Done => Err(error),
-            _ => {
-                tracing::debug!(%error, "connection failed while sending");
-                let code = quiche::WireErrorCode::InternalError as u64;
-                let _ = self.quic.close(false, code, b"");
-                self.quic.send(room)
-            }
-        });
-        let Ok((first, quiche::SendInfo { from, to, .. })) = sent else {
-            return Emitted::Nothing;
-        };
-        let meta = TxMeta {
-            peer: to,
-            local: Some(from),
-            ecn: Ecn::NotCapable,
-            departure: None,
-        };
-        out.commit(first, &meta);
-        let quantum = self.quic.send_quantum_on_path(from, to).min(MAX_BURST);
-        let mut sent = first;
-        // What was urgent may have passed the pacer; what follows may not.
-        while sent + first <= quantum && !self.held_back(now) {
-            let room = match out.room(self.listener, ROOM) {
-                Ok(room) => room,
-                Err(reason) => return Emitted::NoRoom(reason),
-            };
-            match self.quic.send_on_path(room, Some(from), Some(to)) {
-                Ok((len, _)) => {
-                    out.commit(len, &meta);
-                    sent += len;
-                }
-                Err(_) => break,
-            }
-        }
-        Emitted::More
-    }
-
-    /// Whether pacing forbids a packet now; if so the release time is kept.
-    fn held_back(&mut self, now: Instant) -> bool {
-        // The last word waits for nothing: a process that ends would never say it.
-        if self.quic.local_error().is_some() {
-            return false;
-        }
-        let Some(at) = self.quic.get_next_release_time().and_then(|d| d.time(now)) else {
-            return false;
-        };
-        if at <= now + PACING_SLACK {
-            return false;
-        }
-        self.release = Some(at);
-        true
-    }
+/// What a connection's timer was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// The handshake took too long; the connection is being closed.
+    Handshake,
+    /// A timer of quiche, after which the session may have work.
+    Quic,
+    /// A packet that pacing held back, or a drain.
+    Emission,
 }

@@ -1,12 +1,8 @@
-//! What an endpoint holds at one moment.
+//! What an endpoint holds at one moment, counted as it changes.
 
 use std::collections::BTreeMap;
 
-use super::endpoint::Endpoint;
 use crate::observe::metrics::{LabelValues, metrics};
-
-/// State of a connection whose quiche has no controller to ask.
-const NO_STATE: &str = "none";
 
 metrics! {
     /// Connections at one moment.
@@ -37,21 +33,22 @@ impl LabelValues for Controller {
     }
 }
 
-impl Endpoint {
-    /// Looks at every connection once.
-    pub fn gauges(&self) -> ConnectionGauges {
-        let mut gauges = ConnectionGauges {
-            open: self.len() as u64,
-            half_open: self.half_open,
-            controllers: BTreeMap::new(),
-        };
-        for connection in self.connections.iter().flatten() {
-            let controller = Controller {
-                algorithm: connection.algorithm,
-                state: connection.quic.congestion_state().unwrap_or(NO_STATE),
-            };
-            *gauges.controllers.entry(controller).or_default() += 1;
+impl ConnectionGauges {
+    /// Counts a connection under what its congestion controller is now, and no more under what it was before.
+    pub(super) fn move_controller(&mut self, before: Option<Controller>, now: Option<Controller>) {
+        if before == now {
+            return;
         }
-        gauges
+        if let Some(controller) = now {
+            *self.controllers.entry(controller).or_default() += 1;
+        }
+        if let Some(before) = before
+            && let Some(count) = self.controllers.get_mut(&before)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.controllers.remove(&before);
+            }
+        }
     }
 }

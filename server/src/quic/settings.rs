@@ -8,9 +8,7 @@ use sluicegate_dataplane::ListenerId;
 
 use super::secrets::Secrets;
 use super::selection::Selection;
-use crate::http::exchange::ring::OriginRing;
-use crate::http::route::Site;
-use crate::observe::access::AccessLog;
+use crate::h3::SessionContext;
 use crate::observe::qlog::{QlogWriter, Sampler};
 
 /// One listener, as its worker sees it.
@@ -38,10 +36,8 @@ pub struct Tracing {
 pub struct Settings {
     /// By listener id.
     pub listeners: HashMap<ListenerId, Listener>,
-    /// What is served.
-    pub site: Arc<Site>,
-    /// HTTP/3 settings.
-    pub h3: quiche::h3::Config,
+    /// What its HTTP/3 sessions share.
+    pub sessions: SessionContext,
     /// Bounds.
     pub limits: Limits,
     /// Transport.
@@ -50,14 +46,10 @@ pub struct Settings {
     pub secrets: Arc<Secrets>,
     /// Sampling of traces, where it is on.
     pub tracing: Option<Tracing>,
-    /// This worker's end of the access log, where there is one.
-    pub access: Option<AccessLog>,
     /// This worker's index in its group.
     pub worker: u8,
     /// Workers of the group.
     pub workers: usize,
-    /// To the worker's origin thread, where the site needs one.
-    pub origin_ring: Option<OriginRing>,
 }
 
 #[cfg(any(test, fuzzing))]
@@ -78,16 +70,17 @@ impl Settings {
         };
         Settings {
             listeners: HashMap::from([(ListenerId(0), listener)]),
-            site: Arc::new(Site::compile(&[], &limits).expect("no routes")),
-            h3: crate::h3::config(&limits).expect("settings"),
+            sessions: SessionContext::new(
+                Arc::new(crate::http::route::Site::compile(&[], &limits).expect("no routes")),
+                crate::h3::config(&limits).expect("settings"),
+                crate::clock::now(),
+            ),
             limits,
             quic,
             secrets,
             tracing: None,
-            access: None,
             worker,
             workers,
-            origin_ring: None,
         }
     }
 }

@@ -19,9 +19,6 @@ use crate::clock;
 /// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
 const MAX_STREAMS_UNI: u64 = 8;
 
-/// UDP payload that nearly every path carries, bytes.
-const UNPROBED_PAYLOAD: usize = 1350;
-
 /// Stands in messages where the names of files would.
 const SELF_SIGNED: &str = "self-signed certificate";
 
@@ -201,6 +198,7 @@ pub fn server_config(
     limits: &Limits,
     secrets: &Secrets,
 ) -> Result<quiche::Config, TransportError> {
+    let max_datagram = usize::try_from(quic.max_udp_payload).unwrap_or(usize::MAX);
     let (names, mut context) = first.context()?;
     ticketing(&mut context, first, quic, limits)?;
     let others = others.iter().map(|other| {
@@ -215,7 +213,9 @@ pub fn server_config(
     config.set_application_protos(quiche::h3::APPLICATION_PROTOCOL)?;
     let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
     config.set_max_idle_timeout(millis(quic.idle_timeout));
-    config.set_max_send_udp_payload_size(first_payload(quic));
+    // With discovery, datagrams begin at 1200 bytes, which every path carries (RFC 9000 §14).
+    config.discover_pmtu(quic.path_mtu_discovery);
+    config.set_max_send_udp_payload_size(max_datagram);
     config.set_max_recv_udp_payload_size(65_527);
     config.set_initial_rtt(quic.initial_rtt);
     config.set_max_ack_delay(millis(quic.ack_delay));
@@ -234,16 +234,6 @@ pub fn server_config(
         config.set_ticket_key(&secrets.session_ticket_key())?;
     }
     Ok(config)
-}
-
-/// Returns the size of datagrams before the path's MTU is known, bytes.
-fn first_payload(quic: &Quic) -> usize {
-    let max = usize::try_from(quic.max_udp_payload).unwrap_or(usize::MAX);
-    if quic.path_mtu_discovery {
-        max.min(UNPROBED_PAYLOAD)
-    } else {
-        max
-    }
 }
 
 #[cfg(test)]

@@ -9,27 +9,29 @@ use tokio::sync::oneshot;
 use super::WorkerStats;
 use crate::quic::config_snapshot::ConfigSnapshot;
 
-/// Datagrams that wait at most; further ones are refused, never kept.
+/// Number of misrouted datagrams that may wait; further ones are refused, never kept.
 const CAPACITY: usize = 1024;
 
-/// Something for a worker.
+/// A message to a worker.
 #[derive(Debug)]
 pub enum Command {
     /// A datagram of a connection that this worker owns.
     Misrouted(RxMeta, Vec<u8>),
-    /// Finish what is open, then stop.
+    /// Serve what is open, then stop.
     Drain,
-    /// Stop.
+    /// Close all connections and stop.
     Stop,
-    /// Serve by this snapshot of the configuration from now on.
+    /// Serve by this snapshot of the configuration.
     Adopt(Arc<ConfigSnapshot>),
-    /// Say what was done so far and what is held.
+    /// Answer, as a sign of life.
+    Ping(oneshot::Sender<()>),
+    /// Return what was counted so far and what is held.
     Stats(oneshot::Sender<Box<WorkerStats>>),
 }
 
 /// The sending end; cheap to clone.
 ///
-/// Orders have a way of their own: no flood of datagrams keeps a worker from hearing that it should stop.
+/// Commands have a queue of their own: no flood of misrouted datagrams keeps a worker from receiving the one to stop.
 #[derive(Clone, Debug)]
 pub struct MailboxSender {
     datagrams: SyncSender<Command>,
@@ -45,7 +47,7 @@ pub struct Mailbox {
     waker: Arc<OnceLock<Waker>>,
 }
 
-/// A pair.
+/// Returns both ends of a mailbox.
 pub fn mailbox() -> (MailboxSender, Mailbox) {
     let (datagrams, from_workers) = sync_channel(CAPACITY);
     let (commands, from_above) = channel();
@@ -65,13 +67,15 @@ pub fn mailbox() -> (MailboxSender, Mailbox) {
 }
 
 impl MailboxSender {
-    /// Hands a command over and wakes the worker; `false` where there is no room.
+    /// Puts a command into the mailbox and wakes the worker. Returns whether there was room for it and a worker to read it.
     pub fn send(&self, command: Command) -> bool {
         let taken = match command {
             Command::Misrouted(..) => self.datagrams.try_send(command).is_ok(),
-            Command::Drain | Command::Stop | Command::Adopt(_) | Command::Stats(_) => {
-                self.commands.send(command).is_ok()
-            }
+            Command::Drain
+            | Command::Stop
+            | Command::Adopt(_)
+            | Command::Ping(_)
+            | Command::Stats(_) => self.commands.send(command).is_ok(),
         };
         if taken && let Some(waker) = self.waker.get() {
             waker.wake();
@@ -81,15 +85,15 @@ impl MailboxSender {
 }
 
 impl Mailbox {
-    /// Tells the senders how to wake this worker.
+    /// Gives the senders the worker's waker.
     pub fn attach(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
 
-    /// The next command, commands first.
+    /// Takes the oldest command, or the oldest misrouted datagram where there is none.
     pub fn take(&self) -> Option<Command> {
-        let order = self.commands.try_recv();
-        order.or_else(|_| self.datagrams.try_recv()).ok()
+        let command = self.commands.try_recv();
+        command.or_else(|_| self.datagrams.try_recv()).ok()
     }
 }
 

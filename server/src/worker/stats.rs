@@ -1,24 +1,27 @@
-//! What a worker answers when it is asked.
+//! What a worker counts.
 
 use sluicegate_dataplane::Counters as Datagrams;
 
+use super::turn_times::TurnTimes;
 use crate::http::exchange::ring::Depth;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
 
-/// What a worker did and holds, at one moment.
+/// What a worker did since its start, and what it holds.
 ///
 /// A further family of figures is a further field: the metrics page takes the struct apart, and does not compile without it.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerStats {
-    /// Name of its driver.
+    /// Name of the driver's backend.
     pub backend: &'static str,
-    /// Of its endpoint.
+    /// Counters of the endpoint and its sessions.
     pub endpoint: Counters,
-    /// Of its driver.
+    /// Counters of the driver.
     pub datagrams: Datagrams,
-    /// Its connections.
+    /// Open connections.
     pub gauges: ConnectionGauges,
-    /// Its link to the origin thread.
+    /// Depth of the rings to the origin thread.
     pub origin: Depth,
+    /// Durations of turns.
+    pub times: TurnTimes,
 }

@@ -1,12 +1,18 @@
-//! One turn of a worker, always in the same order, each step with a budget.
+//! One turn of a worker: receive, timers, mailbox, origin, service, emit, wait; each with a budget.
+//!
+//! Service runs HTTP/3 sessions and sends nothing; emit asks connections for packets and runs no session. So a full socket
+//! stops neither requests nor uploads. The clock is read before each phase that stamps packets or compares deadlines.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{Budget, Dataplane, Driver};
+use sluicegate_dataplane::{Budget, Dataplane, Driver, Event};
 
 use super::mailbox::{Command, Mailbox, MailboxSender};
-use super::{Report, WorkerStats};
+use super::report::Report;
+use super::stats::WorkerStats;
+use super::turn_times::{Stopwatch, TurnTimes};
 use crate::clock;
 use crate::quic::counters::DropReason;
 use crate::quic::endpoint::{Endpoint, Ingest};
@@ -15,18 +21,20 @@ use crate::quic::endpoint::{Endpoint, Ingest};
 const RECEIVE_BUDGET: Budget = Budget::new(1024, 1 << 20);
 /// Timers per turn.
 const TIMER_BUDGET: usize = 1024;
-/// Transmitted datagrams and bytes per turn.
-const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
+/// Commands and misrouted datagrams per turn.
+const MAILBOX_BUDGET: usize = 256;
 /// Messages of the origin thread per turn.
 const ORIGIN_BUDGET: usize = 1024;
-/// Letters per turn.
-const MAILBOX_BUDGET: usize = 256;
-/// Rounds of transmission in which a worker that stops says its last words.
-const LAST_ROUNDS: usize = 1000;
-/// How long such a round waits for a socket that is full.
+/// Sessions per turn.
+const SERVICE_BUDGET: usize = 256;
+/// Transmitted datagrams and bytes per turn.
+const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
+/// Datagrams without a connection per turn.
+const ANSWER_BUDGET: usize = TRANSMIT_BUDGET.datagrams / 8;
+/// Transmissions in which a worker that stops sends CONNECTION_CLOSE to its clients.
+const LAST_TRANSMISSIONS: usize = 1000;
+/// Time that such a transmission waits for a full socket.
 const LAST_WAIT: Duration = Duration::from_millis(1);
-/// How often a draining worker looks for connections that have finished.
-const DRAIN_STEP: Duration = Duration::from_millis(20);
 
 /// A running worker.
 pub(super) struct Worker {
@@ -34,9 +42,8 @@ pub(super) struct Worker {
     endpoint: Endpoint,
     inbox: Mailbox,
     peers: Arc<Vec<MailboxSender>>,
+    times: TurnTimes,
     stopping: bool,
-    /// When it last looked for connections that a drain may close.
-    looked: Option<Instant>,
 }
 
 impl Worker {
@@ -51,67 +58,61 @@ impl Worker {
             endpoint,
             inbox,
             peers,
+            times: TurnTimes::default(),
             stopping: false,
-            looked: None,
         }
     }
 
-    /// Turns until it is told to stop, or has drained. A broken driver takes the process down: half a server is worse.
+    /// Turns until it receives a command to stop or has drained. A broken driver takes the process down: half a server is
+    /// worse.
     pub(super) fn run(&mut self) {
-        loop {
-            let now = clock::now();
-            quiche::clock::set(Some(now));
-            if let Err(error) = self.turn(now) {
+        while !self.stopping {
+            if let Err(error) = self.turn() {
                 panic!("the dataplane failed for good: {error}");
             }
-            if self.stopping {
-                return;
-            }
         }
     }
 
-    /// The last report.
+    /// Ends the worker and returns its last report.
     pub(super) fn stopped(self) -> Report {
         let datagrams = Box::new(self.driver.counters());
-        Report::Stopped(Box::new(self.endpoint.counters), datagrams)
+        Report::Stopped(Box::new(self.endpoint.totals()), datagrams)
     }
 
-    fn turn(&mut self, now: Instant) -> std::io::Result<()> {
+    fn turn(&mut self) -> io::Result<()> {
+        let mut now = read_clock();
+        let mut watch = Stopwatch::start(now);
         self.receive(now)?;
+        now = read_clock();
+        watch.lap(&mut self.times.receive, now);
         self.endpoint.on_deadline(TIMER_BUDGET, now);
+        watch.lap(&mut self.times.timers, clock::now());
         self.read_mailbox(now);
-        let more = self.endpoint.on_origin(ORIGIN_BUDGET, now);
-        let looks = self.endpoint.is_draining() && (self.stopping || self.is_time_to_look(now));
-        if looks {
-            self.endpoint.close_idle(self.stopping, now);
-        }
-        let more = self.transmit(now)? || more;
+        watch.lap(&mut self.times.mailbox, clock::now());
+        let origin_left = self.endpoint.on_origin(ORIGIN_BUDGET, now);
+        watch.lap(&mut self.times.origin, clock::now());
+        self.endpoint.service(SERVICE_BUDGET, now);
+        now = read_clock();
+        watch.lap(&mut self.times.service, now);
+        let unsent = self.emit(now)?;
+        watch.lap(&mut self.times.emit, clock::now());
+        watch.stop(&mut self.times.turn);
         self.endpoint.flush_log();
         self.endpoint.flush_origin();
-        if looks && self.endpoint.is_drained() {
-            self.stopping = true;
-        }
+        self.read_events();
+        self.stopping |= self.endpoint.is_drained();
         if self.stopping {
-            return self.say_last_words(now);
+            return self.send_closes();
         }
-        let timeout = match more {
-            true => Some(Duration::ZERO),
-            false => self.timeout(),
+        let timeout = if origin_left || unsent || self.endpoint.has_service() {
+            Some(Duration::ZERO)
+        } else {
+            self.timeout()
         };
         self.driver.wait(timeout)
     }
 
-    /// Whether the last look is a step ago. A look is at every connection.
-    fn is_time_to_look(&mut self, now: Instant) -> bool {
-        let due =
-            { self.looked }.is_none_or(|last| now.saturating_duration_since(last) >= DRAIN_STEP);
-        if due {
-            self.looked = Some(now);
-        }
-        due
-    }
-
-    fn receive(&mut self, now: Instant) -> std::io::Result<()> {
+    fn receive(&mut self, now: Instant) -> io::Result<()> {
         let Self {
             driver,
             endpoint,
@@ -120,11 +121,19 @@ impl Worker {
         } = self;
         let unix = clock::unix();
         driver.receive(RECEIVE_BUDGET, |meta, datagram| {
-            if let Ingest::Misrouted(worker) = endpoint.ingest(meta, datagram, now, unix)
-                && let Some(peer) = peers.get(usize::from(worker))
-                && !peer.send(Command::Misrouted(*meta, datagram.to_vec()))
-            {
-                endpoint.counters.on_drop(DropReason::MailboxFull);
+            match endpoint.ingest(meta, datagram, now, unix) {
+                Ingest::Done => {}
+                Ingest::Misrouted(worker) => {
+                    if let Some(peer) = peers.get(usize::from(worker))
+                        && !peer.send(Command::Misrouted(*meta, datagram.to_vec()))
+                    {
+                        endpoint.counters.on_drop(DropReason::MailboxFull);
+                    }
+                }
+                // No other process takes datagrams from this one.
+                Ingest::Foreign(_) => {
+                    endpoint.reset_foreign(meta, datagram, now);
+                }
             }
         })?;
         Ok(())
@@ -146,13 +155,12 @@ impl Worker {
                     }
                 }
                 Some(Command::Stop) => {
-                    self.endpoint.drain(now);
+                    self.endpoint.close_all(now);
                     self.stopping = true;
                 }
-                Some(Command::Stats(answer)) => {
-                    // Whoever asked may have given up.
-                    let _ = answer.send(Box::new(self.stats()));
-                }
+                // Whoever asked may have gone.
+                Some(Command::Ping(answer)) => drop(answer.send(())),
+                Some(Command::Stats(answer)) => drop(answer.send(Box::new(self.stats()))),
                 None => return,
             }
         }
@@ -161,43 +169,69 @@ impl Worker {
     fn stats(&self) -> WorkerStats {
         WorkerStats {
             backend: self.driver.backend(),
-            endpoint: self.endpoint.counters.clone(),
+            endpoint: self.endpoint.totals(),
             datagrams: self.driver.counters(),
             gauges: self.endpoint.gauges(),
             origin: self.endpoint.origin_depth(),
+            times: self.times.clone(),
         }
     }
 
     /// Sends what may leave now. Returns whether there may be more to send at once.
-    fn transmit(&mut self, now: Instant) -> std::io::Result<bool> {
+    fn emit(&mut self, now: Instant) -> io::Result<bool> {
         let Self {
             driver, endpoint, ..
         } = self;
-        driver.transmit(TRANSMIT_BUDGET, |out| endpoint.emit(out, now))
+        driver.transmit(TRANSMIT_BUDGET, |out| {
+            endpoint.emit(out, ANSWER_BUDGET, now)
+        })
     }
 
-    /// Sends what is left to say to clients that were told nothing yet.
-    fn say_last_words(&mut self, now: Instant) -> std::io::Result<()> {
-        for _ in 0..LAST_ROUNDS {
-            if !self.endpoint.has_ready() {
-                break;
+    /// Logs what the driver learned of the network; the driver counts it.
+    fn read_events(&mut self) {
+        while let Some(event) = self.driver.take_event() {
+            match event {
+                Event::PortDown { listener } => {
+                    tracing::error!(listener = listener.0, "a listener's socket works no more");
+                }
+                // A connection finds the size of its path by probes, and the loss of its peer by timers.
+                Event::TooBig { .. }
+                | Event::Unreachable { .. }
+                | Event::ReceiveOverflow { .. } => tracing::trace!(?event, "news from the network"),
             }
-            if !self.transmit(now)? {
+        }
+    }
+
+    /// Sends CONNECTION_CLOSE to the clients of all connections, as far as the sockets take it within about a second.
+    fn send_closes(&mut self) -> io::Result<()> {
+        for _ in 0..LAST_TRANSMISSIONS {
+            let now = read_clock();
+            self.endpoint.service(usize::MAX, now);
+            let unsent = self.emit(now)?;
+            if !unsent && !self.endpoint.has_service() {
+                if !self.endpoint.has_unsent() {
+                    break;
+                }
                 self.driver.wait(Some(LAST_WAIT))?;
             }
         }
+        self.endpoint.flush_log();
+        self.endpoint.flush_origin();
         Ok(())
     }
 
-    /// How long there is nothing to do.
+    /// Returns the time until the next timer, `None` where there is none.
     fn timeout(&self) -> Option<Duration> {
         let next = self.endpoint.next_deadline();
-        let timeout = next.map(|at| at.saturating_duration_since(clock::now()));
-        if self.endpoint.is_draining() {
-            return Some(timeout.unwrap_or(DRAIN_STEP).min(DRAIN_STEP));
-        }
-        timeout
+        next.map(|at| at.saturating_duration_since(clock::now()))
     }
+}
+
+/// Reads the clock and sets quiche's.
+fn read_clock() -> Instant {
+    let now = clock::now();
+    quiche::clock::set(Some(now));
+    now
 }
 
 #[cfg(test)]

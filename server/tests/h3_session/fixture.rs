@@ -19,7 +19,7 @@ impl Bench {
     pub(crate) fn new() -> Bench {
         let (origin_ring, worker_ring) = rings(64, SHARE, u64::MAX);
         let mut pair = Pair::new();
-        pair.origin_ring = Some(origin_ring);
+        pair.context.origin_ring = Some(origin_ring);
         Bench { pair, worker_ring }
     }
 

@@ -13,13 +13,12 @@ mod transport;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use quiche::h3::{Event, Header, NameValue};
 use sluicegate::clock;
-use sluicegate::h3::{Counters, Session, SessionContext};
+use sluicegate::h3::{Session, SessionContext};
+use sluicegate::http::exchange::ConnectionKey;
 use sluicegate::http::exchange::ring::OriginRing;
-use sluicegate::http::files::Cache;
 use sluicegate::http::route::Site;
 use sluicegate_config::{Config, Limits};
 use transport::{carry, connected};
@@ -48,11 +47,7 @@ struct Pair {
     server: quiche::Connection,
     h3: quiche::h3::Connection,
     session: Session,
-    config: quiche::h3::Config,
-    site: Arc<Site>,
-    origin_ring: Option<OriginRing>,
-    cache: Cache,
-    counters: Counters,
+    context: SessionContext,
     streams: BTreeMap<u64, Seen>,
     goaway: Option<u64>,
 }
@@ -81,30 +76,15 @@ fn site() -> Arc<Site> {
     Arc::new(Site::compile(&config.routes, &limits()).unwrap())
 }
 
-fn session_context<'a>(
-    (site, h3): (&'a Arc<Site>, &'a quiche::h3::Config),
-    origin_ring: &'a mut Option<OriginRing>,
-    cache: &'a mut Cache,
-    counters: &'a mut Counters,
-) -> SessionContext<'a> {
-    SessionContext {
-        site,
-        h3,
-        origin_ring: origin_ring.as_mut(),
-        counters,
-        cache,
-        access: None,
-        slot: 0,
-        serial: 1,
-        now: clock::now(),
-    }
-}
-
 impl Pair {
     fn new() -> Pair {
         let (mut client, mut server) = connected();
         let config = sluicegate::h3::config(&limits()).unwrap();
-        let session = Session::new(&mut server, &config, None).unwrap();
+        let key = ConnectionKey {
+            slot: 0,
+            generation: 1,
+        };
+        let session = Session::new(&mut server, &config, key, None).unwrap();
         let plain = quiche::h3::Config::new().unwrap();
         let h3 = quiche::h3::Connection::with_transport(&mut client, &plain).unwrap();
         Pair {
@@ -112,11 +92,7 @@ impl Pair {
             server,
             h3,
             session,
-            config,
-            site: site(),
-            origin_ring: None,
-            cache: Cache::new(1 << 20, Duration::from_secs(60)),
-            counters: Counters::default(),
+            context: SessionContext::new(site(), config, clock::now()),
             streams: BTreeMap::new(),
             goaway: None,
         }
@@ -124,24 +100,15 @@ impl Pair {
 
     /// Lets the session work, with whatever handlers have said.
     fn turn(&mut self) {
-        while let Some((place, message)) = self.origin_ring.as_mut().and_then(OriginRing::take) {
+        self.context.now = clock::now();
+        while let Some((key, message)) =
+            { self.context.origin_ring.as_mut() }.and_then(OriginRing::take)
+        {
             let (session, server) = (&mut self.session, &mut self.server);
-            let mut context = session_context(
-                (&self.site, &self.config),
-                &mut self.origin_ring,
-                &mut self.cache,
-                &mut self.counters,
-            );
-            session.on_message(server, place.stream, message, &mut context);
+            session.on_message(server, key.stream, message, &mut self.context);
         }
-        let mut context = session_context(
-            (&self.site, &self.config),
-            &mut self.origin_ring,
-            &mut self.cache,
-            &mut self.counters,
-        );
-        self.session.turn(&mut self.server, &mut context);
-        if let Some(origin_ring) = &mut self.origin_ring {
+        self.session.turn(&mut self.server, &mut self.context);
+        if let Some(origin_ring) = &mut self.context.origin_ring {
             origin_ring.flush();
         }
     }
@@ -167,7 +134,7 @@ impl Pair {
                 return;
             }
         }
-        panic!("no end: {:?}", self.counters);
+        panic!("no end: {:?}", self.context.counters);
     }
 
     fn watch(&mut self) {
@@ -244,7 +211,7 @@ fn a_page_is_answered_whole_and_to_head_without_its_body() {
         let date = httpdate::parse_http_date(&seen.headers["date"]);
         assert!(date.is_ok(), "{:?}", seen.headers);
     }
-    assert_eq!(pair.counters.responses.of(200), 2);
+    assert_eq!(pair.context.counters.responses.of(200), 2);
     assert!(pair.session.is_idle());
 }
 
@@ -291,7 +258,7 @@ fn generated_bytes_are_exact() {
         assert!(seen.finished && seen.body == counters(size), "size {size}");
         assert_eq!(seen.headers["content-length"], size.to_string());
     }
-    assert_eq!(pair.counters.bytes_out, 100_008);
+    assert_eq!(pair.context.counters.bytes_out, 100_008);
     let sizes = [200_000, 300_001, 99_999];
     let streams = sizes.map(|size| pair.request("GET", &format!("/bytes/{size}"), &[], true));
     pair.settle();
@@ -325,7 +292,13 @@ fn malformed_messages_reset_their_stream_only() {
     for stream in [short, long] {
         assert_eq!(pair.streams[&stream].reset, Some(0x10e));
     }
-    assert_eq!((pair.counters.malformed, pair.counters.requests), (8, 8));
+    assert_eq!(
+        (
+            pair.context.counters.malformed,
+            pair.context.counters.requests
+        ),
+        (8, 8)
+    );
     assert_eq!(pair.ask("GET", "/page", &[]).status(), "200");
     assert!(pair.session.is_idle());
 }
@@ -343,7 +316,7 @@ fn draining_refuses_new_requests_and_finishes_the_others() {
     assert_eq!(pair.goaway, Some(accepted + 4));
     assert_eq!(pair.streams[&accepted].body, counters(500_000));
     assert_eq!(pair.streams[&late].reset, Some(0x10b));
-    assert_eq!(pair.counters.rejected, 1);
+    assert_eq!(pair.context.counters.rejected, 1);
     assert!(pair.session.is_idle());
 }
 
@@ -363,9 +336,9 @@ fn a_client_that_gives_up_request_after_request_is_closed() {
         Some(0x107)
     );
     assert!(
-        pair.counters.cancelled > 100 && pair.counters.errors == 1,
+        pair.context.counters.cancelled > 100 && pair.context.counters.errors == 1,
         "{:?}",
-        pair.counters
+        pair.context.counters
     );
     assert!(pair.session.is_idle());
 }

@@ -154,7 +154,7 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
 fn a_full_ring_stops_an_upload_until_there_is_room() {
     let mut bench = Bench::new();
     let (origin_ring, worker_ring) = rings(2, 1 << 20, u64::MAX);
-    (bench.pair.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
+    (bench.pair.context.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
     let body = counters(50_000);
     let stream = bench.begin(&[]);
     let (mut sent, mut received) = (0, Vec::new());
@@ -188,7 +188,7 @@ fn what_a_client_gives_up_is_cancelled() {
     let mut messages = std::iter::from_fn(|| bench.worker_ring.take().map(|e| e.message));
     assert!(messages.any(|m| matches!(m, ToHandler::Cancel)));
     assert!(bench.pair.session.is_idle());
-    assert_eq!(bench.pair.counters.cancelled, 1);
+    assert_eq!(bench.pair.context.counters.cancelled, 1);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_handler_that_fails_is_a_502_or_a_reset() {
         let seen = &bench.pair.streams[&stream];
         if begun {
             assert_eq!((seen.reset, seen.finished), (Some(0x102), false));
-            assert_eq!(bench.pair.counters.broken, 1);
+            assert_eq!(bench.pair.context.counters.broken, 1);
         } else {
             assert_eq!((seen.status(), seen.finished), ("502", true));
         }
@@ -260,7 +260,7 @@ fn a_body_that_is_not_what_was_promised_stops_the_handler() {
 fn a_route_s_own_limit_holds_for_bodies_of_unknown_length() {
     let mut bench = Bench::new();
     let (origin_ring, worker_ring) = rings(64, 1 << 20, u64::MAX);
-    (bench.pair.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
+    (bench.pair.context.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
     let stream = bench.begin(&[]);
     let mut sent = 0;
     for _ in 0..20 {
@@ -294,7 +294,7 @@ fn handlers_of_requests_given_up_count_until_they_have_stopped() {
     bench.give(exchanges[0], ToFront::Closed);
     bench.pair.settle();
     bench.ask("GET", "/app/x");
-    assert_eq!(bench.pair.counters.overloaded, 1);
+    assert_eq!(bench.pair.context.counters.overloaded, 1);
 }
 
 #[test]

@@ -16,7 +16,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         code: WireErrorCode,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         let outcome = match code {
             WireErrorCode::RequestCancelled => Outcome::Cancelled,
@@ -30,14 +30,14 @@ impl Session {
     }
 
     /// Drops what is kept of a request and stops its handler, unless that has answered and has all of the body.
-    pub(super) fn forget(&mut self, stream: u64, context: &mut SessionContext<'_>) {
+    pub(super) fn forget(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(exchange) = self.open.remove(&stream) else {
             return;
         };
         self.pending.remove(exchange.priority, stream);
         if !exchange.is_over()
             && let Some(handler) = exchange.handler
-            && let Some(origin_ring) = context.origin_ring.as_deref_mut()
+            && let Some(origin_ring) = context.origin_ring.as_mut()
         {
             origin_ring.cancel(handler.exchange);
         }
@@ -47,7 +47,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         context.counters.malformed += 1;
         self.wasted += 1;
@@ -81,14 +81,14 @@ impl Session {
         stream: u64,
         status: u16,
         text: &'static str,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         self.stop_reading(conn, stream);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
         if let Some(handler) = exchange.handler.take()
-            && let Some(origin_ring) = context.origin_ring.as_deref_mut()
+            && let Some(origin_ring) = context.origin_ring.as_mut()
         {
             origin_ring.cancel(handler.exchange);
         }

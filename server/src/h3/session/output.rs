@@ -9,11 +9,8 @@ use crate::observe::access::Outcome;
 
 impl Session {
     /// Lets responses write in the order of their priorities, until none can or `limits.stream_send_buffer` bytes wait to be sent.
-    pub(super) fn write(
-        &mut self,
-        conn: &mut quiche::Connection,
-        context: &mut SessionContext<'_>,
-    ) {
+    pub(super) fn write(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
+        self.resume_below = None;
         let mut level = self.pending.level(None);
         while let Some(priority) = level {
             let mut progressed = true;
@@ -39,7 +36,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) -> bool {
         let Some(Exchange {
             priority,
@@ -53,7 +50,7 @@ impl Session {
         let limit = usize::try_from(context.site.limits().stream_send_buffer).unwrap_or(usize::MAX);
         let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
-        let counters = &mut *context.counters;
+        let counters = &mut context.counters;
         let written = SCRATCH.with_borrow_mut(|scratch| {
             let mut sink = Sink {
                 h3,
@@ -71,6 +68,8 @@ impl Session {
                 self.return_credit(stream, context);
                 return true;
             }
+            // Anything else that blocks it ends with a datagram of the client.
+            Ok(Progress::Blocked) if room == 0 => self.resume_below = Some(limit / 2),
             Ok(Progress::Blocked) => {}
             Ok(Progress::Waiting) => {
                 self.pending.remove(priority, stream);
@@ -92,7 +91,7 @@ impl Session {
     }
 
     /// The whole response was taken.
-    fn complete(&mut self, stream: u64, context: &mut SessionContext<'_>) {
+    fn complete(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
@@ -114,7 +113,7 @@ impl Session {
     }
 
     /// Tells a handler what it may send again: not for every block, but before it has to wait.
-    pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext<'_>) {
+    pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(Exchange {
             outbound: Outbound::Replying(response),
             handler: Some(handler),
@@ -123,7 +122,7 @@ impl Session {
         else {
             return;
         };
-        if let Some(origin_ring) = context.origin_ring.as_deref_mut()
+        if let Some(origin_ring) = context.origin_ring.as_mut()
             && response.credit > 0
             && (response.credit >= origin_ring.share() / 4 || response.is_drained())
         {

@@ -45,7 +45,7 @@ impl Session {
         client: SocketAddr,
         head: Option<&RequestHead>,
         raw_path: Option<&str>,
-        context: &SessionContext<'_>,
+        context: &SessionContext,
     ) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
@@ -76,17 +76,12 @@ impl Session {
     }
 
     /// Writes the line of a request that is over; once.
-    pub(super) fn record(
-        &mut self,
-        stream: u64,
-        outcome: Outcome,
-        context: &mut SessionContext<'_>,
-    ) {
+    pub(super) fn record(&mut self, stream: u64, outcome: Outcome, context: &mut SessionContext) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
         let (Some(access), Some(connection_record)) =
-            (context.access.as_deref_mut(), &self.connection_record)
+            (context.access.as_mut(), &self.connection_record)
         else {
             return;
         };

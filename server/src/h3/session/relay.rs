@@ -14,7 +14,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         message: ToFront,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         if matches!(message, ToFront::Closed) {
             self.running = self.running.saturating_sub(1);
@@ -81,7 +81,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         status: u16,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         let reply = match status {
             504 => Reply::plain(504, "504 no answer in time\n"),
@@ -109,7 +109,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;

@@ -11,7 +11,7 @@ use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::Request as Handed;
-use crate::http::exchange::{Peer, Reply, RequestHead};
+use crate::http::exchange::{ExchangeKey, Peer, Reply, RequestHead};
 use crate::http::files::{Key, reply_from_memory};
 use crate::http::route::{Action, Answer, Route};
 
@@ -21,7 +21,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         event: Event,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         match event {
             Event::Headers { list, more_frames } => {
@@ -46,7 +46,7 @@ impl Session {
         stream: u64,
         list: &[Header],
         more_frames: bool,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         self.requests += 1;
         context.counters.requests += 1;
@@ -117,7 +117,7 @@ impl Session {
         request: &Request,
         reply: Reply,
         more_frames: bool,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         let limit = context.site.limits().max_request_body;
         if request.content_length.is_some_and(|length| length > limit) {
@@ -143,7 +143,7 @@ impl Session {
         request: Request,
         Wanted { route, file }: Wanted,
         more_frames: bool,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         let too_long = |length| length > route.max_request_body;
         if request.content_length.is_some_and(too_long) {
@@ -164,8 +164,11 @@ impl Session {
         let mut head = request.head;
         route.edit_request(&mut head.headers);
         let peer = peer(conn);
-        let place = context.place(stream);
-        let opened = context.origin_ring.as_deref_mut().and_then(|origin_ring| {
+        let key = ExchangeKey {
+            connection: self.key,
+            stream,
+        };
+        let opened = context.origin_ring.as_mut().and_then(|origin_ring| {
             let request = Box::new(Handed {
                 head,
                 peer,
@@ -173,7 +176,7 @@ impl Session {
                 content_length: request.content_length,
                 has_body: more_frames,
             });
-            Some((origin_ring.open(place, request)?, origin_ring.share()))
+            Some((origin_ring.open(key, request)?, origin_ring.share()))
         });
         let Some((number, share)) = opened else {
             context.counters.overloaded += 1;
@@ -214,7 +217,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         list: &[Header],
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         match request::trailers(list, context.site.limits().header_bytes) {
             Ok(fields) => {
@@ -232,7 +235,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         match self.open.get(&stream) {
             Some(Exchange {
@@ -303,7 +306,7 @@ struct Wanted {
 fn from_memory(
     head: &RequestHead,
     route: &Route,
-    context: &mut SessionContext<'_>,
+    context: &mut SessionContext,
 ) -> Result<Reply, Option<Key>> {
     let Action::Files(files) = &route.action else {
         return Err(None);
@@ -320,7 +323,7 @@ fn from_memory(
     }
 }
 
-fn blank(list: &[Header], context: &SessionContext<'_>) -> Exchange {
+fn blank(list: &[Header], context: &SessionContext) -> Exchange {
     Exchange {
         begun: context.now,
         // Whatever is wrong with the rest: no body comes with the answer to it.

@@ -15,7 +15,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         if let Some(Exchange {
             inbound: Inbound::Passing,
@@ -50,7 +50,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         loop {
             let Some(Exchange {
@@ -61,7 +61,7 @@ impl Session {
             else {
                 return;
             };
-            let Some(origin_ring) = context.origin_ring.as_deref_mut() else {
+            let Some(origin_ring) = context.origin_ring.as_mut() else {
                 return;
             };
             if handler.credit <= cost(0) {
@@ -82,7 +82,7 @@ impl Session {
                 Ok(block) => {
                     handler.credit = handler.credit.saturating_sub(cost(block.len()));
                     if self.account(conn, stream, block.len() as u64, context)
-                        && let Some(origin_ring) = context.origin_ring.as_deref_mut()
+                        && let Some(origin_ring) = context.origin_ring.as_mut()
                     {
                         origin_ring.data(exchange, block);
                     }
@@ -100,7 +100,7 @@ impl Session {
     pub(super) fn feed_starved(
         &mut self,
         conn: &mut quiche::Connection,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         for stream in std::mem::take(&mut self.awaiting_ring) {
             self.pass_on(conn, stream, context);
@@ -118,7 +118,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         count: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) -> bool {
         context.counters.bytes_in += count;
         let Some(exchange) = self.open.get_mut(&stream) else {
@@ -142,7 +142,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         error: Error,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         match error {
             Error::TransportError(quiche::Error::StreamReset(_)) => {
@@ -158,7 +158,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        context: &mut SessionContext<'_>,
+        context: &mut SessionContext,
     ) {
         // RFC 9114 §7.1. What is not wanted any more may end anywhere.
         let cut = self.h3.finished_within_frame();
@@ -187,7 +187,7 @@ impl Session {
             Inbound::Discarding(reply) => self.begin(stream, *reply),
             Inbound::Passing => {
                 if let Some(handler) = &mut exchange.handler
-                    && let Some(origin_ring) = context.origin_ring.as_deref_mut()
+                    && let Some(origin_ring) = context.origin_ring.as_mut()
                 {
                     origin_ring.end(handler.exchange, handler.trailers.take());
                 }

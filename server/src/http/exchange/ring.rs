@@ -15,8 +15,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use sluicegate_dataplane::Waker;
 use tokio::sync::Notify;
 
-use super::Fields;
 use super::message::{Envelope, Request, ToFront, ToHandler};
+use super::{ExchangeKey, Fields};
 use crate::http::clients::{Client, Clients};
 use crate::observe::metrics::metrics;
 
@@ -24,17 +24,6 @@ pub use self::depth::Depth;
 
 /// One client gets no more than this part of a worker's memory for exchanges, so that it cannot keep all others out.
 const CLIENT_PART: u64 = 8;
-
-/// Where an exchange's messages go in a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The connection's slot.
-    pub slot: usize,
-    /// Tells it from later connections in the same slot.
-    pub serial: u64,
-    /// Its stream.
-    pub stream: u64,
-}
 
 /// What wakes either side.
 #[derive(Debug, Default)]
@@ -57,7 +46,8 @@ pub struct OriginRing {
     wakers: Arc<Wakers>,
     /// What must not be lost and did not fit.
     overflow: VecDeque<Envelope<ToHandler>>,
-    places: HashMap<u64, (Place, Client)>,
+    /// Where the messages of each exchange go, and whose it is.
+    exchanges: HashMap<u64, (ExchangeKey, Client)>,
     /// Exchanges of each client.
     clients: Clients,
     /// The number of the exchange opened last.
@@ -111,7 +101,7 @@ pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (OriginRing, Work
         from,
         wakers: Arc::clone(&wakers),
         overflow: VecDeque::new(),
-        places: HashMap::new(),
+        exchanges: HashMap::new(),
         clients: Clients::default(),
         last: 0,
         news: false,
@@ -140,7 +130,7 @@ impl OriginRing {
     }
 
     /// Opens an exchange and answers its number; `None` where there is no room for another one.
-    pub fn open(&mut self, place: Place, request: Box<Request>) -> Option<u64> {
+    pub fn open(&mut self, key: ExchangeKey, request: Box<Request>) -> Option<u64> {
         let needs = self.share.saturating_mul(2);
         // One is always possible, however small the memory.
         if self.promised > 0 && self.promised.saturating_add(needs) > self.memory {
@@ -165,7 +155,7 @@ impl OriginRing {
         self.last = exchange;
         self.news = true;
         self.promised += needs;
-        self.places.insert(exchange, (place, client));
+        self.exchanges.insert(exchange, (key, client));
         self.clients.enter(client);
         self.counters.opened += 1;
         Some(exchange)
@@ -229,17 +219,17 @@ impl OriginRing {
     }
 
     /// The origin's next message and whom it concerns.
-    pub fn take(&mut self) -> Option<(Place, ToFront)> {
+    pub fn take(&mut self) -> Option<(ExchangeKey, ToFront)> {
         while let Ok(Envelope { exchange, message }) = self.from.pop() {
-            let place = self.places.get(&exchange).copied();
+            let open = self.exchanges.get(&exchange).copied();
             if matches!(message, ToFront::Closed)
-                && let Some((_, client)) = self.places.remove(&exchange)
+                && let Some((_, client)) = self.exchanges.remove(&exchange)
             {
                 self.promised -= self.share.saturating_mul(2);
                 self.clients.leave(client);
             }
-            if let Some((place, _)) = place {
-                return Some((place, message));
+            if let Some((key, _)) = open {
+                return Some((key, message));
             }
         }
         if self.wakers.origin_waits.swap(false, Ordering::SeqCst) {
@@ -250,7 +240,7 @@ impl OriginRing {
 
     /// Exchanges that the origin has not closed.
     pub fn running(&self) -> usize {
-        self.places.len()
+        self.exchanges.len()
     }
 }
 

@@ -1,51 +1,103 @@
-//! The end: no further connection, no further request, then a last word to every client.
+//! Shutdown: no further connection, no further request, then CONNECTION_CLOSE to every client.
+//!
+//! A drain looks at a connection when something happens to it or its own time is up, never at all of them at once.
 
 use std::time::Instant;
 
 use quiche::h3::WireErrorCode;
 
-use super::Endpoint;
+use super::{Endpoint, Shutdown};
+
+/// Connections told of a shutdown in one turn.
+const ANNOUNCED_PER_TURN: usize = 1024;
 
 impl Endpoint {
     /// Whether new connections are refused.
     pub fn is_draining(&self) -> bool {
-        self.draining.is_some()
+        self.shutdown.is_some()
     }
 
-    /// Refuses new connections and tells every client that no further request will be taken.
+    /// Refuses new connections and, in the next turns, tells every client that no further request will be taken. A
+    /// connection is closed once its client has had all responses for a while.
     pub fn drain(&mut self, now: Instant) {
-        self.draining.get_or_insert(now);
-        for key in 0..self.connections.len() {
-            if let Some(connection) = self.connections[key].as_mut() {
-                connection.drain();
-                self.queue(key);
-            }
+        self.shutdown.get_or_insert(Shutdown {
+            since: now,
+            at_once: false,
+            next: 0,
+        });
+    }
+
+    /// Refuses new connections and, in the next turns, closes all.
+    pub fn close_all(&mut self, now: Instant) {
+        let since = self.shutdown.as_ref().map_or(now, |before| before.since);
+        if !self.shutdown.as_ref().is_some_and(|before| before.at_once) {
+            self.shutdown = Some(Shutdown {
+                since,
+                at_once: true,
+                next: 0,
+            });
         }
     }
 
-    /// While draining: closes connections whose requests have all been answered for a while, or every one if `all`.
-    pub fn close_idle(&mut self, all: bool, now: Instant) {
-        let Some(since) = self.draining else {
+    /// Whether every connection of an endpoint that shuts down has sent CONNECTION_CLOSE or received one.
+    pub fn is_drained(&self) -> bool {
+        self.shutdown.is_some() && !self.is_announcing() && self.ended == self.len()
+    }
+
+    /// Whether there are connections that have not been told of a shutdown.
+    pub(super) fn is_announcing(&self) -> bool {
+        let shutdown = self.shutdown.as_ref();
+        shutdown.is_some_and(|shutdown| shutdown.next < self.connections.len())
+    }
+
+    /// Tells the next connections of a shutdown.
+    pub(super) fn announce_shutdown(&mut self) {
+        let Some(shutdown) = &mut self.shutdown else {
             return;
         };
-        for key in 0..self.connections.len() {
-            if let Some(connection) = self.connections[key].as_mut()
-                && connection.quic.local_error().is_none()
-                && (all || connection.is_finished(since, now))
-            {
-                let code = WireErrorCode::NoError as u64;
-                let _ = connection.quic.close(true, code, b"");
-                self.queue(key);
+        let first = shutdown.next;
+        let end = self.connections.len().min(first + ANNOUNCED_PER_TURN);
+        shutdown.next = end;
+        let at_once = shutdown.at_once;
+        for slot in first..end {
+            let Some(connection) = self.connections[slot].as_mut() else {
+                continue;
+            };
+            if at_once {
+                let _ = connection
+                    .quic
+                    .close(true, WireErrorCode::NoError as u64, b"");
+            } else {
+                connection.drain();
             }
+            self.queue_service(slot);
         }
     }
 
-    /// While draining: whether every connection has said its last word or heard the client's.
-    pub fn is_drained(&self) -> bool {
-        self.connections.iter().flatten().all(|c| {
-            c.quic.is_closed()
-                || c.quic.is_draining()
-                || (c.quic.local_error().is_some() && !c.ready)
-        })
+    /// Closes a connection at rest that a drain need not wait for, or plans the next look; counts those that have ended.
+    /// Returns whether it was closed, so that it has something to send.
+    pub(super) fn note_shutdown(&mut self, slot: usize, now: Instant) -> bool {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return false;
+        };
+        if connection.has_ended() {
+            if !std::mem::replace(&mut connection.ended, true) {
+                self.ended += 1;
+            }
+            return false;
+        }
+        let Some(shutdown) = self.shutdown.as_ref().filter(|s| slot < s.next) else {
+            return false;
+        };
+        connection.finishes = connection.finishes_at(shutdown.since, now);
+        if connection.finishes.is_none_or(|at| at > now) {
+            return false;
+        }
+        connection.finishes = None;
+        let _ = connection
+            .quic
+            .close(true, WireErrorCode::NoError as u64, b"");
+        self.queue_emit(slot);
+        true
     }
 }

@@ -1,64 +1,51 @@
-//! What handlers on the origin thread say, brought to their connections.
+//! Messages of handlers on the origin thread, brought to their connections.
 
 use std::time::Instant;
 
-use super::{Endpoint, session_context};
+use super::Endpoint;
 use crate::http::exchange::ring::{Depth, OriginRing};
 
 impl Endpoint {
-    /// Takes up to `budget` messages of handlers on the origin thread to their connections; answers whether there may be
-    /// more.
+    /// Takes up to `budget` messages of handlers to their connections. Returns whether there may be more.
     pub fn on_origin(&mut self, budget: usize, now: Instant) -> bool {
+        self.settings.sessions.now = now;
         let mut more = true;
         for _ in 0..budget {
-            let taken = self
-                .settings
-                .origin_ring
-                .as_mut()
-                .and_then(OriginRing::take);
-            let Some((place, message)) = taken else {
+            let sessions = &mut self.settings.sessions;
+            let Some((key, message)) = sessions.origin_ring.as_mut().and_then(OriginRing::take)
+            else {
                 more = false;
                 break;
             };
-            let slot = self.connections.get_mut(place.slot);
-            let Some(connection) = slot.and_then(Option::as_mut) else {
+            let slot = key.connection.slot;
+            let connection = self.connections.get_mut(slot).and_then(Option::as_mut);
+            let Some(connection) = connection.filter(|c| c.key == key.connection) else {
                 continue;
             };
-            if connection.serial != place.serial {
-                continue;
-            }
-            let at = (place.slot, place.serial);
-            let (cache, counters) = (&mut self.cache, &mut self.counters.h3);
-            let mut context = session_context(&mut self.settings, cache, counters, at, now);
-            connection.on_message(place.stream, message, &mut context);
-            self.queue(place.slot);
+            connection.on_message(key.stream, message, sessions);
+            self.queue_service(slot);
         }
-        if !self.awaiting_ring.is_empty()
-            && self
-                .settings
-                .origin_ring
-                .as_ref()
-                .is_some_and(OriginRing::has_room)
-        {
-            for key in std::mem::take(&mut self.awaiting_ring) {
-                if let Some(connection) = &mut self.connections[key] {
-                    connection.awaiting_ring = false;
-                    self.queue(key);
+        let origin_ring = self.settings.sessions.origin_ring.as_ref();
+        if !self.awaiting_ring.is_empty() && origin_ring.is_some_and(OriginRing::has_room) {
+            for slot in std::mem::take(&mut self.awaiting_ring) {
+                if let Some(connection) = &mut self.connections[slot] {
+                    connection.awaits_ring = false;
+                    self.queue_service(slot);
                 }
             }
         }
         more
     }
 
-    /// How full the rings are; nothing where there is no origin.
+    /// Returns how full the rings are; all zero where there is no origin.
     pub fn origin_depth(&self) -> Depth {
-        let origin_ring = self.settings.origin_ring.as_ref();
+        let origin_ring = self.settings.sessions.origin_ring.as_ref();
         origin_ring.map(OriginRing::depth).unwrap_or_default()
     }
 
     /// Wakes the origin thread if there is news for it.
     pub fn flush_origin(&mut self) {
-        if let Some(origin_ring) = &mut self.settings.origin_ring {
+        if let Some(origin_ring) = &mut self.settings.sessions.origin_ring {
             origin_ring.flush();
         }
     }

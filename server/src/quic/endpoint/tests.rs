@@ -51,7 +51,7 @@ fn answers_without_room_are_counted_as_dropped_and_not_as_sent() {
     assert_eq!(endpoint.counters.negotiations, MAX_STATELESS as u64);
     assert_eq!(dropped(&endpoint, DropReason::AnswersFull), 7);
     let mut out = Outbox::new(Budget::UNLIMITED);
-    assert!(!endpoint.emit(&mut out, now));
+    assert!(!endpoint.emit(&mut out, MAX_STATELESS, now));
     assert_eq!(out.datagrams.len(), MAX_STATELESS);
 }
 
@@ -97,3 +97,21 @@ fn a_datagram_that_ends_its_connection_is_counted() {
 mod bounds;
 mod draining;
 mod fixture;
+mod path_mtu;
+mod service;
+
+#[test]
+fn a_datagram_of_another_process_generation_is_not_reset_by_the_endpoint() {
+    let now = crate::clock::now();
+    let settings = Settings::plain(0, 1);
+    let other = settings.secrets.generation().wrapping_add(1) % super::super::cid::GENERATIONS;
+    let mut endpoint = Endpoint::new(settings, now);
+    let mut packet = vec![0x40; 100];
+    packet[1..17].copy_from_slice(CidGenerator::new(0, other).generate().as_bytes());
+    let foreign = endpoint.ingest(&meta(), &mut packet, now, UNIX);
+    assert_eq!(foreign, Ingest::Foreign(other));
+    assert_eq!(endpoint.counters.resets, 0);
+    endpoint.reset_foreign(&meta(), &packet, now);
+    assert_eq!(endpoint.counters.resets, 1);
+    assert_eq!(dropped(&endpoint, DropReason::UnknownConnection), 1);
+}

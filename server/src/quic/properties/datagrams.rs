@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::memory::Outbox;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta};
 
+use super::super::connection_gauges::ConnectionGauges;
 use super::super::endpoint::{Endpoint, Ingest};
 use super::super::header::Header;
 use super::super::settings::Settings;
@@ -85,7 +86,7 @@ impl Bench {
         settings.limits.connections_per_client = 3;
         settings.quic.retry_above = [None, Some(0), Some(1), Some(2)][usize::from(kind >> 1 & 3)];
         let site = Site::compile(&config.routes, &settings.limits);
-        settings.site = Arc::new(site.expect("the built-in pages"));
+        settings.sessions.site = Arc::new(site.expect("the built-in pages"));
         let now = crate::clock::now();
         quiche::clock::set(Some(now));
         Bench {
@@ -127,7 +128,7 @@ impl Bench {
             10 => self.write(bytes),
             _ => match bytes.byte() % 16 {
                 0 => self.endpoint.drain(self.now),
-                1 => self.endpoint.close_idle(false, self.now),
+                1 => self.endpoint.close_all(self.now),
                 code => self.with_client(bytes, |client, _| client.close(code.into())),
             },
         }
@@ -149,10 +150,13 @@ impl Bench {
         self.traffic(from).received += datagram.len();
         let unix = Duration::from_secs(1_800_000_000);
         let taken = self.endpoint.ingest(&meta, &mut datagram, self.now, unix);
-        assert!(
-            matches!(taken, Ingest::Done | Ingest::Misrouted(1)),
-            "{taken:?}"
-        );
+        match taken {
+            Ingest::Done | Ingest::Misrouted(1) => {}
+            Ingest::Foreign(_) => {
+                self.endpoint.reset_foreign(&meta, &datagram, self.now);
+            }
+            Ingest::Misrouted(_) => panic!("{taken:?}"),
+        }
     }
 
     /// Of one who may be written in two ways.
@@ -259,8 +263,13 @@ impl Bench {
     /// What the endpoint wants to send now.
     fn collect(&mut self) {
         let mut out = Outbox::new(Budget::of_datagrams(ENOUGH));
-        let more = self.endpoint.emit(&mut out, self.now);
-        assert!(!more, "the endpoint never falls silent");
+        let mut rounds = 0..ENOUGH;
+        while self.endpoint.service(ENOUGH, self.now)
+            | self.endpoint.emit(&mut out, ENOUGH, self.now)
+            | self.endpoint.has_service()
+        {
+            assert!(rounds.next().is_some(), "the endpoint never rests");
+        }
         for (_, meta, datagram) in out.datagrams {
             assert!(!datagram.is_empty());
             self.traffic(meta.peer).sent += datagram.len();
@@ -296,6 +305,8 @@ impl Bench {
         let open = endpoint.len();
         assert!(open as u64 <= CONNECTIONS && endpoint.connections.len() as u64 <= CONNECTIONS);
         assert!(endpoint.half_open <= open as u64);
+        let gauges = endpoint.gauges();
+        assert_eq!(gauges.controllers.values().sum::<u64>(), open as u64);
         assert!(endpoint.clients.len() <= open);
         assert!(endpoint.stateless.len() <= MAX_STATELESS);
         let most = open as u64 * (2 + endpoint.settings.limits.cids_per_connection);
@@ -317,7 +328,8 @@ impl Bench {
         let endpoint = &self.endpoint;
         assert_eq!((endpoint.len(), endpoint.half_open), (0, 0));
         assert_eq!((endpoint.cid_table.len(), endpoint.clients.len()), (0, 0));
-        assert!(!endpoint.has_ready());
+        assert!(!endpoint.has_service() && !endpoint.has_unsent());
+        assert_eq!(endpoint.gauges(), ConnectionGauges::default());
     }
 }
 

@@ -258,14 +258,3 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
     assert!(second.is_resumed());
     assert_eq!(early, EARLY);
 }
-
-#[test]
-fn datagrams_start_at_a_size_that_nearly_every_path_carries() {
-    let mut quic = Config::embedded().quic;
-    assert_eq!(first_payload(&quic), 1350);
-    quic.max_udp_payload = 1280;
-    assert_eq!(first_payload(&quic), 1280);
-    quic.path_mtu_discovery = false;
-    quic.max_udp_payload = 1472;
-    assert_eq!(first_payload(&quic), 1472);
-}

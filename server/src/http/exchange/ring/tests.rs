@@ -1,9 +1,11 @@
 use super::*;
-use crate::http::exchange::test_front;
+use crate::http::exchange::{ConnectionKey, test_front};
 
-const PLACE: Place = Place {
-    slot: 3,
-    serial: 7,
+const KEY: ExchangeKey = ExchangeKey {
+    connection: ConnectionKey {
+        slot: 3,
+        generation: 7,
+    },
     stream: 4,
 };
 
@@ -18,11 +20,11 @@ fn request() -> Box<Request> {
 #[test]
 fn a_full_ring_refuses_exchanges_and_loses_no_end() {
     let (mut origin_ring, mut worker_ring) = rings(2, 1000, u64::MAX);
-    let first = origin_ring.open(PLACE, request()).unwrap();
+    let first = origin_ring.open(KEY, request()).unwrap();
     assert!(origin_ring.has_room());
     origin_ring.data(first, Bytes::from_static(b"x"));
     assert!(!origin_ring.has_room());
-    assert_eq!(origin_ring.open(PLACE, request()), None);
+    assert_eq!(origin_ring.open(KEY, request()), None);
     origin_ring.end(first, None);
     origin_ring.cancel(first);
     assert_eq!(
@@ -74,19 +76,19 @@ fn a_full_ring_refuses_exchanges_and_loses_no_end() {
 #[test]
 fn memory_is_promised_until_an_exchange_is_closed() {
     let (mut origin_ring, mut worker_ring) = rings(16, 1000, 3999);
-    let first = origin_ring.open(PLACE, request()).unwrap();
-    assert_eq!(origin_ring.open(PLACE, request()), None);
+    let first = origin_ring.open(KEY, request()).unwrap();
+    assert_eq!(origin_ring.open(KEY, request()), None);
     assert_eq!(origin_ring.counters.refused_memory, 1);
     origin_ring.cancel(first);
-    assert_eq!(origin_ring.open(PLACE, request()), None);
+    assert_eq!(origin_ring.open(KEY, request()), None);
     let closed = Envelope {
         exchange: first,
         message: ToFront::Closed,
     };
     worker_ring.give(closed).unwrap();
-    assert!(matches!(origin_ring.take(), Some((PLACE, ToFront::Closed))));
+    assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
     assert_eq!(origin_ring.running(), 0);
-    let second = origin_ring.open(PLACE, request()).unwrap();
+    let second = origin_ring.open(KEY, request()).unwrap();
     assert_ne!(first, second);
     // Of an exchange that is closed nothing more is heard.
     let late = Envelope {
@@ -105,24 +107,24 @@ fn one_client_leaves_room_for_the_others() {
         request.peer.address = ([192, 0, 2, 2], 1).into();
         request
     };
-    let first = origin_ring.open(PLACE, request()).unwrap();
-    assert!((0..2).all(|_| origin_ring.open(PLACE, request()).is_some()));
-    assert_eq!(origin_ring.open(PLACE, request()), None);
+    let first = origin_ring.open(KEY, request()).unwrap();
+    assert!((0..2).all(|_| origin_ring.open(KEY, request()).is_some()));
+    assert_eq!(origin_ring.open(KEY, request()), None);
     assert_eq!(origin_ring.counters.refused_client, 1);
-    assert!(origin_ring.open(PLACE, other()).is_some());
+    assert!(origin_ring.open(KEY, other()).is_some());
     let closed = Envelope {
         exchange: first,
         message: ToFront::Closed,
     };
     worker_ring.give(closed).unwrap();
-    assert!(matches!(origin_ring.take(), Some((PLACE, ToFront::Closed))));
-    assert!(origin_ring.open(PLACE, request()).is_some());
+    assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
+    assert!(origin_ring.open(KEY, request()).is_some());
 }
 
 #[test]
 fn a_message_that_does_not_fit_comes_back() {
     let (mut origin_ring, mut worker_ring) = rings(1, 1000, u64::MAX);
-    let exchange = origin_ring.open(PLACE, request()).unwrap();
+    let exchange = origin_ring.open(KEY, request()).unwrap();
     let message = |n| Envelope {
         exchange,
         message: ToFront::Credit(n),
@@ -131,11 +133,11 @@ fn a_message_that_does_not_fit_comes_back() {
     let back = worker_ring.give(message(2)).unwrap_err();
     assert!(matches!(
         origin_ring.take(),
-        Some((PLACE, ToFront::Credit(1)))
+        Some((KEY, ToFront::Credit(1)))
     ));
     worker_ring.give(back).unwrap();
     assert!(matches!(
         origin_ring.take(),
-        Some((PLACE, ToFront::Credit(2)))
+        Some((KEY, ToFront::Credit(2)))
     ));
 }

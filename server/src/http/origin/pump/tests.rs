@@ -6,12 +6,14 @@ use http_body_util::BodyExt as _;
 
 use super::*;
 use crate::http::exchange::message::{Head, Request, cost};
-use crate::http::exchange::ring::{OriginRing, Place, rings};
-use crate::http::exchange::test_front;
+use crate::http::exchange::ring::{OriginRing, rings};
+use crate::http::exchange::{ConnectionKey, ExchangeKey, test_front};
 
-const PLACE: Place = Place {
-    slot: 0,
-    serial: 1,
+const KEY: ExchangeKey = ExchangeKey {
+    connection: ConnectionKey {
+        slot: 0,
+        generation: 1,
+    },
     stream: 0,
 };
 
@@ -31,8 +33,8 @@ async fn settle() {
 
 fn messages(origin_ring: &mut OriginRing) -> Vec<String> {
     std::iter::from_fn(|| origin_ring.take())
-        .map(|(place, message)| {
-            assert_eq!(place, PLACE);
+        .map(|(key, message)| {
+            assert_eq!(key, KEY);
             match message {
                 ToFront::Head(head) => format!("head {}", head.status),
                 ToFront::Data(block) => format!("data {}", block.len()),
@@ -87,7 +89,7 @@ async fn echo(incoming: Incoming) {
 #[test]
 fn a_request_becomes_a_task_and_its_end_is_told() {
     with(64, 1000, echo, async |mut origin_ring| {
-        let exchange = origin_ring.open(PLACE, request("/", None)).unwrap();
+        let exchange = origin_ring.open(KEY, request("/", None)).unwrap();
         origin_ring.data(exchange, Bytes::from_static(b"hello"));
         origin_ring.flush();
         settle().await;
@@ -122,13 +124,13 @@ fn a_cancelled_task_is_dropped_where_it_stands() {
         }
     };
     with(64, 1000, handler, async |mut origin_ring| {
-        let exchange = origin_ring.open(PLACE, request("/", None)).unwrap();
+        let exchange = origin_ring.open(KEY, request("/", None)).unwrap();
         origin_ring.flush();
         settle().await;
         assert_eq!(messages(&mut origin_ring), Vec::<String>::new());
         origin_ring.cancel(exchange);
         // Opened and cancelled before it could run.
-        let second = origin_ring.open(PLACE, request("/", None)).unwrap();
+        let second = origin_ring.open(KEY, request("/", None)).unwrap();
         origin_ring.cancel(second);
         origin_ring.flush();
         settle().await;
@@ -147,7 +149,7 @@ fn a_route_s_time_limit_ends_the_task_with_504() {
     };
     let limit = Some(Duration::from_secs(5));
     with(64, 1000, handler, async move |mut origin_ring| {
-        origin_ring.open(PLACE, request("/", limit)).unwrap();
+        origin_ring.open(KEY, request("/", limit)).unwrap();
         origin_ring.flush();
         settle().await;
         tokio::time::sleep(Duration::from_secs(6)).await;
@@ -174,7 +176,7 @@ fn a_full_ring_delays_messages_and_loses_none() {
         writer.end(None);
     };
     with(2, 1 << 20, handler, async |mut origin_ring| {
-        let exchange = origin_ring.open(PLACE, request("/", None)).unwrap();
+        let exchange = origin_ring.open(KEY, request("/", None)).unwrap();
         origin_ring.end(exchange, None);
         origin_ring.flush();
         let mut all = Vec::new();

@@ -5,10 +5,10 @@ use super::fixture::{Bench, Client, settings};
 use super::*;
 use crate::http::route::Site;
 
-/// Of a response, in bytes: more than a packet, less than the first window.
+/// Length of a response, bytes: more than a packet, less than the first window.
 const LENGTH: usize = 9000;
 
-/// Between two looks of a draining worker.
+/// Time between two answers of the client.
 const STEP: Duration = Duration::from_millis(20);
 
 fn head(length: usize) -> [quiche::h3::Header; 4] {
@@ -52,9 +52,7 @@ fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
 /// A turn of a draining server, and a client that answers it.
 fn step(bench: &mut Bench, client: &mut Client) {
     client.speak(&mut bench.endpoint, bench.now);
-    let mut said = bench.pass(STEP);
-    bench.endpoint.close_idle(false, bench.now);
-    said.extend(bench.said());
+    let said = bench.pass(STEP);
     client.hear(said);
     client.speak(&mut bench.endpoint, bench.now);
 }
@@ -99,7 +97,7 @@ fn bench() -> Bench {
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = quic.unwrap();
         let site = Site::compile(&config.routes, &config.limits);
-        settings.site = Arc::new(site.unwrap());
+        settings.sessions.site = Arc::new(site.unwrap());
     }))
 }
 
@@ -116,7 +114,6 @@ fn what_was_lost_is_sent_again_first() {
     client.speak(&mut bench.endpoint, bench.now);
     let connection = bench.endpoint.connections[0].as_ref().unwrap();
     assert!(connection.quic.has_unacked());
-    bench.endpoint.close_idle(false, bench.now);
     for _ in 0..10 {
         let said = bench.said();
         client.hear(said);
@@ -174,7 +171,6 @@ fn a_request_in_early_data_is_answered_first() {
     client.speak(&mut bench.endpoint, bench.now);
     let mut said = bench.said();
     bench.endpoint.drain(bench.now);
-    bench.endpoint.close_idle(false, bench.now);
     said.extend(bench.said());
     assert_eq!(bench.endpoint.half_open, 1);
     client.hear(said);
@@ -197,7 +193,7 @@ fn a_client_that_is_refused_gets_no_more_time() {
         step(&mut bench, &mut client);
         waited += STEP;
     }
-    assert!(bench.endpoint.counters.h3.rejected > 0);
+    assert!(bench.endpoint.totals().h3.rejected > 0);
 }
 
 /// Either GOAWAY alone or a whole response is never acknowledged.
@@ -217,7 +213,6 @@ fn a_client_that_has_vanished_is_not_waited_for_long() {
             assert!(waited < Duration::from_secs(10), "never closed");
             waited += STEP;
             bench.pass(STEP);
-            bench.endpoint.close_idle(false, bench.now);
             bench.said();
         }
         assert!(waited >= Duration::from_secs(least), "{waited:?}");
@@ -258,9 +253,28 @@ fn who_asked_nothing_for_a_while_is_closed_at_once() {
         let said = bench.said();
         client.hear(said);
         client.speak(&mut bench.endpoint, bench.now);
-        bench.endpoint.close_idle(false, bench.now);
         let said = bench.said();
         client.hear(said);
         assert!(client.quic.peer_error().is_some());
     }
+}
+
+#[test]
+fn a_shutdown_reaches_connections_in_steps() {
+    let mut bench = bench();
+    let mut client = bench.connect("192.0.2.1:5000");
+    // As if many had come and gone.
+    bench.endpoint.connections.resize_with(3000, || None);
+    bench.endpoint.free.extend(1..3000);
+    bench.endpoint.close_all(bench.now);
+    let mut steps = 1;
+    while bench.endpoint.service(1, bench.now) {
+        steps += 1;
+        assert!(!bench.endpoint.is_drained());
+    }
+    assert_eq!(steps, 3);
+    let said = bench.said();
+    client.hear(said);
+    assert!(client.quic.peer_error().is_some());
+    assert!(bench.endpoint.is_drained());
 }

@@ -35,7 +35,7 @@ impl Client {
         }
     }
 
-    /// Sends all that it wants to send, and answers the lengths of the datagrams.
+    /// Sends all that it wants to send. Returns the lengths of the datagrams.
     pub(super) fn speak(&mut self, endpoint: &mut Endpoint, now: Instant) -> Vec<usize> {
         let mut buffer = vec![0; 1500];
         let mut sent = Vec::new();
@@ -72,17 +72,21 @@ impl Bench {
         Bench { endpoint, now }
     }
 
-    /// The datagrams that the endpoint wants to send now.
+    /// Runs service and emission until nothing is left to do now. Returns the datagrams sent.
     pub(super) fn said(&mut self) -> Vec<Vec<u8>> {
         let mut out = Outbox::new(Budget::of_datagrams(ENOUGH));
-        assert!(!self.endpoint.emit(&mut out, self.now));
-        out.datagrams
-            .into_iter()
-            .map(|(_, _, bytes)| bytes)
-            .collect()
+        for _ in 0..ENOUGH {
+            self.endpoint.service(ENOUGH, self.now);
+            let more = self.endpoint.emit(&mut out, ENOUGH, self.now);
+            if !more && !self.endpoint.has_service() {
+                let datagrams = out.datagrams.into_iter();
+                return datagrams.map(|(_, _, bytes)| bytes).collect();
+            }
+        }
+        panic!("the endpoint never rests");
     }
 
-    /// Lets time pass, and answers what is sent meanwhile.
+    /// Lets time pass. Returns the datagrams sent meanwhile.
     pub(super) fn pass(&mut self, time: Duration) -> Vec<Vec<u8>> {
         let end = self.now + time;
         let mut said = self.said();

@@ -1,0 +1,115 @@
+//! Packets of one connection: as many as its window, its pacing and the turn allow.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use sluicegate_dataplane::{Ecn, Egress, NoRoom, TxMeta};
+
+use super::Connection;
+
+/// How far ahead of its release time a packet may leave, so that packets leave in batches. The controllers' send
+/// quantum is a millisecond's worth of their rate, too.
+const PACING_SLACK: Duration = Duration::from_millis(1);
+
+/// Bytes that a connection may write before it is another's turn.
+const MAX_BURST: usize = 64 << 10;
+
+/// What ended [`Connection::emit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emitted {
+    /// The quantum, or another connection's turn: there may be more to send.
+    More,
+    /// The send buffer ran low while responses wait for room in it: [`Connection::service`] comes first.
+    LowOnData,
+    /// There is nothing to send before the deadline that [`Connection::deadline`] names.
+    Nothing,
+    /// There is no room for the next packet.
+    NoRoom(NoRoom),
+}
+
+impl Connection {
+    /// Writes packets for one path: as many as the window, the pacing rate and the controller's quantum allow. Each packet
+    /// is written into room for the largest one.
+    pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> Emitted {
+        self.release = None;
+        if self.is_held_back(now) && !self.quic.is_urgent() {
+            return Emitted::Nothing;
+        }
+        let room = match out.room(self.listener, self.max_datagram) {
+            Ok(room) => room,
+            Err(reason) => return Emitted::NoRoom(reason),
+        };
+        let sent = self.quic.send(room).or_else(|error| match error {
+            quiche::Error::Done => Err(error),
+            _ => {
+                tracing::debug!(%error, "connection failed while sending");
+                let code = quiche::WireErrorCode::InternalError as u64;
+                let _ = self.quic.close(false, code, b"");
+                self.quic.send(room)
+            }
+        });
+        let Ok((first, quiche::SendInfo { from, to, .. })) = sent else {
+            return Emitted::Nothing;
+        };
+        out.commit(first, &meta(from, to));
+        self.emit_burst(out, first, (from, to), now)
+    }
+
+    /// Goes on with the path of the first packet, of which `first` bytes left. What was urgent may have passed the pacer;
+    /// what follows may not.
+    fn emit_burst(
+        &mut self,
+        out: &mut dyn Egress,
+        first: usize,
+        (from, to): (SocketAddr, SocketAddr),
+        now: Instant,
+    ) -> Emitted {
+        let quantum = self.quic.send_quantum_on_path(from, to).min(MAX_BURST);
+        let mut sent = first;
+        while sent + first <= quantum {
+            if self.has_room_again() {
+                return Emitted::LowOnData;
+            }
+            if self.is_held_back(now) {
+                break;
+            }
+            let room = match out.room(self.listener, self.max_datagram) {
+                Ok(room) => room,
+                Err(reason) => return Emitted::NoRoom(reason),
+            };
+            match self.quic.send_on_path(room, Some(from), Some(to)) {
+                Ok((len, _)) => {
+                    out.commit(len, &meta(from, to));
+                    sent += len;
+                }
+                Err(_) => break,
+            }
+        }
+        Emitted::More
+    }
+
+    /// Whether pacing forbids a packet now; if so the release time is kept.
+    fn is_held_back(&mut self, now: Instant) -> bool {
+        // CONNECTION_CLOSE waits for nothing: a process that ends would never send it.
+        if self.quic.local_error().is_some() {
+            return false;
+        }
+        let Some(at) = self.quic.get_next_release_time().and_then(|d| d.time(now)) else {
+            return false;
+        };
+        if at <= now + PACING_SLACK {
+            return false;
+        }
+        self.release = Some(at);
+        true
+    }
+}
+
+fn meta(from: SocketAddr, to: SocketAddr) -> TxMeta {
+    TxMeta {
+        peer: to,
+        local: Some(from),
+        ecn: Ecn::NotCapable,
+        departure: None,
+    }
+}

@@ -1,0 +1,93 @@
+//! Answers to datagrams of no connection.
+
+use std::time::Instant;
+
+use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
+
+use super::Endpoint;
+use crate::quic::counters::DropReason;
+use crate::quic::header::Header;
+use crate::quic::reset::MIN_TRIGGER;
+use crate::quic::stateless::{MAX_STATELESS, Stateless};
+
+impl Endpoint {
+    /// Tells the sender of a datagram of `trigger` bytes which versions are spoken here (RFC 9000 §6).
+    pub(in crate::quic) fn negotiate(
+        &mut self,
+        meta: &RxMeta,
+        trigger: usize,
+        header: &Header<'_>,
+    ) {
+        if !self.has_answer_room() {
+            return;
+        }
+        let mut out = vec![0; 600];
+        let len =
+            super::super::version::write_negotiation(trigger, header, &mut out, &mut self.entropy);
+        if let Some(len) = len {
+            out.truncate(len);
+            self.counters.negotiations += 1;
+            self.answer(meta, out);
+        }
+    }
+
+    /// Resets a connection that this process does not know, at a datagram of `trigger` bytes (RFC 9000 §10.3).
+    pub(in crate::quic) fn reset(
+        &mut self,
+        meta: &RxMeta,
+        trigger: usize,
+        dcid: &[u8],
+        now: Instant,
+    ) {
+        // Too short for an answer: it must not use up what the limit allows.
+        if trigger < MIN_TRIGGER {
+            return;
+        }
+        if !self
+            .reset_limit
+            .allow(now.saturating_duration_since(self.epoch))
+        {
+            self.counters.on_drop(DropReason::ResetLimit);
+            return;
+        }
+        if !self.has_answer_room() {
+            return;
+        }
+        let mut out = vec![0; 128];
+        let token = self.reset_tokens.token(dcid);
+        if let Some(len) =
+            super::super::reset::write_reset(trigger, &token, &mut out, &mut self.entropy)
+        {
+            out.truncate(len);
+            self.counters.resets += 1;
+            self.answer(meta, out);
+        }
+    }
+
+    /// Whether a further answer may wait; counts the one that may not. Asked before an answer is made, so that a flood costs
+    /// no cryptography.
+    pub(in crate::quic) fn has_answer_room(&mut self) -> bool {
+        let room = self.stateless.len() < MAX_STATELESS;
+        if !room {
+            self.counters.on_drop(DropReason::AnswersFull);
+        }
+        room
+    }
+
+    /// Queues a datagram to the sender of the one that `meta` describes; only after [`Endpoint::has_answer_room`].
+    pub(in crate::quic) fn answer(&mut self, meta: &RxMeta, bytes: Vec<u8>) {
+        let listener = meta.listener;
+        let meta = TxMeta {
+            peer: meta.peer,
+            local: Some(meta.local),
+            ecn: Ecn::NotCapable,
+            departure: None,
+        };
+        let answer = Stateless {
+            listener,
+            meta,
+            bytes,
+        };
+        self.stateless.push_back(answer);
+    }
+}

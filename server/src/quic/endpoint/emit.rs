@@ -1,0 +1,126 @@
+//! Emit: connections are asked for packets, and nothing else happens.
+
+use std::time::Instant;
+
+use sluicegate_dataplane::{Egress, NoRoom};
+
+use super::Endpoint;
+use crate::quic::connection::Emitted;
+
+impl Endpoint {
+    /// Writes what may leave: a burst of each connection in turn, and between them up to `answers` datagrams without a
+    /// connection. Returns whether there may be more to send at once; what is blocked is not.
+    pub fn emit(&mut self, out: &mut dyn Egress, mut answers: usize, now: Instant) -> bool {
+        // Rounds, until no connection has sent anything in one.
+        let mut active = true;
+        while std::mem::take(&mut active) {
+            for _ in 0..self.to_emit.len() {
+                self.emit_answer(out, &mut answers);
+                let Some(slot) = self.to_emit.pop_front() else {
+                    break;
+                };
+                match self.emit_from(slot, out, now) {
+                    Emitted::More | Emitted::LowOnData => active = true,
+                    Emitted::NoRoom(NoRoom::Budget) => return true,
+                    Emitted::NoRoom(_) | Emitted::Nothing => {}
+                }
+            }
+        }
+        let mut left = self.stateless.len();
+        while left > 0 && self.emit_answer(out, &mut answers) {
+            left -= 1;
+        }
+        left > 0 && answers == 0
+    }
+
+    /// Whether [`Endpoint::emit`] has work.
+    pub fn has_unsent(&self) -> bool {
+        !self.to_emit.is_empty() || !self.stateless.is_empty()
+    }
+
+    /// Queues a connection for emission, once.
+    pub(super) fn queue_emit(&mut self, slot: usize) {
+        if let Some(connection) = self.connections[slot].as_mut()
+            && !std::mem::replace(&mut connection.awaits_emit, true)
+        {
+            self.to_emit.push_back(slot);
+        }
+    }
+
+    /// Sends the oldest answer without a connection, if `allowed` is not used up. Returns whether it left the queue's head.
+    fn emit_answer(&mut self, out: &mut dyn Egress, allowed: &mut usize) -> bool {
+        if *allowed == 0 {
+            return false;
+        }
+        let Some(answer) = self.stateless.pop_front() else {
+            return false;
+        };
+        match out.room(answer.listener, answer.bytes.len()) {
+            Ok(room) => {
+                room.copy_from_slice(&answer.bytes);
+                out.commit(answer.bytes.len(), &answer.meta);
+                *allowed -= 1;
+            }
+            Err(NoRoom::Unknown) => {}
+            Err(NoRoom::Blocked) => self.stateless.push_back(answer),
+            Err(NoRoom::Budget) => {
+                self.stateless.push_front(answer);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn emit_from(&mut self, slot: usize, out: &mut dyn Egress, now: Instant) -> Emitted {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return Emitted::Nothing;
+        };
+        connection.awaits_emit = false;
+        let emitted = connection.emit(out, now);
+        match emitted {
+            Emitted::More => self.queue_emit(slot),
+            Emitted::LowOnData => self.queue_service(slot),
+            Emitted::Nothing => return self.rest(slot, now),
+            Emitted::NoRoom(_) => {
+                self.arm(slot);
+                self.queue_emit(slot);
+            }
+        }
+        emitted
+    }
+
+    /// Ends the turn of a connection that has nothing to send: it waits for its next timer, is closed by a drain, or
+    /// is removed.
+    fn rest(&mut self, slot: usize, now: Instant) -> Emitted {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return Emitted::Nothing;
+        };
+        if connection.is_over() {
+            self.remove(slot);
+            return Emitted::Nothing;
+        }
+        if connection.has_room_again() {
+            self.queue_service(slot);
+        }
+        self.note_controller(slot);
+        let closed = self.note_shutdown(slot, now);
+        self.arm(slot);
+        if closed {
+            Emitted::More
+        } else {
+            Emitted::Nothing
+        }
+    }
+
+    /// Sets the timer of a connection.
+    pub(super) fn arm(&mut self, slot: usize) {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return;
+        };
+        let deadline = connection.deadline();
+        self.timers.set(&mut connection.timer, slot, deadline);
+        let open = self.connections.iter().enumerate();
+        let slots = open.filter_map(|(slot, c)| Some((slot, c.as_ref()?.timer)));
+        self.timers.tidy(self.connections.len(), slots);
+    }
+}

@@ -1,0 +1,84 @@
+//! Service: HTTP/3 sessions run where something gave them a reason, and write nothing to the network.
+
+use std::time::Instant;
+
+use super::Endpoint;
+
+impl Endpoint {
+    /// Runs up to `budget` of the connections that wait for it: those with a new datagram, an expired timer, a message of a
+    /// handler, or room in a buffer that was full. Returns whether more of them wait.
+    pub fn service(&mut self, budget: usize, now: Instant) -> bool {
+        self.announce_shutdown();
+        self.settings.sessions.now = now;
+        for _ in 0..budget {
+            let Some(slot) = self.to_service.pop_front() else {
+                break;
+            };
+            self.service_connection(slot, now);
+        }
+        self.has_service()
+    }
+
+    /// Whether [`Endpoint::service`] has work.
+    pub fn has_service(&self) -> bool {
+        !self.to_service.is_empty() || self.is_announcing()
+    }
+
+    /// Queues a connection for service, once.
+    pub(super) fn queue_service(&mut self, slot: usize) {
+        if let Some(connection) = self.connections[slot].as_mut()
+            && !std::mem::replace(&mut connection.awaits_service, true)
+        {
+            self.to_service.push_back(slot);
+        }
+    }
+
+    fn service_connection(&mut self, slot: usize, now: Instant) {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return;
+        };
+        connection.awaits_service = false;
+        connection.service(&mut self.settings.sessions);
+        connection.note_requests(now);
+        if connection.is_awaiting_ring() && !std::mem::replace(&mut connection.awaits_ring, true) {
+            self.awaiting_ring.push(slot);
+        }
+        self.settle(slot);
+        self.queue_emit(slot);
+    }
+
+    /// Brings the table of connection IDs in line with the connection's, and counts a finished handshake.
+    fn settle(&mut self, slot: usize) {
+        let Some(connection) = self.connections[slot].as_mut() else {
+            return;
+        };
+        if connection.half_open && connection.quic.is_established() {
+            connection.on_established();
+            self.half_open = self.half_open.saturating_sub(1);
+            self.counters.established += 1;
+            if self.shutdown.is_some() {
+                connection.drain();
+            }
+            if let Some((peer, min_rtt)) = connection.min_rtt()
+                && let Some(listener) = self.settings.listeners.get_mut(&connection.listener)
+                && let Some(network) = listener
+                    .selection
+                    .learn(peer, min_rtt, quiche::clock::now())
+            {
+                tracing::info!(
+                    listener = %listener.name, %network, ?min_rtt,
+                    "low round-trip time: no bbr3 for further connections from this network"
+                );
+            }
+        }
+        while let Some(retired) = connection.quic.retired_scid_next() {
+            self.cid_table.remove(retired.as_ref());
+            connection
+                .cids
+                .retain(|cid| cid.as_bytes()[..] != retired[..]);
+        }
+        for cid in connection.issue_cids(&mut self.cids, &self.reset_tokens) {
+            self.cid_table.insert(cid.as_bytes().to_vec(), slot);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Service apart from emission: what a full socket stops, and what it does not.
+
+use sluicegate_dataplane::{Egress, NoRoom, TxMeta};
+
+use super::fixture::{Bench, Client, settings};
+use super::*;
+use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
+use crate::http::exchange::ring::rings;
+use crate::http::route::Site;
+
+/// Bytes of a body that a handler may be sent at once.
+const SHARE: u64 = 4096;
+
+/// A driver whose socket is full.
+struct FullSocket;
+
+impl Egress for FullSocket {
+    fn room(&mut self, _: ListenerId, _: usize) -> Result<&mut [u8], NoRoom> {
+        Err(NoRoom::Blocked)
+    }
+
+    fn commit(&mut self, _: usize, _: &TxMeta) {
+        panic!("there is no room");
+    }
+}
+
+fn with_routes(text: &str) -> Settings {
+    settings(|settings| {
+        let text = format!(
+            "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n{text}"
+        );
+        let registry = sluicegate_cc::Registry::builtin();
+        let config = sluicegate_config::Config::from_toml("test.toml", &text, &registry).unwrap();
+        let site = Site::compile(&config.routes, &settings.limits);
+        settings.sessions.site = Arc::new(site.unwrap());
+    })
+}
+
+/// A client with an HTTP/3 session, whose control streams have reached the server.
+fn connect(bench: &mut Bench) -> (Client, quiche::h3::Connection) {
+    let mut client = bench.connect("192.0.2.1:5000");
+    let plain = quiche::h3::Config::new().unwrap();
+    let h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
+    client.speak(&mut bench.endpoint, bench.now);
+    let said = bench.said();
+    client.hear(said);
+    (client, h3)
+}
+
+fn request(client: &mut Client, h3: &mut quiche::h3::Connection, method: &str, path: &str) -> u64 {
+    let head = [
+        (":method", method),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", path),
+    ];
+    let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
+    h3.send_request(&mut client.quic, &head, method == "GET")
+        .unwrap()
+}
+
+/// A turn without what a worker does around its endpoint.
+fn turn(bench: &mut Bench, out: &mut dyn Egress) {
+    bench.endpoint.on_origin(ENOUGH, bench.now);
+    bench.endpoint.service(ENOUGH, bench.now);
+    bench.endpoint.emit(out, ENOUGH, bench.now);
+}
+
+const ENOUGH: usize = 1000;
+
+#[test]
+fn a_full_socket_stops_neither_requests_nor_uploads() {
+    let route = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n\
+                 [[route]]\npath = \"/page\"\nfixed = { content_type = \"text/html\", body = \"x\" }\n";
+    let mut bench = Bench::new(with_routes(route));
+    let (origin_ring, mut worker_ring) = rings(64, SHARE, u64::MAX);
+    bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
+    let (mut client, mut h3) = connect(&mut bench);
+    let upload = request(&mut client, &mut h3, "POST", "/app/x");
+    h3.send_body(&mut client.quic, upload, &[7; 10_000], false)
+        .unwrap();
+    request(&mut client, &mut h3, "GET", "/page");
+    client.speak(&mut bench.endpoint, bench.now);
+    turn(&mut bench, &mut FullSocket);
+    assert_eq!(bench.endpoint.totals().h3.requests, 2);
+    assert_eq!(bench.endpoint.totals().h3.responses.of(200), 1);
+    let Envelope { exchange, message } = worker_ring.take().unwrap();
+    assert!(matches!(message, ToHandler::Open { .. }));
+    let taken = |worker_ring: &mut crate::http::exchange::ring::WorkerRing| {
+        let mut bytes = 0;
+        while let Some(Envelope {
+            message: ToHandler::Data(block),
+            ..
+        }) = worker_ring.take()
+        {
+            bytes += block.len();
+        }
+        bytes
+    };
+    let first = taken(&mut worker_ring);
+    assert!(first > 0 && (first as u64) < SHARE, "{first}");
+    let message = ToFront::Credit(SHARE);
+    let credit = Envelope { exchange, message };
+    worker_ring.give(credit).unwrap();
+    turn(&mut bench, &mut FullSocket);
+    let second = taken(&mut worker_ring);
+    assert!(second > 0, "the handler's credit came to nothing");
+    // What was held back leaves once there is room.
+    assert!(bench.endpoint.has_unsent() && !bench.endpoint.has_service());
+    assert!(!bench.said().is_empty());
+}
+
+#[test]
+fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
+    const LENGTH: usize = 60_000;
+    let mut settings =
+        with_routes("[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n");
+    settings.limits.stream_send_buffer = 16 << 10;
+    let site = with_limits(&settings);
+    settings.sessions.site = site;
+    let mut bench = Bench::new(settings);
+    let (mut client, mut h3) = connect(&mut bench);
+    request(&mut client, &mut h3, "GET", &format!("/bytes/{LENGTH}"));
+    let mut received = 0;
+    let mut buffer = [0; 4096];
+    for _ in 0..50 {
+        client.speak(&mut bench.endpoint, bench.now);
+        let said = bench.pass(Duration::from_millis(10));
+        client.hear(said);
+        while let Ok((stream, event)) = h3.poll(&mut client.quic) {
+            if event == quiche::h3::Event::Data {
+                while let Ok(count) = h3.recv_body(&mut client.quic, stream, &mut buffer) {
+                    received += count;
+                }
+            }
+        }
+    }
+    assert_eq!(received, LENGTH);
+}
+
+fn with_limits(settings: &Settings) -> Arc<Site> {
+    let config = sluicegate_config::Config::embedded();
+    Arc::new(Site::compile(&config.routes, &settings.limits).unwrap())
+}
+
+#[test]
+fn a_timer_that_is_early_costs_no_service() {
+    let mut bench = Bench::new(Settings::plain(0, 1));
+    let (mut client, mut h3) = connect(&mut bench);
+    // The probe timer is armed by the request's answer, and moved back by its acknowledgement.
+    request(&mut client, &mut h3, "GET", "/");
+    client.speak(&mut bench.endpoint, bench.now);
+    let said = bench.said();
+    client.hear(said);
+    client.speak(&mut bench.endpoint, bench.now);
+    bench.said();
+    let wanted = bench.endpoint.connections[0].as_ref().unwrap().deadline();
+    let mut early = 0;
+    while let Some(armed) = bench.endpoint.next_deadline()
+        && Some(armed) < wanted
+    {
+        early += 1;
+        bench.endpoint.on_deadline(ENOUGH, armed);
+        assert!(!bench.endpoint.has_service() && !bench.endpoint.has_unsent());
+    }
+    assert!(early > 0, "no timer was early");
+    assert_eq!(bench.endpoint.next_deadline(), wanted);
+}
+
+#[test]
+fn answers_without_a_connection_get_an_eighth_of_a_turn() {
+    const TURN: usize = 64;
+    let mut bench = Bench::new(with_routes(
+        "[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n",
+    ));
+    let mut flood = vec![0; 1200];
+    flood[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+    let mut sent = [0; 2];
+    for (with_flood, sent) in [false, true].into_iter().zip(&mut sent) {
+        let (mut client, mut h3) = connect(&mut bench);
+        for _ in 0..10 {
+            request(&mut client, &mut h3, "GET", "/bytes/9000");
+        }
+        client.speak(&mut bench.endpoint, bench.now);
+        if with_flood {
+            let from = meta_of("198.51.100.1:9");
+            for _ in 0..10 * MAX_STATELESS {
+                bench.endpoint.ingest(&from, &mut flood, bench.now, UNIX);
+            }
+        }
+        let mut out = Outbox::new(Budget::of_datagrams(TURN));
+        bench.endpoint.service(ENOUGH, bench.now);
+        bench.endpoint.emit(&mut out, TURN / 8, bench.now);
+        let to_client = out.datagrams.iter();
+        *sent = to_client
+            .filter(|(_, meta, _)| meta.peer == client.meta.peer)
+            .count();
+        assert_eq!(
+            out.datagrams.len() - *sent,
+            if with_flood { TURN / 8 } else { 0 }
+        );
+        bench = Bench::new(with_routes(
+            "[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n",
+        ));
+    }
+    assert!(sent[0] > 5 && sent[1] * 10 >= sent[0] * 8, "{sent:?}");
+}

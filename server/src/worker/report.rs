@@ -1,0 +1,27 @@
+//! What a worker reports to the main thread.
+
+use sluicegate_dataplane::Counters as Datagrams;
+
+use crate::quic::counters::Counters;
+
+/// A change in a worker's life.
+#[derive(Debug)]
+pub enum Report {
+    /// The worker serves.
+    Ready {
+        /// Name of the worker group.
+        group: String,
+        /// Index within the group.
+        index: u8,
+        /// Core that the thread is pinned to.
+        core: usize,
+        /// Backend that was opened.
+        backend: &'static str,
+        /// Why the preferred backend was not opened.
+        fallback: Option<String>,
+    },
+    /// The worker could not start.
+    Failed(String),
+    /// The worker stopped, and what its endpoint and its driver counted.
+    Stopped(Box<Counters>, Box<Datagrams>),
+}
