@@ -2,6 +2,7 @@
 
 mod handle;
 mod mailbox;
+mod misrouted;
 mod report;
 mod request;
 mod stats;
@@ -16,6 +17,7 @@ use sluicegate_dataplane::{Dataplane, Driver, Seed};
 
 pub use handle::WorkerHandle;
 pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
+pub use misrouted::{Misrouted, misrouted};
 pub use report::Report;
 pub(crate) use request::OutstandingRequest;
 pub use stats::WorkerStats;
@@ -48,6 +50,8 @@ pub struct WorkerSetup {
     pub inbox: Mailbox,
     /// To the group's workers, by index.
     pub peers: Arc<Vec<MailboxSender>>,
+    /// Rings to and from the group's other workers.
+    pub misrouted: Misrouted,
 }
 
 /// Starts the thread. It reports once when it is ready or has failed, and once when it stops.
@@ -105,5 +109,6 @@ fn start(
         endpoint,
         setup.inbox,
         setup.peers,
+        setup.misrouted,
     ))
 }

@@ -34,43 +34,23 @@ pub(super) fn prepare_group(
         return Ok(Vec::new());
     }
     let cores = cores(group)?;
-    let mut bound_listeners = BoundListeners {
-        workers: cores.len(),
-        acquired: Vec::new(),
-    };
-    for listener in listeners {
-        open_listener(
-            listener,
-            group,
-            registry,
-            shared,
-            announced,
-            &mut bound_listeners,
-        )?;
-    }
-    let BoundListeners { workers, acquired } = bound_listeners;
-    let opened = open_group(
-        group.backend,
-        acquired,
-        workers,
-        &group.socket,
-        group.driver,
-    )
-    .with_context(|| format!("group `{}`", group.name))?;
+    let workers = cores.len();
+    let opened = open_listeners(group, &listeners, workers, shared, registry, announced)?;
     let ids: Vec<ListenerId> = opened
         .listeners
         .iter()
         .map(|facts| facts.listener)
         .collect();
-    announced.learn(&opened.listeners);
     let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
         cores.iter().map(|_| worker::mailbox()).unzip();
     let peers = Arc::new(mailboxes.clone());
     let spare = spare_cores(&shared.config);
     let mut setups = Vec::new();
-    for (((core, seed), inbox), (index, mailbox)) in cores
+    let misrouted = worker::misrouted(workers);
+    for ((((core, seed), misrouted), inbox), (index, mailbox)) in cores
         .into_iter()
         .zip(opened.seeds)
+        .zip(misrouted)
         .zip(inboxes)
         .zip(mailboxes.into_iter().enumerate())
     {
@@ -97,11 +77,35 @@ pub(super) fn prepare_group(
                 origin,
                 inbox,
                 peers: Arc::clone(&peers),
+                misrouted,
             },
             mailbox,
         ));
     }
     Ok(setups)
+}
+
+/// Acquires the sockets of a group's listeners and opens the group on them.
+fn open_listeners(
+    group: &Group,
+    listeners: &[&Listener],
+    workers: usize,
+    shared: &Shared,
+    registry: &Registry,
+    announced: &mut Announced,
+) -> Result<sluicegate_dataplane::Group> {
+    let mut bound = BoundListeners {
+        workers,
+        acquired: Vec::new(),
+    };
+    for listener in listeners {
+        open_listener(listener, group, registry, shared, announced, &mut bound)?;
+    }
+    let (options, buffers) = (&group.socket, group.driver);
+    let opened = open_group(group.backend, bound.acquired, workers, options, buffers)
+        .with_context(|| format!("group `{}`", group.name))?;
+    announced.learn(&opened.listeners);
+    Ok(opened)
 }
 
 /// Starts the thread beside a worker. It goes to a core without a worker where there is one, or else wherever the system

@@ -29,8 +29,8 @@ labels! {
         UnknownConnection = "unknown_connection",
         /// Broke the protocol, which closes its connection.
         RefusedByEngine = "refused_by_engine",
-        /// Belongs to a worker whose mailbox is full.
-        MailboxFull = "mailbox_full",
+        /// Belongs to a worker that takes no more misrouted datagrams for now.
+        MisroutedFull = "misrouted_full",
         /// A stateless reset beyond `quic.stateless_reset_per_second`.
         ResetLimit = "reset_limit",
         /// An answer without a connection while too many others wait to be sent.

@@ -1,22 +1,17 @@
-//! What other threads hand to a worker: commands, and datagrams that reached the wrong one.
+//! Commands of other threads to a worker.
 
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-use sluicegate_dataplane::{RxMeta, Waker};
+use sluicegate_dataplane::Waker;
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
 use crate::quic::config_snapshot::ConfigSnapshot;
 
-/// Number of misrouted datagrams that may wait; further ones are refused, never kept.
-const CAPACITY: usize = 1024;
-
 /// A message to a worker.
 #[derive(Debug)]
 pub enum Command {
-    /// A datagram of a connection that this worker owns.
-    Misrouted(RxMeta, Vec<u8>),
     /// Serve what is open, then stop.
     Drain,
     /// Close all connections and stop.
@@ -30,11 +25,8 @@ pub enum Command {
 }
 
 /// The sending end; cheap to clone.
-///
-/// Commands have a queue of their own: no flood of misrouted datagrams keeps a worker from receiving the one to stop.
 #[derive(Clone, Debug)]
 pub struct MailboxSender {
-    datagrams: SyncSender<Command>,
     commands: Sender<Command>,
     waker: Arc<OnceLock<Waker>>,
 }
@@ -42,45 +34,38 @@ pub struct MailboxSender {
 /// The receiving end, owned by the worker.
 #[derive(Debug)]
 pub struct Mailbox {
-    datagrams: Receiver<Command>,
     commands: Receiver<Command>,
     waker: Arc<OnceLock<Waker>>,
 }
 
 /// Returns both ends of a mailbox.
 pub fn mailbox() -> (MailboxSender, Mailbox) {
-    let (datagrams, from_workers) = sync_channel(CAPACITY);
-    let (commands, from_above) = channel();
+    let (sender, commands) = channel();
     let waker = Arc::new(OnceLock::new());
     (
         MailboxSender {
-            datagrams,
-            commands,
+            commands: sender,
             waker: Arc::clone(&waker),
         },
-        Mailbox {
-            datagrams: from_workers,
-            commands: from_above,
-            waker,
-        },
+        Mailbox { commands, waker },
     )
 }
 
 impl MailboxSender {
-    /// Puts a command into the mailbox and wakes the worker. Returns whether there was room for it and a worker to read it.
+    /// Puts a command into the mailbox and wakes the worker. Returns whether there is a worker to read it.
     pub fn send(&self, command: Command) -> bool {
-        let taken = match command {
-            Command::Misrouted(..) => self.datagrams.try_send(command).is_ok(),
-            Command::Drain
-            | Command::Stop
-            | Command::Adopt(_)
-            | Command::Ping(_)
-            | Command::Stats(_) => self.commands.send(command).is_ok(),
-        };
-        if taken && let Some(waker) = self.waker.get() {
+        let sent = self.commands.send(command).is_ok();
+        if sent {
+            self.wake();
+        }
+        sent
+    }
+
+    /// Wakes the worker, if it runs yet.
+    pub fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
             waker.wake();
         }
-        taken
     }
 }
 
@@ -90,37 +75,8 @@ impl Mailbox {
         let _ = self.waker.set(waker);
     }
 
-    /// Takes the oldest command, or the oldest misrouted datagram where there is none.
+    /// Takes the oldest command.
     pub fn take(&self) -> Option<Command> {
-        let command = self.commands.try_recv();
-        command.or_else(|_| self.datagrams.try_recv()).ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::{Ipv4Addr, SocketAddr};
-
-    use sluicegate_dataplane::{Ecn, ListenerId};
-
-    use super::*;
-
-    #[test]
-    fn commands_pass_a_flood_of_datagrams() {
-        let (sender, mailbox) = mailbox();
-        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let meta = RxMeta {
-            listener: ListenerId(0),
-            peer: here,
-            local: here,
-            ecn: Ecn::NotCapable,
-        };
-        let misrouted = || sender.send(Command::Misrouted(meta, vec![1]));
-        assert!((0..CAPACITY).all(|_| misrouted()));
-        assert!(!misrouted());
-        assert!(sender.send(Command::Drain) && sender.send(Command::Stop));
-        assert!(matches!(mailbox.take(), Some(Command::Drain)));
-        assert!(matches!(mailbox.take(), Some(Command::Stop)));
-        assert!(matches!(mailbox.take(), Some(Command::Misrouted(..))));
+        self.commands.try_recv().ok()
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use sluicegate_dataplane::{Budget, Dataplane, Driver, Event};
 
 use super::mailbox::{Command, Mailbox, MailboxSender};
+use super::misrouted::Misrouted;
 use super::report::Report;
 use super::stats::WorkerStats;
 use super::turn_times::{Stopwatch, TurnTimes};
@@ -21,8 +22,10 @@ use crate::quic::endpoint::{Endpoint, Ingest};
 const RECEIVE_BUDGET: Budget = Budget::new(1024, 1 << 20);
 /// Timers per turn.
 const TIMER_BUDGET: usize = 1024;
-/// Commands and misrouted datagrams per turn.
+/// Commands per turn.
 const MAILBOX_BUDGET: usize = 256;
+/// Misrouted datagrams per turn.
+const MISROUTED_BUDGET: usize = 256;
 /// Messages of the origin thread per turn.
 const ORIGIN_BUDGET: usize = 1024;
 /// Sessions per turn.
@@ -42,6 +45,7 @@ pub(super) struct Worker {
     endpoint: Endpoint,
     inbox: Mailbox,
     peers: Arc<Vec<MailboxSender>>,
+    misrouted: Misrouted,
     times: TurnTimes,
     stopping: bool,
 }
@@ -52,12 +56,14 @@ impl Worker {
         endpoint: Endpoint,
         inbox: Mailbox,
         peers: Arc<Vec<MailboxSender>>,
+        misrouted: Misrouted,
     ) -> Self {
         Self {
             driver,
             endpoint,
             inbox,
             peers,
+            misrouted,
             times: TurnTimes::default(),
             stopping: false,
         }
@@ -88,6 +94,7 @@ impl Worker {
         self.endpoint.on_deadline(TIMER_BUDGET, now);
         watch.lap(&mut self.times.timers, clock::now());
         self.read_mailbox(now);
+        let misrouted_left = self.receive_misrouted(now);
         watch.lap(&mut self.times.mailbox, clock::now());
         let origin_left = self.endpoint.on_origin(ORIGIN_BUDGET, now);
         watch.lap(&mut self.times.origin, clock::now());
@@ -104,7 +111,7 @@ impl Worker {
         if self.stopping {
             return self.send_closes();
         }
-        let timeout = if origin_left || unsent || self.endpoint.has_service() {
+        let timeout = if misrouted_left || origin_left || unsent || self.endpoint.has_service() {
             Some(Duration::ZERO)
         } else {
             self.timeout()
@@ -117,6 +124,7 @@ impl Worker {
             driver,
             endpoint,
             peers,
+            misrouted,
             ..
         } = self;
         let unix = clock::unix();
@@ -124,10 +132,8 @@ impl Worker {
             match endpoint.ingest(meta, datagram, now, unix) {
                 Ingest::Done => {}
                 Ingest::Misrouted(worker) => {
-                    if let Some(peer) = peers.get(usize::from(worker))
-                        && !peer.send(Command::Misrouted(*meta, datagram.to_vec()))
-                    {
-                        endpoint.counters.on_drop(DropReason::MailboxFull);
+                    if !misrouted.send(worker, meta, datagram) {
+                        endpoint.counters.on_drop(DropReason::MisroutedFull);
                     }
                 }
                 // No other process takes datagrams from this one.
@@ -136,17 +142,27 @@ impl Worker {
                 }
             }
         })?;
+        misrouted.flush(|worker| peers[worker].wake());
         Ok(())
+    }
+
+    /// Takes datagrams of this worker's connections that reached other workers. Returns whether there are more.
+    fn receive_misrouted(&mut self, now: Instant) -> bool {
+        let Self {
+            endpoint,
+            misrouted,
+            ..
+        } = self;
+        let unix = clock::unix();
+        misrouted.receive(MISROUTED_BUDGET, |meta, datagram| {
+            // It is handed over once: if it belongs to no connection here, it is dropped.
+            endpoint.ingest(meta, datagram, now, unix);
+        })
     }
 
     fn read_mailbox(&mut self, now: Instant) {
         for _ in 0..MAILBOX_BUDGET {
             match self.inbox.take() {
-                // A datagram is handed over once: if it belongs to nobody here, it is dropped.
-                Some(Command::Misrouted(meta, mut datagram)) => {
-                    self.endpoint
-                        .ingest(&meta, &mut datagram, now, clock::unix());
-                }
                 Some(Command::Drain) => self.endpoint.drain(now),
                 Some(Command::Adopt(snapshot)) => {
                     // It was tried before it was sent.

@@ -1,50 +1,124 @@
 use std::net::SocketAddr;
 
+use sluicegate_dataplane::memory::Memory;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta, TxMeta, memory};
 
 use super::super::mailbox::mailbox;
+use super::super::misrouted::misrouted;
 use super::*;
 use crate::quic::cid::CidGenerator;
 use crate::quic::settings::Settings;
 
-#[test]
-fn a_stray_that_a_full_mailbox_refuses_is_counted() {
-    let [far, near]: [SocketAddr; 2] =
-        ["192.0.2.1:5000", "192.0.2.2:443"].map(|a| a.parse().unwrap());
-    let (mut client, server) = memory::pair(far, near);
-    let settings = Settings::plain(0, 2);
-    let generation = settings.secrets.generation();
-    let now = clock::now();
-    let ((own, inbox), (other, _others_inbox)) = (mailbox(), mailbox());
-    let misrouted = RxMeta {
+const NEAR: &str = "192.0.2.2:443";
+
+/// A worker of a group of two, its neighbour's ends, and a client.
+struct Rig {
+    worker: Worker,
+    neighbour: Misrouted,
+    own: MailboxSender,
+    client: Memory,
+    generation: u8,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let [far, near] = ["192.0.2.1:5000", NEAR].map(|a| a.parse().unwrap());
+        let (client, server) = memory::pair(far, near);
+        let settings = Settings::plain(0, 2);
+        let generation = settings.secrets.generation();
+        let ((own, inbox), (other, _)) = (mailbox(), mailbox());
+        let mut ends = misrouted(2);
+        let neighbour = ends.pop().unwrap();
+        let worker = Worker::new(
+            Driver::Memory(server),
+            Endpoint::new(settings, clock::now()),
+            inbox,
+            Arc::new(vec![own.clone(), other]),
+            ends.pop().unwrap(),
+        );
+        Rig {
+            worker,
+            neighbour,
+            own,
+            client,
+            generation,
+        }
+    }
+
+    /// A short header of an unknown connection of `worker`.
+    fn packet(&self, worker: u8) -> Vec<u8> {
+        let mut packet = vec![0x40; 100];
+        let cid = CidGenerator::new(worker, self.generation).generate();
+        packet[1..17].copy_from_slice(cid.as_bytes());
+        packet
+    }
+
+    /// Sends a packet of the neighbour's connection to the worker.
+    fn send_misrouted(&mut self) {
+        let packet = self.packet(1);
+        let meta = TxMeta {
+            peer: NEAR.parse().unwrap(),
+            local: None,
+            ecn: Ecn::NotCapable,
+            departure: None,
+        };
+        let sent = self.client.transmit(Budget::UNLIMITED, |out| {
+            let room = out.room(ListenerId(0), packet.len()).unwrap();
+            room.copy_from_slice(&packet);
+            out.commit(packet.len(), &meta);
+        });
+        sent.unwrap();
+    }
+
+    fn dropped(&self, reason: DropReason) -> u64 {
+        self.worker.endpoint.counters.dropped[reason]
+    }
+}
+
+fn meta() -> RxMeta {
+    let address: SocketAddr = NEAR.parse().unwrap();
+    RxMeta {
         listener: ListenerId(0),
-        peer: far,
-        local: near,
+        peer: address,
+        local: address,
         ecn: Ecn::NotCapable,
-    };
-    while other.send(Command::Misrouted(misrouted, vec![0])) {}
-    let mut worker = Worker::new(
-        Driver::Memory(server),
-        Endpoint::new(settings, now),
-        inbox,
-        Arc::new(vec![own, other]),
-    );
-    let mut packet = vec![0x40; 100];
-    packet[1..17].copy_from_slice(CidGenerator::new(1, generation).generate().as_bytes());
-    let meta = TxMeta {
-        peer: near,
-        local: None,
-        ecn: Ecn::NotCapable,
-        departure: None,
-    };
-    let sent = client.transmit(Budget::UNLIMITED, |out| {
-        let room = out.room(ListenerId(0), packet.len()).unwrap();
-        room.copy_from_slice(&packet);
-        out.commit(packet.len(), &meta);
-    });
-    sent.unwrap();
-    worker.receive(now).unwrap();
-    let counters = &worker.endpoint.counters;
-    assert_eq!(counters.misrouted, 1);
-    assert_eq!(counters.dropped[DropReason::MailboxFull], 1);
+    }
+}
+
+#[test]
+fn a_misrouted_datagram_reaches_the_worker_of_its_connection() {
+    let mut rig = Rig::new();
+    rig.send_misrouted();
+    rig.worker.receive(clock::now()).unwrap();
+    assert_eq!(rig.worker.endpoint.counters.misrouted, 1);
+    let mut seen = Vec::new();
+    rig.neighbour
+        .receive(9, |_, datagram| seen.push(datagram.to_vec()));
+    assert_eq!(seen.len(), 1);
+    assert_eq!((seen[0].len(), seen[0][1]), (100, 1));
+}
+
+#[test]
+fn a_misrouted_datagram_that_a_full_ring_refuses_is_counted() {
+    let mut rig = Rig::new();
+    for _ in 0..2000 {
+        rig.send_misrouted();
+        rig.worker.receive(clock::now()).unwrap();
+    }
+    let refused = rig.dropped(DropReason::MisroutedFull);
+    assert!((1..2000).contains(&refused), "{refused}");
+    assert_eq!(rig.worker.endpoint.counters.misrouted, 2000);
+}
+
+#[test]
+fn commands_pass_a_flood_of_misrouted_datagrams() {
+    let mut rig = Rig::new();
+    let packet = rig.packet(0);
+    while rig.neighbour.send(0, &meta(), &packet) {}
+    assert!(rig.own.send(Command::Stop));
+    rig.worker.turn().unwrap();
+    assert!(rig.worker.stopping);
+    // Within the budget of a turn, and each is handed over once.
+    let taken = rig.dropped(DropReason::UnknownConnection);
+    assert_eq!(taken, MISROUTED_BUDGET as u64);
 }
