@@ -11,9 +11,10 @@ mod turn_times;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::task::Wake;
 use std::thread::JoinHandle;
 
-use sluicegate_dataplane::{Dataplane, Driver, Seed};
+use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
 pub use handle::WorkerHandle;
 pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
@@ -31,6 +32,19 @@ use crate::quic::settings::Settings;
 
 /// Makes an endpoint's settings, as a snapshot of the configuration has them.
 pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
+
+/// Wakes a worker that has messages of its origin thread.
+struct RingWaker(Waker);
+
+impl Wake for RingWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake();
+    }
+}
 
 /// What a worker is started with.
 pub struct WorkerSetup {
@@ -94,7 +108,7 @@ fn start(
     let driver: Driver = opened.driver;
     setup.inbox.attach(driver.waker());
     if let Some(origin_ring) = &settings.sessions.origin_ring {
-        origin_ring.attach(driver.waker());
+        origin_ring.attach(Arc::new(RingWaker(driver.waker())).into());
     }
     let _ = reports.send(Report::Ready {
         group: setup.group,

@@ -11,6 +11,7 @@ use super::Shared;
 use super::listen::{Announced, BoundListeners, open_listener};
 use crate::clock;
 use crate::h3::SessionContext;
+use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
@@ -118,7 +119,10 @@ fn start_origin(
 ) -> Result<(OriginRing, origin::OriginSender)> {
     let limits = &shared.config.limits;
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
-    let (origin_ring, worker_ring) = rings(queue, limits.stream_buffer, limits.worker_buffer);
+    let (origin_ring, worker_ring) = rings(
+        queue,
+        Accounts::new(limits.stream_buffer, limits.worker_buffer),
+    );
     let core = match spare.len() {
         0 => None,
         count => Some(spare[usize::from(index) % count]),

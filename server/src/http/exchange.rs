@@ -5,10 +5,12 @@
 //! ([`message`]) with a handler on another thread ([`handler`]), under a credit each way, so that neither a slow client
 //! nor a slow handler makes the other side's memory grow.
 
+pub mod accounts;
 mod generate;
 pub mod handler;
 mod key;
 pub mod message;
+mod opaque;
 pub mod ring;
 #[cfg(test)]
 pub(crate) mod test_front;
@@ -20,6 +22,7 @@ use http::{HeaderName, HeaderValue};
 
 pub use generate::Generator;
 pub use key::{ConnectionKey, ExchangeKey};
+pub use opaque::Opaque;
 
 use crate::http::path::CanonicalPath;
 

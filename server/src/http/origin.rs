@@ -14,11 +14,13 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
+use super::files::Entry;
 use super::files::disk::FileServer;
 use super::proxy::{self, Upstreams};
+use crate::http::exchange::Opaque;
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::ring::WorkerRing;
-use crate::http::route::{Action, Site};
+use crate::http::route::{Action, Route, Site};
 
 /// Threads for what the system offers no other way to wait for, such as reading files, beside the origin's own.
 const BLOCKING_THREADS: usize = 16;
@@ -109,13 +111,16 @@ impl Handlers {
 
     /// Answers an exchange by its route.
     async fn handle(self: Rc<Self>, incoming: Incoming) {
-        let route = Arc::clone(&incoming.request.route);
+        // Whoever waits is answered 502 where the handler is none of this thread's.
+        let Some(route) = incoming.request.handler.clone().downcast::<Route>() else {
+            return;
+        };
         match &route.action {
-            Action::Proxy(proxy) => proxy::serve(&self.upstreams, proxy, incoming).await,
+            Action::Proxy(proxy) => proxy::serve(&self.upstreams, proxy, &*route, incoming).await,
             Action::Files(folder) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
                 let cache_offer = incoming.cache_offer();
-                let learn = |entry| cache_offer.keep(entry);
+                let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
                 self.files.serve(folder, &rest, incoming, learn).await;
             }
             // What a worker answers by itself does not come here; whoever waits is told 502.

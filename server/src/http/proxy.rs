@@ -21,8 +21,11 @@ mod pool;
 mod relay;
 mod request;
 mod response;
+mod rules;
+mod stop;
 #[cfg(test)]
 mod tests;
+mod unsendable;
 mod upload;
 mod upstream;
 
@@ -33,39 +36,20 @@ use sluicegate_config::Proxy;
 pub use counters::{Counters, State};
 use exchange::Exchange;
 pub use failure::Failure;
-use request::Unsendable;
+pub use rules::RequestRules;
+use stop::Stop;
 pub use upstream::Upstreams;
 
-use crate::http::exchange::handler::{Cancelled, Incoming};
-
-/// Why an exchange has no whole response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
-    /// The upstream's fault.
-    Failed(Failure),
-    /// The request's.
-    Unsendable(Unsendable),
-    /// The client has cancelled the request.
-    Cancelled,
-    /// The client has stopped sending the body.
-    ClientStalled,
-}
-
-impl From<Cancelled> for Stop {
-    fn from(_: Cancelled) -> Stop {
-        Stop::Cancelled
-    }
-}
-
-impl From<Unsendable> for Stop {
-    fn from(unsendable: Unsendable) -> Stop {
-        Stop::Unsendable(unsendable)
-    }
-}
+use crate::http::exchange::handler::Incoming;
 
 /// Passes a request on, and the response back. To be run on a `LocalSet`; dropping the future closes the upstream's
 /// connection.
-pub async fn serve(upstreams: &Rc<Upstreams>, proxy: &Proxy, incoming: Incoming) {
+pub async fn serve(
+    upstreams: &Rc<Upstreams>,
+    proxy: &Proxy,
+    rules: &dyn RequestRules,
+    incoming: Incoming,
+) {
     let tally = upstreams.tally();
     tally.count(|c| c.requests += 1);
     let Incoming {
@@ -73,7 +57,7 @@ pub async fn serve(upstreams: &Rc<Upstreams>, proxy: &Proxy, incoming: Incoming)
         body,
         reply,
     } = incoming;
-    let exchange = Exchange::new(upstreams, proxy, request, body);
+    let exchange = Exchange::new(upstreams, (proxy, rules), request, body);
     match exchange.run(reply).await {
         Ok(()) => tally.count(|c| c.answered += 1),
         Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),

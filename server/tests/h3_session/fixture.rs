@@ -2,6 +2,7 @@
 
 use http::{HeaderName, HeaderValue};
 use sluicegate::http::exchange::Fields;
+use sluicegate::http::exchange::accounts::Accounts;
 use sluicegate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
 use sluicegate::http::exchange::ring::{WorkerRing, rings};
 
@@ -17,7 +18,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Bench {
-        let (origin_ring, worker_ring) = rings(64, SHARE, u64::MAX);
+        let (origin_ring, worker_ring) = rings(64, Accounts::new(SHARE, u64::MAX));
         let mut pair = Pair::new();
         pair.context.origin_ring = Some(origin_ring);
         Bench { pair, worker_ring }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use quiche::h3::Header;
+use sluicegate::http::exchange::accounts::Accounts;
 use sluicegate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
 use sluicegate::http::exchange::ring::rings;
 
@@ -153,7 +154,7 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
 #[test]
 fn a_full_ring_stops_an_upload_until_there_is_room() {
     let mut bench = Bench::new();
-    let (origin_ring, worker_ring) = rings(2, 1 << 20, u64::MAX);
+    let (origin_ring, worker_ring) = rings(2, Accounts::new(1 << 20, u64::MAX));
     (bench.pair.context.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
     let body = counters(50_000);
     let stream = bench.begin(&[]);
@@ -259,7 +260,7 @@ fn a_body_that_is_not_what_was_promised_stops_the_handler() {
 #[test]
 fn a_route_s_own_limit_holds_for_bodies_of_unknown_length() {
     let mut bench = Bench::new();
-    let (origin_ring, worker_ring) = rings(64, 1 << 20, u64::MAX);
+    let (origin_ring, worker_ring) = rings(64, Accounts::new(1 << 20, u64::MAX));
     (bench.pair.context.origin_ring, bench.worker_ring) = (Some(origin_ring), worker_ring);
     let stream = bench.begin(&[]);
     let mut sent = 0;

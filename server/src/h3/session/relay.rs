@@ -4,8 +4,8 @@ use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::Reply;
 use crate::http::exchange::message::ToFront;
+use crate::http::exchange::{Opaque, Reply};
 
 impl Session {
     /// Takes a handler's message about a stream; [`Session::turn`] writes what comes of it.
@@ -46,7 +46,7 @@ impl Session {
                 if let Some(handler) = &mut exchange.handler
                     && let Some(key) = handler.file.take()
                 {
-                    match entry {
+                    match entry.and_then(Opaque::downcast) {
                         Some(entry) => context.cache.put(key, entry, context.now),
                         None => context.cache.forget(&key),
                     }

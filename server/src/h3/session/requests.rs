@@ -11,7 +11,7 @@ use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::Request as Handed;
-use crate::http::exchange::{ExchangeKey, Peer, Reply, RequestHead};
+use crate::http::exchange::{ExchangeKey, Opaque, Peer, Reply, RequestHead};
 use crate::http::files::{Key, reply_from_memory};
 use crate::http::route::{Action, Answer, Route};
 
@@ -172,11 +172,13 @@ impl Session {
             let request = Box::new(Handed {
                 head,
                 peer,
-                route: Arc::clone(&route),
+                handler: Opaque::new(Arc::clone(&route)),
+                timeout: route.timeout,
                 content_length: request.content_length,
                 has_body: more_frames,
             });
-            Some((origin_ring.open(key, request)?, origin_ring.share()))
+            let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
+            Some((origin_ring.open(key, request, permit)?, origin_ring.share()))
         });
         let Some((number, share)) = opened else {
             context.counters.overloaded += 1;

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -12,9 +11,8 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
-use super::Fields;
 use super::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
-use crate::http::files::Entry;
+use super::{Fields, Opaque};
 
 /// The client went away, or broke off what it was sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -178,8 +176,8 @@ pub struct Incoming {
 pub struct CacheOffer(Rc<Shared>);
 
 impl CacheOffer {
-    /// A file for the front's memory, or nothing in the place of what it has.
-    pub fn keep(self, entry: Option<Arc<Entry>>) {
+    /// Offers an entry for the front's memory, or `None` in the place of the one that it has.
+    pub fn keep(self, entry: Option<Opaque>) {
         self.0.say(ToFront::Keep(entry));
     }
 }

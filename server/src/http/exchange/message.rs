@@ -1,12 +1,10 @@
 //! What crosses between a front and a handler that does not answer at once.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Fields, Peer, RequestHead};
-use crate::http::files::Entry;
-use crate::http::route::Route;
+use super::{Fields, Opaque, Peer, RequestHead};
 
 /// What a block counts against a credit beyond its bytes: one-byte blocks must not cost more memory than they are charged.
 const BLOCK_OVERHEAD: u64 = 256;
@@ -23,8 +21,10 @@ pub struct Request {
     pub head: RequestHead,
     /// Who asks.
     pub peer: Peer,
-    /// What the request was matched with.
-    pub route: Arc<Route>,
+    /// The handler that the gate chose; only the origin thread knows its type.
+    pub handler: Opaque,
+    /// Longest time that the exchange may take.
+    pub timeout: Option<Duration>,
     /// The length that the client promised for the body; the front holds it to it.
     pub content_length: Option<u64>,
     /// Whether a body follows, be it empty.
@@ -78,7 +78,7 @@ pub enum ToFront {
     /// The handler wants no more of the request's body.
     StopBody,
     /// What the front may answer the same request with for a while, without asking again; or nothing of the kind.
-    Keep(Option<Arc<Entry>>),
+    Keep(Option<Opaque>),
     /// Nothing of the exchange is left on the handler's side. Its last message, after a cancellation too.
     Closed,
 }

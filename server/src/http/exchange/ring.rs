@@ -9,21 +9,18 @@ mod depth;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
 use bytes::Bytes;
 use rtrb::{Consumer, Producer, RingBuffer};
-use sluicegate_dataplane::Waker;
 use tokio::sync::Notify;
 
+use super::accounts::{Accounts, Permit};
 use super::message::{Envelope, Request, ToFront, ToHandler};
 use super::{ExchangeKey, Fields};
-use crate::http::clients::{Client, Clients};
 use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
-
-/// One client gets no more than this part of a worker's memory for exchanges, so that it cannot keep all others out.
-const CLIENT_PART: u64 = 8;
 
 /// What wakes either side.
 #[derive(Debug, Default)]
@@ -46,19 +43,13 @@ pub struct OriginRing {
     wakers: Arc<Wakers>,
     /// What must not be lost and did not fit.
     overflow: VecDeque<Envelope<ToHandler>>,
-    /// Where the messages of each exchange go, and whose it is.
-    exchanges: HashMap<u64, (ExchangeKey, Client)>,
-    /// Exchanges of each client.
-    clients: Clients,
+    /// Exchanges that the origin has not closed, with the memory promised to each.
+    exchanges: HashMap<u64, (ExchangeKey, Permit)>,
     /// The number of the exchange opened last.
     last: u64,
     /// Something was put into the ring since the bell was rung.
     news: bool,
-    /// Bytes that exchanges may hold, and what of it is promised.
-    memory: u64,
-    promised: u64,
-    /// What one exchange is promised.
-    share: u64,
+    accounts: Arc<Accounts>,
     /// What happened so far.
     pub counters: OriginRingCounters,
 }
@@ -91,8 +82,8 @@ pub struct WorkerRing {
     wakers: Arc<Wakers>,
 }
 
-/// Both ends: `queue` messages each way, `memory` bytes for exchanges of `stream_buffer` bytes each way.
-pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (OriginRing, WorkerRing) {
+/// Returns both ends, for `queue` messages each way; `accounts` bounds the exchanges.
+pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) {
     let (to, from_worker) = RingBuffer::new(queue);
     let (to_worker, from) = RingBuffer::new(queue);
     let wakers = Arc::new(Wakers::default());
@@ -102,12 +93,9 @@ pub fn rings(queue: usize, stream_buffer: u64, memory: u64) -> (OriginRing, Work
         wakers: Arc::clone(&wakers),
         overflow: VecDeque::new(),
         exchanges: HashMap::new(),
-        clients: Clients::default(),
         last: 0,
         news: false,
-        memory,
-        promised: 0,
-        share: stream_buffer,
+        accounts,
         counters: OriginRingCounters::default(),
     };
     let worker_ring = WorkerRing {
@@ -124,29 +112,22 @@ impl OriginRing {
         let _ = self.wakers.worker.set(waker);
     }
 
-    /// What one exchange may have on its way, each way, by [`cost`](super::message::cost).
-    pub fn share(&self) -> u64 {
-        self.share
+    /// Returns the accounts that permits for exchanges come from.
+    pub fn accounts(&self) -> &Arc<Accounts> {
+        &self.accounts
     }
 
-    /// Opens an exchange and answers its number; `None` where there is no room for another one.
-    pub fn open(&mut self, key: ExchangeKey, request: Box<Request>) -> Option<u64> {
-        let needs = self.share.saturating_mul(2);
-        // One is always possible, however small the memory.
-        if self.promised > 0 && self.promised.saturating_add(needs) > self.memory {
-            self.counters.refused_memory += 1;
-            return None;
-        }
-        let client = Client::from(request.peer.address.ip());
-        let others = self.clients.open(client);
-        if others > 0 && needs.saturating_mul(others + 1) > self.memory / CLIENT_PART {
-            self.counters.refused_client += 1;
-            return None;
-        }
+    /// Returns the bytes that one exchange may have on its way, each way, by [`cost`](super::message::cost).
+    pub fn share(&self) -> u64 {
+        self.accounts.share()
+    }
+
+    /// Opens an exchange and returns its number; `None` where the ring is full.
+    pub fn open(&mut self, key: ExchangeKey, request: Box<Request>, permit: Permit) -> Option<u64> {
         let exchange = self.last + 1;
         let message = ToHandler::Open {
             request,
-            credit: self.share,
+            credit: self.share(),
         };
         if !self.has_room() || self.to.push(Envelope { exchange, message }).is_err() {
             self.counters.refused_queue += 1;
@@ -154,9 +135,7 @@ impl OriginRing {
         }
         self.last = exchange;
         self.news = true;
-        self.promised += needs;
-        self.exchanges.insert(exchange, (key, client));
-        self.clients.enter(client);
+        self.exchanges.insert(exchange, (key, permit));
         self.counters.opened += 1;
         Some(exchange)
     }
@@ -218,17 +197,14 @@ impl OriginRing {
         }
     }
 
-    /// The origin's next message and whom it concerns.
+    /// Returns the origin's next message with the key of its exchange.
     pub fn take(&mut self) -> Option<(ExchangeKey, ToFront)> {
         while let Ok(Envelope { exchange, message }) = self.from.pop() {
-            let open = self.exchanges.get(&exchange).copied();
-            if matches!(message, ToFront::Closed)
-                && let Some((_, client)) = self.exchanges.remove(&exchange)
-            {
-                self.promised -= self.share.saturating_mul(2);
-                self.clients.leave(client);
+            let key = self.exchanges.get(&exchange).map(|(key, _)| *key);
+            if matches!(message, ToFront::Closed) {
+                self.exchanges.remove(&exchange);
             }
-            if let Some((key, _)) = open {
+            if let Some(key) = key {
                 return Some((key, message));
             }
         }
@@ -271,7 +247,7 @@ impl WorkerRing {
         if (news || waits)
             && let Some(waker) = self.wakers.worker.get()
         {
-            waker.wake();
+            waker.wake_by_ref();
         }
     }
 

@@ -2,16 +2,14 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
-use super::{Fields, Peer, RequestHead};
+use super::{Fields, Opaque, Peer, RequestHead};
 use crate::http::path::CanonicalPath;
-use crate::http::route::{Route, Site};
 
 /// The front's half.
 pub(crate) struct Front {
@@ -58,15 +56,7 @@ pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -
     }
 }
 
-/// A route for those that do not care which, with this timeout.
-pub(crate) fn any_route(timeout: Option<Duration>) -> Arc<Route> {
-    let mut config = sluicegate_config::Config::embedded();
-    config.routes.iter_mut().for_each(|r| r.timeout = timeout);
-    let site = Site::compile(&config.routes, &config.limits).unwrap();
-    Arc::clone(site.any_route().unwrap())
-}
-
-/// A request of 192.0.2.7 to any route.
+/// A request of 192.0.2.7 for a handler that the test plays.
 pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -> Request {
     Request {
         head,
@@ -75,7 +65,8 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
             local: None,
             early_data: false,
         },
-        route: any_route(None),
+        handler: Opaque::new(Arc::new(())),
+        timeout: None,
         content_length,
         has_body,
     }

@@ -80,7 +80,7 @@ fn take<H, F>(
     let Envelope { exchange, message } = envelope;
     match message {
         ToHandler::Open { request, credit } => {
-            let limit = request.route.timeout;
+            let limit = request.timeout;
             let (incoming, handle) =
                 Incoming::new(exchange, *request, credit, Rc::clone(front_queue));
             let closing = Closing {

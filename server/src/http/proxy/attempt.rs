@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use hyper::body::Incoming as IncomingBody;
 use tokio::time::Instant;
 
-use super::Stop;
 use super::connection::UpstreamConnection;
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::interim::Interims;
+use super::stop::Stop;
 use super::upload::{Upload, UploadBody};
 use crate::http::exchange::handler::Responder;
 use sluicegate_config::Proxy;

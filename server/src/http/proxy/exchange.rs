@@ -4,13 +4,15 @@ use std::rc::Rc;
 
 use tokio::time::{Instant, timeout};
 
-use super::Stop;
 use super::attempt::Attempt;
 use super::connection::UpstreamConnection;
 use super::failure::Failure;
 use super::relay::Relay;
-use super::request::{Framing, Unsendable, is_idempotent, rarely_has_body, rewrite};
+use super::request::{Framing, is_idempotent, rarely_has_body, rewrite};
 use super::response;
+use super::rules::RequestRules;
+use super::stop::Stop;
+use super::unsendable::Unsendable;
 use super::upload::Upload;
 use super::upstream::{Turn, Upstream, Upstreams};
 use crate::http::exchange::handler::{Cancelled, RequestBody, Responder};
@@ -53,6 +55,7 @@ impl Missed {
 pub(super) struct Exchange<'a> {
     upstreams: &'a Upstreams,
     proxy: &'a Proxy,
+    rules: &'a dyn RequestRules,
     request: Request,
     upload: Rc<Upload>,
     is_head: bool,
@@ -61,7 +64,7 @@ pub(super) struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     pub(super) fn new(
         upstreams: &'a Upstreams,
-        proxy: &'a Proxy,
+        (proxy, rules): (&'a Proxy, &'a dyn RequestRules),
         request: Request,
         body: RequestBody,
     ) -> Exchange<'a> {
@@ -69,6 +72,7 @@ impl<'a> Exchange<'a> {
         Exchange {
             upstreams,
             proxy,
+            rules,
             upload: Upload::new(body, promised),
             is_head: request.head.method == "HEAD",
             request,
@@ -157,11 +161,17 @@ impl<'a> Exchange<'a> {
         let upstream = turn.upstream();
         let path = &self.request.head.path;
         let path = if self.proxy.strip_prefix {
-            self.request.route.forward_rest(path)
+            self.rules.rest(path)
         } else {
             path.forward(0)
         };
-        let request = rewrite(&self.request, self.proxy, path, framing, upstream.address());
+        let request = rewrite(
+            &self.request,
+            (self.proxy, self.rules),
+            path,
+            framing,
+            upstream.address(),
+        );
         let request = request.map_err(|unsendable| Missed::last(unsendable.into()))?;
         let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
         let mut connection = opened.map_err(|failure| Missed {

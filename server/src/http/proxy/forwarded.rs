@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{FORWARDED, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::request::Unsendable;
+use super::unsendable::Unsendable;
 use crate::http::exchange::message::Request;
 
 /// The protocol that came in, and a name for this hop (RFC 9110 §7.6.3).

@@ -8,42 +8,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
 use super::fields::{Nominated, is_hop_by_hop};
 use super::forwarded;
+use super::rules::RequestRules;
+use super::unsendable::Unsendable;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::message::Request;
 use sluicegate_config::{HostHeader, Proxy};
-
-/// Why a request cannot be passed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unsendable {
-    /// The method is no token.
-    Method,
-    /// The path holds what HTTP/1.1 has no place for, or is too long.
-    Path,
-    /// The authority cannot stand in a field.
-    Authority,
-    /// Too many fields.
-    Fields,
-    /// A tunnel.
-    Tunnel,
-    /// Its length and its body contradict each other.
-    Length,
-    /// It was to go no further than here (RFC 9110 §7.6.2).
-    LastHop,
-}
-
-impl Unsendable {
-    pub(super) fn status(self) -> (u16, &'static str) {
-        match self {
-            Unsendable::Method => (400, "400 this method cannot be passed on\n"),
-            Unsendable::Path => (400, "400 this path cannot be passed on\n"),
-            Unsendable::Authority => (400, "400 this host cannot be passed on\n"),
-            Unsendable::Fields => (431, "431 too many header fields\n"),
-            Unsendable::Tunnel => (501, "501 this server opens no tunnels\n"),
-            Unsendable::LastHop => (200, "200 max-forwards ends here\n"),
-            Unsendable::Length => (400, "400 content-length does not fit the body\n"),
-        }
-    }
-}
 
 /// How the body is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +38,7 @@ pub(super) fn is_idempotent(method: &str) -> bool {
 /// The head of the request for an upstream. `path` is the path in the spelling for upstreams.
 pub(super) fn rewrite(
     request: &Request,
-    proxy: &Proxy,
+    (proxy, rules): (&Proxy, &dyn RequestRules),
     path: &str,
     framing: Framing,
     upstream: &str,
@@ -82,7 +51,7 @@ pub(super) fn rewrite(
     *rewritten.uri_mut() = target(head, path)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);
     headers.insert(HOST, host(proxy, head, upstream)?);
-    pass(request, framing, &mut headers)?;
+    pass(request, rules, framing, &mut headers)?;
     count_down(head, &mut headers)?;
     frame(head, framing, &mut headers);
     forwarded::add(request, proxy.forwarded, &mut headers)?;
@@ -125,13 +94,18 @@ fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue
 }
 
 /// Copies the fields that concern the upstream.
-fn pass(request: &Request, framing: Framing, to: &mut HeaderMap) -> Result<(), Unsendable> {
+fn pass(
+    request: &Request,
+    rules: &dyn RequestRules,
+    framing: Framing,
+    to: &mut HeaderMap,
+) -> Result<(), Unsendable> {
     let lines = || request.head.headers.iter();
     let connection = lines().filter(|(name, _)| name == CONNECTION);
     let nominated = Nominated::by(connection.map(|(_, value)| value));
     let mut cookies = Vec::new();
     for (name, value) in lines() {
-        let claimed = is_claim(name) && !request.route.sets_in_request(name);
+        let claimed = is_claim(name) && !rules.sets(name);
         if claimed || is_dropped(name) || nominated.contains(name) {
             continue;
         }

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http::HeaderName;
 use sluicegate_config::{HostHeader, Proxy};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +19,20 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::test_front::{Answer, Front, head, pair, request};
+use crate::http::path::CanonicalPath;
+
+/// The rules of a route for `/` that changes nothing.
+pub(super) struct Plain;
+
+impl RequestRules for Plain {
+    fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
+        path.forward(1)
+    }
+
+    fn sets(&self, _: &HeaderName) -> bool {
+        false
+    }
+}
 
 /// More credit than a test uses up.
 const PLENTY: u64 = 1 << 30;
@@ -74,7 +89,7 @@ impl Edge {
         let (incoming, front) = pair(request(head, length, has_body), credit);
         let (upstreams, proxy) = (Rc::clone(&self.upstreams), Rc::clone(&self.proxy));
         let task = tokio::task::spawn_local(async move {
-            serve(&upstreams, &proxy, incoming).await;
+            serve(&upstreams, &proxy, &Plain, incoming).await;
         });
         (front, task)
     }

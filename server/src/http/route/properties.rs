@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Handler, HostPattern, Route};
 
+use super::host::host;
 use super::table::Found;
-use super::{Answer, Site, host};
+use super::{Answer, Site};
 use crate::http::exchange::{Body, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::properties::Bytes;

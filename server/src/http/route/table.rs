@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluicegate_config::HostPattern;
 
-use super::Route;
+use super::compiled::Route;
 
 /// Routes by host, each list with the longest path first.
 #[derive(Debug, Default)]

@@ -1,11 +1,13 @@
-use sluicegate_config::Route;
+use std::fs;
 
+use bytes::Bytes;
 use http::header::{ALLOW, LOCATION};
-use sluicegate_config::{HeaderEdits, HostPattern, Redirect};
+use http::{HeaderName, HeaderValue};
+use sluicegate_config::{Handler, HeaderEdits, HostPattern, Redirect, Route};
 
 use super::*;
 use crate::http::exchange::test_front::head;
-use crate::http::exchange::{Body, Generator};
+use crate::http::exchange::{Body, Fields, Generator};
 
 fn limits() -> Limits {
     sluicegate_config::Config::embedded().limits

@@ -1,6 +1,7 @@
 //! How full a worker's rings are, and what was counted at them.
 
 use super::{OriginRing, OriginRingCounters};
+use crate::http::exchange::accounts::Balance;
 use crate::observe::metrics::metrics;
 
 metrics! {
@@ -30,6 +31,11 @@ metrics! {
 impl OriginRing {
     /// Returns how full the rings are now.
     pub fn depth(&self) -> Depth {
+        let Balance {
+            promised,
+            refused_memory,
+            refused_client,
+        } = self.accounts.balance();
         let capacity = self.to.buffer().capacity();
         Depth {
             to_origin: (capacity - self.to.slots()) as u64,
@@ -37,8 +43,12 @@ impl OriginRing {
             from_origin: self.from.slots() as u64,
             capacity: capacity as u64,
             running: self.running() as u64,
-            promised: self.promised,
-            counters: self.counters,
+            promised,
+            counters: OriginRingCounters {
+                refused_memory,
+                refused_client,
+                ..self.counters
+            },
         }
     }
 }

@@ -17,14 +17,20 @@ fn request() -> Box<Request> {
     ))
 }
 
+/// Opens an exchange as a front does: with a permit.
+fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
+    let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
+    origin_ring.open(KEY, request, permit)
+}
+
 #[test]
 fn a_full_ring_refuses_exchanges_and_loses_no_end() {
-    let (mut origin_ring, mut worker_ring) = rings(2, 1000, u64::MAX);
-    let first = origin_ring.open(KEY, request()).unwrap();
+    let (mut origin_ring, mut worker_ring) = rings(2, Accounts::new(1000, u64::MAX));
+    let first = open(&mut origin_ring, request()).unwrap();
     assert!(origin_ring.has_room());
     origin_ring.data(first, Bytes::from_static(b"x"));
     assert!(!origin_ring.has_room());
-    assert_eq!(origin_ring.open(KEY, request()), None);
+    assert_eq!(open(&mut origin_ring, request()), None);
     origin_ring.end(first, None);
     origin_ring.cancel(first);
     assert_eq!(
@@ -75,12 +81,12 @@ fn a_full_ring_refuses_exchanges_and_loses_no_end() {
 
 #[test]
 fn memory_is_promised_until_an_exchange_is_closed() {
-    let (mut origin_ring, mut worker_ring) = rings(16, 1000, 3999);
-    let first = origin_ring.open(KEY, request()).unwrap();
-    assert_eq!(origin_ring.open(KEY, request()), None);
-    assert_eq!(origin_ring.counters.refused_memory, 1);
+    let (mut origin_ring, mut worker_ring) = rings(16, Accounts::new(1000, 3999));
+    let first = open(&mut origin_ring, request()).unwrap();
+    assert_eq!(open(&mut origin_ring, request()), None);
+    assert_eq!(origin_ring.depth().counters.refused_memory, 1);
     origin_ring.cancel(first);
-    assert_eq!(origin_ring.open(KEY, request()), None);
+    assert_eq!(open(&mut origin_ring, request()), None);
     let closed = Envelope {
         exchange: first,
         message: ToFront::Closed,
@@ -88,7 +94,7 @@ fn memory_is_promised_until_an_exchange_is_closed() {
     worker_ring.give(closed).unwrap();
     assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
     assert_eq!(origin_ring.running(), 0);
-    let second = origin_ring.open(KEY, request()).unwrap();
+    let second = open(&mut origin_ring, request()).unwrap();
     assert_ne!(first, second);
     // Of an exchange that is closed nothing more is heard.
     let late = Envelope {
@@ -101,30 +107,30 @@ fn memory_is_promised_until_an_exchange_is_closed() {
 
 #[test]
 fn one_client_leaves_room_for_the_others() {
-    let (mut origin_ring, mut worker_ring) = rings(16, 1000, 48_000);
+    let (mut origin_ring, mut worker_ring) = rings(16, Accounts::new(1000, 48_000));
     let other = || {
         let mut request = request();
         request.peer.address = ([192, 0, 2, 2], 1).into();
         request
     };
-    let first = origin_ring.open(KEY, request()).unwrap();
-    assert!((0..2).all(|_| origin_ring.open(KEY, request()).is_some()));
-    assert_eq!(origin_ring.open(KEY, request()), None);
-    assert_eq!(origin_ring.counters.refused_client, 1);
-    assert!(origin_ring.open(KEY, other()).is_some());
+    let first = open(&mut origin_ring, request()).unwrap();
+    assert!((0..2).all(|_| open(&mut origin_ring, request()).is_some()));
+    assert_eq!(open(&mut origin_ring, request()), None);
+    assert_eq!(origin_ring.depth().counters.refused_client, 1);
+    assert!(open(&mut origin_ring, other()).is_some());
     let closed = Envelope {
         exchange: first,
         message: ToFront::Closed,
     };
     worker_ring.give(closed).unwrap();
     assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
-    assert!(origin_ring.open(KEY, request()).is_some());
+    assert!(open(&mut origin_ring, request()).is_some());
 }
 
 #[test]
 fn a_message_that_does_not_fit_comes_back() {
-    let (mut origin_ring, mut worker_ring) = rings(1, 1000, u64::MAX);
-    let exchange = origin_ring.open(KEY, request()).unwrap();
+    let (mut origin_ring, mut worker_ring) = rings(1, Accounts::new(1000, u64::MAX));
+    let exchange = open(&mut origin_ring, request()).unwrap();
     let message = |n| Envelope {
         exchange,
         message: ToFront::Credit(n),

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
 use super::*;
+use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Head, Request, cost};
 use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::exchange::{ConnectionKey, ExchangeKey, test_front};
@@ -19,9 +20,15 @@ const KEY: ExchangeKey = ExchangeKey {
 
 fn request(path: &str, timeout: Option<Duration>) -> Box<Request> {
     Box::new(Request {
-        route: test_front::any_route(timeout),
+        timeout,
         ..test_front::request(test_front::head("GET", path, &[]), None, true)
     })
+}
+
+/// Opens an exchange as a front does: with a permit.
+fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
+    let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
+    origin_ring.open(KEY, request, permit)
 }
 
 /// Lets every task run until none can.
@@ -63,7 +70,7 @@ where
         .start_paused(true)
         .build()
         .unwrap();
-    let (origin_ring, worker_ring) = rings(queue, share, u64::MAX);
+    let (origin_ring, worker_ring) = rings(queue, Accounts::new(share, u64::MAX));
     LocalSet::new().block_on(&runtime, async {
         let pump = spawn_local(run(worker_ring, handler));
         front(origin_ring).await;
@@ -89,7 +96,7 @@ async fn echo(incoming: Incoming) {
 #[test]
 fn a_request_becomes_a_task_and_its_end_is_told() {
     with(64, 1000, echo, async |mut origin_ring| {
-        let exchange = origin_ring.open(KEY, request("/", None)).unwrap();
+        let exchange = open(&mut origin_ring, request("/", None)).unwrap();
         origin_ring.data(exchange, Bytes::from_static(b"hello"));
         origin_ring.flush();
         settle().await;
@@ -124,13 +131,13 @@ fn a_cancelled_task_is_dropped_where_it_stands() {
         }
     };
     with(64, 1000, handler, async |mut origin_ring| {
-        let exchange = origin_ring.open(KEY, request("/", None)).unwrap();
+        let exchange = open(&mut origin_ring, request("/", None)).unwrap();
         origin_ring.flush();
         settle().await;
         assert_eq!(messages(&mut origin_ring), Vec::<String>::new());
         origin_ring.cancel(exchange);
         // Opened and cancelled before it could run.
-        let second = origin_ring.open(KEY, request("/", None)).unwrap();
+        let second = open(&mut origin_ring, request("/", None)).unwrap();
         origin_ring.cancel(second);
         origin_ring.flush();
         settle().await;
@@ -149,7 +156,7 @@ fn a_route_s_time_limit_ends_the_task_with_504() {
     };
     let limit = Some(Duration::from_secs(5));
     with(64, 1000, handler, async move |mut origin_ring| {
-        origin_ring.open(KEY, request("/", limit)).unwrap();
+        open(&mut origin_ring, request("/", limit)).unwrap();
         origin_ring.flush();
         settle().await;
         tokio::time::sleep(Duration::from_secs(6)).await;
@@ -176,7 +183,7 @@ fn a_full_ring_delays_messages_and_loses_none() {
         writer.end(None);
     };
     with(2, 1 << 20, handler, async |mut origin_ring| {
-        let exchange = origin_ring.open(KEY, request("/", None)).unwrap();
+        let exchange = open(&mut origin_ring, request("/", None)).unwrap();
         origin_ring.end(exchange, None);
         origin_ring.flush();
         let mut all = Vec::new();

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use http::HeaderName;
 use sluicegate_config::HostHeader;
 
-use super::super::tests::proxy;
+use super::super::tests::{Plain, proxy};
 use super::*;
 use crate::http::exchange::test_front::{head, request};
 
@@ -17,7 +17,7 @@ fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unse
     let rest = if proxy.strip_prefix { rest } else { &head.path }.to_owned();
     rewrite(
         &request(head, None, false),
-        proxy,
+        (proxy, &Plain),
         &rest,
         Framing::None,
         "192.0.2.80:80",
@@ -111,9 +111,9 @@ fn what_the_configuration_says_about_the_client_stays() {
         ("x-forwarded-proto", "other"),
         ("x-forwarded-port", "1"),
     ];
-    let mut given = request(head("GET", "/", &lines), None, false);
-    given.route = std::sync::Arc::clone(site.any_route().unwrap());
-    let rewritten = rewrite(&given, &config(), "/", Framing::None, "x:80").unwrap();
+    let given = request(head("GET", "/", &lines), None, false);
+    let rules = (&config(), &**site.any_route().unwrap() as &dyn RequestRules);
+    let rewritten = rewrite(&given, rules, "/", Framing::None, "x:80").unwrap();
     let headers = rewritten.headers();
     assert_eq!(headers["x-forwarded-prefix"], "/app");
     assert_eq!(headers["x-forwarded-proto"], "other");
@@ -125,7 +125,7 @@ fn what_the_configuration_says_about_the_client_stays() {
 fn early_data_is_told() {
     let mut early = request(head("GET", "/", &[("early-data", "0")]), None, false);
     early.peer.early_data = true;
-    let rewritten = rewrite(&early, &config(), "/", Framing::None, "x:80").unwrap();
+    let rewritten = rewrite(&early, (&config(), &Plain), "/", Framing::None, "x:80").unwrap();
     let told: Vec<_> = rewritten.headers().get_all("early-data").iter().collect();
     assert_eq!(told, ["1"]);
 }
@@ -264,7 +264,7 @@ fn bodies_are_framed_in_one_way() {
     let framed = |method: &str, framing| {
         let lines = [("content-length", "9"), ("trailer", "x")];
         let given = request(head(method, "/", &lines), None, false);
-        let rewritten = rewrite(&given, &config(), "/", framing, "x:80").unwrap();
+        let rewritten = rewrite(&given, (&config(), &Plain), "/", framing, "x:80").unwrap();
         let mut found = Vec::new();
         for name in ["content-length", "transfer-encoding", "trailer"] {
             for value in rewritten.headers().get_all(name) {

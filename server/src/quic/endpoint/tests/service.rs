@@ -4,6 +4,7 @@ use sluicegate_dataplane::{Egress, NoRoom, TxMeta};
 
 use super::fixture::{Bench, Client, settings};
 use super::*;
+use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
 use crate::http::exchange::ring::rings;
 use crate::http::route::Site;
@@ -73,7 +74,7 @@ fn a_full_socket_stops_neither_requests_nor_uploads() {
     let route = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n\
                  [[route]]\npath = \"/page\"\nfixed = { content_type = \"text/html\", body = \"x\" }\n";
     let mut bench = Bench::new(with_routes(route));
-    let (origin_ring, mut worker_ring) = rings(64, SHARE, u64::MAX);
+    let (origin_ring, mut worker_ring) = rings(64, Accounts::new(SHARE, u64::MAX));
     bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
     let (mut client, mut h3) = connect(&mut bench);
     let upload = request(&mut client, &mut h3, "POST", "/app/x");

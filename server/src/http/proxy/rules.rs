@@ -1,0 +1,14 @@
+//! What the proxy asks of a route.
+
+use http::HeaderName;
+
+use crate::http::path::CanonicalPath;
+
+/// What a route says about the requests that it passes on.
+pub trait RequestRules {
+    /// Returns the path behind the route's prefix, in the spelling for upstreams.
+    fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str;
+
+    /// Whether a field of the request comes from the configuration, not from the client.
+    fn sets(&self, name: &HeaderName) -> bool;
+}

@@ -1,0 +1,217 @@
+//! A route of the configuration, made ready to answer.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
+use sluicegate_config::{Files, Handler, Limits, Proxy};
+
+use super::edits::Edits;
+use super::local::{Location, fixed};
+use crate::http::exchange::{Fields, Reply};
+use crate::http::path::CanonicalPath;
+use crate::http::proxy::RequestRules;
+
+/// Why routes cannot be served: one line, with the cause and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum SiteError {
+    /// The file of a fixed reply.
+    #[error(
+        "route {route}: cannot read body_file {}: {cause}; correct the path in [route.fixed], or make the file readable \
+         for the server's user",
+        file.display()
+    )]
+    BodyFile {
+        /// The route's path.
+        route: String,
+        /// What was to be read.
+        file: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// A folder of files.
+    #[error(
+        "route {route}: {} is no folder that can be read: {cause}; correct `root` in [route.files], or let the server's \
+         user read it",
+        root.display()
+    )]
+    Root {
+        /// The route's path.
+        route: String,
+        /// What was to be opened.
+        root: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// The route's path is not in its canonical spelling, so no request would match it.
+    #[error("route {route}: no request matches this path; {advice}")]
+    Path {
+        /// The path as configured.
+        route: String,
+        /// What to write instead, or what is wrong with the path.
+        advice: String,
+    },
+    /// A field that cannot be sent.
+    #[error("route {route}: `{field}` cannot stand in a header; use visible ASCII characters")]
+    Field {
+        /// The route's path.
+        route: String,
+        /// As configured.
+        field: String,
+    },
+}
+
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
+
+/// A route, ready to answer.
+#[derive(Debug)]
+pub struct Route {
+    /// No other route of the process has it, be it one of an earlier configuration.
+    pub id: u64,
+    /// Prefix of the canonical paths that the route is for.
+    pub path: String,
+    /// Empty: any.
+    pub(super) methods: Vec<String>,
+    /// Who answers.
+    pub action: Action,
+    request_headers: Edits,
+    response_headers: Edits,
+    /// Largest request body, bytes.
+    pub max_request_body: u64,
+    /// How long an exchange may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Who answers.
+#[derive(Debug)]
+pub enum Action {
+    /// The same reply each time.
+    Fixed(Reply),
+    /// As many bytes as the path asks for.
+    Generate {
+        /// Largest size answered.
+        max_size: u64,
+    },
+    /// Another place.
+    Redirect(Location),
+    /// Files of a folder, by the origin thread.
+    Files(Arc<Files>),
+    /// Other servers, by the origin thread.
+    Proxy(Proxy),
+}
+
+impl Route {
+    /// Prepares a route for answering; the file of a fixed reply is read now.
+    ///
+    /// # Errors
+    /// Where a `body_file` or a `root` cannot be read, or a path or field cannot be used.
+    pub(super) fn compile(
+        route: &sluicegate_config::Route,
+        limits: &Limits,
+    ) -> Result<Route, SiteError> {
+        let refuse = |field: String| SiteError::Field {
+            route: route.path.clone(),
+            field: field.escape_debug().to_string(),
+        };
+        let action = match &route.handler {
+            Handler::Generate(generate) => Action::Generate {
+                max_size: generate.max_size,
+            },
+            Handler::Redirect(redirect) => Action::Redirect(Location::new(redirect)),
+            Handler::Proxy(proxy) => Action::Proxy(proxy.clone()),
+            Handler::Files(files) => {
+                fs::read_dir(&files.root).map_err(|cause| SiteError::Root {
+                    route: route.path.clone(),
+                    root: files.root.clone(),
+                    cause,
+                })?;
+                Action::Files(Arc::new(files.clone()))
+            }
+            Handler::Fixed(reply) => {
+                let bytes = match &reply.body_file {
+                    None => Bytes::from(reply.body.clone().unwrap_or_default()),
+                    Some(file) => {
+                        Bytes::from(fs::read(file).map_err(|cause| SiteError::BodyFile {
+                            route: route.path.clone(),
+                            file: file.clone(),
+                            cause,
+                        })?)
+                    }
+                };
+                let value = HeaderValue::from_str(&reply.content_type);
+                let content_type = value.map_err(|_| refuse(reply.content_type.clone()))?;
+                Action::Fixed(fixed(reply.status, content_type, bytes))
+            }
+        };
+        check_prefix(&route.path)?;
+        Ok(Route {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
+            path: route.path.clone(),
+            methods: route.methods.clone(),
+            action,
+            request_headers: Edits::new(&route.request_headers).map_err(refuse)?,
+            response_headers: Edits::new(&route.response_headers).map_err(refuse)?,
+            max_request_body: route.max_request_body.unwrap_or(limits.max_request_body),
+            timeout: route.timeout,
+        })
+    }
+
+    /// What follows the route's prefix in a path that it was found for.
+    pub fn rest<'a>(&self, path: &'a str) -> &'a str {
+        path.strip_prefix(&self.path).unwrap_or(path)
+    }
+
+    /// Returns the same in the spelling for other servers ([`CanonicalPath::forward`]).
+    pub fn forward_rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
+        let prefix = path.len() - self.rest(path).len();
+        path.forward(prefix)
+    }
+
+    /// The same, without a slash in front.
+    pub fn below<'a>(&self, path: &'a str) -> &'a str {
+        let rest = self.rest(path);
+        let slash = !self.path.ends_with('/');
+        rest.strip_prefix('/').filter(|_| slash).unwrap_or(rest)
+    }
+
+    /// Changes a request's fields as configured.
+    pub fn edit_request(&self, fields: &mut Fields) {
+        self.request_headers.apply(fields);
+    }
+
+    /// Changes a final response's fields as configured.
+    pub fn edit_response(&self, fields: &mut Fields) {
+        self.response_headers.apply(fields);
+    }
+}
+
+impl RequestRules for Route {
+    fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
+        self.forward_rest(path)
+    }
+
+    fn sets(&self, name: &HeaderName) -> bool {
+        self.request_headers.sets(name)
+    }
+}
+
+/// Checks that canonical paths can begin with `prefix`, which may end within a segment.
+fn check_prefix(prefix: &str) -> Result<(), SiteError> {
+    let longer = format!("{prefix}x");
+    let advice = match CanonicalPath::parse(&longer) {
+        Ok(path) if path.as_str() == longer => return Ok(()),
+        Ok(path) => format!(
+            "write `path = \"{}\"`, the canonical spelling",
+            path.strip_suffix('x').unwrap_or(&path)
+        ),
+        Err(error) => format!("correct `path` in [[route]]: {error}"),
+    };
+    Err(SiteError::Path {
+        route: prefix.to_owned(),
+        advice,
+    })
+}
