@@ -7,9 +7,8 @@
 #![forbid(unsafe_code)]
 
 mod algorithm;
-mod bbr3;
+mod algorithms;
 mod controller;
-mod cubic;
 mod event;
 mod hystart;
 mod idle;
@@ -22,7 +21,6 @@ pub mod properties;
 mod prr;
 mod recovery;
 mod registry;
-mod reno;
 mod rounding;
 pub mod sim;
 mod time;

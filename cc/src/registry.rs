@@ -3,16 +3,13 @@
 use thiserror::Error;
 
 use crate::algorithm::Algorithm;
-use crate::{bbr3, cubic, reno};
+use crate::algorithms::BUILTIN;
 
 /// A list of algorithms with distinct names.
 #[derive(Clone, Debug)]
 pub struct Registry {
     algorithms: Vec<Algorithm>,
 }
-
-/// The built-in algorithms: one line each.
-const BUILTIN: &[Algorithm] = &[cubic::ALGORITHM, reno::ALGORITHM, bbr3::ALGORITHM];
 
 /// A second algorithm of the same name was offered to a [`Registry`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -99,8 +96,10 @@ mod tests {
         let mut registry = Registry::builtin();
         let before = registry.iter().len();
         assert_eq!(
-            registry.register(reno::ALGORITHM),
-            Err(DuplicateName { name: "reno" })
+            registry.register(BUILTIN[0]),
+            Err(DuplicateName {
+                name: BUILTIN[0].name
+            })
         );
         assert_eq!(registry.iter().len(), before);
     }
