@@ -17,7 +17,7 @@ use sluicegate_cc::{
 
 const MTU: u64 = 1_200;
 const RTT: Duration = Duration::from_millis(40);
-/// What the bottleneck takes for the packets of one ACK, at 50 Mbit/s.
+/// Service time of the packets of one ACK at the bottleneck, at 50 Mbit/s.
 const SERVICE: Duration = Duration::from_nanos(PACKETS_PER_ACK as u64 * MTU * 8 * 20);
 const LOSS_EVERY: u64 = 10_000;
 const PACKETS_PER_ACK: usize = 2;
@@ -101,7 +101,7 @@ impl Path {
         path
     }
 
-    /// Sends what the window has room for; answers how many packets that were.
+    /// Sends what the window has room for and returns the number of packets.
     fn fill(&mut self) -> u64 {
         let first = self.next_number;
         while self.in_flight + MTU <= self.controller.cwnd() {
@@ -125,7 +125,7 @@ impl Path {
         self.next_number - first
     }
 
-    /// The older half of the flight is acknowledged; answers how many ACKs that took.
+    /// Acknowledges the older half of the packets in flight and returns the number of ACKs.
     fn acknowledge_half(&mut self) -> u64 {
         let acks = (self.packets.len() / 2).div_ceil(PACKETS_PER_ACK);
         (0..acks).for_each(|_| self.acknowledge());

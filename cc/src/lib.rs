@@ -1,7 +1,7 @@
 //! Congestion control algorithms for Sluicegate.
 //!
 //! The crate holds algorithms and nothing else: no clock, no I/O, no global randomness, no knowledge of any QUIC
-//! library. A transport tells a [`Controller`] what happened, with the time it happened, and asks it for a window
+//! library. A transport reports to a [`Controller`] what happened, with the time it happened, and asks it for a window
 //! and a pacing rate.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A point in time, as the transport tells it.
+//! A point in time, given by the transport.
 
 use std::ops::Add;
 use std::time::{Duration, Instant};

@@ -64,7 +64,7 @@ fn allocations<T>(call: impl FnOnce() -> T) -> (T, u64) {
     (value, count)
 }
 
-/// What a [`Watched`] controller saw.
+/// Calls and allocations of a [`Watched`] controller.
 #[derive(Debug, Default)]
 struct Record {
     calls: AtomicU64,

@@ -56,7 +56,7 @@ fn same_string_gives_the_same_controller() {
     }
 }
 
-/// What a [`Faulty`] controller does wrong.
+/// Fault of a [`Faulty`] controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
@@ -96,7 +96,7 @@ struct Faulty {
     /// Bytes that the fault adds to the window.
     extra: u64,
     sent: u64,
-    /// Whether the latest packet left an empty flight.
+    /// Whether the latest packet left with nothing in flight.
     from_empty: bool,
 }
 

@@ -100,22 +100,22 @@ fn increasing_bandwidth_10x_and_ensuring_full_bandwidth_is_reached() {
     let doublings = growth_by_round(&log, rise)
         .windows(4)
         .any(|steps| steps[0] > 0 && steps.windows(2).all(|pair| pair[1] >= pair[0] * 3 / 2));
-    assert!(doublings, "steps of the long-term flight double");
+    assert!(doublings, "steps of the long-term bound double");
 }
 
-/// How much the long-term flight grew in each round of UP after `from`.
+/// Returns the growth of the long-term bound in each round of UP after `from`.
 fn growth_by_round(log: &[Entry], from: Duration) -> Vec<u64> {
     let up = log
         .iter()
         .filter(|e| e.at > from && e.state == State::ProbeBwUp);
     let mut ends: Vec<(u64, u64)> = Vec::new();
     for entry in up {
-        let Some(flight) = entry.model.inflight_longterm else {
+        let Some(bound) = entry.model.inflight_longterm else {
             continue;
         };
         match ends.last_mut() {
-            Some(last) if last.0 == entry.model.round_count => last.1 = flight,
-            _ => ends.push((entry.model.round_count, flight)),
+            Some(last) if last.0 == entry.model.round_count => last.1 = bound,
+            _ => ends.push((entry.model.round_count, bound)),
         }
     }
     ends.windows(2)

@@ -20,7 +20,7 @@ fn near(value: u64, expected: u64, percent: u64) -> bool {
     value.abs_diff(expected) * 100 <= expected * percent
 }
 
-/// In flight, at most, where no queue is left.
+/// Returns the most bytes in flight that leave no queue.
 fn fits(entry: &Entry) -> u64 {
     entry.bdp().max(entry.rate / 1_000).max(4 * MTU)
 }
@@ -95,7 +95,7 @@ fn exiting_drain_based_on_time() {
     assert_eq!((log[down].state, rounds), (State::ProbeBwDown, 4));
     assert!(
         log[down].in_flight > fits(&log[down]),
-        "the flight still too large"
+        "too many bytes still in flight"
     );
 }
 

@@ -1,4 +1,4 @@
-//! What holds for every algorithm whatever order events come in. A failure prints its case; `PROPTEST_RNG_SEED`
+//! Invariants of every algorithm, whatever order events come in. A failure prints its case; `PROPTEST_RNG_SEED`
 //! replays a run and `PROPTEST_CASES` lengthens it.
 
 mod test_support;
@@ -84,7 +84,7 @@ fn initial_window(mtu: u64) -> u64 {
     (10 * mtu.min(MAX_INITIAL_DATAGRAM)).max(2 * mtu)
 }
 
-/// What must be true after every step.
+/// Checks the invariants after a step.
 fn check(name: &str, wire: &Wire) {
     let snapshot = wire.snapshot();
     assert!(
@@ -146,14 +146,14 @@ proptest! {
             let mut bound = wire.cwnd();
             // Within recovery the window comes down step by step and then rises to the threshold.
             let mut before = wire.cwnd();
-            let mut flight = 0;
+            let mut most = 0;
             for step in &steps {
                 if wire.state() != State::Recovery {
                     before = wire.cwnd();
                 }
                 let acked = wire.in_flight;
                 apply(&mut wire, step);
-                flight = flight.max(wire.in_flight);
+                most = most.max(wire.in_flight);
                 if let Step::Mtu(mtu) = step {
                     bound = bound.max(10 * mtu);
                     before = before.max(2 * mtu);
@@ -165,7 +165,7 @@ proptest! {
                     before = initial;
                     continue;
                 }
-                bound = bound.max(2 * (flight + MTU.max(wire.mtu)));
+                bound = bound.max(2 * (most + MTU.max(wire.mtu)));
                 prop_assert!(wire.cwnd() <= bound, "{}: {} > {bound}", algorithm.name, wire.cwnd());
                 let floor = 2 * wire.mtu;
                 prop_assert!(

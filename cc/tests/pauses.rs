@@ -1,4 +1,4 @@
-//! What stops a growth curve's clock, and what does not.
+//! The events that stop a growth curve's clock, and those that do not.
 //!
 //! A sender that has data is not idle, however long it has nothing in flight: it waits for the pacer, for its turn on the
 //! core, for a probe timeout. A sender without data stays idle though its transport sends probes of its own.

@@ -52,7 +52,7 @@ impl History {
         false
     }
 
-    /// Settles some of the oldest packets in flight, answers their numbers.
+    /// Settles some of the oldest packets in flight and returns their numbers.
     fn settle(&mut self, choices: &[bool], fate: Fate) -> Vec<usize> {
         let in_flight = |&(_, f): &(usize, &Fate)| *f == Fate::InFlight;
         let oldest = self
@@ -106,7 +106,7 @@ fn tell(
     })
 }
 
-/// Acknowledgements anywhere in a flight, losses from its oldest end.
+/// Acknowledgements of any packets in flight, losses from the oldest on.
 fn event() -> impl Strategy<Value = (Vec<bool>, usize)> {
     let ack = prop_oneof![3 => Just(false), 1 => Just(true)];
     (prop::collection::vec(ack, 0..12), 0usize..16)
@@ -133,7 +133,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn detector_answers_where_the_whole_history_does(
+    fn detector_agrees_with_the_whole_history(
         events in prop::collection::vec(event(), 1..12)
     ) {
         let mut history = History { fates: vec![Fate::InFlight; 80] };

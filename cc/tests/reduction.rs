@@ -1,4 +1,5 @@
-//! The round trip after a cut, with data always waiting: nobody falls silent, and the flight ends at the threshold.
+//! The round trip after a cut, with data always waiting: no sender falls silent, and the bytes in flight end at the
+//! threshold.
 
 mod test_support;
 
@@ -78,11 +79,11 @@ fn first_lost_packet_goes_again_at_once_whatever_is_in_flight() {
 #[test]
 fn flight_comes_down_to_the_threshold_over_the_round() {
     for (name, mut wire) in full_wires() {
-        let flight = wire.packets();
+        let packets = wire.packets();
         wire.event(1, 3, 0);
         let threshold = wire.controller.ssthresh().expect("cut");
         let mut sent = 0;
-        for _ in 0..(flight - 4) / 2 {
+        for _ in 0..(packets - 4) / 2 {
             assert_eq!(wire.state(), State::Recovery, "{name}");
             let before = wire.packets();
             wire.fill();
@@ -91,7 +92,7 @@ fn flight_comes_down_to_the_threshold_over_the_round() {
             wire.ack(2);
         }
         wire.fill();
-        assert!(sent > flight / 3, "{name}");
+        assert!(sent > packets / 3, "{name}");
         let off = wire.in_flight.abs_diff(threshold);
         assert!(off <= 2 * MTU, "{name}: {} for {threshold}", wire.in_flight);
     }

@@ -216,7 +216,7 @@ pub struct Bound {
     pub who: Who,
     /// The figure.
     pub measure: Measure,
-    /// Its limit.
+    /// Limit of the figure.
     pub limit: Limit,
 }
 

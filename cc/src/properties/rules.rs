@@ -148,12 +148,12 @@ fn always(controller: &dyn Controller, now: &Snapshot, mtu: u64, time: Time) -> 
     if quantum < mtu || quantum > MAX_QUANTUM.max(mtu) {
         return Some(format!("burst of {quantum} bytes, datagrams of {mtu}"));
     }
-    let told = (now.cwnd, now.ssthresh, now.pacing_rate, now.state);
+    let shown = (now.cwnd, now.ssthresh, now.pacing_rate, now.state);
     let asked = (
         controller.cwnd(),
         controller.ssthresh(),
         controller.pacing_rate(),
         controller.state(),
     );
-    (told != asked).then(|| format!("snapshot {told:?}, accessors {asked:?}"))
+    (shown != asked).then(|| format!("snapshot {shown:?}, accessors {asked:?}"))
 }

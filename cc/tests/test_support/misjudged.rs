@@ -12,7 +12,7 @@ pub(crate) struct Stages {
     pub(crate) corrected: Option<Snapshot>,
 }
 
-/// From the first event in `when` on, every packet acknowledged is told as lost until the state changes, or, where
+/// From the first event in `when` on, reports every acknowledged packet as lost until the state changes, or, if
 /// `persistent`, until persistent congestion follows; the next event but one corrects it.
 #[derive(Debug)]
 pub(crate) struct Misjudged {

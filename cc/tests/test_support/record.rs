@@ -1,4 +1,4 @@
-//! A controller whose inside is written down after every call that may change it.
+//! A controller whose state is recorded after every call that may change it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use sluicegate_cc::{
     Controller, Event, Layer, Model, PacketState, Sent, Snapshot, State, Time, Value,
 };
 
-/// The inside after one event, or after a packet that left an empty flight.
+/// State of the controller after one event, or after a packet that left with nothing in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) at: Duration,
@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub(crate) model: Model,
     pub(crate) in_flight: u64,
     pub(crate) lost: usize,
-    /// Whether a packet leaving an empty flight was the reason.
+    /// Whether a packet that left with nothing in flight was the reason.
     pub(crate) restart: bool,
 }
 
@@ -36,7 +36,7 @@ impl Entry {
         }
     }
 
-    /// The volume of the path as the model has it.
+    /// Returns the BDP of the model, bytes.
     pub(crate) fn bdp(&self) -> u64 {
         let bw = self
             .model
@@ -52,7 +52,7 @@ impl Entry {
 /// The log of a run.
 pub(crate) type Log = Arc<Mutex<Vec<Entry>>>;
 
-/// Writes down what the controller inside shows.
+/// Records the state of the controller inside.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     inner: Box<dyn Controller>,

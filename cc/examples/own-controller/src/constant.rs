@@ -2,7 +2,7 @@
 //!
 //! It shows what the contract asks for and nothing more. It is of use where the path is known and nobody else is on it:
 //! between two of one's own machines, or in an experiment that needs a sender without a will. On a shared network it is
-//! wrong, since it answers loss with the same load again.
+//! wrong, since it responds to loss with the same load.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use sluicegate_cc::{
     Sent, Snapshot, State, Time, Unit,
 };
 
-/// What the registry wants to know.
+/// The description for the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "constant",
     summary: "A fixed window, whatever happens: for a path of known size that nobody else uses.",

@@ -20,7 +20,7 @@ pub(super) struct Recovery {
     active: bool,
     /// Window to return to.
     prior_cwnd: u64,
-    /// What to return to if the episode turns out to be spurious.
+    /// State to restore if the episode turns out to be spurious.
     saved: Option<Undo>,
     /// Packets lost in the episode and not acknowledged since.
     missing: u64,

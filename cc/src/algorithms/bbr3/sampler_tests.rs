@@ -5,7 +5,7 @@ use super::*;
 
 const SIZE: u64 = 1_000;
 
-/// A sampler, and the flight that its packets make.
+/// A sampler with the packets in flight.
 #[derive(Default)]
 struct Path {
     sampler: Sampler,
@@ -170,7 +170,7 @@ fn gap_leaves_though_all_that_was_in_flight_with_it_is_discarded() {
 }
 
 #[test]
-fn gap_of_probe_rtt_is_told_from_the_applications() {
+fn gap_of_probe_rtt_differs_from_the_applications() {
     let mut path = Path::default();
     path.sampler.mark_probe_rtt();
     path.send(0, 1);
