@@ -1,5 +1,6 @@
 //! `sluicegate get`: one request over HTTP/3, with curl's letters.
 
+mod closed;
 mod connect;
 mod connection;
 mod fetch;

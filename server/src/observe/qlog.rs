@@ -5,6 +5,7 @@
 //! grow and after a crash, named `<original DCID>_<listener>_<algorithm>.sqlog`.
 
 mod sampler;
+mod shared;
 mod storage;
 mod trace;
 mod writer;

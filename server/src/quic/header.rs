@@ -2,8 +2,11 @@
 
 use super::cid;
 use super::counters::DropReason;
-use super::version::{self, V1};
 
+/// QUIC version 1 (RFC 9000).
+pub const V1: u32 = 0x0000_0001;
+/// Version field of a Version Negotiation packet.
+pub const NEGOTIATION: u32 = 0;
 /// A client's datagrams that carry an Initial packet are at least this long (RFC 9000 §14.1).
 pub const MIN_CLIENT_DATAGRAM: usize = 1200;
 /// Longest connection ID of version 1 (RFC 9000 §17.2).
@@ -109,7 +112,7 @@ fn parse_long(datagram: &[u8]) -> Result<Header<'_>, DropReason> {
     let dcid = cursor.connection_id(longest)?;
     let scid = cursor.connection_id(longest)?;
     let kind = match (version, first >> 4 & 0b11) {
-        (version::NEGOTIATION, _) => Kind::VersionNegotiation,
+        (NEGOTIATION, _) => Kind::VersionNegotiation,
         (V1, 0) => Kind::Initial,
         (V1, 1) => Kind::ZeroRtt,
         (V1, 2) => Kind::Handshake,

@@ -8,10 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::cid::{self, CidGenerator, ConnectionId};
-use super::header::{Header, Kind, MAX_V1_CID, MIN_CLIENT_DATAGRAM};
+use super::header::{Header, Kind, MAX_V1_CID, MIN_CLIENT_DATAGRAM, V1};
 use super::secrets::{RootSecret, Secrets};
 use super::token::{self, TokenError, Tokens};
-use super::version::V1;
 use crate::properties::Bytes;
 
 pub use datagrams::datagrams;

@@ -4,20 +4,17 @@
 //! only accepted. So a key is rotated by putting a new line on top and taking the last one away once what it sealed has expired.
 //! Roots come from a key file that instances share, else from a state directory, else from memory, where they end with the process.
 
+mod error;
+mod root;
 mod store;
 
 use std::path::{Path, PathBuf};
 
-use boring::hash::MessageDigest;
-use boring::hkdf::HkdfSuite;
+pub use error::{MAX_ROOTS, SecretsError};
+pub use root::{Purpose, ROOT_LEN, RootSecret};
 
 use super::cid::GENERATIONS;
-use super::entropy::draw;
-
-/// Length of a root secret, in bytes.
-pub const ROOT_LEN: usize = 32;
-/// Most root secrets a file may hold.
-pub const MAX_ROOTS: usize = 16;
+use store::random_generation;
 
 /// Where to find what must outlive the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,100 +23,6 @@ pub struct SecretsConfig {
     pub key_file: Option<PathBuf>,
     /// Writable directory of this instance, for the generation and, where there is no key file, a root secret. Made if missing.
     pub state_dir: Option<PathBuf>,
-}
-
-/// Why the secrets could not be had; each message names the cause and the remedy.
-#[derive(Debug, thiserror::Error)]
-pub enum SecretsError {
-    /// A file or directory could not be read, written or locked.
-    #[error("cannot {action} {}: {cause}; check that it exists and that this user may do so", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the system said.
-        cause: std::io::Error,
-    },
-    /// A line is no root secret.
-    #[error("{}:{line}: {found} where 64 hexadecimal digits should stand; make a line with `openssl rand -hex 32`", path.display())]
-    Line {
-        /// The key file.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// What stands there, in words: never the bytes.
-        found: String,
-    },
-    /// No root secret, or too many.
-    #[error("{}: {found} secrets where 1 to {MAX_ROOTS} should stand; make a line with `openssl rand -hex 32` or remove the oldest", path.display())]
-    Count {
-        /// The key file.
-        path: PathBuf,
-        /// How many there are.
-        found: usize,
-    },
-}
-
-/// What keys are derived from. Its `Debug` shows nothing of it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RootSecret([u8; ROOT_LEN]);
-
-impl RootSecret {
-    /// From bytes that are as good as random.
-    pub fn new(bytes: [u8; ROOT_LEN]) -> RootSecret {
-        RootSecret(bytes)
-    }
-
-    /// From BoringSSL's randomness.
-    pub fn random() -> RootSecret {
-        let mut bytes = [0; ROOT_LEN];
-        draw(&mut bytes);
-        RootSecret(bytes)
-    }
-
-    /// The key for one purpose, `N` bytes. Keys of different purposes tell nothing of each other.
-    pub fn derive<const N: usize>(&self, purpose: Purpose) -> [u8; N] {
-        let mut key = [0; N];
-        hkdf_sha256(SALT, &self.0, purpose.label().as_bytes(), &mut key);
-        key
-    }
-}
-
-impl std::fmt::Debug for RootSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("RootSecret(..)")
-    }
-}
-
-/// Names the derivation, so that a later one can differ.
-const SALT: &[u8] = b"sluicegate root secret 1";
-
-/// What a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// Stateless reset tokens (RFC 9000 §10.3.2).
-    StatelessReset,
-    /// Retry tokens (RFC 9000 §8.1.2).
-    RetryToken,
-    /// TLS session tickets (RFC 8446 §4.6.1).
-    SessionTicket,
-    /// Names a root secret in a token without giving it away.
-    KeyId,
-    /// Which connections are traced.
-    QlogSampling,
-}
-
-impl Purpose {
-    fn label(self) -> &'static str {
-        match self {
-            Purpose::StatelessReset => "stateless reset",
-            Purpose::RetryToken => "retry token",
-            Purpose::SessionTicket => "session ticket",
-            Purpose::KeyId => "key id",
-            Purpose::QlogSampling => "qlog sampling",
-        }
-    }
 }
 
 /// The root secrets known and this process's generation.
@@ -210,23 +113,6 @@ impl Secrets {
     pub fn qlog_sampling_key(&self) -> [u8; 32] {
         self.current().derive(Purpose::QlogSampling)
     }
-}
-
-fn random_generation() -> u8 {
-    let mut byte = [0];
-    draw(&mut byte);
-    byte[0] % GENERATIONS
-}
-
-/// HKDF with SHA-256 (RFC 5869): extract, then expand into all of `okm`, which holds at most 8160 bytes.
-fn hkdf_sha256(salt: &[u8], ikm: &[u8], info: &[u8], okm: &mut [u8]) {
-    let suite = HkdfSuite::new(MessageDigest::sha256());
-    let prk = suite
-        .extract(salt, ikm)
-        .expect("HMAC-SHA256 fails only where memory ran out");
-    suite
-        .expand(&prk, info, okm)
-        .expect("the output is within 255 blocks");
 }
 
 #[cfg(test)]

@@ -1,12 +1,8 @@
 //! Which QUIC versions are spoken, and the packet that says so (RFC 8999 §6, RFC 9000 §17.2.1).
 
 use super::entropy::Entropy;
-use super::header::{Header, MIN_CLIENT_DATAGRAM};
+use super::header::{Header, MIN_CLIENT_DATAGRAM, NEGOTIATION, V1};
 
-/// QUIC version 1 (RFC 9000).
-pub const V1: u32 = 0x0000_0001;
-/// The version field of a Version Negotiation packet.
-pub const NEGOTIATION: u32 = 0;
 /// Every version a connection can be opened with, preferred first.
 pub const SUPPORTED: [u32; 1] = [V1];
 

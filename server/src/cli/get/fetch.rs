@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, anyhow, bail};
 use quiche::h3::{self, NameValue as _};
 
-use super::connect::closed;
+use super::closed::{closed, readable};
 use super::connection::ClientConnection;
 
 /// Read from the stream at once.
@@ -270,10 +270,4 @@ fn complete(request: &Request, progress: &Progress, now: Instant) -> anyhow::Res
 fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     digits.then(|| std::str::from_utf8(text).ok()?.parse().ok())?
-}
-
-/// A server's control characters stay off the terminal.
-pub(super) fn readable(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.replace(char::is_control, "\u{fffd}")
 }

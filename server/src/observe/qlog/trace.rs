@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::count;
+use super::shared::Shared;
 use super::storage::SUFFIX;
-use super::writer::Shared;
 use crate::observe::background::Queue;
 
 /// Records are handed over when they fill this many bytes.

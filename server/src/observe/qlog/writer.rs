@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::shared::Shared;
 use super::storage::{Directory, Storage, TraceFile};
 use super::trace::{Batch, Trace, TraceName, TraceState};
 use super::{QlogCounters, QlogOptions, count};
@@ -15,16 +16,6 @@ use crate::observe::background::{Background, Bounds, Health, Job};
 const SWEEP_EVERY: u32 = 256;
 /// Names tried for one trace, as clients may choose the same connection ID again.
 const NAME_ATTEMPTS: u32 = 10;
-
-/// What workers and the writer thread share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) counters: QlogCounters,
-    pub(super) max_trace_bytes: u64,
-    max_open: usize,
-    pub(super) open: AtomicUsize,
-    pub(super) idle_epoch: AtomicU64,
-}
 
 /// Opens traces, from any thread, and owns the thread that writes them.
 #[derive(Debug)]

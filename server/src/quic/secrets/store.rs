@@ -5,7 +5,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::{GENERATIONS, MAX_ROOTS, ROOT_LEN, RootSecret, SecretsError, random_generation};
+use super::error::{MAX_ROOTS, SecretsError};
+use super::root::{ROOT_LEN, RootSecret};
+use crate::quic::cid::GENERATIONS;
+use crate::quic::entropy::draw;
 
 /// Far more than [`MAX_ROOTS`] lines with comments.
 const MAX_FILE: u64 = 64 * 1024;
@@ -198,4 +201,11 @@ fn failed(action: &'static str, path: &Path, cause: io::Error) -> SecretsError {
         path: path.to_owned(),
         cause,
     }
+}
+
+/// Returns a generation for a process without a predecessor.
+pub(super) fn random_generation() -> u8 {
+    let mut byte = [0];
+    draw(&mut byte);
+    byte[0] % GENERATIONS
 }

@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use super::root::hkdf_sha256;
 use super::*;
 
 fn unhex(text: &str) -> Vec<u8> {

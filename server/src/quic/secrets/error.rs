@@ -1,0 +1,39 @@
+//! Why secrets cannot be used.
+
+use std::path::PathBuf;
+
+/// Most root secrets a file may hold.
+pub const MAX_ROOTS: usize = 16;
+
+/// Why the secrets could not be had; each message names the cause and the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// A file or directory could not be read, written or locked.
+    #[error("cannot {action} {}: {cause}; check that it exists and that this user may do so", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// A line is no root secret.
+    #[error("{}:{line}: {found} where 64 hexadecimal digits should stand; make a line with `openssl rand -hex 32`", path.display())]
+    Line {
+        /// The key file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What stands there, in words: never the bytes.
+        found: String,
+    },
+    /// No root secret, or too many.
+    #[error("{}: {found} secrets where 1 to {MAX_ROOTS} should stand; make a line with `openssl rand -hex 32` or remove the oldest", path.display())]
+    Count {
+        /// The key file.
+        path: PathBuf,
+        /// How many there are.
+        found: usize,
+    },
+}

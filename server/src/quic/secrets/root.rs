@@ -1,0 +1,81 @@
+//! Root secrets and the keys derived from them.
+
+use boring::hash::MessageDigest;
+use boring::hkdf::HkdfSuite;
+
+use crate::quic::entropy::draw;
+
+/// Length of a root secret, in bytes.
+pub const ROOT_LEN: usize = 32;
+
+/// What keys are derived from. Its `Debug` shows nothing of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RootSecret(pub(super) [u8; ROOT_LEN]);
+
+impl RootSecret {
+    /// From bytes that are as good as random.
+    pub fn new(bytes: [u8; ROOT_LEN]) -> RootSecret {
+        RootSecret(bytes)
+    }
+
+    /// From BoringSSL's randomness.
+    pub fn random() -> RootSecret {
+        let mut bytes = [0; ROOT_LEN];
+        draw(&mut bytes);
+        RootSecret(bytes)
+    }
+
+    /// The key for one purpose, `N` bytes. Keys of different purposes tell nothing of each other.
+    pub fn derive<const N: usize>(&self, purpose: Purpose) -> [u8; N] {
+        let mut key = [0; N];
+        hkdf_sha256(SALT, &self.0, purpose.label().as_bytes(), &mut key);
+        key
+    }
+}
+
+impl std::fmt::Debug for RootSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RootSecret(..)")
+    }
+}
+
+/// Names the derivation, so that a later one can differ.
+const SALT: &[u8] = b"sluicegate root secret 1";
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Stateless reset tokens (RFC 9000 §10.3.2).
+    StatelessReset,
+    /// Retry tokens (RFC 9000 §8.1.2).
+    RetryToken,
+    /// TLS session tickets (RFC 8446 §4.6.1).
+    SessionTicket,
+    /// Names a root secret in a token without giving it away.
+    KeyId,
+    /// Which connections are traced.
+    QlogSampling,
+}
+
+impl Purpose {
+    fn label(self) -> &'static str {
+        match self {
+            Purpose::StatelessReset => "stateless reset",
+            Purpose::RetryToken => "retry token",
+            Purpose::SessionTicket => "session ticket",
+            Purpose::KeyId => "key id",
+            Purpose::QlogSampling => "qlog sampling",
+        }
+    }
+}
+
+/// HKDF with SHA-256 (RFC 5869): extract, then expand into all of `okm`, which holds at most 8160 bytes.
+pub(super) fn hkdf_sha256(salt: &[u8], ikm: &[u8], info: &[u8], okm: &mut [u8]) {
+    let suite = HkdfSuite::new(MessageDigest::sha256());
+    let prk = suite
+        .extract(salt, ikm)
+        .expect("HMAC-SHA256 fails only where memory ran out");
+    suite
+        .expand(&prk, info, okm)
+        .expect("the output is within 255 blocks");
+}
