@@ -1,5 +1,6 @@
 //! One connection's requests, from their events to the last byte of their replies.
 
+mod access;
 mod ending;
 mod output;
 mod record;
