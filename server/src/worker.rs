@@ -5,6 +5,7 @@ mod mailbox;
 mod misrouted;
 mod report;
 mod request;
+mod spin;
 mod stats;
 mod turn;
 mod turn_times;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::task::Wake;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
@@ -66,6 +68,8 @@ pub struct WorkerSetup {
     pub peers: Arc<Vec<MailboxSender>>,
     /// Rings to and from the group's other workers.
     pub misrouted: Misrouted,
+    /// Time that the worker looks around without traffic before it sleeps; zero sleeps at once.
+    pub spin: Duration,
 }
 
 /// Starts the thread. It reports once when it is ready or has failed, and once when it stops.
@@ -124,5 +128,6 @@ fn start(
         setup.inbox,
         setup.peers,
         setup.misrouted,
+        setup.spin,
     ))
 }

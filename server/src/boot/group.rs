@@ -79,6 +79,7 @@ pub(super) fn prepare_group(
                 inbox,
                 peers: Arc::clone(&peers),
                 misrouted,
+                spin: group.spin,
             },
             mailbox,
         ));

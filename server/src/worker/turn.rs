@@ -12,6 +12,7 @@ use sluicegate_dataplane::{Budget, Dataplane, Driver, Event};
 use super::mailbox::{Command, Mailbox, MailboxSender};
 use super::misrouted::Misrouted;
 use super::report::Report;
+use super::spin::Spin;
 use super::stats::WorkerStats;
 use super::turn_times::{Stopwatch, TurnTimes};
 use crate::clock;
@@ -46,6 +47,7 @@ pub(super) struct Worker {
     inbox: Mailbox,
     peers: Arc<Vec<MailboxSender>>,
     misrouted: Misrouted,
+    spin: Spin,
     times: TurnTimes,
     stopping: bool,
 }
@@ -57,6 +59,7 @@ impl Worker {
         inbox: Mailbox,
         peers: Arc<Vec<MailboxSender>>,
         misrouted: Misrouted,
+        spin: Duration,
     ) -> Self {
         Self {
             driver,
@@ -64,6 +67,7 @@ impl Worker {
             inbox,
             peers,
             misrouted,
+            spin: Spin::new(spin),
             times: TurnTimes::default(),
             stopping: false,
         }
@@ -116,7 +120,9 @@ impl Worker {
         } else {
             self.timeout()
         };
-        self.driver.wait(timeout)
+        let counters = self.driver.counters();
+        let datagrams = counters.rx_datagrams + counters.tx_datagrams;
+        self.driver.wait(self.spin.timeout(datagrams, timeout, now))
     }
 
     fn receive(&mut self, now: Instant) -> io::Result<()> {

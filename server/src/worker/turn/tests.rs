@@ -35,6 +35,7 @@ impl Rig {
             inbox,
             Arc::new(vec![own.clone(), other]),
             ends.pop().unwrap(),
+            Duration::ZERO,
         );
         Rig {
             worker,
