@@ -9,8 +9,8 @@ use crate::BufFactory;
 use crate::Connection;
 
 impl<F: BufFactory> Connection<F> {
-    /// Returns whether something was sent and not acknowledged yet, or a stream has data to send, be it again. Probes do not
-    /// count: another path than the active one may never answer, nor a path that is too narrow for an MTU probe.
+    /// Returns whether something was sent and not acknowledged yet, or a stream has data to send. Probes do not count:
+    /// another path than the active one may never answer, nor a path that is too narrow for an MTU probe.
     pub fn has_unacked(&self) -> bool {
         self.streams.has_flushable() ||
             self.paths.iter().any(|(_, path)| {
@@ -45,7 +45,7 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Returns whether anything was written to a stream, be it its end.
+    /// Returns whether data, or the end alone, was written to a stream.
     pub fn has_written(&self, stream: u64) -> bool {
         self.streams.get(stream).is_some_and(|stream| stream.send.off_back() > 0 || stream.send.is_fin())
     }

@@ -47,7 +47,7 @@ fn reply(pair: &mut Pair, stream: u64, body: &[u8]) {
     assert_eq!(pair.server.stream_send(stream, body, true), Ok(body.len()));
 }
 
-/// What the client has read of each stream, and whether it has ended.
+/// Data that the client has read of each stream, and whether the stream has ended.
 type Received = BTreeMap<u64, (Vec<u8>, bool)>;
 
 /// Delivers a datagram, and returns the streams that it brought data for.
