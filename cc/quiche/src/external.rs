@@ -2,6 +2,7 @@
 //!
 //! The build script places this file at `recovery/gcongestion/external.rs` of the patched source.
 
+mod lost;
 mod sender;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use sluicegate_cc::Sent;
 use sluicegate_cc::State;
 use sluicegate_cc::Time;
 
+pub use self::lost::LostPackets;
 pub use self::sender::Sender;
 use super::Acked;
 use super::Lost;
@@ -68,6 +70,8 @@ pub struct External {
     /// Packets of the present event.
     acked: Vec<Packet>,
     lost: Vec<Packet>,
+    /// Packets acknowledged late since the event before.
+    late: Vec<Packet>,
 }
 
 impl External {
@@ -87,6 +91,7 @@ impl External {
             latest: PacketState::default(),
             acked: Vec::new(),
             lost: Vec::new(),
+            late: Vec::new(),
         }
     }
 
@@ -116,6 +121,13 @@ impl External {
         self.latest = self.controller.on_sent(Time::between(self.origin, now), sent);
     }
 
+    /// Keeps packets that were acknowledged late for the next event.
+    fn on_late_acked(&mut self, packets: impl Iterator<Item = Acked>) {
+        let origin = self.origin;
+        let packets = packets.filter(|p| p.bytes > 0);
+        self.late.extend(packets.map(|p| packet(origin, p.pkt_num, p.time_sent, p.bytes, p.state)));
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn on_event(
         &mut self, now: Instant, in_flight_before: usize, in_flight: usize,
@@ -123,25 +135,19 @@ impl External {
         rtt_updated: bool,
     ) {
         let origin = self.origin;
-        let packet = |packet_number, time_sent, bytes: usize, state| Packet {
-            packet_number,
-            time_sent: Time::between(origin, time_sent),
-            bytes: bytes as u64,
-            state,
-        };
         // Packets that hold nothing but ACKs have no bytes in flight, and are no signal.
         let acked = acked.iter().filter(|p| p.bytes > 0);
         self.acked.clear();
-        self.acked.extend(acked.map(|p| packet(p.pkt_num, p.time_sent, p.bytes, p.state)));
+        self.acked.extend(acked.map(|p| packet(origin, p.pkt_num, p.time_sent, p.bytes, p.state)));
         let lost = lost.iter().filter(|p| p.bytes_lost > 0);
         self.lost.clear();
-        self.lost.extend(lost.map(|p| packet(p.packet_number, p.time_sent, p.bytes_lost, p.state)));
+        self.lost.extend(lost.map(|p| packet(origin, p.packet_number, p.time_sent, p.bytes_lost, p.state)));
+        self.late.sort_unstable_by_key(|p| p.packet_number);
         let event = Event {
             now: Time::between(origin, now),
             acked: &self.acked,
             lost: &self.lost,
-            // quiche forgets a packet soon after it declares it lost.
-            late_acked: &[],
+            late_acked: &self.late,
             in_flight_before: in_flight_before as u64,
             in_flight: in_flight as u64,
             rtt: Rtt {
@@ -160,7 +166,22 @@ impl External {
         if self.persistent.on_event(&event) {
             self.controller.on_persistent_congestion(event.now);
         }
+        self.late.clear();
+        self.late.shrink_to(KEPT);
         self.acked.shrink_to(KEPT);
         self.lost.shrink_to(KEPT);
+    }
+}
+
+/// Returns a packet of an event in the controller's types.
+fn packet(
+    origin: Instant, packet_number: u64, time_sent: Instant, bytes: usize,
+    state: PacketState,
+) -> Packet {
+    Packet {
+        packet_number,
+        time_sent: Time::between(origin, time_sent),
+        bytes: bytes as u64,
+        state,
     }
 }

@@ -69,6 +69,13 @@ impl Sender {
         }
     }
 
+    /// Takes packets that were acknowledged after they were declared lost.
+    pub(in crate::recovery::gcongestion) fn on_late_acked(&mut self, packets: impl Iterator<Item = Acked>) {
+        if let Sender::External(external) = self {
+            external.on_late_acked(packets);
+        }
+    }
+
     /// Returns the controller's estimate of the path's rate of delivery, or zero if it has none.
     pub(in crate::recovery::gcongestion) fn delivery_rate(&self, rtt: &RttStats) -> Bandwidth {
         match self {

@@ -1,0 +1,132 @@
+//! Packets that are acknowledged after they were declared lost reach the controller, and quiche's packet threshold.
+
+mod support;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use quiche::cc::Factory;
+use sluicegate_cc::{
+    Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Time,
+};
+use support::{emit, Pair};
+
+/// Numbers of the packets that the server's controller saw lost and acknowledged late.
+#[derive(Debug, Default)]
+struct Seen {
+    lost: Vec<u64>,
+    late: Vec<u64>,
+}
+
+thread_local!(static SEEN: RefCell<Seen> = RefCell::default());
+
+#[derive(Debug)]
+struct Watched(Box<dyn Controller>);
+
+impl Layer for Watched {
+    fn inner(&self) -> &dyn Controller {
+        &*self.0
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.0
+    }
+
+    fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        self.0.on_sent(now, sent);
+        PacketState {
+            delivered: sent.packet_number,
+            ..PacketState::default()
+        }
+    }
+
+    fn on_event(&mut self, event: &Event<'_>) {
+        assert!(event.late_acked.is_sorted_by_key(|p| p.packet_number));
+        for packet in event.late_acked {
+            assert_eq!(packet.state.delivered, packet.packet_number);
+            assert!(packet.bytes > 0 && packet.time_sent < event.now);
+        }
+        SEEN.with_borrow_mut(|seen| {
+            seen.lost.extend(event.lost.iter().map(|p| p.packet_number));
+            let late = event.late_acked.iter();
+            seen.late.extend(late.map(|p| p.packet_number));
+        });
+        self.0.on_event(event);
+    }
+}
+
+fn watched(init: &Init, options: &Options) -> Box<dyn Controller> {
+    Box::new(Watched((reno().build)(init, options)))
+}
+
+fn reno() -> Algorithm {
+    *Registry::builtin().find("reno").expect("built in")
+}
+
+fn connect() -> Pair {
+    let (mut client, mut server) = (support::config(), support::config());
+    let algorithm = Algorithm {
+        build: watched,
+        ..reno()
+    };
+    server.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
+    let mut pair = Pair::connect(&mut client, &mut server);
+    pair.client.stream_send(0, b"?", true).expect("request");
+    round(&mut pair, 0, 0, Duration::ZERO);
+    SEEN.take();
+    pair
+}
+
+/// The server sends 60 packets' worth of data. The first `held` packets arrive `delay` after the `depth` that follow them,
+/// when these are acknowledged already.
+fn round(pair: &mut Pair, held: usize, depth: usize, delay: Duration) {
+    let step = Duration::from_millis(20);
+    let written = pair.server.stream_send(1, &[7; 60_000], false);
+    assert_eq!(written, Ok(60_000));
+    let sent = emit(&mut pair.server);
+    let (first, rest) = sent.split_at(held);
+    let (next, rest) = rest.split_at(depth);
+    for (datagrams, wait) in [(next, step), (first, delay), (rest, Duration::ZERO)] {
+        pair.pass(wait);
+        for datagram in datagrams {
+            pair.client_receives(datagram);
+        }
+        for datagram in emit(&mut pair.client) {
+            pair.server_receives(&datagram);
+        }
+    }
+    pair.pass(step);
+    pair.settle();
+}
+
+#[test]
+fn reordered_packets_are_reported_late() {
+    let mut pair = connect();
+    round(&mut pair, 5, 40, Duration::from_millis(2));
+    // The report comes with the next event.
+    round(&mut pair, 0, 0, Duration::ZERO);
+    let seen = SEEN.take();
+    assert_eq!(seen.lost.len(), 5);
+    assert_eq!(seen.late, seen.lost);
+}
+
+#[test]
+fn packet_threshold_learns_the_depth_of_reordering() {
+    let mut pair = connect();
+    for _ in 0..5 {
+        round(&mut pair, 1, 6, Duration::from_millis(1));
+    }
+    let seen = SEEN.take();
+    assert_eq!(seen.lost.len(), 1, "the first time only");
+    assert_eq!(seen.late, seen.lost);
+}
+
+#[test]
+fn packet_lost_long_ago_is_not_reported() {
+    let mut pair = connect();
+    round(&mut pair, 5, 40, Duration::from_secs(5));
+    round(&mut pair, 0, 0, Duration::ZERO);
+    let seen = SEEN.take();
+    assert_eq!(seen.lost.len(), 5);
+    assert!(seen.late.is_empty());
+}
