@@ -1,8 +1,9 @@
 //! The Sluicegate server: an HTTP/3 edge server whose congestion control can be chosen per listener.
 //!
-//! The binary is a thin shell around this library; the load tools use its client role.
+//! The binary is a thin shell around this library; benchmarks run its endpoint and its sessions without a network.
 
 pub mod admin;
+mod affinity;
 pub mod boot;
 pub mod cli;
 pub mod clock;

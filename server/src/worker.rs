@@ -26,11 +26,11 @@ pub(crate) use request::OutstandingRequest;
 pub use stats::WorkerStats;
 pub use turn_times::TurnTimes;
 
-use crate::clock;
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
+use crate::{affinity, clock};
 
 /// Makes an endpoint's settings, as a snapshot of the configuration has them.
 pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
@@ -99,13 +99,12 @@ fn start(
     snapshot: &ConfigSnapshot,
     reports: &Sender<Report>,
 ) -> Result<turn::Worker, String> {
-    let core = core_affinity::CoreId { id: setup.core };
-    if !core_affinity::set_for_current(core) {
-        return Err(format!(
+    affinity::pin(setup.core).map_err(|_| {
+        format!(
             "group `{}`: cannot pin to core {}; it does not exist or is not allowed: see `cores`",
             setup.group, setup.core
-        ));
-    }
+        )
+    })?;
     let opened = setup.seed.open();
     let opened = opened.map_err(|e| format!("group `{}`: {e}", setup.group))?;
     let settings = (setup.settings)(snapshot)?;

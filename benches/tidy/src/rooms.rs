@@ -24,8 +24,8 @@ pub const ROOMS: &[Room] = &[
     room(
         "boot",
         &[
-            "admin", "worker", "quic", "h3", "tcp", "http*", "observe", "clock", "origin", "route",
-            "exchange", "signal",
+            "admin", "worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock",
+            "origin", "route", "exchange", "signal",
         ],
     ),
     room(
@@ -37,7 +37,7 @@ pub const ROOMS: &[Room] = &[
     room(
         "worker",
         &[
-            "quic", "h3", "http*", "observe", "clock", "origin", "exchange",
+            "quic", "h3", "http*", "observe", "affinity", "clock", "origin", "exchange",
         ],
     ),
     room(
@@ -73,6 +73,7 @@ pub const ROOMS: &[Room] = &[
             "http::files",
             "http::proxy",
             "observe",
+            "affinity",
             "clock",
         ],
     ),
@@ -111,6 +112,7 @@ pub const ROOMS: &[Room] = &[
     room("clients", &[]),
     room("signal", &[]),
     room("observe", &["clock"]),
+    room("affinity", &[]),
     room("clock", &[]),
 ];
 

@@ -9,7 +9,6 @@ use sluicegate_dataplane::{ListenerId, open_group};
 
 use super::Shared;
 use super::listen::{Announced, BoundListeners, open_listener};
-use crate::clock;
 use crate::h3::SessionContext;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{OriginRing, rings};
@@ -17,6 +16,7 @@ use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
 use crate::worker::{self, MailboxSender, WorkerSetup};
+use crate::{affinity, clock};
 
 /// Binds a group's listeners and setups its workers, each with its post. A group without listeners gets none.
 pub(super) fn prepare_group(
@@ -143,9 +143,9 @@ fn spare_cores(config: &Config) -> Vec<usize> {
     let served = |group: &&Group| config.listeners.iter().any(|l| l.group == group.name);
     let groups = config.groups.iter().filter(served);
     let taken: Vec<usize> = groups.flat_map(|g| cores(g).unwrap_or_default()).collect();
-    let known = core_affinity::get_core_ids().unwrap_or_default();
-    let known = known.iter().map(|core| core.id);
-    known.filter(|core| !taken.contains(core)).collect()
+    let mut spare = affinity::allowed_cores();
+    spare.retain(|core| !taken.contains(core));
+    spare
 }
 
 fn too_many(group: &Group) -> anyhow::Error {
@@ -157,11 +157,7 @@ fn too_many(group: &Group) -> anyhow::Error {
 
 /// The cores of a group, each known to exist.
 pub(super) fn cores(group: &Group) -> Result<Vec<usize>> {
-    let known: Vec<usize> = core_affinity::get_core_ids()
-        .unwrap_or_default()
-        .iter()
-        .map(|c| c.id)
-        .collect();
+    let known = affinity::allowed_cores();
     match &group.cores {
         Cores::Auto if known.is_empty() => Ok(vec![0]),
         Cores::Auto => Ok(known),

@@ -17,6 +17,7 @@ use tokio::task::{LocalSet, spawn_local};
 use super::files::Entry;
 use super::files::disk::FileServer;
 use super::proxy::{self, Upstreams};
+use crate::affinity;
 use crate::http::exchange::Opaque;
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::ring::WorkerRing;
@@ -72,8 +73,9 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
     std::thread::Builder::new()
         .name(setup.name)
         .spawn(move || {
-            if let Some(id) = core {
-                core_affinity::set_for_current(core_affinity::CoreId { id });
+            // A core that was taken away meanwhile costs speed, no more.
+            if let Some(Err(error)) = core.map(affinity::pin) {
+                tracing::warn!(%error, "an origin thread cannot be pinned");
             }
             let handlers = Rc::new(Handlers {
                 files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
