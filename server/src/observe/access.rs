@@ -7,20 +7,20 @@ mod escape;
 mod format;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
+mod record;
 mod target;
 mod time;
 mod writer;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use sluicegate_config::AccessFormat;
 
 use super::background::Queue;
 use super::metrics::metrics;
 
+pub use record::{Outcome, Record};
 pub use target::Target;
 pub use writer::AccessWriter;
 
@@ -28,65 +28,6 @@ pub use writer::AccessWriter;
 const BATCH: usize = 16 * 1024;
 /// Room that a batch begins with.
 const FIRST_ROOM: usize = 1024;
-
-/// How an exchange ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The whole response was handed to its stream.
-    Complete,
-    /// The client gave it up: it reset or stopped the stream, or left.
-    Cancelled,
-    /// The server reset the stream: the request was malformed, or its response could not be finished.
-    Reset,
-}
-
-impl Outcome {
-    /// One word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Complete => "complete",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Reset => "reset",
-        }
-    }
-}
-
-/// What a line tells of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Record<'a> {
-    /// When the head was received, since 1970.
-    pub received: Duration,
-    /// From then until the end.
-    pub duration: Duration,
-    /// The client's address at the end.
-    pub client: SocketAddr,
-    /// Name of the listener.
-    pub listener: &'a str,
-    /// As sent; empty where the head was malformed, like the next three.
-    pub method: &'a str,
-    /// Host and perhaps port.
-    pub authority: &'a str,
-    /// Up to the first `?`.
-    pub path: &'a str,
-    /// Behind the first `?`.
-    pub query: Option<&'a str>,
-    /// Of the response's head, if one was handed to the stream.
-    pub status: Option<u16>,
-    /// Bytes of the response's body handed to the stream.
-    pub bytes_sent: u64,
-    /// Bytes of the request's body received.
-    pub bytes_received: u64,
-    /// `referer`.
-    pub referer: Option<&'a [u8]>,
-    /// `user-agent`.
-    pub user_agent: Option<&'a [u8]>,
-    /// The client's first destination connection ID, after which the connection's trace is named, too.
-    pub connection: &'a [u8],
-    /// Congestion control of the connection.
-    pub algorithm: &'a str,
-    /// How it ended.
-    pub outcome: Outcome,
-}
 
 metrics! {
     /// Totals since the start.

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use super::Record;
 use super::escape;
+use super::record::Record;
 use super::time;
 
 /// Of every request: there is no other front yet.

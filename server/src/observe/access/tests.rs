@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use super::format::tests::as_combined;
 use super::*;
