@@ -1,10 +1,13 @@
-//! From a configuration to running workers, and back down.
+//! Starts the workers of a configuration, reloads it, drains and stops.
 
+mod error;
 mod group;
+mod limits;
 mod listen;
 mod liveness;
 mod observability;
 mod reload;
+mod shared;
 pub mod signal;
 mod supervisor;
 mod totals;
@@ -14,40 +17,33 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use anyhow::{Context, Result, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
+pub use self::error::{BootError, ListenerError};
 use self::group::{cores, prepare_group};
 use self::listen::{Announced, prepare};
-use self::observability::{Observability, start_access_log};
+use self::observability::Observability;
 use self::reload::Reloader;
+use self::shared::Shared;
 use self::supervisor::Supervisor;
 use self::watch::{Event, await_ready, run_down};
 use crate::clock;
 use crate::http::route::Site;
-use crate::observe::access::AccessWriter;
-use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
-use crate::quic::settings::Tracing;
 use crate::worker::{self, Report, WorkerHandle};
 
-/// What all workers share, never changed.
-struct Shared {
-    config: Config,
-    secrets: Arc<Secrets>,
-    site: Arc<Site>,
-    tracing: Option<Tracing>,
-    access: Option<Arc<AccessWriter>>,
-}
-
-/// Serves until a signal says stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
+/// Serves until a signal to stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
 ///
 /// # Errors
-/// Whatever keeps the server from starting: one line with cause and remedy.
-pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Result<()> {
-    let shared = Arc::new(share(config)?);
+/// The cause that keeps the server from starting, or the workers from serving.
+pub fn serve(
+    config: Config,
+    source: Option<PathBuf>,
+    registry: &Registry,
+) -> Result<(), BootError> {
+    let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::open(&shared)?;
     let (events, inbox) = channel();
     let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
@@ -67,19 +63,19 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
         }
     }
     if mailboxes.is_empty() {
-        bail!("no listener uses any group: nothing to serve; add a [[listener]]");
+        return Err(BootError::NothingToServe);
     }
     let snapshot = Arc::new(first_snapshot(&shared, announced.bound_listeners));
     for setup in setups {
         let (reports, forward) = channel();
         let snapshot = Arc::clone(&snapshot);
-        worker::spawn(setup, snapshot, reports).context("cannot start a thread")?;
+        worker::spawn(setup, snapshot, reports).map_err(BootError::Thread)?;
         relay(forward, events.clone())?;
     }
     observability.admin_state.scraper.watch(workers.clone());
     let mut supervisor = Supervisor::new(workers, clock::now());
-    // Before anybody hears that it serves: from then on the order to stop may come.
-    signal::watch(events, Event::Signal).context("cannot watch signals")?;
+    // Before it reports that it serves: from then on the signal to stop may come.
+    signal::watch(events, Event::Signal).map_err(BootError::Signals)?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
@@ -110,11 +106,11 @@ pub fn serve(config: Config, source: Option<PathBuf>, registry: &Registry) -> Re
     Ok(())
 }
 
-/// Tries what can be tried without a port and without a trace: secrets, certificates and keys, replies in files, cores.
+/// Checks what needs no port and leaves no trace: secrets, certificates and keys, replies in files, cores.
 ///
 /// # Errors
-/// Whatever would keep the server from starting, as [`serve`] says it.
-pub fn examine(config: &Config, registry: &Registry) -> Result<()> {
+/// The cause that would keep the server from starting, as [`serve`] returns it.
+pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     let secrets = Secrets::load(&SecretsConfig {
         key_file: config.server.secrets_file.clone(),
         // Opening it begins a generation, which is the running server's to do.
@@ -123,8 +119,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<()> {
     Site::compile(&config.routes, &config.limits)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     for listener in &config.listeners {
-        prepare(listener, registry, config, &secrets)
-            .with_context(|| format!("listener `{}`", listener.name))?;
+        prepare(listener, registry, config, &secrets)?;
     }
     Ok(())
 }
@@ -139,7 +134,7 @@ fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> Confi
     }
 }
 
-fn relay(from: Receiver<Report>, to: Sender<Event>) -> Result<()> {
+fn relay(from: Receiver<Report>, to: Sender<Event>) -> Result<(), BootError> {
     std::thread::Builder::new()
         .name("reports".into())
         .spawn(move || {
@@ -149,51 +144,11 @@ fn relay(from: Receiver<Report>, to: Sender<Event>) -> Result<()> {
                 }
             }
         })
-        .context("cannot start a thread")?;
+        .map_err(BootError::Thread)?;
     Ok(())
 }
 
-fn share(config: Config) -> Result<Shared> {
-    let place = SecretsConfig {
-        key_file: config.server.secrets_file.clone(),
-        state_dir: config.server.state_dir.clone(),
-    };
-    let secrets = Arc::new(Secrets::load(&place)?);
-    let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
-    let tracing = start_tracing(&config, &secrets)?;
-    let access = start_access_log(&config)?;
-    Ok(Shared {
-        config,
-        secrets,
-        site,
-        tracing,
-        access,
-    })
-}
-
-fn start_tracing(config: &Config, secrets: &Secrets) -> Result<Option<Tracing>> {
-    let (rate, Some(directory)) = (config.qlog.sample_rate, config.qlog.directory.clone()) else {
-        return Ok(None);
-    };
-    if rate <= 0.0 {
-        return Ok(None);
-    }
-    let options = QlogOptions {
-        max_open: usize::try_from(config.qlog.max_open_traces).unwrap_or(usize::MAX),
-        max_trace_bytes: config.qlog.max_trace_bytes,
-        max_directory_bytes: config.qlog.max_total_bytes,
-        queue_bytes: config.qlog.queue,
-        ..QlogOptions::new(directory)
-    };
-    let writer = QlogWriter::start(&options).context("cannot start the qlog writer")?;
-    Ok(Some(Tracing {
-        sampler: Arc::new(Sampler::new(rate, secrets.qlog_sampling_key())),
-        writer: Arc::new(writer),
-        level: config.qlog.level,
-    }))
-}
-
-/// What an operator may want to change. Said once everything serves: a start that fails says why, and nothing else.
+/// Logs what an operator may want to change. Called once all workers serve: a start that fails logs only why.
 fn advise(config: &Config) {
     if config.server.state_dir.is_none() && config.server.secrets_file.is_none() {
         tracing::info!(

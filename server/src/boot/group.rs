@@ -1,14 +1,14 @@
-//! What each worker of a group is started with.
+//! Opens a group: its listeners, and the setup of each worker.
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Cores, Group, Listener};
 use sluicegate_dataplane::{ListenerId, open_group};
 
-use super::Shared;
+use super::error::BootError;
 use super::listen::{Announced, BoundListeners, open_listener};
+use super::shared::Shared;
 use crate::h3::SessionContext;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{OriginRing, rings};
@@ -18,13 +18,14 @@ use crate::quic::settings::Settings;
 use crate::worker::{self, MailboxSender, WorkerSetup};
 use crate::{affinity, clock};
 
-/// Binds a group's listeners and setups its workers, each with its post. A group without listeners gets none.
+/// Binds a group's listeners and returns the setup of each worker with the sender to its mailbox: none for a group without
+/// listeners.
 pub(super) fn prepare_group(
     group: &Group,
     shared: &Arc<Shared>,
     registry: &Registry,
     announced: &mut Announced,
-) -> Result<Vec<(WorkerSetup, MailboxSender)>> {
+) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
     let listeners: Vec<&Listener> = shared
         .config
         .listeners
@@ -55,7 +56,9 @@ pub(super) fn prepare_group(
         .zip(inboxes)
         .zip(mailboxes.into_iter().enumerate())
     {
-        let index = u8::try_from(index).map_err(|_| too_many(group))?;
+        let index = u8::try_from(index).map_err(|_| BootError::TooManyCores {
+            group: group.name.clone(),
+        })?;
         let (shared, ids) = (Arc::clone(shared), ids.clone());
         let name = format!("{}-{index}", group.name);
         let (origin_ring, origin) = start_origin(group, index, &spare, &shared)?;
@@ -95,7 +98,7 @@ fn open_listeners(
     shared: &Shared,
     registry: &Registry,
     announced: &mut Announced,
-) -> Result<sluicegate_dataplane::Group> {
+) -> Result<sluicegate_dataplane::Group, BootError> {
     let mut bound = BoundListeners {
         workers,
         acquired: Vec::new(),
@@ -105,19 +108,22 @@ fn open_listeners(
     }
     let (options, buffers) = (&group.socket, group.driver);
     let opened = open_group(group.backend, bound.acquired, workers, options, buffers)
-        .with_context(|| format!("group `{}`", group.name))?;
-    announced.learn(&opened.listeners);
+        .map_err(|source| BootError::Group {
+            group: group.name.clone(),
+            source,
+        })?;
+    announced.add_facts(&opened.listeners);
     Ok(opened)
 }
 
-/// Starts the thread beside a worker. It goes to a core without a worker where there is one, or else wherever the system
-/// finds time: the worker it serves may be busy while another one is not.
+/// Starts a worker's origin thread, on a core without a worker if there is one. Otherwise it is not pinned: its own worker
+/// may be busy while another one is not.
 fn start_origin(
     group: &Group,
     index: u8,
     spare: &[usize],
     shared: &Shared,
-) -> Result<(OriginRing, origin::OriginSender)> {
+) -> Result<(OriginRing, origin::OriginSender), BootError> {
     let limits = &shared.config.limits;
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
     let (origin_ring, worker_ring) = rings(
@@ -134,11 +140,11 @@ fn start_origin(
         worker_ring,
         site: Arc::clone(&shared.site),
     };
-    let mailbox = origin::spawn(setup).context("cannot start a thread")?;
+    let mailbox = origin::spawn(setup).map_err(BootError::Thread)?;
     Ok((origin_ring, mailbox))
 }
 
-/// Cores that the process may use and no worker does.
+/// Returns the cores that the process may use and no worker is pinned to.
 fn spare_cores(config: &Config) -> Vec<usize> {
     let served = |group: &&Group| config.listeners.iter().any(|l| l.group == group.name);
     let groups = config.groups.iter().filter(served);
@@ -148,25 +154,19 @@ fn spare_cores(config: &Config) -> Vec<usize> {
     spare
 }
 
-fn too_many(group: &Group) -> anyhow::Error {
-    anyhow!(
-        "group `{}`: more than 256 cores; split it into several groups",
-        group.name
-    )
-}
-
-/// The cores of a group, each known to exist.
-pub(super) fn cores(group: &Group) -> Result<Vec<usize>> {
+/// Returns the cores of a group, each known to exist.
+pub(super) fn cores(group: &Group) -> Result<Vec<usize>, BootError> {
     let known = affinity::allowed_cores();
     match &group.cores {
         Cores::Auto if known.is_empty() => Ok(vec![0]),
         Cores::Auto => Ok(known),
         Cores::List(list) => {
-            if let Some(missing) = list.iter().find(|c| !known.contains(c)) {
-                bail!(
-                    "group `{}`: core {missing} does not exist or is not allowed here; allowed: {known:?}",
-                    group.name
-                );
+            if let Some(missing) = list.iter().find(|core| !known.contains(core)) {
+                return Err(BootError::NoCore {
+                    group: group.name.clone(),
+                    core: *missing,
+                    allowed: known,
+                });
             }
             Ok(list.clone())
         }

@@ -4,32 +4,32 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener, Tls};
 use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId};
 
-use super::Shared;
+use super::error::{BootError, ListenerError};
+use super::shared::Shared;
 use crate::clock;
 use crate::quic::config_snapshot::{BoundListener, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
 use crate::quic::transport::{Identity, server_config};
 
-/// How long a port in use is tried again.
+/// Time for a port in use to become free.
 const BIND_LIMIT: Duration = Duration::from_secs(1);
-/// Between two tries.
+/// Pause between two attempts to bind.
 const BIND_STEP: Duration = Duration::from_millis(20);
 
-/// A group's listeners, bound.
+/// The bound listeners of a group.
 pub(super) struct BoundListeners {
-    /// Number of workers that each has a socket for.
+    /// Number of the group's workers: each listener has a socket for each.
     pub(super) workers: usize,
-    /// Their sockets.
+    /// Sockets of each listening address.
     pub(super) acquired: Vec<Acquired>,
 }
 
-/// The listeners of all groups, as far as they are bound.
+/// The listeners of all groups that are bound so far.
 #[derive(Default)]
 pub(super) struct Announced {
     next_id: u16,
@@ -39,10 +39,10 @@ pub(super) struct Announced {
     pub(super) bound_listeners: Vec<BoundListener>,
 }
 
-/// What is said of a listener once its workers serve.
+/// What the log says of a listening address once its workers serve.
 pub(super) struct Line {
     id: ListenerId,
-    /// What opening its group told, once it is open.
+    /// Facts of its sockets, once its group is open.
     pub(super) facts: Option<ListenerFacts>,
     pub(super) listener: String,
     pub(super) address: SocketAddr,
@@ -62,8 +62,8 @@ impl Announced {
         }
     }
 
-    /// Notes what opening a group told of its listeners.
-    pub(super) fn learn(&mut self, listeners: &[ListenerFacts]) {
+    /// Takes the facts of listeners whose group was opened.
+    pub(super) fn add_facts(&mut self, listeners: &[ListenerFacts]) {
         for facts in listeners {
             for line in self.lines.iter_mut().filter(|l| l.id == facts.listener) {
                 line.facts = Some(*facts);
@@ -72,13 +72,23 @@ impl Announced {
     }
 }
 
-/// Everything of a listener that needs no port, tried out.
+/// Returns everything of a listener that needs no port, checked.
 pub(super) fn prepare(
     listener: &Listener,
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-) -> Result<(Selection, Identities)> {
+) -> Result<(Selection, Identities), BootError> {
+    let prepared = try_prepare(listener, registry, config, secrets);
+    prepared.map_err(|error| BootError::listener(&listener.name, error))
+}
+
+fn try_prepare(
+    listener: &Listener,
+    registry: &Registry,
+    config: &Config,
+    secrets: &Secrets,
+) -> Result<(Selection, Identities), ListenerError> {
     let selection = Selection::of(listener, registry)?;
     let mut given = listener.tls.iter();
     let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key);
@@ -99,23 +109,21 @@ pub(super) fn open_listener(
     shared: &Shared,
     announced: &mut Announced,
     bound_listeners: &mut BoundListeners,
-) -> Result<()> {
-    let (selection, identities) = prepare(listener, registry, &shared.config, &shared.secrets)
-        .with_context(|| format!("listener `{}`", listener.name))?;
+) -> Result<(), BootError> {
+    let (selection, identities) = prepare(listener, registry, &shared.config, &shared.secrets)?;
     let identities = Arc::new(identities);
     for address in &listener.addresses {
         let id = ListenerId(announced.next_id);
-        announced.next_id = announced
-            .next_id
-            .checked_add(1)
-            .context("more than 65536 listening addresses")?;
+        let next = announced.next_id.checked_add(1);
+        announced.next_id = next
+            .ok_or_else(|| BootError::listener(&listener.name, ListenerError::TooManyAddresses))?;
         let workers = bound_listeners.workers;
         let bound = match announced.inherited.acquire(id, *address, workers) {
-            Ok(None) => bind_patiently(id, *address, workers),
+            Ok(None) => bind_with_retries(id, *address, workers),
             Ok(Some(inherited)) => Ok(inherited),
             Err(error) => Err(error),
         };
-        let bound = bound.with_context(|| format!("listener `{}`", listener.name))?;
+        let bound = bound.map_err(|error| BootError::listener(&listener.name, error))?;
         let local = bound.local_addr();
         announced.lines.push(Line {
             id,
@@ -139,7 +147,7 @@ pub(super) fn open_listener(
 
 /// Binds; a port in use gets a second to become free. A process that used io_uring and was killed holds its sockets for
 /// a moment longer than it lives, and a supervisor starts the next one at once.
-fn bind_patiently(
+fn bind_with_retries(
     id: ListenerId,
     address: SocketAddr,
     workers: usize,

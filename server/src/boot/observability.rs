@@ -1,18 +1,15 @@
-//! What lets an operator see the server.
+//! The admin address and the logs.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use sluicegate_config::Config;
-
-use super::Shared;
-use super::watch::STOP_LIMIT;
+use super::error::BootError;
+use super::limits::STOP_LIMIT;
+use super::shared::Shared;
 use crate::admin::{self, AdminState, Scraper, Sources};
-use crate::observe::access::{AccessWriter, Target};
 use crate::observe::lifecycle::Lifecycle;
 
-/// The admin address, where there is one, what its pages are made of, and the logs of requests and connections.
+/// The admin address, if there is one, the state that its pages show, and the writers of the access log and the traces.
 pub(super) struct Observability {
     pub(super) admin_state: Arc<AdminState>,
     sources: Sources,
@@ -20,8 +17,8 @@ pub(super) struct Observability {
 }
 
 impl Observability {
-    /// Binds the admin address; from now on it answers.
-    pub(super) fn open(shared: &Shared) -> Result<Observability> {
+    /// Binds the admin address and serves it from now on.
+    pub(super) fn open(shared: &Shared) -> Result<Observability, BootError> {
         let sources = Sources {
             traces: shared.tracing.as_ref().map(|t| Arc::clone(&t.writer)),
             access: shared.access.clone(),
@@ -33,7 +30,7 @@ impl Observability {
         });
         let wanted = shared.config.admin.address;
         let address = wanted.map(|address| admin::start(address, Arc::clone(&admin_state)));
-        let address = address.transpose().context("`admin.address`")?;
+        let address = address.transpose().map_err(BootError::Admin)?;
         Ok(Observability {
             admin_state,
             sources,
@@ -41,19 +38,19 @@ impl Observability {
         })
     }
 
-    /// For whoever asks.
+    /// Returns the phase of the process.
     pub(super) fn lifecycle(&self) -> &Lifecycle {
         &self.sources.lifecycle
     }
 
-    /// Says where it can be asked.
+    /// Logs the admin address.
     pub(super) fn announce(&self) {
         let Some(address) = self.address else {
             return;
         };
         tracing::info!(%address, "health checks and metrics");
         if !address.ip().is_loopback() {
-            tracing::warn!(%address, "the admin address asks nobody for a password: let only those reach it who may");
+            tracing::warn!(%address, "the admin address has no authentication: restrict who can reach it");
         }
     }
 
@@ -65,7 +62,7 @@ impl Observability {
         }
     }
 
-    /// Ends the logs, and says what they came to.
+    /// Ends the logs and writes their totals.
     pub(super) fn close(&self) {
         if let Some(access) = &self.sources.access {
             access.shutdown(STOP_LIMIT);
@@ -76,18 +73,4 @@ impl Observability {
             traces.counters().log();
         }
     }
-}
-
-/// Starts the access log, where one is wanted.
-pub(super) fn start_access_log(config: &Config) -> Result<Option<Arc<AccessWriter>>> {
-    let Some(target) = config.access_log.file.clone() else {
-        return Ok(None);
-    };
-    let name = target.name();
-    let (format, queue) = (config.access_log.format, config.access_log.queue);
-    let started = AccessWriter::start(Box::new(target), format, queue);
-    let writer = started.with_context(|| {
-        format!("`access_log.file`: cannot open {name}; its folder must be there, and may need other permissions")
-    })?;
-    Ok(Some(Arc::new(writer)))
 }

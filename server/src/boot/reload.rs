@@ -1,12 +1,12 @@
-//! Reading the configuration again while the server runs.
+//! Reloads the configuration while the server runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
+use super::error::{BootError, ReloadError, one_line};
 use super::listen::prepare;
 use crate::http::origin::{self, OriginCommand};
 use crate::http::route::Site;
@@ -14,12 +14,12 @@ use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
 use crate::worker::{Command, MailboxSender};
 
-/// Makes a new snapshot of the configuration when it is asked to, and has the workers take it on.
+/// Makes new snapshots of the configuration and sends them to the workers and origins.
 pub(super) struct Reloader<'a> {
-    /// `None`: the configuration is part of the binary.
+    /// File of the configuration; `None` where it is part of the binary.
     pub(super) source: Option<PathBuf>,
     pub(super) registry: &'a Registry,
-    /// In effect.
+    /// Configuration in effect.
     pub(super) config: Config,
     pub(super) snapshot: Arc<ConfigSnapshot>,
     pub(super) secrets: Arc<Secrets>,
@@ -28,9 +28,9 @@ pub(super) struct Reloader<'a> {
 }
 
 impl Reloader<'_> {
-    /// Takes on what the file says now. Where that cannot be served, all stays as it is, and the log says why.
+    /// Reads the file and puts it into effect. A configuration that cannot be served changes nothing, and the log says why.
     ///
-    /// Answers the number of the snapshot that is in effect, or nothing where there is no new one.
+    /// Returns the number of the new snapshot, or `None` if there is none.
     pub(super) fn reload(&mut self) -> Option<u64> {
         let snapshot = self.snapshot.generation;
         match self.try_reload() {
@@ -40,36 +40,33 @@ impl Reloader<'_> {
                 Some(snapshot)
             }
             Err(error) => {
-                let error = format!("{error:#}");
-                tracing::error!(%error, snapshot, "configuration not taken; the one before stays in effect");
+                let error = one_line(&error);
+                tracing::error!(%error, snapshot, "configuration not taken; the previous one stays in effect");
                 None
             }
         }
     }
 
-    /// What is served by, in words.
+    /// Returns what the service manager shows of the configuration.
     pub(super) fn standing(&self) -> String {
         format!("serving by configuration {}", self.snapshot.generation)
     }
 
-    fn try_reload(&mut self) -> Result<()> {
+    fn try_reload(&mut self) -> Result<(), ReloadError> {
         let Some(source) = &self.source else {
-            bail!("it is part of the binary; start with `-c FILE` to be able to change it");
+            return Err(ReloadError::Embedded);
         };
         let config = Config::load(source, self.registry)?;
         let fixed = self.config.needs_restart(&config);
         if !fixed.is_empty() {
-            bail!(
-                "{} cannot change while the server runs; restart it",
-                fixed.join(", ")
-            );
+            return Err(ReloadError::NeedsRestart(fixed));
         }
         let snapshot = Arc::new(self.make(&config)?);
         for mailbox in &self.mailboxes {
             mailbox.send(Command::Adopt(Arc::clone(&snapshot)));
         }
         for origin in &self.origins {
-            // It is gone only where the process is going.
+            // It has ended only where the process ends.
             let _ = origin.send(OriginCommand::Adopt(Arc::clone(&snapshot.site)));
         }
         self.config = config;
@@ -77,13 +74,11 @@ impl Reloader<'_> {
         Ok(())
     }
 
-    fn make(&self, config: &Config) -> Result<ConfigSnapshot> {
+    fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
         let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
         let mut bound_listeners: Vec<BoundListener> = Vec::new();
         for listener in &config.listeners {
-            let (selection, identities) =
-                prepare(listener, self.registry, config, &self.secrets)
-                    .with_context(|| format!("listener `{}`", listener.name))?;
+            let (selection, identities) = prepare(listener, self.registry, config, &self.secrets)?;
             let identities = Arc::new(identities);
             let before = self
                 .snapshot

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
+use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
-use super::watch::STOP_LIMIT;
 use crate::worker::WorkerHandle;
 
 /// Parts of the watchdog's time after which the threads are looked at. One that answers late, but not too late, is forgiven.

@@ -1,11 +1,11 @@
-//! What the main thread hears of its workers and of the system, and does about it.
+//! The main thread's loop: reports of workers and signals, until all workers have stopped.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, bail};
-
+use super::error::BootError;
+use super::limits::{START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
 use super::observability::Observability;
 use super::reload::Reloader;
@@ -16,24 +16,19 @@ use crate::clock;
 use crate::observe::lifecycle::Phase;
 use crate::worker::{Command, MailboxSender, Report};
 
-/// How long a started worker may take until it serves.
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// How long workers may take to say goodbye after they were told to stop.
-pub(super) const STOP_LIMIT: Duration = Duration::from_secs(2);
-
-/// What the main thread hears.
+/// An event for the main thread.
 pub(super) enum Event {
     Worker(Report),
     Signal(Signal),
 }
 
-/// Waits until every worker serves, and says so; `false` if the order to stop came first.
+/// Waits until every worker serves, and logs the listeners. Returns `false` if the signal to stop came first.
 pub(super) fn await_ready(
     inbox: &Receiver<Event>,
     workers: usize,
     observability: &Observability,
     lines: &[Line],
-) -> Result<bool> {
+) -> Result<bool, BootError> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
     let mut fallbacks = Vec::new();
     let mut ready = 0;
@@ -55,14 +50,14 @@ pub(super) fn await_ready(
                 let entry = cores.entry(group).or_insert((Vec::new(), backend));
                 entry.0.push(core);
             }
-            Ok(Event::Worker(Report::Failed(cause))) => bail!("{cause}"),
+            Ok(Event::Worker(Report::Failed(cause))) => return Err(BootError::Worker(cause)),
             Ok(Event::Signal(Signal::Stop)) => return Ok(false),
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Event::Signal(Signal::Reload)) => {
-                tracing::warn!("still starting with the configuration as it was read; ask again");
+                tracing::warn!("no reload while the server starts; send SIGHUP again");
             }
-            Ok(Event::Worker(Report::Stopped(..))) => bail!("a worker stopped while starting"),
-            Err(_) => bail!("a worker did not start within {START_LIMIT:?}"),
+            Ok(Event::Worker(Report::Stopped(..))) => return Err(BootError::WorkerStopped),
+            Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
     observability.lifecycle().set(Phase::Serving);
@@ -88,7 +83,8 @@ pub(super) fn await_ready(
     Ok(true)
 }
 
-/// Waits for the order to stop, drains, and stops, and answers what was counted: at once on a second order or when the limit has passed.
+/// Waits for the signal to stop, drains and stops, and returns the totals. A second signal, or the end of
+/// `server.drain_timeout`, ends the drain at once.
 pub(super) fn run_down(
     inbox: &Receiver<Event>,
     mailboxes: &[MailboxSender],
@@ -121,7 +117,7 @@ pub(super) fn run_down(
             Ok(Event::Worker(_)) => {}
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Event::Signal(Signal::Reload)) if deadline.is_some() => {
-                tracing::warn!("the configuration is not read again: the server is about to stop");
+                tracing::warn!("no reload while the server drains");
             }
             Ok(Event::Signal(Signal::Reload)) => reload(observability, reloader, supervisor),
             Err(RecvTimeoutError::Timeout) if deadline.is_none_or(|d| clock::now() < d) => {}
@@ -141,7 +137,7 @@ pub(super) fn run_down(
     totals
 }
 
-/// What is said next, until then.
+/// Waits for the next event, until `until` at most.
 fn next_event(inbox: &Receiver<Event>, until: Option<Instant>) -> Result<Event, RecvTimeoutError> {
     match until {
         Some(at) => inbox.recv_timeout(at.saturating_duration_since(clock::now())),

@@ -1,0 +1,157 @@
+//! What keeps the server from starting.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use sluicegate_dataplane::BindError;
+use thiserror::Error;
+
+use crate::admin::AdminError;
+use crate::http::route::SiteError;
+use crate::quic::secrets::SecretsError;
+use crate::quic::selection::UnknownAlgorithm;
+use crate::quic::transport::TransportError;
+
+/// Why the server does not start or ends early. Its text names the place; the error's source, if there is one, says the
+/// cause and the remedy.
+#[derive(Debug, Error)]
+pub enum BootError {
+    /// The secrets cannot be loaded.
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
+    /// A route cannot be compiled.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// A listener cannot be opened.
+    #[error("listener `{listener}`")]
+    Listener {
+        /// Name of the listener.
+        listener: String,
+        /// The cause.
+        source: ListenerError,
+    },
+    /// The sockets of a group cannot be opened.
+    #[error("group `{group}`")]
+    Group {
+        /// Name of the group.
+        group: String,
+        /// The cause.
+        source: BindError,
+    },
+    /// A group names a core that the process cannot use.
+    #[error(
+        "group `{group}`: core {core} does not exist or is not allowed here; allowed: {allowed:?}"
+    )]
+    NoCore {
+        /// Name of the group.
+        group: String,
+        /// The core.
+        core: usize,
+        /// Cores that the process may use.
+        allowed: Vec<usize>,
+    },
+    /// A group has more workers than connection IDs can name.
+    #[error("group `{group}`: more than 256 cores; split it into several groups")]
+    TooManyCores {
+        /// Name of the group.
+        group: String,
+    },
+    /// No group has a listener.
+    #[error("no listener uses any group: nothing to serve; add a [[listener]]")]
+    NothingToServe,
+    /// The admin address cannot be served.
+    #[error("`admin.address`")]
+    Admin(#[source] AdminError),
+    /// The access log cannot be opened.
+    #[error(
+        "`access_log.file`: cannot open {name}; its folder must be there, and may need other permissions"
+    )]
+    AccessLog {
+        /// Name of the file.
+        name: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The system gives no thread.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    /// The system accepts no signal handlers.
+    #[error("cannot watch signals")]
+    Signals(#[source] io::Error),
+    /// A worker cannot start: one line with cause and remedy.
+    #[error("{0}")]
+    Worker(String),
+    /// A worker ended before all of them served.
+    #[error("a worker stopped while starting")]
+    WorkerStopped,
+    /// A worker was not ready in time.
+    #[error("a worker did not start within {0:?}")]
+    WorkerTimeout(Duration),
+}
+
+impl BootError {
+    pub(super) fn listener(name: &str, source: impl Into<ListenerError>) -> BootError {
+        BootError::Listener {
+            listener: name.to_owned(),
+            source: source.into(),
+        }
+    }
+}
+
+/// Why a listener cannot be opened.
+#[derive(Debug, Error)]
+pub enum ListenerError {
+    /// Its congestion control does not exist.
+    #[error(transparent)]
+    Algorithm(#[from] UnknownAlgorithm),
+    /// Its certificates or its transport's settings cannot be used.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// Its address cannot be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Listeners have more addresses than can be numbered.
+    #[error("more than 65536 listening addresses")]
+    TooManyAddresses,
+}
+
+/// Why a configuration is not taken up.
+#[derive(Debug, Error)]
+pub(super) enum ReloadError {
+    #[error("it is part of the binary; start with `-c FILE` to be able to change it")]
+    Embedded,
+    #[error(transparent)]
+    Config(#[from] sluicegate_config::Error),
+    #[error("{} cannot change while the server runs; restart it", .0.join(", "))]
+    NeedsRestart(Vec<String>),
+    #[error(transparent)]
+    Boot(#[from] BootError),
+}
+
+/// Returns an error and its sources as one line.
+pub(super) fn one_line(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        line.push_str(": ");
+        line.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_place_and_the_cause() {
+        let error = BootError::listener("main", ListenerError::TooManyAddresses);
+        let line = "listener `main`: more than 65536 listening addresses";
+        assert_eq!(one_line(&error), line);
+        let keys = vec!["log.level".to_owned(), "qlog.level".to_owned()];
+        let error = ReloadError::NeedsRestart(keys).to_string();
+        assert!(error.starts_with("log.level, qlog.level cannot change while the server runs"));
+    }
+}

@@ -1,0 +1,8 @@
+//! How long threads may take.
+
+use std::time::Duration;
+
+/// Time for a started worker to serve.
+pub(super) const START_LIMIT: Duration = Duration::from_secs(30);
+/// Time for stopping workers to close their connections, and for each log to be written to its end.
+pub(super) const STOP_LIMIT: Duration = Duration::from_secs(2);

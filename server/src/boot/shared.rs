@@ -1,0 +1,76 @@
+//! What all workers share.
+
+use std::sync::Arc;
+
+use sluicegate_config::Config;
+
+use super::error::BootError;
+use crate::http::route::Site;
+use crate::observe::access::{AccessWriter, Target};
+use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
+use crate::quic::secrets::{Secrets, SecretsConfig};
+use crate::quic::settings::Tracing;
+
+/// What all workers share. It does not change while the server runs.
+pub(super) struct Shared {
+    pub(super) config: Config,
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) site: Arc<Site>,
+    pub(super) tracing: Option<Tracing>,
+    pub(super) access: Option<Arc<AccessWriter>>,
+}
+
+impl Shared {
+    /// Loads the secrets, compiles the routes and starts the logs.
+    pub(super) fn new(config: Config) -> Result<Shared, BootError> {
+        let place = SecretsConfig {
+            key_file: config.server.secrets_file.clone(),
+            state_dir: config.server.state_dir.clone(),
+        };
+        let secrets = Arc::new(Secrets::load(&place)?);
+        let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
+        let tracing = start_tracing(&config, &secrets)?;
+        let access = start_access_log(&config)?;
+        Ok(Shared {
+            config,
+            secrets,
+            site,
+            tracing,
+            access,
+        })
+    }
+}
+
+fn start_tracing(config: &Config, secrets: &Secrets) -> Result<Option<Tracing>, BootError> {
+    let (rate, Some(directory)) = (config.qlog.sample_rate, config.qlog.directory.clone()) else {
+        return Ok(None);
+    };
+    if rate <= 0.0 {
+        return Ok(None);
+    }
+    let options = QlogOptions {
+        max_open: usize::try_from(config.qlog.max_open_traces).unwrap_or(usize::MAX),
+        max_trace_bytes: config.qlog.max_trace_bytes,
+        max_directory_bytes: config.qlog.max_total_bytes,
+        queue_bytes: config.qlog.queue,
+        ..QlogOptions::new(directory)
+    };
+    let writer = QlogWriter::start(&options).map_err(BootError::Thread)?;
+    Ok(Some(Tracing {
+        sampler: Arc::new(Sampler::new(rate, secrets.qlog_sampling_key())),
+        writer: Arc::new(writer),
+        level: config.qlog.level,
+    }))
+}
+
+/// Starts the access log, if the configuration has one.
+fn start_access_log(config: &Config) -> Result<Option<Arc<AccessWriter>>, BootError> {
+    let Some(target) = config.access_log.file.clone() else {
+        return Ok(None);
+    };
+    let name = target.name();
+    let (format, queue) = (config.access_log.format, config.access_log.queue);
+    let started = AccessWriter::start(Box::new(target), format, queue);
+    let writer = started.map_err(|source| BootError::AccessLog { name, source })?;
+    Ok(Some(Arc::new(writer)))
+}
