@@ -47,7 +47,7 @@ enum Command {
     Cc,
 }
 
-/// Runs a command line with these algorithms, and answers the process's exit code.
+/// Runs a command line with these algorithms and returns the process's exit code.
 pub fn main(registry: &Registry) -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run { config } => run(config, registry),
@@ -95,7 +95,7 @@ fn check(file: &std::path::Path, registry: &Registry) -> anyhow::Result<u8> {
     }
 }
 
-/// The exit code of what was printed. A reader that has seen enough, such as `head`, is no error.
+/// Returns the exit code of what was printed. A reader that has seen enough, such as `head`, is no error.
 fn printed(result: std::io::Result<()>) -> anyhow::Result<u8> {
     match result {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),

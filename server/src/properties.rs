@@ -1,7 +1,7 @@
-//! What holds for every string of bytes, wherever bytes from outside are read.
+//! Invariants for every string of bytes, wherever bytes from outside are read.
 //!
 //! A function for each such place turns a string into what a client could send, hands it over, and panics where a rule is
-//! broken. They answer whether the string got past the first check, so that the tests see that they try something. The
+//! broken. They return whether the string passed the first check, which shows the tests that something was tried. The
 //! tests here run them over seeded strings; the targets in `server/fuzz/` run the same functions with strings of a fuzzer's
 //! making. Each stands beside what it tries, as that is private.
 

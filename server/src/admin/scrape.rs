@@ -17,7 +17,7 @@ use crate::observe::metrics::{Page, Show};
 use crate::observe::qlog::QlogWriter;
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 
-/// Time for all workers together to answer a scrape.
+/// Time limit of a scrape: figures of workers that reply later are those of their last reply.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// The sources of figures that no worker owns.

@@ -17,35 +17,35 @@ use super::pages::{self, AdminState};
 
 /// Connections served at a time; further ones wait in the system's queue.
 const MAX_CONNECTIONS: usize = 32;
-/// How long a connection may take from its first byte to its last; it carries one request.
+/// Time for a connection, from its first byte to its last; it carries one request.
 const LIFETIME: Duration = Duration::from_secs(10);
-/// How long a request's head may take.
+/// Time for a request's head.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
-/// Bytes of a request's head.
+/// Largest head of a request, in bytes.
 const HEAD_BYTES: usize = 8 * 1024;
-/// Between two tries where the system gives no connection: it may be out of descriptors.
+/// Pause after a failed accept: the system may be out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why the admin address is not served.
+/// Why the admin address cannot be served.
 #[derive(Debug, Error)]
 pub enum AdminError {
-    /// Another socket has it.
+    /// Another socket is bound to the address.
     #[error(
-        "cannot bind {0}: address already in use, perhaps by another sluicegate; stop who uses it or choose another address"
+        "cannot bind {0}: address already in use, perhaps by another sluicegate; stop that process or choose another address"
     )]
     InUse(SocketAddr),
-    /// No interface has it.
+    /// No interface has the address.
     #[error("cannot bind {0}: this host does not have the address")]
     NotHere(SocketAddr),
-    /// The process may not have it.
+    /// The process may not bind the address.
     #[error("cannot bind {0}: permission denied; ports below 1024 need CAP_NET_BIND_SERVICE")]
     Forbidden(SocketAddr),
-    /// The system refused something else.
+    /// The system refused another operation.
     #[error("cannot serve {address}: {source}")]
     Os {
-        /// As asked for.
+        /// Address of the configuration.
         address: SocketAddr,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -64,7 +64,7 @@ impl AdminError {
 /// Binds `address`, serves the pages there until the process ends, and returns the bound address.
 ///
 /// # Errors
-/// The address cannot be had, or there is no thread.
+/// The address cannot be bound, or the system gives no thread.
 pub fn start(address: SocketAddr, admin_state: Arc<AdminState>) -> Result<SocketAddr, AdminError> {
     open(address, admin_state).map_err(|source| AdminError::new(address, source))
 }
@@ -100,14 +100,15 @@ async fn serve(listener: &tokio::net::TcpListener, admin_state: Arc<AdminState>)
                 failing = false;
                 let admin_state = Arc::clone(&admin_state);
                 tokio::spawn(async move {
-                    // One that takes longer is closed.
-                    let _ = tokio::time::timeout(LIFETIME, converse(stream, admin_state)).await;
+                    // A connection that takes longer is closed.
+                    let _ =
+                        tokio::time::timeout(LIFETIME, serve_connection(stream, admin_state)).await;
                     drop(place);
                 });
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {
-                    tracing::warn!(%error, "the admin address takes no connection; it is tried again");
+                    tracing::warn!(%error, "the admin address accepts no connection; retrying");
                 }
                 tokio::time::sleep(PAUSE).await;
             }
@@ -115,8 +116,8 @@ async fn serve(listener: &tokio::net::TcpListener, admin_state: Arc<AdminState>)
     }
 }
 
-/// One request and its answer.
-async fn converse(stream: TcpStream, admin_state: Arc<AdminState>) {
+/// Serves one request.
+async fn serve_connection(stream: TcpStream, admin_state: Arc<AdminState>) {
     let service = service_fn(move |request| {
         let admin_state = Arc::clone(&admin_state);
         async move { pages::answer(&request, &admin_state).await }

@@ -1,4 +1,4 @@
-//! What keeps the server from starting.
+//! Errors of the start and of a reload.
 
 use std::error::Error;
 use std::io;
@@ -102,13 +102,13 @@ impl BootError {
 /// Why a listener cannot be opened.
 #[derive(Debug, Error)]
 pub enum ListenerError {
-    /// Its congestion control does not exist.
+    /// The congestion control algorithm does not exist.
     #[error(transparent)]
     Algorithm(#[from] UnknownAlgorithm),
-    /// Its certificates or its transport's settings cannot be used.
+    /// The certificates or the settings of the transport cannot be used.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// Its address cannot be bound.
+    /// The address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// Listeners have more addresses than can be numbered.

@@ -107,10 +107,12 @@ fn open_listeners(
         open_listener(listener, group, registry, shared, announced, &mut bound)?;
     }
     let (options, buffers) = (&group.socket, group.driver);
-    let opened = open_group(group.backend, bound.acquired, workers, options, buffers)
-        .map_err(|source| BootError::Group {
-            group: group.name.clone(),
-            source,
+    let opened =
+        open_group(group.backend, bound.acquired, workers, options, buffers).map_err(|source| {
+            BootError::Group {
+                group: group.name.clone(),
+                source,
+            }
         })?;
     announced.add_facts(&opened.listeners);
     Ok(opened)

@@ -1,4 +1,4 @@
-//! How long threads may take.
+//! Time limits for threads.
 
 use std::time::Duration;
 

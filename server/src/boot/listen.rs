@@ -39,7 +39,7 @@ pub(super) struct Announced {
     pub(super) bound_listeners: Vec<BoundListener>,
 }
 
-/// What the log says of a listening address once its workers serve.
+/// Facts of a listening address, logged once its workers serve.
 pub(super) struct Line {
     id: ListenerId,
     /// Facts of its sockets, once its group is open.

@@ -1,10 +1,10 @@
-//! Who of the threads that serve is there.
+//! Whether the threads that serve respond.
 
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy;
 use crate::worker::{Command, MailboxSender, OutstandingRequest, WorkerHandle};
 
-/// Questions to all workers and origins, for whose answers nobody waits. A thread that has ended owes none.
+/// A request to every worker and every origin thread. Nobody waits for the replies; a thread that has ended owes none.
 pub(super) struct LivenessCheck {
     targets: Vec<Target>,
 }
@@ -23,7 +23,7 @@ enum Thread {
 }
 
 impl LivenessCheck {
-    /// Of these workers and the origins beside them.
+    /// Creates a check of these workers and their origin threads; it has sent nothing yet.
     pub(super) fn of(workers: &[WorkerHandle]) -> LivenessCheck {
         let targets = workers.iter().flat_map(|worker| {
             let name = format!("{}-{}", worker.group, worker.index);
@@ -45,8 +45,8 @@ impl LivenessCheck {
         }
     }
 
-    /// Asks everyone who was not asked already.
-    pub(super) fn ask(&mut self) {
+    /// Sends a request to every thread that has none outstanding.
+    pub(super) fn send(&mut self) {
         for target in &mut self.targets {
             match &mut target.thread {
                 Thread::Worker(mailbox, question) => {
@@ -59,21 +59,21 @@ impl LivenessCheck {
         }
     }
 
-    /// Names of those that were asked and have not answered.
+    /// Returns the names of the threads whose reply is outstanding.
     pub(super) fn missing(&mut self) -> Vec<&str> {
         let missing = { self.targets.iter_mut() }.filter_map(|target| {
-            let open = match &mut target.thread {
-                Thread::Worker(_, question) => is_open(question),
-                Thread::Origin(_, question) => is_open(question),
+            let outstanding = match &mut target.thread {
+                Thread::Worker(_, question) => is_outstanding(question),
+                Thread::Origin(_, question) => is_outstanding(question),
             };
-            open.then_some(target.name.as_str())
+            outstanding.then_some(target.name.as_str())
         });
         missing.collect()
     }
 }
 
-/// That there is an answer is all that it tells.
-fn is_open<T>(question: &mut OutstandingRequest<T>) -> bool {
+/// Takes the reply, if it has come, and returns whether it is still outstanding.
+fn is_outstanding<T>(question: &mut OutstandingRequest<T>) -> bool {
     question.try_receive();
     question.is_pending()
 }
@@ -85,7 +85,7 @@ pub(super) mod tests {
     use super::*;
     use crate::worker::{Mailbox, mailbox};
 
-    /// A worker and its origin, and what they find in their mailboxes.
+    /// Returns a worker's handle, and the mailboxes of the worker and its origin thread.
     pub(in super::super) fn watched(
         index: usize,
     ) -> (WorkerHandle, Mailbox, UnboundedReceiver<OriginCommand>) {
@@ -101,7 +101,7 @@ pub(super) mod tests {
         (watched, mailbox, commands)
     }
 
-    /// As a worker does.
+    /// Replies as a worker does.
     pub(in super::super) fn answer(mailbox: &Mailbox) {
         match mailbox.take() {
             Some(Command::Ping(to)) => drop(to.send(())),
@@ -109,7 +109,7 @@ pub(super) mod tests {
         }
     }
 
-    /// As an origin does.
+    /// Replies as an origin thread does.
     pub(in super::super) fn report(commands: &mut UnboundedReceiver<OriginCommand>) {
         match commands.try_recv() {
             Ok(OriginCommand::Report(to)) => drop(to.send(Box::default())),
@@ -122,22 +122,22 @@ pub(super) mod tests {
         let (worker, mailbox, mut commands) = watched(0);
         let mut call = LivenessCheck::of(&[worker]);
         assert!(call.missing().is_empty(), "nobody was asked");
-        call.ask();
+        call.send();
         assert_eq!(call.missing(), ["a-0", "a-0-origin"]);
         answer(&mailbox);
         assert_eq!(call.missing(), ["a-0-origin"]);
-        call.ask();
+        call.send();
         assert_eq!(call.missing(), ["a-0", "a-0-origin"]);
         report(&mut commands);
         assert!(commands.try_recv().is_err(), "asked once");
         assert_eq!(call.missing(), ["a-0"]);
-        call.ask();
+        call.send();
         drop(commands);
         assert_eq!(call.missing(), ["a-0"]);
-        call.ask();
+        call.send();
         drop(mailbox);
         assert!(call.missing().is_empty());
-        call.ask();
+        call.send();
         assert!(call.missing().is_empty());
     }
 }

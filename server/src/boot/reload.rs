@@ -89,10 +89,11 @@ impl Reloader<'_> {
                 id: before.id,
                 name: before.name.clone(),
                 selection: selection.clone(),
-                // One that was made at the start stays.
-                identities: match listener.tls.is_empty() && before.identities.0.is_self_signed() {
-                    true => Arc::clone(&before.identities),
-                    false => Arc::clone(&identities),
+                // A certificate that was made at the start stays.
+                identities: if listener.tls.is_empty() && before.identities.0.is_self_signed() {
+                    Arc::clone(&before.identities)
+                } else {
+                    Arc::clone(&identities)
                 },
             }));
         }

@@ -1,4 +1,4 @@
-//! What all workers share.
+//! State that all workers share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::Tracing;
 
-/// What all workers share. It does not change while the server runs.
+/// State that all workers share. It does not change while the server runs.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) secrets: Arc<Secrets>,

@@ -1,11 +1,11 @@
-//! Signals, as messages.
+//! Signals as messages.
 
 use std::sync::mpsc::Sender;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// What an operator or a supervisor asks for.
+/// A request of an operator or a service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM or SIGINT: finish what is open, then end.

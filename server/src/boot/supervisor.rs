@@ -1,4 +1,4 @@
-//! What a service manager hears of the process (sd_notify(3)). Without one, telling does nothing.
+//! Notifies a service manager of the state of the process (sd_notify(3)). Without one, it does nothing.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
 use crate::worker::WorkerHandle;
 
-/// Parts of the watchdog's time after which the threads are looked at. One that answers late, but not too late, is forgiven.
+/// Checks in the watchdog's time. A thread that misses one but not all of them does no harm.
 const LOOKS: u32 = 4;
-/// Between two looks at the threads that take on a configuration.
+/// Time between two checks of the threads that take a configuration up.
 const ADOPTION_STEP: Duration = Duration::from_millis(10);
 
-/// Tells, and says when it wants to be called again.
+/// Notifies the service manager. The main thread calls it at the times that it returns.
 pub(super) struct Supervisor {
     workers: Vec<WorkerHandle>,
     watchdog: Option<Watchdog>,
@@ -21,7 +21,7 @@ pub(super) struct Supervisor {
     failing: bool,
 }
 
-/// Asked for by the service manager: a sign of life, for as long as every worker and every origin gives one.
+/// The watchdog that the service manager asks for: notified while every worker and every origin thread replies.
 struct Watchdog {
     every: Duration,
     at: Instant,
@@ -29,7 +29,7 @@ struct Watchdog {
     complained: bool,
 }
 
-/// A configuration on its way to the workers.
+/// A configuration that the workers are taking up.
 struct Adoption {
     at: Instant,
     call: LivenessCheck,
@@ -37,7 +37,7 @@ struct Adoption {
 }
 
 impl Supervisor {
-    /// For a service of these workers.
+    /// Creates the supervisor of these workers.
     pub(super) fn new(workers: Vec<WorkerHandle>, now: Instant) -> Supervisor {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
         let watchdog = limit.map(|limit| Watchdog {
@@ -54,25 +54,27 @@ impl Supervisor {
         }
     }
 
-    /// All workers serve.
+    /// Reports that all workers serve.
     pub(super) fn ready(&mut self, status: &str) {
-        self.tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+        self.notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// The configuration is about to be read again.
+    /// Reports that a reload begins.
     pub(super) fn reloading(&mut self) {
         // Managers of the kind notify-reload take no RELOADING=1 without the time.
         match NotifyState::monotonic_usec_now() {
-            Ok(since) => self.tell(&[NotifyState::Reloading, since]),
-            Err(error) => tracing::warn!(%error, "the service manager hears of no reload"),
+            Ok(since) => self.notify(&[NotifyState::Reloading, since]),
+            Err(error) => {
+                tracing::warn!(%error, "the service manager is not notified of the reload")
+            }
         }
     }
 
-    /// The workers were told to take on a configuration, or to go on with theirs. The service is ready again once they have.
+    /// Waits for the workers to take up what they were sent; the service is reported ready again once they have.
     pub(super) fn reloaded(&mut self, status: String, now: Instant) {
-        // Letters are read in order: whoever answers has read what came before.
+        // Commands are read in order: a thread that replies has read what came before.
         let mut call = LivenessCheck::of(&self.workers);
-        call.ask();
+        call.send();
         self.adoption = Some(Adoption {
             at: now,
             call,
@@ -80,31 +82,31 @@ impl Supervisor {
         });
     }
 
-    /// What was accepted may finish, for up to `limit`.
+    /// Reports that the server drains, for up to `limit`.
     pub(super) fn stopping(&mut self, limit: Duration) {
         self.adoption = None;
         let status = format!("draining, for up to {limit:?}");
-        // Workers say goodbye then, and both logs are written to their ends.
+        // Workers close their connections then, and both logs are written to their ends.
         let whole = limit + 4 * STOP_LIMIT;
         let micros = whole.as_micros().try_into().unwrap_or(u32::MAX);
-        self.tell(&[
+        self.notify(&[
             NotifyState::Stopping,
             NotifyState::Status(&status),
             NotifyState::ExtendTimeoutUsec(micros),
         ]);
     }
 
-    /// When it wants to look at the workers.
+    /// Returns the time of the next check.
     pub(super) fn next(&self) -> Option<Instant> {
         let watchdog = self.watchdog.as_ref().map(|watchdog| watchdog.at);
         let adoption = self.adoption.as_ref().map(|adoption| adoption.at);
         watchdog.into_iter().chain(adoption).min()
     }
 
-    /// Looks at the workers, where it is time to.
+    /// Checks the workers if it is time to.
     pub(super) fn on_time(&mut self, now: Instant) {
         if self.watchdog.as_mut().is_some_and(|w| w.is_fed(now)) {
-            self.tell(&[NotifyState::Watchdog]);
+            self.notify(&[NotifyState::Watchdog]);
         }
         if let Some(adoption) = &mut self.adoption
             && adoption.at <= now
@@ -118,18 +120,18 @@ impl Supervisor {
         }
     }
 
-    /// A manager that cannot be told is no reason to serve nobody. It is said once.
-    fn tell(&mut self, state: &[NotifyState<'_>]) {
+    /// Notifies the manager. A failure does not end the service, and is logged once.
+    fn notify(&mut self, state: &[NotifyState<'_>]) {
         let failed = sd_notify::notify(state).err();
         let was_failing = std::mem::replace(&mut self.failing, failed.is_some());
         if let (Some(error), false) = (failed, was_failing) {
-            tracing::warn!(%error, "the service manager cannot be told, see NOTIFY_SOCKET");
+            tracing::warn!(%error, "the service manager cannot be notified, see NOTIFY_SOCKET");
         }
     }
 }
 
 impl Watchdog {
-    /// Whether it is time for a sign of life, and every worker has answered the question of the look before.
+    /// Returns whether it is time to notify, and every thread has replied to the previous request.
     fn is_fed(&mut self, now: Instant) -> bool {
         if now < self.at {
             return false;
@@ -138,14 +140,14 @@ impl Watchdog {
         let missing = self.call.missing();
         if !missing.is_empty() {
             if !std::mem::replace(&mut self.complained, true) {
-                tracing::error!(threads = ?missing, "no answer; the watchdog hears nothing until there is one");
+                tracing::error!(threads = ?missing, "no reply; the watchdog is not notified until there is one");
             }
             return false;
         }
         if std::mem::take(&mut self.complained) {
-            tracing::warn!("every thread answers again");
+            tracing::warn!("every thread replies again");
         }
-        self.call.ask();
+        self.call.send();
         true
     }
 }

@@ -1,4 +1,4 @@
-//! What a server did, told when it stops.
+//! Totals over all workers, logged when the server stops.
 
 use sluicegate_dataplane::Counters as Datagrams;
 
@@ -15,14 +15,14 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Adds what one worker counted.
+    /// Adds the counters of a worker.
     pub(super) fn add(&mut self, endpoint: &Counters, datagrams: &Datagrams) {
         self.workers += 1;
         self.endpoints.add_up(endpoint);
         self.datagrams += datagrams;
     }
 
-    /// Writes them to the log, a line for each subject and for each reason that dropped datagrams.
+    /// Writes the totals to the log, a line for each subject and for each reason that dropped datagrams.
     pub(super) fn log(&self) {
         let (all, net) = (&self.endpoints, &self.datagrams);
         tracing::info!(

@@ -14,7 +14,7 @@ const TITLES: [&str; 4] = ["OPTION", "DEFAULT", "BOUNDS", "UNIT"];
 /// Writes a table for each algorithm of `registry`.
 ///
 /// # Errors
-/// What `out` says.
+/// Returns the text of `out`.
 pub(super) fn list(registry: &Registry, out: &mut impl Write) -> io::Result<()> {
     let embedded = Config::embedded();
     let default = embedded.listeners.first();

@@ -56,7 +56,7 @@ pub struct GetArgs {
     resolve: Vec<Resolution>,
 }
 
-/// Of `--resolve`.
+/// A value of `--resolve`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Resolution {
     host: String,
@@ -88,7 +88,7 @@ fn resolution(text: &str) -> Result<Resolution, String> {
 }
 
 impl GetArgs {
-    /// Where to try, in order.
+    /// Addresses to try, in order.
     fn addresses(&self, url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
         let given = self.resolve.iter();
         let given: Vec<_> = given
@@ -161,7 +161,7 @@ fn exchange(
         file: None,
         path: args.output.as_deref(),
         headers: args.include || args.head,
-        // A failed status is told by the exit code.
+        // The exit code reports a failed status.
         body_below: if args.fail { 400 } else { u16::MAX },
     };
     let fetched = fetch::fetch(&mut client, &request, &mut sink, deadline, &mut note);

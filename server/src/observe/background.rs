@@ -1,4 +1,4 @@
-//! A thread that writes what others hand over. They never wait for it: what waits is bounded, and whatever does not fit is
+//! A thread that writes the items of others. They never wait for it: its queue is bounded, and an item that does not fit is
 //! refused at once.
 
 use std::io;
@@ -7,35 +7,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// After this long without a item, the thread looks after what is left to do.
+/// Time without an item after which the thread is idle.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What the thread does; a item at a time.
+/// The work of the thread, an item at a time.
 pub(super) trait Job: Send + 'static {
-    /// What it is handed.
+    /// Type of the items.
     type Item: Send;
 
-    /// Before the first item.
+    /// Prepares the work, before the first item.
     fn begin(&mut self) {}
 
-    /// Does what is to be done with it.
+    /// Processes an item.
     fn take(&mut self, item: Self::Item);
 
-    /// It was woken without a item.
+    /// Receives a wake-up without an item.
     fn on_wake(&mut self) {}
 
-    /// Nothing came for a second.
+    /// Receives that nothing came for a second.
     fn on_idle(&mut self) {}
 }
 
-/// What may wait at most.
+/// Bounds on the items that wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) items: usize,
     pub(super) bytes: u64,
 }
 
-/// The way to the thread; cheap to clone.
+/// The sending end of the thread's queue; cheap to clone.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     sender: SyncSender<Message<T>>,
@@ -51,7 +51,7 @@ impl<T> Clone for Queue<T> {
     }
 }
 
-/// How much waits.
+/// The size of what waits.
 #[derive(Debug)]
 struct Level {
     bytes: AtomicU64,
@@ -190,7 +190,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// Of `subject`'s disk, as the log names it.
+    /// Creates the health of the disk of `subject`, a name for the log.
     pub(super) fn new(subject: &'static str) -> Health {
         Health {
             subject,
@@ -198,7 +198,7 @@ impl Health {
         }
     }
 
-    /// What was handed over is there now.
+    /// Records that the disk works.
     pub(super) fn works(&mut self) {
         if std::mem::take(&mut self.failing) {
             tracing::info!("{}: the disk works again", self.subject);

@@ -1,4 +1,4 @@
-//! Durations, counted by their length.
+//! Histograms of durations.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a duration.
+    /// Records a duration.
     pub fn record(&mut self, duration: Duration) {
         let bucket = BOUNDS.partition_point(|bound| *bound < duration);
         self.buckets[bucket] += 1;
@@ -43,17 +43,17 @@ impl Histogram {
         self.sum_us = self.sum_us.saturating_add(us);
     }
 
-    /// How many were recorded.
+    /// Returns the number of recorded durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Sum of all that were recorded, each in whole microseconds.
+    /// Returns the sum of the recorded durations, each in whole microseconds.
     pub fn sum(&self) -> Duration {
         Duration::from_micros(self.sum_us)
     }
 
-    /// Each bound, and how many were not longer.
+    /// Returns each bound with the number of durations that were not longer.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let mut sum = 0;
         BOUNDS.iter().zip(&self.buckets).map(move |(bound, count)| {

@@ -20,10 +20,10 @@ pub use storage::{Directory, Storage, StoredFile, TraceFile};
 pub use trace::{Trace, TraceName};
 pub use writer::QlogWriter;
 
-/// Bounds on what traces may take.
+/// Bounds on the resources of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QlogOptions {
-    /// Where the files go; made if missing.
+    /// Directory of the files; made if missing.
     pub directory: PathBuf,
     /// Traces open at once, each a file descriptor.
     pub max_open: usize,
@@ -38,7 +38,7 @@ pub struct QlogOptions {
 }
 
 impl QlogOptions {
-    /// Into `directory`: 256 open traces of up to 64 MiB, 1 GiB in all, 16 MiB waiting.
+    /// Returns bounds for traces in `directory`: 256 open traces of up to 64 MiB, 1 GiB in all, 16 MiB waiting.
     pub fn new(directory: PathBuf) -> QlogOptions {
         QlogOptions {
             directory,

@@ -1,6 +1,6 @@
 //! Choices out of a string.
 
-/// What is left of a string. Past the end there are only zeros.
+/// The rest of a string. Past its end there are only zeros.
 pub(crate) struct Bytes<'a>(&'a [u8]);
 
 /// Ends a part of a string; a control character, so that no part needs it to be worth trying.

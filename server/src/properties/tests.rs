@@ -40,9 +40,9 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 }
 
 /// Says which string it was, where a trial ends in panic.
-struct Told<'a>(&'a str, u64, &'a [u8]);
+struct Reported<'a>(&'a str, u64, &'a [u8]);
 
-impl Drop for Told<'_> {
+impl Drop for Reported<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!(
@@ -95,13 +95,13 @@ fn holds(target: &str) {
     let (_, trial, count) = *TRIALS.iter().find(|(name, ..)| *name == target).unwrap();
     let seeds = seeds(target);
     for seed in &seeds {
-        let _told = Told(target, 0, seed);
+        let _reported = Reported(target, 0, seed);
         assert!(trial(seed), "a seed gets nowhere");
     }
     let mut reached = 0;
     for seed in 1..=count {
         let string = string(&mut Rng::new(seed), &seeds);
-        let _told = Told(target, seed, &string);
+        let _reported = Reported(target, seed, &string);
         reached += u64::from(trial(&string));
     }
     println!("{target}: {reached} of {count} strings got past the first check");

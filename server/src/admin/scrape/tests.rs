@@ -22,7 +22,7 @@ fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
     (watched, mailbox)
 }
 
-/// What a busy worker answers.
+/// Returns the figures of a busy worker.
 fn stats() -> WorkerStats {
     let mut stats = WorkerStats {
         backend: "mio",
@@ -162,7 +162,7 @@ fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
         let found = page_while(&scraper, async {});
         assert_eq!((found[up], found[accepted]), (0.0, 5.0));
     }
-    // Three scrapes, one question; what answers it late is not taken for an answer to the next.
+    // Three scrapes, one request; its late reply is not taken for the reply to the next.
     let mut late = stats();
     late.endpoint.accepted = 6;
     assert!(answer(&mailbox, late));

@@ -18,8 +18,8 @@ fn served() -> (SocketAddr, Arc<AdminState>) {
     (start(any, Arc::clone(&admin_state)).unwrap(), admin_state)
 }
 
-/// Everything that is answered until the connection ends.
-fn say(address: SocketAddr, request: &str) -> String {
+/// Sends a request and returns everything that comes until the connection ends.
+fn send(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
@@ -29,7 +29,7 @@ fn say(address: SocketAddr, request: &str) -> String {
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
-    say(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
+    send(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
 }
 
 fn status(answer: &str) -> &str {
@@ -61,7 +61,7 @@ fn metrics_have_the_media_type_that_scrapers_want() {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8"));
     assert!(body.contains("\nprocess_start_time_seconds "));
-    let head_only = say(address, "HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
+    let head_only = send(address, "HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(status(&head_only), "200");
     assert!(head_only.ends_with("\r\n\r\n"), "{head_only}");
 }
@@ -90,14 +90,14 @@ fn everything_else_is_refused() {
         ("nonsense\r\n\r\n", "400"),
         (&long, "431"),
     ] {
-        let answer = say(address, request);
+        let answer = send(address, request);
         let line = request
             .lines()
             .next()
             .map(|line| &line[..line.len().min(40)]);
         assert_eq!(status(&answer), expected, "{line:?}: {answer}");
     }
-    let answer = say(address, "PUT /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
+    let answer = send(address, "PUT /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
     assert!(answer.contains("\r\nallow: GET, HEAD\r\n"), "{answer}");
 }
 
@@ -110,7 +110,7 @@ fn connections_beyond_the_limit_wait_and_lose_nothing() {
     waiting
         .write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
         .unwrap();
-    // One place is given up.
+    // One connection is closed.
     drop(silent.pop());
     let mut answer = String::new();
     waiting.read_to_string(&mut answer).unwrap();

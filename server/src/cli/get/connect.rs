@@ -14,7 +14,7 @@ use super::url::Url;
 
 /// Silence after which the next address is tried.
 const TRY_NEXT: Duration = Duration::from_secs(1);
-/// Silence after which the last address is given up.
+/// Silence after which the attempt at the last address ends.
 const TRY_LAST: Duration = Duration::from_secs(10);
 /// Silence that ends a connection.
 const IDLE_MS: u64 = 30_000;
@@ -25,7 +25,7 @@ const UNI_STREAMS: u64 = 16;
 const UNI_WINDOW: u64 = 1 << 20;
 /// Fits every common path.
 const MAX_DATAGRAM: usize = 1350;
-/// Where Linux distributions keep all trusted issuers in one file.
+/// File in which Linux distributions keep all trusted issuers.
 const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// The addresses of a URL's host, in the order of the system's resolver.
@@ -93,7 +93,7 @@ fn trust(tls: &mut SslContextBuilder, file: &Path) -> anyhow::Result<()> {
 /// Tries one address after the other until one completes a handshake or refuses it; only silence leads on to the next.
 ///
 /// # Errors
-/// What the last address tried said, or that it said nothing.
+/// The error of the last address tried.
 pub(super) fn connect(
     url: &Url,
     addresses: &[SocketAddr],
@@ -173,7 +173,7 @@ fn handshake(
         }
         if client.connection.local_error().is_some() {
             let error = closed(&mut client);
-            // The peer is told why in this turn.
+            // This turn sends the peer the reason.
             client.turn(client.now())?;
             return Ok(Handshake::Refused(error));
         }

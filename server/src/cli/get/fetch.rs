@@ -21,20 +21,20 @@ pub(super) struct Request {
     pub(super) path: String,
 }
 
-/// What came of it.
+/// Facts of a complete response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetched {
-    /// The final one.
+    /// Status of the final response.
     pub(super) status: u16,
-    /// Of the body.
+    /// Bytes of the body.
     pub(super) bytes: u64,
-    /// When the head of the final response was there.
+    /// Time when the head of the final response was complete.
     pub(super) first_byte: Instant,
-    /// When the last byte was.
+    /// Time when the last byte was received.
     pub(super) finished: Instant,
 }
 
-/// Where the response goes.
+/// Destination of the response.
 pub(super) struct Sink<'a, W> {
     pub(super) stdout: &'a mut W,
     /// Made with the first thing to write.
@@ -82,7 +82,7 @@ impl<W: Write> Sink<'_, W> {
 struct Progress {
     stream: u64,
     head: Option<(u16, Instant)>,
-    /// Of the head's `content-length`.
+    /// Value of the head's `content-length`.
     announced: Option<u64>,
     bytes: u64,
     done: bool,

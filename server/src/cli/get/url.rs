@@ -1,4 +1,4 @@
-//! What to ask for, out of a URL (RFC 3986).
+//! URLs (RFC 3986).
 
 use std::net::{IpAddr, Ipv6Addr};
 

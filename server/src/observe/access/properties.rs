@@ -1,4 +1,4 @@
-//! What holds for every line of the access log, whatever a client sent.
+//! Invariants of every line of the access log, whatever a client sent.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,11 +45,12 @@ pub fn line(bytes: &[u8]) -> bool {
     true
 }
 
-/// What a reader finds: U+FFFD for what is no text, and the end cut off where it is long.
+/// Returns what a reader finds: U+FFFD for what is no text, and the end cut off where it is long.
 fn shown(field: &[u8]) -> String {
-    let (start, end) = match field.len() > MAX_FIELD {
-        true => (&field[..MAX_FIELD], CUT),
-        false => (field, ""),
+    let (start, end) = if field.len() > MAX_FIELD {
+        (&field[..MAX_FIELD], CUT)
+    } else {
+        (field, "")
     };
     String::from_utf8_lossy(start).into_owned() + end
 }

@@ -1,4 +1,4 @@
-//! Where lines go.
+//! Destinations of lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -7,15 +7,15 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use sluicegate_config::LogTarget;
 
-/// What can be opened, and opened again. Used by the writer thread alone, which it may block.
+/// A destination that can be opened, and opened again. The writer thread alone uses it, and it may block.
 pub trait Target: Send {
-    /// Opens it, for lines behind those that are there.
+    /// Opens it for lines behind those that are there.
     ///
     /// # Errors
     /// Whatever the system says.
     fn open(&mut self) -> io::Result<Box<dyn Write + Send>>;
 
-    /// For messages.
+    /// Returns the name for messages.
     fn name(&self) -> String;
 }
 

@@ -7,7 +7,7 @@ use super::format::tests::as_combined;
 use super::*;
 use crate::observe::metrics::{Page, Show};
 
-/// How long anything may take that a test waits for.
+/// Time for anything that a test waits for.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) fn record<'a>() -> Record<'a> {
@@ -43,7 +43,7 @@ struct State {
     /// Nothing is written until this is false.
     stuck: bool,
     refuses_to_open: bool,
-    /// How often it had no room.
+    /// Number of writes for which it had no room.
     refused: usize,
 }
 
@@ -132,7 +132,7 @@ fn say(log: &mut AccessLog, number: u64) {
     log.flush();
 }
 
-/// Its length; numbers have one digit.
+/// Length of such a line; numbers have one digit.
 fn line_length() -> usize {
     as_combined(&record()).len() - 1
 }

@@ -59,7 +59,7 @@ impl AccessWriter {
         })
     }
 
-    /// A worker's end of the log; `worker` is how its lines name it.
+    /// Returns a worker's end of the log; `worker` is its name in the lines.
     pub fn log(&self, worker: String) -> AccessLog {
         AccessLog {
             queue: self.thread.queue.clone(),
@@ -73,23 +73,23 @@ impl AccessWriter {
         }
     }
 
-    /// Has the target opened again, as its name may lead to another file now. Lines that wait go there.
+    /// Has the target opened again: its name may lead to another file now. Lines that wait go there.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Release);
         self.thread.queue.wake();
     }
 
-    /// Totals so far.
+    /// Returns the totals so far.
     pub fn counters(&self) -> &AccessCounters {
         &self.counters
     }
 
-    /// Bytes that wait for the disk.
+    /// Returns the bytes that wait for the disk.
     pub fn queued_bytes(&self) -> u64 {
         self.thread.queue.bytes()
     }
 
-    /// Writes what was handed over, and ends the thread; whether that was done within `limit`. Drop the workers' ends first.
+    /// Writes what was handed over and ends the thread. Returns whether that was done within `limit`. Drop the workers' ends first.
     pub fn shutdown(&self, limit: Duration) -> bool {
         self.thread.shutdown(limit)
     }
@@ -186,7 +186,7 @@ impl LogWriter {
     }
 }
 
-/// How much the sink took, and why it took no more.
+/// Returns how many bytes the sink took, and the error that ended it.
 fn write(sink: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut taken = 0;
     while taken < bytes.len() {

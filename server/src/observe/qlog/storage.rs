@@ -1,4 +1,4 @@
-//! Where trace files are kept.
+//! Storage of trace files.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -6,27 +6,27 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What every trace's file name ends with.
+/// End of every trace's file name.
 pub(super) const SUFFIX: &str = ".sqlog";
 
-/// A place for files, of which only names are told. Used by the writer thread alone, which it may block.
+/// A store of files by name. The writer thread alone uses it, and it may block.
 pub trait Storage: Send {
-    /// Makes the place if need be and tells the trace files in it, the oldest first.
+    /// Makes the store if need be and returns the trace files in it, the oldest first.
     ///
     /// # Errors
-    /// It is not there and cannot be made, or cannot be read.
+    /// The store is missing and cannot be made, or cannot be read.
     fn list(&mut self) -> io::Result<Vec<StoredFile>>;
 
-    /// Makes a new file.
+    /// Creates a new file.
     ///
     /// # Errors
-    /// `AlreadyExists`, or whatever the system says.
+    /// `AlreadyExists`, or another error of the system.
     fn create(&mut self, name: &str) -> io::Result<Box<dyn TraceFile>>;
 
     /// Deletes a file.
     ///
     /// # Errors
-    /// `NotFound`, or whatever the system says.
+    /// `NotFound`, or another error of the system.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 }
 
@@ -35,7 +35,7 @@ pub trait TraceFile: Write + Send {
     /// Takes back everything behind the first `length` bytes, after a write that failed half-way.
     ///
     /// # Errors
-    /// Whatever the system says; the file is then given up.
+    /// The system's error; the file is then closed.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -61,7 +61,7 @@ pub struct StoredFile {
 pub struct Directory(PathBuf);
 
 impl Directory {
-    /// The directory need not be there yet.
+    /// Returns the store of a directory, which need not exist yet.
     pub fn new(path: PathBuf) -> Directory {
         Directory(path)
     }

@@ -16,7 +16,7 @@ const MAX_RECORD: usize = 64 * 1024;
 /// Longest listener or algorithm name within a file name.
 const MAX_NAME: usize = 40;
 
-/// What a trace's file is named after.
+/// The facts in a trace's file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceName<'a> {
     /// The client's first destination connection ID.
@@ -28,7 +28,7 @@ pub struct TraceName<'a> {
 }
 
 impl TraceName<'_> {
-    /// Without the suffix. Characters that a file name should not hold become `-`.
+    /// Returns the file name without the suffix. Characters that a file name should not hold become `-`.
     pub(super) fn stem(&self) -> String {
         let dcid = self.original_dcid.iter().take(20);
         let hex: String = dcid.map(|byte| format!("{byte:02x}")).collect();
@@ -41,14 +41,14 @@ fn safe(name: &str) -> String {
     name.chars().take(MAX_NAME).map(keep).collect()
 }
 
-/// What a trace and the writer thread both hold.
+/// State of a trace that its writer thread holds too.
 #[derive(Debug)]
 pub(super) struct TraceState {
     pub(super) id: u64,
     pub(super) stem: String,
-    /// Batches on their way.
+    /// Number of batches on their way.
     pub(super) queued: AtomicU32,
-    /// No batch will follow those on their way.
+    /// Whether no batch will follow those on their way.
     pub(super) finished: AtomicBool,
     shared: Arc<Shared>,
 }
@@ -64,7 +64,7 @@ impl TraceState {
         }
     }
 
-    /// The `attempt`th name to try, from 0.
+    /// Returns the `attempt`th name to try, from 0.
     pub(super) fn file_name(&self, attempt: u32) -> String {
         match attempt {
             0 => format!("{}{SUFFIX}", self.stem),
@@ -72,20 +72,20 @@ impl TraceState {
         }
     }
 
-    /// Whether the writer has seen all of it.
+    /// Returns whether the writer has received all of it.
     pub(super) fn is_done(&self) -> bool {
         self.finished.load(Ordering::Acquire) && self.queued.load(Ordering::Acquire) == 0
     }
 }
 
-/// Gives the place among the open traces back once neither side holds it.
+/// Releases the place among the open traces once neither side holds the trace.
 impl Drop for TraceState {
     fn drop(&mut self) {
         self.shared.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Whole records on their way to the writer thread.
+/// A batch of whole records for the writer thread.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) trace: Arc<TraceState>,
@@ -103,7 +103,7 @@ enum End {
 
 /// The writing end of one trace, for quiche's `set_qlog_with_level`.
 ///
-/// Takes any split of the bytes, cuts them at line feeds and passes whole records on. Never fails and never waits. Handed over are
+/// It takes any split of the bytes, cuts them at line feeds and passes whole records on. It never fails and never waits. It sends
 /// batches of 8 KiB, and the rest on [`Write::flush`], when it is dropped, or with the next record after the writer went idle.
 #[derive(Debug)]
 pub struct Trace {
@@ -112,7 +112,7 @@ pub struct Trace {
     queue: Queue<Batch>,
     /// Whole records, then the beginning of one.
     batch: Vec<u8>,
-    /// Where the beginning of one starts.
+    /// Offset of the record that has begun.
     complete: usize,
     records: u64,
     /// Bytes of records taken so far.

@@ -35,10 +35,10 @@ impl QlogWriter {
         QlogWriter::start_with(options, Box::new(directory))
     }
 
-    /// As [`QlogWriter::start`], into another place than `options.directory`.
+    /// Starts the thread with another storage than `options.directory`.
     ///
     /// # Errors
-    /// As with [`QlogWriter::start`].
+    /// The thread could not be started.
     pub fn start_with(options: &QlogOptions, storage: Box<dyn Storage>) -> io::Result<QlogWriter> {
         let shared = Arc::new(Shared {
             counters: QlogCounters::default(),
@@ -92,19 +92,19 @@ impl QlogWriter {
         Some(trace)
     }
 
-    /// Totals so far.
+    /// Returns the totals so far.
     pub fn counters(&self) -> &QlogCounters {
         &self.shared.counters
     }
 
-    /// Traces open now, those included that the thread has yet to close.
+    /// Returns the number of open traces, those included that the thread has yet to close.
     pub fn open_traces(&self) -> usize {
         self.shared.open.load(Ordering::Relaxed)
     }
 
-    /// Writes what was handed over, closes all files and ends the thread; whether that was done within `limit`.
+    /// Writes what was handed over, closes all files and ends the thread. Returns whether that was done within `limit`.
     ///
-    /// Drop the traces first: what they still hold, or are told later, is lost. If the disk hangs, the thread is left behind.
+    /// Drop the traces first: what they still hold, or receive later, is lost. If the disk hangs, the thread is left behind.
     pub fn shutdown(&self, limit: Duration) -> bool {
         self.thread.shutdown(limit)
     }
@@ -122,7 +122,7 @@ struct Files {
 struct OpenFile {
     trace: Arc<TraceState>,
     name: String,
-    /// `None` once it was given up.
+    /// `None` once it was abandoned.
     file: Option<Box<dyn TraceFile>>,
     bytes: u64,
 }
@@ -225,7 +225,7 @@ struct Disk {
     shared: Arc<Shared>,
     storage: Box<dyn Storage>,
     max_bytes: u64,
-    /// Of all trace files, open ones too.
+    /// Bytes of all trace files, open ones too.
     bytes: u64,
     listed: bool,
     /// Finished files and their sizes, the oldest first.
@@ -234,7 +234,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Reads what is there, once; whether it can be used.
+    /// Lists the files that exist, once, and returns whether the storage can be used.
     fn ready(&mut self) -> bool {
         if !self.listed {
             let listing = self.storage.list();
@@ -248,7 +248,7 @@ impl Disk {
         self.listed
     }
 
-    /// Makes a trace's file under a name that is free.
+    /// Creates a trace's file under a free name.
     fn create(&mut self, trace: &TraceState) -> (String, Option<Box<dyn TraceFile>>) {
         let mut name = trace.file_name(0);
         if !self.ready() {
@@ -268,7 +268,7 @@ impl Disk {
         (name, file)
     }
 
-    /// Deletes the oldest finished files until `length` more bytes fit; whether they do.
+    /// Deletes the oldest finished files until `length` more bytes fit, and returns whether they do.
     fn make_room(&mut self, length: u64) -> bool {
         while self.bytes.saturating_add(length) > self.max_bytes {
             let Some((name, bytes)) = self.deletable.pop_front() else {
@@ -287,7 +287,7 @@ impl Disk {
         true
     }
 
-    /// Gives a file up whose beginning, with the header that makes the rest readable, was lost.
+    /// Abandons a file whose beginning, with the header that makes the rest readable, was lost.
     fn abandon_if_empty(&mut self, open: &mut OpenFile) {
         if open.bytes == 0 && open.file.take().is_some() {
             // It is empty: that it may stay harms nobody.

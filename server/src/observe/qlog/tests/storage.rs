@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::observe::qlog::{QlogOptions, QlogWriter, Storage, StoredFile, TraceFile};
 
-/// How a test's storage treats writes.
+/// A test storage's treatment of writes.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Mode {
     Work,
@@ -24,7 +24,7 @@ type Gate = Arc<Mutex<(Sender<()>, Receiver<()>)>>;
 pub(super) struct Memory {
     pub(super) files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     pub(super) mode: Arc<Mutex<Mode>>,
-    /// Told of each write, which then waits for leave until the other end is gone.
+    /// Receives each write, which then waits until the other end is dropped.
     gate: Option<Gate>,
 }
 
