@@ -64,7 +64,7 @@ pub(crate) struct Effects<'a> {
 /// State of a batch after an attempt to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Its next message can be sent.
+    /// The batch is not finished, and its next message can be sent.
     Ready,
     /// It waits for room in the kernel.
     Blocked,

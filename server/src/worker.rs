@@ -48,23 +48,23 @@ impl Wake for RingWaker {
     }
 }
 
-/// What a worker is started with.
+/// Everything that a worker thread needs to start.
 pub struct WorkerSetup {
-    /// Of its group.
+    /// Name of the group.
     pub group: String,
-    /// Within the group; also the first byte of its connection IDs.
+    /// Index within the group, which is also the first byte of its connection IDs.
     pub index: u8,
-    /// To be pinned to.
+    /// Core that the thread is pinned to.
     pub core: usize,
     /// Share of the group's listeners, which becomes the driver.
     pub seed: Seed,
     /// Makes the endpoint's settings, on the worker's thread.
     pub settings: MakeSettings,
-    /// To the origin thread beside it.
+    /// Sender to the origin thread beside it.
     pub origin: origin::OriginSender,
-    /// What others send it.
+    /// Commands of other threads.
     pub inbox: Mailbox,
-    /// To the group's workers, by index.
+    /// Mailboxes of the group's workers, by index.
     pub peers: Arc<Vec<MailboxSender>>,
     /// Rings to and from the group's other workers.
     pub misrouted: Misrouted,

@@ -270,9 +270,9 @@ impl Egress for Emission<'_> {
     }
 }
 
-/// An egress that keeps what is committed, for tests of code that sends.
+/// An egress that keeps the datagrams that are committed, for tests of code that sends.
 #[derive(Debug)]
-pub struct Outbox {
+pub struct SentDatagrams {
     /// Committed datagrams, the oldest first.
     pub datagrams: Vec<(ListenerId, TxMeta, Vec<u8>)>,
     /// Remaining budget.
@@ -281,7 +281,7 @@ pub struct Outbox {
     lent: Option<ListenerId>,
 }
 
-impl Outbox {
+impl SentDatagrams {
     /// Makes an empty one that takes as much as `budget` allows.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
@@ -294,7 +294,7 @@ impl Outbox {
     }
 }
 
-impl Egress for Outbox {
+impl Egress for SentDatagrams {
     fn room(&mut self, listener: ListenerId, size: usize) -> Result<&mut [u8], NoRoom> {
         if self.budget.is_spent() {
             return Err(NoRoom::Budget);

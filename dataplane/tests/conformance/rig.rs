@@ -10,7 +10,7 @@ use sluicegate_dataplane::{
     NoRoom, RxMeta, Seed, SocketOptions, TxMeta, open_group,
 };
 
-/// Rounds of waiting before a test gives up, of [`ROUND`] each.
+/// Number of waits, of [`ROUND`] each, after which a test fails.
 const ROUNDS: usize = 500;
 const ROUND: Duration = Duration::from_millis(20);
 

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use sluicegate_dataplane::memory::Outbox;
+use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId};
 
 use super::super::reset::MIN_TRIGGER;
@@ -50,7 +50,7 @@ fn answers_without_room_are_counted_as_dropped_and_not_as_sent() {
     }
     assert_eq!(endpoint.counters.negotiations, MAX_STATELESS as u64);
     assert_eq!(dropped(&endpoint, DropReason::AnswersFull), 7);
-    let mut out = Outbox::new(Budget::UNLIMITED);
+    let mut out = SentDatagrams::new(Budget::UNLIMITED);
     assert!(!endpoint.emit(&mut out, MAX_STATELESS, now));
     assert_eq!(out.datagrams.len(), MAX_STATELESS);
 }

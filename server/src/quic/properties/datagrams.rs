@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::memory::Outbox;
+use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId, RxMeta};
 
 use super::super::connection_gauges::ConnectionGauges;
@@ -262,7 +262,7 @@ impl Bench {
 
     /// What the endpoint wants to send now.
     fn collect(&mut self) {
-        let mut out = Outbox::new(Budget::of_datagrams(ENOUGH));
+        let mut out = SentDatagrams::new(Budget::of_datagrams(ENOUGH));
         let mut rounds = 0..ENOUGH;
         while self.endpoint.service(ENOUGH, self.now)
             | self.endpoint.emit(&mut out, ENOUGH, self.now)

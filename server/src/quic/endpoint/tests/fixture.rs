@@ -74,7 +74,7 @@ impl Bench {
 
     /// Runs service and emission until nothing is left to do now. Returns the datagrams sent.
     pub(super) fn said(&mut self) -> Vec<Vec<u8>> {
-        let mut out = Outbox::new(Budget::of_datagrams(ENOUGH));
+        let mut out = SentDatagrams::new(Budget::of_datagrams(ENOUGH));
         for _ in 0..ENOUGH {
             self.endpoint.service(ENOUGH, self.now);
             let more = self.endpoint.emit(&mut out, ENOUGH, self.now);

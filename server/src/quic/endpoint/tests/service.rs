@@ -189,7 +189,7 @@ fn answers_without_a_connection_get_an_eighth_of_a_turn() {
                 bench.endpoint.ingest(&from, &mut flood, bench.now, UNIX);
             }
         }
-        let mut out = Outbox::new(Budget::of_datagrams(TURN));
+        let mut out = SentDatagrams::new(Budget::of_datagrams(TURN));
         bench.endpoint.service(ENOUGH, bench.now);
         bench.endpoint.emit(&mut out, TURN / 8, bench.now);
         let to_client = out.datagrams.iter();
