@@ -12,7 +12,7 @@ mod session_context;
 mod statuses;
 
 pub use counters::Counters;
-pub use session::{ConnectionRecord, Session};
+pub use session::Session;
 pub use session_context::SessionContext;
 pub use statuses::Statuses;
 

@@ -3,7 +3,9 @@
 pub(crate) mod clients;
 pub mod exchange;
 pub mod files;
+pub mod gate;
 pub mod origin;
 pub mod path;
+pub mod peer;
 pub mod proxy;
 pub mod route;

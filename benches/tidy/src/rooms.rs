@@ -59,6 +59,7 @@ pub const ROOMS: &[Room] = &[
             "http",
             "http::clients",
             "http::exchange",
+            "http::files",
             "http::route",
             "observe",
             "clock",

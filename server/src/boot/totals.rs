@@ -51,7 +51,7 @@ impl Totals {
             status_5xx = all.h3.responses.class(5),
             malformed = all.h3.malformed,
             cancelled = all.h3.cancelled,
-            rejected = all.h3.rejected,
+            rejected = all.h3.gate.rejected,
             errors = all.h3.errors,
             bytes_in = all.h3.bytes_in,
             bytes_out = all.h3.bytes_out,

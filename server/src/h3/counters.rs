@@ -1,6 +1,7 @@
 //! What sessions count.
 
 use super::Statuses;
+use crate::http::gate;
 use crate::observe::histogram::Histogram;
 use crate::observe::metrics::metrics;
 
@@ -18,21 +19,12 @@ metrics! {
         pub malformed: u64 = counter("sluicegate_http_requests_malformed_total"),
         /// Requests that the client cancelled before the whole response was handed to their streams.
         pub cancelled: u64 = counter("sluicegate_http_requests_cancelled_total"),
-        /// Requests for files that a worker had in memory.
-        pub from_memory: u64 = counter("sluicegate_http_requests_from_memory_total"),
         /// Responses reset because their handler failed half way.
         pub broken: u64 = counter("sluicegate_http_responses_broken_total"),
         /// Connections closed for an error of the client.
         pub errors: u64 = counter("sluicegate_http_connection_errors_total"),
-        /// Requests refused while draining.
-        pub rejected: u64 = counter(
-            "sluicegate_http_requests_refused_total", reason = "draining";
-            "Requests refused, by reason: draining; no room for another handler, in its queue, its memory or the client's share of it; not safe and in early data."
-        ),
-        /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory, the client's share of it.
-        pub overloaded: u64 = also(reason = "no_room"),
-        /// Requests refused with 425: not safe, and in early data.
-        pub too_early: u64 = also(reason = "early_data"),
+        /// Decisions of the gate.
+        pub gate: gate::Counters = group,
         /// Response heads handed to streams, by status.
         pub responses: Statuses = counter("sluicegate_http_responses_total" by "code"),
         /// From a request's head to the last byte of its response handed to the stream.

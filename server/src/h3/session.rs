@@ -1,6 +1,5 @@
 //! One connection's requests, from their events to the last byte of their replies.
 
-mod access;
 mod ending;
 mod output;
 mod record;
@@ -15,14 +14,12 @@ use std::time::Instant;
 
 use quiche::h3::{Error, WireErrorCode};
 
-pub use self::record::ConnectionRecord;
-use self::record::RequestRecord;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use super::session_context::SessionContext;
 use crate::http::exchange::{ConnectionKey, Fields, Reply};
-use crate::http::files::Key;
-use crate::http::route::Route;
+use crate::http::gate::{Handling, RequestRecord};
+use crate::http::peer::PeerConnection;
 use crate::observe::access::Outcome;
 
 thread_local! {
@@ -56,8 +53,8 @@ pub struct Session {
     /// Requests from this stream on are refused.
     refused_from: Option<u64>,
     goaway_sent: bool,
-    /// For the access log, where there is one.
-    connection_record: Option<ConnectionRecord>,
+    /// The client's connection, as handlers and logs see it.
+    connection: Arc<PeerConnection>,
     /// Heads that came, refused ones too.
     requests: u64,
     /// Requests taken.
@@ -118,14 +115,12 @@ enum Outbound {
 struct Handler {
     /// Its number at the link.
     exchange: u64,
-    route: Arc<Route>,
+    handling: Handling,
     /// What of the body it may still be sent.
     credit: u64,
     /// The stream has more of the body than the credit or the ring allowed.
     readable: bool,
     trailers: Option<Fields>,
-    /// Under which its answer may be kept.
-    file: Option<Key>,
 }
 
 impl Exchange {
@@ -143,8 +138,14 @@ impl Session {
         conn: &mut quiche::Connection,
         h3: &quiche::h3::Config,
         key: ConnectionKey,
-        connection_record: Option<ConnectionRecord>,
+        connection: PeerConnection,
     ) -> Result<Session, Error> {
+        let connection = PeerConnection {
+            server_name: conn.server_name().map(Box::from),
+            alpn: conn.application_proto().into(),
+            client_certificate: conn.peer_cert().map(Box::from),
+            ..connection
+        };
         Ok(Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
             key,
@@ -157,7 +158,7 @@ impl Session {
             next_stream: 0,
             refused_from: None,
             goaway_sent: false,
-            connection_record,
+            connection: Arc::new(connection),
             requests: 0,
             taken: 0,
             wasted: 0,

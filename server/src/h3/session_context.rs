@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::Counters;
 use crate::http::exchange::ring::OriginRing;
 use crate::http::files::Cache;
+use crate::http::gate::Gate;
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 
@@ -28,6 +29,16 @@ pub struct SessionContext {
 }
 
 impl SessionContext {
+    /// Returns the gate for one decision.
+    pub(super) fn gate(&mut self) -> Gate<'_> {
+        Gate {
+            site: &self.site,
+            cache: &mut self.cache,
+            counters: &mut self.counters.gate,
+            now: self.now,
+        }
+    }
+
     /// Returns a context for `site` without an origin thread and without an access log.
     pub fn new(site: Arc<Site>, h3: quiche::h3::Config, now: Instant) -> Self {
         let limits = site.limits();

@@ -15,8 +15,6 @@ pub mod ring;
 #[cfg(test)]
 pub(crate) mod test_front;
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
@@ -28,17 +26,6 @@ use crate::http::path::CanonicalPath;
 
 /// Field lines in the order sent.
 pub type Fields = Vec<(HeaderName, HeaderValue)>;
-
-/// Who sent a request, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The client's address, as its path is now.
-    pub address: SocketAddr,
-    /// The server's address on that path.
-    pub local: Option<SocketAddr>,
-    /// It came in early data, so somebody may be replaying it (RFC 8470).
-    pub early_data: bool,
-}
 
 /// A request as a handler sees it; the front has checked its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]

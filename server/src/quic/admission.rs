@@ -11,8 +11,8 @@ use super::connection::Accepted;
 use super::endpoint::Endpoint;
 use super::header::{Header, V1};
 use super::token;
-use crate::h3::ConnectionRecord;
 use crate::http::clients::Client;
+use crate::http::peer::PeerConnection;
 use crate::observe::qlog::TraceName;
 
 impl Endpoint {
@@ -150,17 +150,16 @@ impl Endpoint {
         Some(key)
     }
 
-    /// Has a connection known by its first destination connection ID in the access log, and traced if it is sampled.
+    /// Names a connection by its listener and its first destination connection ID, and traces it if it is sampled.
     fn introduce(&mut self, key: usize, original_dcid: &[u8]) {
-        if self.settings.sessions.access.is_some()
-            && let Some(connection) = self.connections[key].as_mut()
+        if let Some(connection) = self.connections[key].as_mut()
             && let Some(listener) = self.settings.listeners.get(&connection.listener)
         {
-            connection.connection_record = Some(ConnectionRecord {
-                listener: Arc::clone(&listener.name),
-                algorithm: connection.algorithm,
-                connection: original_dcid.into(),
-            });
+            connection.peer = Some(PeerConnection::http3(
+                Arc::clone(&listener.name),
+                original_dcid.into(),
+                connection.algorithm,
+            ));
         }
         self.trace(key, original_dcid);
     }

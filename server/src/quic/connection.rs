@@ -3,6 +3,7 @@
 mod emit;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::ListenerId;
@@ -18,6 +19,7 @@ use crate::h3;
 use crate::http::clients::Client;
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::message::ToFront;
+use crate::http::peer::PeerConnection;
 
 /// A connection and what its endpoint notes of it.
 pub struct Connection {
@@ -51,7 +53,7 @@ pub struct Connection {
     /// State of its timer.
     pub(super) timer: Slot,
     /// Facts for the access log, until the session takes them.
-    pub(super) connection_record: Option<h3::ConnectionRecord>,
+    pub(super) peer: Option<PeerConnection>,
     /// When a drain looks at it again.
     pub(super) finishes: Option<Instant>,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
@@ -95,7 +97,7 @@ impl Connection {
             ended: false,
             gauged: None,
             timer: Slot::default(),
-            connection_record: None,
+            peer: None,
             finishes: None,
             max_datagram: accepted.max_datagram,
             activity: Activity::new(),
@@ -183,8 +185,9 @@ impl Connection {
         // In early data requests come before the handshake is done.
         let ready = self.quic.is_established() || self.quic.is_in_early_data();
         if self.session.is_none() && ready {
-            let record = self.connection_record.take();
-            match h3::Session::new(&mut self.quic, &context.h3, self.key, record) {
+            let unknown = || PeerConnection::http3(Arc::from(""), Box::default(), self.algorithm);
+            let peer = self.peer.take().unwrap_or_else(unknown);
+            match h3::Session::new(&mut self.quic, &context.h3, self.key, peer) {
                 Ok(session) => self.session = Some(session),
                 Err(error) => {
                     tracing::debug!(%error, "no HTTP/3 session");

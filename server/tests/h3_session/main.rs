@@ -7,6 +7,7 @@
 
 mod fixture;
 mod kept;
+mod policy;
 mod relay;
 mod sending;
 mod transport;
@@ -19,6 +20,7 @@ use sluicegate::clock;
 use sluicegate::h3::{Session, SessionContext};
 use sluicegate::http::exchange::ConnectionKey;
 use sluicegate::http::exchange::ring::OriginRing;
+use sluicegate::http::peer::PeerConnection;
 use sluicegate::http::route::Site;
 use sluicegate_config::{Config, Limits};
 use transport::{carry, connected};
@@ -78,13 +80,22 @@ fn site() -> Arc<Site> {
 
 impl Pair {
     fn new() -> Pair {
-        let (mut client, mut server) = connected();
+        Pair::of(connected())
+    }
+
+    fn of((mut client, mut server): (quiche::Connection, quiche::Connection)) -> Pair {
         let config = sluicegate::h3::config(&limits()).unwrap();
         let key = ConnectionKey {
             slot: 0,
             generation: 1,
         };
-        let session = Session::new(&mut server, &config, key, None).unwrap();
+        let session = Session::new(
+            &mut server,
+            &config,
+            key,
+            PeerConnection::http3("l".into(), Box::default(), "cubic"),
+        )
+        .unwrap();
         let plain = quiche::h3::Config::new().unwrap();
         let h3 = quiche::h3::Connection::with_transport(&mut client, &plain).unwrap();
         Pair {
@@ -117,6 +128,12 @@ impl Pair {
     fn limit(&mut self, stream: u64) {
         let stop = quiche::Shutdown::Read;
         self.client.stream_shutdown(stream, stop, 0x10c).unwrap();
+    }
+
+    /// Takes the client's packets to the session, and none back: the handshake stays unfinished.
+    fn early_step(&mut self) {
+        carry(&mut self.client, &mut self.server);
+        self.turn();
     }
 
     fn step(&mut self) -> bool {
@@ -316,7 +333,7 @@ fn draining_refuses_new_requests_and_finishes_the_others() {
     assert_eq!(pair.goaway, Some(accepted + 4));
     assert_eq!(pair.streams[&accepted].body, counters(500_000));
     assert_eq!(pair.streams[&late].reset, Some(0x10b));
-    assert_eq!(pair.context.counters.rejected, 1);
+    assert_eq!(pair.context.counters.gate.rejected, 1);
     assert!(pair.session.is_idle());
 }
 

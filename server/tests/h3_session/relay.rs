@@ -295,7 +295,7 @@ fn handlers_of_requests_given_up_count_until_they_have_stopped() {
     bench.give(exchanges[0], ToFront::Closed);
     bench.pair.settle();
     bench.ask("GET", "/app/x");
-    assert_eq!(bench.pair.context.counters.overloaded, 1);
+    assert_eq!(bench.pair.context.counters.gate.overloaded, 1);
 }
 
 #[test]

@@ -53,18 +53,47 @@ pub(crate) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) 
 
 /// A client and a server that have met.
 pub(crate) fn connected() -> (quiche::Connection, quiche::Connection) {
+    met(&mut transport(), &mut identified(transport()))
+}
+
+/// A client that resumes a session, and a server that has received its first packets and sent none.
+pub(crate) fn in_early_data() -> (quiche::Connection, quiche::Connection) {
+    let (mut near, mut far) = (transport(), identified(transport()));
+    near.enable_early_data();
+    far.enable_early_data();
+    let (first, _) = met(&mut near, &mut far);
+    let ticket = first.session().unwrap().to_vec();
+    let (mut client, mut server) = strangers(&mut near, &mut far);
+    client.set_session(&ticket).unwrap();
+    carry(&mut client, &mut server);
+    assert!(client.is_in_early_data() && server.is_in_early_data());
+    (client, server)
+}
+
+fn met(
+    near: &mut quiche::Config,
+    far: &mut quiche::Config,
+) -> (quiche::Connection, quiche::Connection) {
+    let (mut client, mut server) = strangers(near, far);
+    for _ in 0..10 {
+        carry(&mut client, &mut server);
+        carry(&mut server, &mut client);
+    }
+    assert!(client.is_established() && server.is_established());
+    (client, server)
+}
+
+fn strangers(
+    client: &mut quiche::Config,
+    server: &mut quiche::Config,
+) -> (quiche::Connection, quiche::Connection) {
     let [a, b]: [SocketAddr; 2] = ["127.0.0.1:1111", "127.0.0.1:2222"].map(|a| a.parse().unwrap());
     let (near, far) = ([1; 16], [2; 16]);
     let (near, far) = (
         quiche::ConnectionId::from_ref(&near),
         quiche::ConnectionId::from_ref(&far),
     );
-    let mut client = quiche::connect(Some("localhost"), &near, a, b, &mut transport()).unwrap();
-    let mut server = quiche::accept(&far, None, b, a, &mut identified(transport())).unwrap();
-    for _ in 0..10 {
-        carry(&mut client, &mut server);
-        carry(&mut server, &mut client);
-    }
-    assert!(client.is_established() && server.is_established());
+    let client = quiche::connect(Some("localhost"), &near, a, b, client).unwrap();
+    let server = quiche::accept(&far, None, b, a, server).unwrap();
     (client, server)
 }

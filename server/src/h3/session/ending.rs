@@ -79,8 +79,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        status: u16,
-        text: &'static str,
+        reply: Reply,
         context: &mut SessionContext,
     ) {
         self.stop_reading(conn, stream);
@@ -92,7 +91,6 @@ impl Session {
         {
             origin_ring.cancel(handler.exchange);
         }
-        let reply = Reply::plain(status, text);
         match &mut exchange.outbound {
             Outbound::Replying(response) => {
                 if !response.replace(reply, exchange.is_head) {

@@ -1,31 +1,76 @@
-//! The parts of an access log line that are known when a connection or a request begins.
+//! The access log's view of a session's requests.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use super::{Exchange, Outbound, Session};
+use crate::h3::session_context::SessionContext;
+use crate::http::exchange::RequestHead;
+use crate::http::gate::{Ending, RequestRecord};
+use crate::http::peer::Peer;
+use crate::observe::access::Outcome;
 
-use http::HeaderValue;
+impl Session {
+    /// Begins the record of a request if there is an access log. `raw_path` is a path that is refused.
+    pub(super) fn note(
+        &mut self,
+        conn: &quiche::Connection,
+        stream: u64,
+        head: Option<&RequestHead>,
+        raw_path: Option<&str>,
+        context: &SessionContext,
+    ) {
+        if context.access.is_none() {
+            return;
+        }
+        let peer = self.peer(conn);
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.record = Some(Box::new(RequestRecord::new(peer, head, raw_path)));
+        }
+    }
 
-/// Fields of a connection in the access log.
-#[derive(Clone, Debug)]
-pub struct ConnectionRecord {
-    /// Name of the listener.
-    pub listener: Arc<str>,
-    /// Name of the congestion control algorithm.
-    pub algorithm: &'static str,
-    /// The client's first destination connection ID.
-    pub connection: Box<[u8]>,
+    /// Writes the line of a request that is over; once.
+    pub(super) fn record(&mut self, stream: u64, outcome: Outcome, context: &mut SessionContext) {
+        let Some(exchange) = self.open.get_mut(&stream) else {
+            return;
+        };
+        if let Some(access) = context.access.as_mut()
+            && let Some(record) = exchange.record.take()
+        {
+            let ending = Ending {
+                duration: context.now.saturating_duration_since(exchange.begun),
+                status: exchange.status(),
+                bytes_sent: exchange.sent(),
+                bytes_received: exchange.received,
+                outcome,
+            };
+            record.write(&ending, access);
+        }
+    }
+
+    /// Returns the client as it is now. Data that comes before the handshake is done is early data.
+    pub(super) fn peer(&self, conn: &quiche::Connection) -> Peer {
+        let path = conn.path_stats().find(|path| path.active);
+        let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
+        Peer {
+            address: path.as_ref().map_or(nobody, |path| path.peer_addr),
+            local: path.map(|path| path.local_addr),
+            early_data: !conn.is_established(),
+            connection: std::sync::Arc::clone(&self.connection),
+        }
+    }
 }
 
-/// Fields of a request in the access log, kept until its end.
-#[derive(Debug)]
-pub(super) struct RequestRecord {
-    pub(super) received: Duration,
-    pub(super) client: SocketAddr,
-    pub(super) method: String,
-    pub(super) authority: String,
-    pub(super) path: String,
-    pub(super) query: Option<String>,
-    pub(super) referer: Option<HeaderValue>,
-    pub(super) user_agent: Option<HeaderValue>,
+impl Exchange {
+    /// Returns the status of the final head, if that was handed to the stream.
+    fn status(&self) -> Option<u16> {
+        match &self.outbound {
+            Outbound::Replying(response) if response.headed => Some(response.status),
+            _ => None,
+        }
+    }
+
+    fn sent(&self) -> u64 {
+        match &self.outbound {
+            Outbound::Replying(response) => response.sent,
+            _ => 0,
+        }
+    }
 }

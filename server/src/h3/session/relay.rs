@@ -5,7 +5,7 @@ use quiche::h3::WireErrorCode;
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::ToFront;
-use crate::http::exchange::{Opaque, Reply};
+use crate::http::gate::replies;
 
 impl Session {
     /// Takes a handler's message about a stream; [`Session::turn`] writes what comes of it.
@@ -43,18 +43,15 @@ impl Session {
             }
             ToFront::Abort(status) => self.on_abort(conn, stream, status, context),
             ToFront::Keep(entry) => {
-                if let Some(handler) = &mut exchange.handler
-                    && let Some(key) = handler.file.take()
-                {
-                    match entry.and_then(Opaque::downcast) {
-                        Some(entry) => context.cache.put(key, entry, context.now),
-                        None => context.cache.forget(&key),
-                    }
+                if let Some(handler) = &mut exchange.handler {
+                    handler
+                        .handling
+                        .keep(entry, &mut context.cache, context.now);
                 }
             }
             ToFront::Head(mut head) => {
                 if let Some(handler) = &exchange.handler {
-                    handler.route.edit_response(&mut head.fields);
+                    handler.handling.edit_response(&mut head);
                 }
                 self.respond(stream, ToFront::Head(head));
             }
@@ -83,10 +80,7 @@ impl Session {
         status: u16,
         context: &mut SessionContext,
     ) {
-        let reply = match status {
-            504 => Reply::plain(504, "504 no answer in time\n"),
-            _ => Reply::plain(502, "502 no valid answer from the origin\n"),
-        };
+        let reply = replies::handler_failed(status);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };

@@ -1,6 +1,4 @@
-//! Requests as they arrive, and who answers them.
-
-use std::sync::Arc;
+//! Requests as they arrive: read, shown to the gate, and treated as it decides.
 
 use quiche::Shutdown;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
@@ -10,10 +8,9 @@ use crate::h3::priority::Priority;
 use crate::h3::request::{self, Refusal, Request};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
-use crate::http::exchange::message::Request as Handed;
-use crate::http::exchange::{ExchangeKey, Opaque, Peer, Reply, RequestHead};
-use crate::http::files::{Key, reply_from_memory};
-use crate::http::route::{Action, Answer, Route};
+use crate::http::exchange::ring::OriginRing;
+use crate::http::exchange::{ExchangeKey, RequestHead};
+use crate::http::gate::{Arrival, Decision, Handling, replies};
 
 impl Session {
     pub(super) fn on_event(
@@ -51,157 +48,94 @@ impl Session {
         self.requests += 1;
         context.counters.requests += 1;
         if self.refused_from.is_some_and(|limit| stream >= limit) {
-            context.counters.rejected += 1;
+            context.counters.gate.rejected += 1;
             return self.limit(conn, stream, WireErrorCode::RequestRejected, context);
         }
         self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
         self.open.insert(stream, blank(list, context));
         let (request, raw_path) = match request::parse(list, context.site.limits().header_bytes) {
-            Ok(request) => (Some(request), None),
-            Err(Refusal::Path(refused)) => (Some(refused.request), Some(refused.raw)),
+            Ok(request) => (request, None),
+            Err(Refusal::Path(refused)) => (refused.request, Some(refused.raw)),
             Err(Refusal::TooLarge) => {
-                self.note(stream, peer(conn).address, None, None, context);
-                return self.refuse(conn, stream, 431, "431 header section too large\n", context);
+                self.note(conn, stream, None, None, context);
+                return self.refuse(conn, stream, replies::head_too_large(), context);
             }
-            Err(Refusal::Malformed) => (None, None),
+            Err(Refusal::Malformed) => {
+                self.note(conn, stream, None, None, context);
+                return self.malformed(conn, stream, context);
+            }
         };
-        if context.access.is_some() {
-            let head = request.as_ref().map(|request| &request.head);
-            self.note(
-                stream,
-                peer(conn).address,
-                head,
-                raw_path.as_deref(),
-                context,
-            );
-        }
-        let Some(request) = request else {
-            return self.malformed(conn, stream, context);
-        };
+        self.note(
+            conn,
+            stream,
+            Some(&request.head),
+            raw_path.as_deref(),
+            context,
+        );
         if !more_frames && request.content_length.is_some_and(|length| length > 0) {
             return self.malformed(conn, stream, context);
         }
         self.prioritize(conn, stream, &request.head);
-        if !conn.is_established() && !is_safe(&request.head.method) {
-            // RFC 8470 §5.2: what has effects is not done on the word of somebody who may only repeat it.
-            context.counters.too_early += 1;
-            return self.refuse(conn, stream, 425, "425 not in early data\n", context);
-        }
         if let Some(exchange) = self.open.get_mut(&stream) {
             exchange.content_length = request.content_length;
         }
-        if raw_path.is_some() {
-            let reply = Reply::plain(400, "400 ambiguous path\n");
-            return self.answer_later(conn, stream, &request, reply, more_frames, context);
-        }
-        match context.site.answer(&request.head) {
-            Answer::Origin(route) => match from_memory(&request.head, &route, context) {
-                Ok(reply) => self.answer_later(conn, stream, &request, reply, more_frames, context),
-                Err(file) => {
-                    let wanted = Wanted { route, file };
-                    self.hand_over(conn, stream, request, wanted, more_frames, context);
+        let decision = context.gate().decide(&Arrival {
+            head: &request.head,
+            path_refused: raw_path.is_some(),
+            early_data: !conn.is_established(),
+            content_length: request.content_length,
+            expects_status: request.expects_status,
+            has_body: more_frames,
+            running: self.running,
+        });
+        match decision {
+            Decision::Refuse(reply) => self.refuse(conn, stream, reply, context),
+            Decision::Discard(reply, limit) => {
+                if let Some(exchange) = self.open.get_mut(&stream) {
+                    exchange.limit = limit;
+                    exchange.inbound = Inbound::Discarding(Box::new(reply));
                 }
-            },
-            Answer::Reply(reply) => {
-                self.answer_later(conn, stream, &request, reply, more_frames, context);
+            }
+            Decision::Handle(handling) => {
+                self.hand_over(conn, stream, request, handling, more_frames, context);
             }
         }
     }
 
-    /// A request that the site answers by itself: at once where the client waits for a status, or else when it has ended.
-    fn answer_later(
-        &mut self,
-        conn: &mut quiche::Connection,
-        stream: u64,
-        request: &Request,
-        reply: Reply,
-        more_frames: bool,
-        context: &mut SessionContext,
-    ) {
-        let limit = context.site.limits().max_request_body;
-        if request.content_length.is_some_and(|length| length > limit) {
-            return self.refuse(conn, stream, 413, "413 request body too large\n", context);
-        }
-        let Some(exchange) = self.open.get_mut(&stream) else {
-            return;
-        };
-        exchange.limit = limit;
-        if more_frames && request.expects_status {
-            // A final status at once, instead of 100: nobody needs the body.
-            self.stop_reading(conn, stream);
-            return self.begin(stream, reply);
-        }
-        exchange.inbound = Inbound::Discarding(Box::new(reply));
-    }
-
-    /// A request for a handler on the origin thread.
+    /// Hands a request to a handler on the origin thread.
     fn hand_over(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
         request: Request,
-        Wanted { route, file }: Wanted,
+        handling: Handling,
         more_frames: bool,
         context: &mut SessionContext,
     ) {
-        let too_long = |length| length > route.max_request_body;
-        if request.content_length.is_some_and(too_long) {
-            return self.refuse(conn, stream, 413, "413 request body too large\n", context);
-        }
-        let limits = context.site.limits();
-        if self.running >= limits.max_concurrent_streams {
-            // Those of requests given up count until they have stopped.
-            context.counters.overloaded += 1;
-            return self.refuse(
-                conn,
-                stream,
-                503,
-                "503 too many requests at once\n",
-                context,
-            );
-        }
-        let mut head = request.head;
-        route.edit_request(&mut head.headers);
-        let peer = peer(conn);
         let key = ExchangeKey {
             connection: self.key,
             stream,
         };
-        let opened = context.origin_ring.as_mut().and_then(|origin_ring| {
-            let request = Box::new(Handed {
-                head,
-                peer,
-                handler: Opaque::new(Arc::clone(&route)),
-                timeout: route.timeout,
-                content_length: request.content_length,
-                has_body: more_frames,
-            });
-            let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
-            Some((origin_ring.open(key, request, permit)?, origin_ring.share()))
-        });
-        let Some((number, share)) = opened else {
-            context.counters.overloaded += 1;
-            return self.refuse(
-                conn,
-                stream,
-                503,
-                "503 no room for further requests\n",
-                context,
-            );
+        let (content_length, peer) = (request.content_length, self.peer(conn));
+        let handed = handling.request(request.head, peer, content_length, more_frames);
+        let share = context.origin_ring.as_ref().map_or(0, OriginRing::share);
+        let origin_ring = context.origin_ring.as_mut();
+        let number = match context.counters.gate.open(origin_ring, key, handed) {
+            Ok(number) => number,
+            Err(reply) => return self.refuse(conn, stream, reply, context),
         };
         self.running += 1;
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
-        exchange.limit = route.max_request_body;
+        exchange.limit = handling.max_body();
         exchange.handler = Some(Handler {
             exchange: number,
-            route,
+            handling,
             credit: share,
             readable: false,
             trailers: None,
-            file,
         });
         let mut response = Response::awaited();
         if more_frames {
@@ -298,33 +232,6 @@ impl Session {
     }
 }
 
-/// Which handler a request is for, and under what its answer may be kept.
-struct Wanted {
-    route: Arc<Route>,
-    file: Option<Key>,
-}
-
-/// A file that the worker has in memory; or else what it would be found under.
-fn from_memory(
-    head: &RequestHead,
-    route: &Route,
-    context: &mut SessionContext,
-) -> Result<Reply, Option<Key>> {
-    let Action::Files(files) = &route.action else {
-        return Err(None);
-    };
-    let key = Key::of(route.id, files, head, route.rest(&head.path)).ok_or(None)?;
-    match context.cache.get(&key, context.now) {
-        Some(entry) => {
-            let mut reply = reply_from_memory(head, &entry);
-            route.edit_response(&mut reply.headers);
-            context.counters.from_memory += 1;
-            Ok(reply)
-        }
-        None => Err(Some(key)),
-    }
-}
-
 fn blank(list: &[Header], context: &SessionContext) -> Exchange {
     Exchange {
         begun: context.now,
@@ -339,20 +246,4 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         received: 0,
         record: None,
     }
-}
-
-/// Who is at the other end now. Data that comes before the handshake is done is early data.
-fn peer(conn: &quiche::Connection) -> Peer {
-    let path = conn.path_stats().find(|path| path.active);
-    let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
-    Peer {
-        address: path.as_ref().map_or(nobody, |path| path.peer_addr),
-        local: path.map(|path| path.local_addr),
-        early_data: !conn.is_established(),
-    }
-}
-
-/// RFC 9110 §9.2.1.
-fn is_safe(method: &str) -> bool {
-    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
 }

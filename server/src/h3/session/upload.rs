@@ -6,6 +6,7 @@ use quiche::h3::{Error, WireErrorCode};
 use super::{Exchange, Inbound, SCRATCH, Session, code};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::cost;
+use crate::http::gate::replies;
 
 /// Largest block of a request's body that a handler is sent, bytes.
 const BLOCK: usize = 16 * 1024;
@@ -131,7 +132,7 @@ impl Session {
             return false;
         }
         if exchange.received > exchange.limit {
-            self.refuse(conn, stream, 413, "413 request body too large\n", context);
+            self.refuse(conn, stream, replies::body_too_large(), context);
             return false;
         }
         true

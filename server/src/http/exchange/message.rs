@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Fields, Opaque, Peer, RequestHead};
+use super::{Fields, Opaque, RequestHead};
+use crate::http::peer::Peer;
 
 /// What a block counts against a credit beyond its bytes: one-byte blocks must not cost more memory than they are charged.
 const BLOCK_OVERHEAD: u64 = 256;

@@ -8,8 +8,9 @@ use http::{HeaderName, HeaderValue};
 
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
-use super::{Fields, Opaque, Peer, RequestHead};
+use super::{Fields, Opaque, RequestHead};
 use crate::http::path::CanonicalPath;
+use crate::http::peer::{Peer, PeerConnection};
 
 /// The front's half.
 pub(crate) struct Front {
@@ -64,6 +65,11 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
             address: ([192, 0, 2, 7], 50_000).into(),
             local: None,
             early_data: false,
+            connection: Arc::new(PeerConnection::http3(
+                Arc::from("main"),
+                Box::new([0xab]),
+                "cubic",
+            )),
         },
         handler: Opaque::new(Arc::new(())),
         timeout: None,

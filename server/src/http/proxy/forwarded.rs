@@ -3,13 +3,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{FORWARDED, VIA};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
 
 use super::unsendable::Unsendable;
 use crate::http::exchange::message::Request;
 
-/// The protocol that came in, and a name for this hop (RFC 9110 §7.6.3).
-const HOP: HeaderValue = HeaderValue::from_static("3 sluicegate");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -22,7 +20,9 @@ pub(super) fn is_claim(name: &str) -> bool {
 
 /// Adds `via`, `early-data`, and, if `all`, who the client is, where the configuration has not said something else.
 pub(super) fn add(request: &Request, all: bool, to: &mut HeaderMap) -> Result<(), Unsendable> {
-    to.try_append(VIA, HOP).map_err(|_| Unsendable::Fields)?;
+    let connection = &request.peer.connection;
+    to.try_append(VIA, hop(connection.version))
+        .map_err(|_| Unsendable::Fields)?;
     if request.peer.early_data {
         to.insert(EARLY_DATA, HeaderValue::from_static("1"));
     }
@@ -31,7 +31,7 @@ pub(super) fn add(request: &Request, all: bool, to: &mut HeaderMap) -> Result<()
     }
     let head = &request.head;
     let client = canonical(request.peer.address);
-    let scheme = head.scheme.as_deref().unwrap_or("https");
+    let scheme = connection.scheme;
     for (name, text) in [
         (FORWARDED, forwarded(client, scheme, &head.authority)),
         (X_FORWARDED_FOR, client.to_string()),
@@ -42,6 +42,16 @@ pub(super) fn add(request: &Request, all: bool, to: &mut HeaderMap) -> Result<()
         to.entry(name).or_insert(value);
     }
     Ok(())
+}
+
+/// Returns the protocol of the request and a name for this hop (RFC 9110 §7.6.3).
+fn hop(version: Version) -> HeaderValue {
+    HeaderValue::from_static(match version {
+        Version::HTTP_3 => "3 sluicegate",
+        Version::HTTP_2 => "2 sluicegate",
+        Version::HTTP_10 => "1.0 sluicegate",
+        _ => "1.1 sluicegate",
+    })
 }
 
 /// An IPv4 address that came in over an IPv6 socket is an IPv4 address.

@@ -6,9 +6,6 @@ use super::escape;
 use super::record::Record;
 use super::time;
 
-/// Of every request: there is no other front yet.
-const PROTOCOL: &str = "HTTP/3";
-
 /// One object, without spaces. `worker` tells who served it.
 pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     // Named one by one, so that none is forgotten.
@@ -17,6 +14,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         duration,
         client,
         listener,
+        protocol,
         method,
         authority,
         path: _,
@@ -37,7 +35,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     text(out, "method", Some(method.as_bytes()));
     text(out, "authority", Some(authority.as_bytes()));
     text(out, "path", Some(&target(record)));
-    put(out, format_args!(",\"protocol\":\"{PROTOCOL}\""));
+    put(out, format_args!(",\"protocol\":\"{protocol}\""));
     match status {
         Some(status) => put(out, format_args!(",\"status\":{status}")),
         None => put(out, format_args!(",\"status\":null")),
@@ -86,8 +84,8 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     };
     escape::word(out, &target);
     let status = record.status.unwrap_or(0);
-    let bytes = record.bytes_sent;
-    put(out, format_args!(" {PROTOCOL}\" {status:03} {bytes} \""));
+    let (bytes, protocol) = (record.bytes_sent, record.protocol);
+    put(out, format_args!(" {protocol}\" {status:03} {bytes} \""));
     escape::quoted(out, record.referer.unwrap_or(b"-"));
     out.extend_from_slice(b"\" \"");
     escape::quoted(out, record.user_agent.unwrap_or(b"-"));

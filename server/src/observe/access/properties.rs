@@ -27,6 +27,7 @@ pub fn line(bytes: &[u8]) -> bool {
         duration: Duration::from_micros(u64::from_be_bytes(micros)),
         client,
         listener: "main",
+        protocol: "HTTP/3",
         method,
         authority,
         path,

@@ -36,6 +36,8 @@ pub struct Record<'a> {
     pub client: SocketAddr,
     /// Name of the listener.
     pub listener: &'a str,
+    /// Protocol of the request, as in `HTTP/3`.
+    pub protocol: &'a str,
     /// Method as sent; empty where the head was malformed, like the next three.
     pub method: &'a str,
     /// Host, and port if there is one.

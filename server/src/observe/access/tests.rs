@@ -16,6 +16,7 @@ pub(super) fn record<'a>() -> Record<'a> {
         duration: Duration::from_micros(1234),
         client: "192.0.2.1:5000".parse().unwrap(),
         listener: "main",
+        protocol: "HTTP/3",
         method: "GET",
         authority: "localhost:4433",
         path: "/a/b",

@@ -193,7 +193,7 @@ fn a_client_that_is_refused_gets_no_more_time() {
         step(&mut bench, &mut client);
         waited += STEP;
     }
-    assert!(bench.endpoint.totals().h3.rejected > 0);
+    assert!(bench.endpoint.totals().h3.gate.rejected > 0);
 }
 
 /// Either GOAWAY alone or a whole response is never acknowledged.

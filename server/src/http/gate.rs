@@ -1,0 +1,201 @@
+//! Policy before a handler, the same for every front: which requests are refused, answered at once or handed to a handler.
+//!
+//! A front reads a request's head, asks [`Gate::decide`] and does what the [`Decision`] says. It frames, and decides nothing.
+
+mod counters;
+mod log;
+pub mod replies;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+pub use self::counters::Counters;
+pub use self::log::{Ending, RequestRecord};
+use super::exchange::message::{Head, Request};
+use super::exchange::ring::OriginRing;
+use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
+use super::files::{Cache, Key, reply_from_memory};
+use super::peer::Peer;
+use super::route::{Action, Answer, Route, Site};
+
+/// What decisions depend on beside the request; a front's thread owns it and lends it.
+#[derive(Debug)]
+pub struct Gate<'a> {
+    /// Routes and limits of the configuration in effect.
+    pub site: &'a Site,
+    /// Files that are answered from memory.
+    pub cache: &'a mut Cache,
+    /// Counters of the front's thread.
+    pub counters: &'a mut Counters,
+    /// Time of the decision.
+    pub now: Instant,
+}
+
+/// A request whose head has arrived, as its front describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The head; its path is empty where the raw one was refused.
+    pub head: &'a RequestHead,
+    /// The path has no canonical spelling.
+    pub path_refused: bool,
+    /// The request came in early data.
+    pub early_data: bool,
+    /// Length that the client promised for the body, bytes.
+    pub content_length: Option<u64>,
+    /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
+    pub expects_status: bool,
+    /// A body follows, be it empty.
+    pub has_body: bool,
+    /// Exchanges of the connection that their handlers have not closed.
+    pub running: u64,
+}
+
+/// What the front does with a request.
+#[derive(Debug)]
+pub enum Decision {
+    /// It sends the reply at once and reads no more of the request.
+    Refuse(Reply),
+    /// It discards the body, of at most so many bytes, and then sends the reply.
+    Discard(Reply, u64),
+    /// It hands the request to a handler by [`Handling`].
+    Handle(Handling),
+}
+
+/// A request on its way to a handler and back.
+#[derive(Debug)]
+pub struct Handling {
+    route: Arc<Route>,
+    /// Key under which the answer may be kept in memory.
+    file: Option<Key>,
+}
+
+impl Gate<'_> {
+    /// Decides about a request. The order is part of the policy: what the client may not do comes before what there is.
+    pub fn decide(&mut self, arrival: &Arrival<'_>) -> Decision {
+        let head = arrival.head;
+        if arrival.early_data && !is_safe(&head.method) {
+            // RFC 8470 §5.2: what has effects is not done on the word of somebody who may only repeat it.
+            self.counters.too_early += 1;
+            return Decision::Refuse(replies::too_early());
+        }
+        if arrival.path_refused {
+            return self.discard(arrival, replies::ambiguous_path());
+        }
+        match self.site.answer(head) {
+            Answer::Reply(reply) => self.discard(arrival, reply),
+            Answer::Origin(route) => match self.from_memory(head, &route) {
+                Ok(reply) => self.discard(arrival, reply),
+                Err(file) => self.handle(arrival, Handling { route, file }),
+            },
+        }
+    }
+
+    /// Answers without a handler. A client that waits for a status gets it instead of 100: nobody needs the body.
+    fn discard(&self, arrival: &Arrival<'_>, reply: Reply) -> Decision {
+        let limit = self.site.limits().max_request_body;
+        if arrival.content_length.is_some_and(|length| length > limit) {
+            return Decision::Refuse(replies::body_too_large());
+        }
+        if arrival.has_body && arrival.expects_status {
+            return Decision::Refuse(reply);
+        }
+        Decision::Discard(reply, limit)
+    }
+
+    fn handle(&mut self, arrival: &Arrival<'_>, handling: Handling) -> Decision {
+        let limit = handling.max_body();
+        if arrival.content_length.is_some_and(|length| length > limit) {
+            return Decision::Refuse(replies::body_too_large());
+        }
+        if arrival.running >= self.site.limits().max_concurrent_streams {
+            // Exchanges of cancelled requests count until their handlers have stopped.
+            self.counters.overloaded += 1;
+            return Decision::Refuse(replies::too_many_requests());
+        }
+        Decision::Handle(handling)
+    }
+
+    /// Returns the reply of a file in memory, or the key that the file would be found under.
+    fn from_memory(&mut self, head: &RequestHead, route: &Route) -> Result<Reply, Option<Key>> {
+        let Action::Files(files) = &route.action else {
+            return Err(None);
+        };
+        let key = Key::of(route.id, files, head, route.rest(&head.path)).ok_or(None)?;
+        let Some(entry) = self.cache.get(&key, self.now) else {
+            return Err(Some(key));
+        };
+        let mut reply = reply_from_memory(head, &entry);
+        route.edit_response(&mut reply.headers);
+        self.counters.from_memory += 1;
+        Ok(reply)
+    }
+}
+
+impl Counters {
+    /// Opens an exchange in the ring to the origin thread, within its accounts, and returns the exchange's number.
+    ///
+    /// # Errors
+    /// There is no room for another exchange; the reply says so.
+    pub fn open(
+        &mut self,
+        origin_ring: Option<&mut OriginRing>,
+        key: ExchangeKey,
+        request: Box<Request>,
+    ) -> Result<u64, Reply> {
+        let opened = origin_ring.and_then(|origin_ring| {
+            let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
+            origin_ring.open(key, request, permit)
+        });
+        opened.ok_or_else(|| {
+            self.overloaded += 1;
+            replies::no_room()
+        })
+    }
+}
+
+impl Handling {
+    /// Returns the largest request body, bytes.
+    pub fn max_body(&self) -> u64 {
+        self.route.max_request_body
+    }
+
+    /// Returns the request for the handler, with its fields changed as the route says.
+    pub fn request(
+        &self,
+        mut head: RequestHead,
+        peer: Peer,
+        content_length: Option<u64>,
+        has_body: bool,
+    ) -> Box<Request> {
+        self.route.edit_request(&mut head.headers);
+        Box::new(Request {
+            head,
+            peer,
+            handler: Opaque::new(Arc::clone(&self.route)),
+            timeout: self.route.timeout,
+            content_length,
+            has_body,
+        })
+    }
+
+    /// Changes the head of the handler's response as the route says.
+    pub fn edit_response(&self, head: &mut Head) {
+        self.route.edit_response(&mut head.fields);
+    }
+
+    /// Keeps what the handler offers for memory, or forgets what was kept; once for a request.
+    pub fn keep(&mut self, entry: Option<Opaque>, cache: &mut Cache, now: Instant) {
+        let Some(key) = self.file.take() else {
+            return;
+        };
+        match entry.and_then(Opaque::downcast) {
+            Some(entry) => cache.put(key, entry, now),
+            None => cache.forget(&key),
+        }
+    }
+}
+
+/// RFC 9110 §9.2.1.
+fn is_safe(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
+}

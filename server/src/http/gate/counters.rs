@@ -1,0 +1,21 @@
+//! What the gate counts.
+
+use crate::observe::metrics::metrics;
+
+metrics! {
+    /// Decisions of a front's gate; they only rise.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Counters: Sum {
+        /// Requests for files that a worker had in memory.
+        pub from_memory: u64 = counter("sluicegate_http_requests_from_memory_total"),
+        /// Requests refused while draining.
+        pub rejected: u64 = counter(
+            "sluicegate_http_requests_refused_total", reason = "draining";
+            "Requests refused, by reason: draining; no room for another handler, in its queue, its memory or the client's share of it; not safe and in early data."
+        ),
+        /// Requests refused with 503 for want of room: running handlers, the origin's queue, memory, the client's share of it.
+        pub overloaded: u64 = also(reason = "no_room"),
+        /// Requests refused with 425: not safe, and in early data.
+        pub too_early: u64 = also(reason = "early_data"),
+    }
+}

@@ -1,0 +1,88 @@
+//! The access log's line of a request, the same by every front.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::{REFERER, USER_AGENT};
+
+use crate::clock;
+use crate::http::exchange::RequestHead;
+use crate::http::peer::Peer;
+use crate::observe::access::{AccessLog, Outcome, Record};
+
+/// What the access log tells of a request, kept from its head to its end.
+#[derive(Debug)]
+pub struct RequestRecord {
+    /// Time of the head, since 1970.
+    received: Duration,
+    peer: Peer,
+    method: String,
+    authority: String,
+    path: String,
+    query: Option<String>,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// Time since the head arrived.
+    pub duration: Duration,
+    /// Status of the final response, if its head was sent.
+    pub status: Option<u16>,
+    /// Bytes of the response's body that were sent.
+    pub bytes_sent: u64,
+    /// Bytes of the request's body that were received.
+    pub bytes_received: u64,
+    /// Whether the response is whole, and if not, who ended it.
+    pub outcome: Outcome,
+}
+
+impl RequestRecord {
+    /// Begins the record of a request. Without a `head`, which was malformed, its fields stay empty; `raw_path` is a path that
+    /// was refused.
+    pub fn new(peer: Peer, head: Option<&RequestHead>, raw_path: Option<&str>) -> RequestRecord {
+        let field = |wanted| {
+            let mut fields = head.into_iter().flat_map(|head| &head.headers);
+            fields
+                .find(|(name, _)| *name == wanted)
+                .map(|(_, value)| value.clone())
+        };
+        let path = raw_path.or(head.map(|head| head.path.as_str()));
+        RequestRecord {
+            received: clock::unix(),
+            peer,
+            method: head.map(|head| head.method.clone()).unwrap_or_default(),
+            authority: head.map(|head| head.authority.clone()).unwrap_or_default(),
+            path: path.unwrap_or_default().to_owned(),
+            query: head.and_then(|head| head.query.clone()),
+            referer: field(REFERER),
+            user_agent: field(USER_AGENT),
+        }
+    }
+
+    /// Writes the line of a request that has ended.
+    pub fn write(&self, ending: &Ending, access: &mut AccessLog) {
+        let connection = &self.peer.connection;
+        access.record(&Record {
+            received: self.received,
+            duration: ending.duration,
+            client: self.peer.address,
+            listener: &connection.listener,
+            protocol: connection.protocol(),
+            method: &self.method,
+            authority: &self.authority,
+            path: &self.path,
+            query: self.query.as_deref(),
+            status: ending.status,
+            bytes_sent: ending.bytes_sent,
+            bytes_received: ending.bytes_received,
+            referer: self.referer.as_ref().map(HeaderValue::as_bytes),
+            user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
+            connection: &connection.id,
+            algorithm: connection.algorithm,
+            outcome: ending.outcome,
+        });
+    }
+}

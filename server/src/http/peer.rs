@@ -1,0 +1,66 @@
+//! Who sent a request, and by which front.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::Version;
+
+/// The client of a request, at the time of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The client's address on its current path.
+    pub address: SocketAddr,
+    /// The server's address on that path.
+    pub local: Option<SocketAddr>,
+    /// The request came in early data, so somebody may be replaying it (RFC 8470).
+    pub early_data: bool,
+    /// What stays the same for all requests of the connection.
+    pub connection: Arc<PeerConnection>,
+}
+
+/// A client's connection, as its front knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerConnection {
+    /// Protocol of the requests.
+    pub version: Version,
+    /// Scheme of the front: `https` where the connection is encrypted, whatever the client writes into `:scheme`.
+    pub scheme: &'static str,
+    /// Name of the listener.
+    pub listener: Arc<str>,
+    /// Name that the client asked for in the TLS handshake (SNI).
+    pub server_name: Option<Box<str>>,
+    /// Protocol that the TLS handshake agreed on (ALPN); empty without TLS.
+    pub alpn: Box<[u8]>,
+    /// The client's certificate in DER, where it showed one.
+    pub client_certificate: Option<Box<[u8]>>,
+    /// Connection ID for logs and traces: over QUIC the client's first destination connection ID.
+    pub id: Box<[u8]>,
+    /// Congestion control of the connection.
+    pub algorithm: &'static str,
+}
+
+impl PeerConnection {
+    /// Returns a connection of the HTTP/3 front, before its TLS handshake.
+    pub fn http3(listener: Arc<str>, id: Box<[u8]>, algorithm: &'static str) -> PeerConnection {
+        PeerConnection {
+            version: Version::HTTP_3,
+            scheme: "https",
+            listener,
+            server_name: None,
+            alpn: Box::default(),
+            client_certificate: None,
+            id,
+            algorithm,
+        }
+    }
+
+    /// Returns the protocol as logs write it.
+    pub fn protocol(&self) -> &'static str {
+        match self.version {
+            Version::HTTP_3 => "HTTP/3",
+            Version::HTTP_2 => "HTTP/2",
+            Version::HTTP_10 => "HTTP/1.0",
+            _ => "HTTP/1.1",
+        }
+    }
+}
