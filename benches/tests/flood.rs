@@ -14,12 +14,12 @@ fn check(flood: Flood) -> u64 {
 
 #[test]
 fn initials_without_token_leave_connections_their_goodput() {
-    assert!(check(Flood::Initials) > 1_000);
+    assert!(check(Flood::Initials) > 100);
 }
 
 #[test]
 fn unknown_versions_leave_connections_their_goodput() {
-    assert!(check(Flood::UnknownVersions) > 1_000);
+    assert!(check(Flood::UnknownVersions) > 100);
 }
 
 #[test]

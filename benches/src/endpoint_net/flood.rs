@@ -43,8 +43,8 @@ const MEASURED: u32 = 40;
 /// Datagrams of strangers per turn: half of what a worker receives in one.
 const STRANGERS: u16 = 512;
 
-/// Clients of each listener.
-const CLIENTS: u16 = 4;
+/// Clients of each listener: enough to use up a worker's budget, although each connection is given data once a turn.
+const CLIENTS: u16 = 12;
 
 /// Body that lasts for the whole run, bytes.
 const BODY: u64 = 1 << 30;
