@@ -12,7 +12,7 @@ use sluicegate::quic::endpoint::Endpoint;
 use sluicegate::quic::secrets::Secrets;
 use sluicegate::quic::selection::Selection;
 use sluicegate::quic::settings::{Listener, Settings};
-use sluicegate::quic::transport::{Identity, server_config};
+use sluicegate::quic::transport::{Alternatives, Identity, server_config};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, RxMeta, TxMeta};
@@ -54,7 +54,12 @@ impl Worker {
             Ok(Listener {
                 name: listener.name.as_str().into(),
                 selection: Selection::of(listener, &registry)?,
-                config: server_config((&identity, &[]), &config.quic, &config.limits, &secrets)?,
+                config: server_config(
+                    (&identity, &Alternatives::default()),
+                    &config.quic,
+                    &config.limits,
+                    &secrets,
+                )?,
             })
         };
         let listeners = HashMap::from([(ListenerId(0), listener()?), (ListenerId(1), listener()?)]);

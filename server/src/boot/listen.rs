@@ -14,7 +14,7 @@ use crate::clock;
 use crate::quic::config_snapshot::{BoundListener, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
-use crate::quic::transport::{Identity, server_config};
+use crate::quic::transport::{Identity, alternatives, server_config};
 
 /// Time for a port in use to become free.
 const BIND_LIMIT: Duration = Duration::from_secs(1);
@@ -97,8 +97,9 @@ fn try_prepare(
         None => Identity::self_signed(),
     }?;
     let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
+    let others = alternatives(&others, &config.quic, &config.limits)?;
     server_config((&first, &others), &config.quic, &config.limits, secrets)?;
-    Ok((selection, (first, others)))
+    Ok((selection, Identities { first, others }))
 }
 
 /// Binds a listener's addresses for every worker of `group`.

@@ -90,7 +90,7 @@ impl Reloader<'_> {
                 name: before.name.clone(),
                 selection: selection.clone(),
                 // A certificate that was made at the start stays.
-                identities: if listener.tls.is_empty() && before.identities.0.is_self_signed() {
+                identities: if listener.tls.is_empty() && before.identities.first.is_self_signed() {
                     Arc::clone(&before.identities)
                 } else {
                     Arc::clone(&identities)

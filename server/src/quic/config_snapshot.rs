@@ -1,4 +1,4 @@
-//! A configuration as far as running workers take it on: what is served, to whom, and how connections behave.
+//! The part of a configuration that running workers adopt: what is served, to whom, and how connections behave.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,40 +11,45 @@ use super::secrets::Secrets;
 use super::selection::Selection;
 use super::settings::Listener;
 use super::token::Tokens;
-use super::transport::{Identity, TransportError, server_config};
+use super::transport::{Alternatives, Identity, TransportError, server_config};
 use crate::http::route::Site;
 
-/// A listener's certificates: the first one, and those for other names.
-pub type Identities = (Identity, Vec<Identity>);
+/// A listener's certificates.
+pub struct Identities {
+    /// Certificate for clients that ask for no name of the others.
+    pub first: Identity,
+    /// Certificates for other names.
+    pub others: Alternatives,
+}
 
 /// A listener on one address, ready for every worker of its group.
 #[derive(Clone)]
 pub struct BoundListener {
-    /// As the dataplane knows it.
+    /// Identifies the listener in the dataplane.
     pub id: ListenerId,
-    /// Of the listener.
+    /// Name of the listener.
     pub name: String,
-    /// Of congestion controllers.
+    /// Choice of congestion control.
     pub selection: Selection,
-    /// The server's.
+    /// Certificates and keys.
     pub identities: Arc<Identities>,
 }
 
-/// What workers share and are given anew when the configuration is read again; immutable.
+/// An immutable snapshot that all workers share; a reload makes another one.
 pub struct ConfigSnapshot {
-    /// 1 at the start.
+    /// Number of the snapshot, 1 at the start.
     pub generation: u64,
-    /// What is served.
+    /// Routes and handlers.
     pub site: Arc<Site>,
-    /// Bounds.
+    /// Limits of connections, requests and memory.
     pub limits: Limits,
-    /// Transport.
+    /// Settings of QUIC.
     pub quic: Quic,
-    /// All listening addresses.
+    /// Listeners of all groups, one for each address.
     pub bound_listeners: Vec<BoundListener>,
 }
 
-/// Without the keys.
+/// Leaves the keys out.
 impl std::fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("ConfigSnapshot")
@@ -54,7 +59,8 @@ impl std::fmt::Debug for ConfigSnapshot {
 }
 
 impl ConfigSnapshot {
-    /// What a worker makes of the bound_listeners that `is_its` names.
+    /// Makes a worker's own state of the listeners for which `is_its` returns true. Only a listener's first certificate is
+    /// read again; the contexts of the others are shared.
     ///
     /// # Errors
     /// Certificates or settings that cannot be used; all were tried when the snapshot was made.
@@ -65,11 +71,11 @@ impl ConfigSnapshot {
     ) -> Result<HashMap<ListenerId, Listener>, TransportError> {
         let bound_listeners = self.bound_listeners.iter().filter(|bound| is_its(bound.id));
         let listeners = bound_listeners.map(|bound| {
-            let (first, others) = &*bound.identities;
+            let identities = (&bound.identities.first, &bound.identities.others);
             let listener = Listener {
                 name: bound.name.as_str().into(),
                 selection: bound.selection.clone(),
-                config: server_config((first, others), &self.quic, &self.limits, secrets)?,
+                config: server_config(identities, &self.quic, &self.limits, secrets)?,
             };
             Ok((bound.id, listener))
         });
@@ -78,8 +84,8 @@ impl ConfigSnapshot {
 }
 
 impl Endpoint {
-    /// Serves by another snapshot from now on: new connections in full; open ones their new requests, and keep the
-    /// transport that they began with.
+    /// Serves by another snapshot from now on: new connections in full, open ones in their new requests. Open connections
+    /// keep the transport that they began with.
     ///
     /// # Errors
     /// As [`ConfigSnapshot::listeners`]; nothing has changed then.

@@ -60,8 +60,10 @@ impl Settings {
         let secrets = Arc::new(Secrets::in_memory());
         let identity = super::transport::Identity::self_signed().expect("a certificate");
         let (quic, limits) = (config.quic, config.limits);
-        let transport = super::transport::server_config((&identity, &[]), &quic, &limits, &secrets)
-            .expect("a transport configuration");
+        let others = super::transport::Alternatives::default();
+        let transport =
+            super::transport::server_config((&identity, &others), &quic, &limits, &secrets)
+                .expect("a transport configuration");
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),

@@ -1,4 +1,4 @@
-//! What quiche is told about a listener: transport parameters, TLS, congestion control.
+//! quiche's configuration of a listener: transport parameters and TLS.
 
 mod sni;
 
@@ -11,6 +11,8 @@ use boring::x509::X509;
 use sluicegate_config::{Limits, Quic};
 use thiserror::Error;
 
+pub use sni::Alternatives;
+
 use super::entropy::draw;
 use super::secrets::Secrets;
 use super::{self_signed, tickets};
@@ -19,17 +21,17 @@ use crate::clock;
 /// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
 const MAX_STREAMS_UNI: u64 = 8;
 
-/// Stands in messages where the names of files would.
+/// Origin of an identity that was not read from files.
 const SELF_SIGNED: &str = "self-signed certificate";
 
 /// A certificate chain and its key, both PEM.
 #[derive(Clone)]
 pub struct Identity {
-    /// Leaf first.
+    /// Certificates, PEM, the leaf first.
     pub chain: Vec<u8>,
-    /// Of the leaf.
+    /// Key of the leaf, PEM.
     pub key: Vec<u8>,
-    /// Where they came from, for messages.
+    /// Names of the files, for messages.
     pub origin: String,
 }
 
@@ -39,26 +41,26 @@ pub enum TransportError {
     /// A file cannot be read.
     #[error("{path}: cannot read: {cause}; check the path and its permissions")]
     File {
-        /// Which.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Error of the system.
         cause: std::io::Error,
     },
     /// Certificate or key cannot be used.
     #[error("{origin}: {cause}; {remedy}")]
     Tls {
-        /// The files.
+        /// Names of the files.
         origin: String,
-        /// In words.
+        /// What is wrong.
         cause: String,
-        /// In words.
+        /// What the operator can do.
         remedy: &'static str,
     },
     /// The HTTP/3 quiche refused a setting.
-    #[error("the HTTP/3 quic refused the settings: {0}")]
+    #[error("quiche's HTTP/3 refused the settings: {0}")]
     Http(quiche::h3::Error),
     /// quiche refused a setting.
-    #[error("the QUIC quic refused the settings: {0}")]
+    #[error("quiche refused the settings: {0}")]
     Engine(#[from] quiche::Error),
 }
 
@@ -111,7 +113,7 @@ impl Identity {
         self.origin == SELF_SIGNED
     }
 
-    /// With the names that the certificate is for.
+    /// Returns a TLS context and the names that its certificate is for.
     fn context(&self) -> Result<(Vec<String>, SslContextBuilder), TransportError> {
         let fail = |cause: String, remedy| TransportError::Tls {
             origin: self.origin.clone(),
@@ -131,8 +133,8 @@ impl Identity {
         })?;
         context.set_certificate(&leaf).map_err(lost)?;
         let names = sni::names(&leaf);
-        for origin_ring in chain {
-            context.add_extra_chain_cert(origin_ring).map_err(lost)?;
+        for intermediate in chain {
+            context.add_extra_chain_cert(intermediate).map_err(lost)?;
         }
         let key = PKey::private_key_from_pem(&self.key).map_err(|e| {
             fail(
@@ -152,7 +154,7 @@ impl Identity {
     }
 }
 
-/// Certificate and key.
+/// Makes a certificate and its key.
 fn self_signed_pem() -> Result<(Vec<u8>, Vec<u8>), ErrorStack> {
     let mut serial = [0; 16];
     draw(&mut serial);
@@ -187,13 +189,31 @@ fn ticketing(
     Ok(())
 }
 
-/// quiche's configuration for connections of one listener, without a congestion controller. Clients get the first
+/// Makes the TLS contexts of a listener's certificates beside the first one.
+///
+/// # Errors
+/// A certificate or key that cannot be used.
+pub fn alternatives(
+    others: &[Identity],
+    quic: &Quic,
+    limits: &Limits,
+) -> Result<Alternatives, TransportError> {
+    let contexts = others.iter().map(|other| {
+        let (names, mut context) = other.context()?;
+        ticketing(&mut context, other, quic, limits)?;
+        Ok((names, context))
+    });
+    let contexts = contexts.collect::<Result<Vec<_>, TransportError>>()?;
+    Ok(Alternatives::new(contexts))
+}
+
+/// Makes quiche's configuration for connections of one listener, without a congestion controller. Clients get the first
 /// identity where they ask for a name of none of the others.
 ///
 /// # Errors
 /// A certificate or key that cannot be used, or a setting that quiche refuses.
 pub fn server_config(
-    (first, others): (&Identity, &[Identity]),
+    (first, others): (&Identity, &Alternatives),
     quic: &Quic,
     limits: &Limits,
     secrets: &Secrets,
@@ -201,12 +221,6 @@ pub fn server_config(
     let max_datagram = usize::try_from(quic.max_udp_payload).unwrap_or(usize::MAX);
     let (names, mut context) = first.context()?;
     ticketing(&mut context, first, quic, limits)?;
-    let others = others.iter().map(|other| {
-        let (names, mut context) = other.context()?;
-        ticketing(&mut context, other, quic, limits)?;
-        Ok((names, context))
-    });
-    let others = others.collect::<Result<Vec<_>, TransportError>>()?;
     sni::select(&mut context, names, others);
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?;

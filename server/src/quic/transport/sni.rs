@@ -1,44 +1,60 @@
 //! Several certificates for one listener: which one, by the name that the client asks for (RFC 6066 §3).
 
+use std::sync::Arc;
+
 use boring::ssl::{AlpnError, NameType, SslContext, SslContextBuilder, select_next_proto};
 use boring::x509::X509;
 
-/// As ALPN writes it: a length and a name.
+/// Protocol name of HTTP/3 as ALPN writes it: a length and the name.
 const H3: &[u8] = b"\x02h3";
 
-/// A certificate beside a listener's first one.
+/// Certificates of a listener beside its first one, each in a TLS context. Clones share them, so that a listener with
+/// many names costs each further worker nothing.
+#[derive(Clone, Default)]
+pub struct Alternatives(Arc<[Alternative]>);
+
 struct Alternative {
     names: Vec<String>,
     context: SslContext,
 }
 
-/// The names that a certificate is for, in lower case: those of its subjectAltName, `*.` in front of wildcards.
+impl Alternatives {
+    /// Takes contexts with the names of their certificates.
+    pub(super) fn new(contexts: Vec<(Vec<String>, SslContextBuilder)>) -> Self {
+        let contexts = contexts.into_iter().map(|(names, mut builder)| {
+            // The library asks the context that a handshake has been moved to.
+            builder.set_alpn_select_callback(|_, offered| {
+                select_next_proto(H3, offered).ok_or(AlpnError::ALERT_FATAL)
+            });
+            Alternative {
+                names,
+                context: builder.build(),
+            }
+        });
+        Self(contexts.collect())
+    }
+
+    /// Returns how many share the contexts.
+    #[cfg(test)]
+    pub(super) fn users(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+}
+
+/// Returns the names that a certificate is for, in lower case: those of its subjectAltName, `*.` in front of wildcards.
 pub(super) fn names(certificate: &X509) -> Vec<String> {
     let all = certificate.subject_alt_names().into_iter().flatten();
     all.filter_map(|name| name.dnsname().map(str::to_ascii_lowercase))
         .collect()
 }
 
-/// Has clients that ask for one of the names get that certificate, and all others the one that `context` has.
-pub(super) fn select(
-    context: &mut SslContextBuilder,
-    first: Vec<String>,
-    others: Vec<(Vec<String>, SslContextBuilder)>,
-) {
-    let mut alternatives = Vec::new();
-    for (names, mut builder) in others {
-        // The library asks the context that a handshake has been moved to.
-        builder.set_alpn_select_callback(|_, offered| {
-            select_next_proto(H3, offered).ok_or(AlpnError::ALERT_FATAL)
-        });
-        alternatives.push(Alternative {
-            names,
-            context: builder.build(),
-        });
-    }
-    if alternatives.is_empty() {
+/// Gives clients that ask for a name of `others` that certificate, and all others the one of `context`, which is for the
+/// names of `first`.
+pub(super) fn select(context: &mut SslContextBuilder, first: Vec<String>, others: &Alternatives) {
+    if others.0.is_empty() {
         return;
     }
+    let alternatives = others.clone().0;
     context.set_servername_callback(move |ssl, _| {
         let Some(asked) = ssl.servername(NameType::HOST_NAME) else {
             return Ok(());
@@ -68,7 +84,7 @@ enum Fit {
     Exact,
 }
 
-/// RFC 9525 §6.3: a wildcard stands for one whole label.
+/// Returns how well the best of the names fits; a wildcard stands for one whole label (RFC 9525 §6.3).
 fn best(names: &[String], asked: &str) -> Option<Fit> {
     let parent = asked.split_once('.').map(|(_, parent)| parent);
     let fit = |name: &String| match name.strip_prefix("*.") {

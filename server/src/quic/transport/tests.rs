@@ -42,8 +42,9 @@ impl Site {
     /// As [`Site::connect`], with what a client that may sends early; the server's side is asked for it before it has
     /// heard anything else.
     fn connect_early(&self, name: &str, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
+        let others = alternatives(&self.others, &self.quic, &self.limits).unwrap();
         let server = server_config(
-            (&self.identity, &self.others),
+            (&self.identity, &others),
             &self.quic,
             &self.limits,
             &self.secrets,
@@ -257,4 +258,22 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
     let (second, early) = site.connect_early("x.example", first.session());
     assert!(second.is_resumed());
     assert_eq!(early, EARLY);
+}
+
+#[test]
+fn workers_share_the_contexts_of_further_certificates() {
+    let site = Site::new(Config::embedded().quic);
+    let others = [
+        Identity::self_signed().unwrap(),
+        Identity::self_signed().unwrap(),
+    ];
+    let others = alternatives(&others, &site.quic, &site.limits).unwrap();
+    let configure = || {
+        let identities = (&site.identity, &others);
+        server_config(identities, &site.quic, &site.limits, &site.secrets).unwrap()
+    };
+    let alone = others.users();
+    let configs = [configure(), configure()];
+    assert_eq!(others.users(), alone + 2);
+    drop(configs);
 }

@@ -1,6 +1,6 @@
 //! When a drain closes connections.
 
-use super::super::super::transport::{Identity, server_config};
+use super::super::super::transport::{Alternatives, Identity, server_config};
 use super::fixture::{Bench, Client, settings};
 use super::*;
 use crate::http::route::Site;
@@ -93,7 +93,12 @@ fn bench() -> Bench {
         settings.quic.early_data = true;
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
-        let quic = server_config((&identity, &[]), quic, limits, &settings.secrets);
+        let quic = server_config(
+            (&identity, &Alternatives::default()),
+            quic,
+            limits,
+            &settings.secrets,
+        );
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = quic.unwrap();
         let site = Site::compile(&config.routes, &config.limits);
