@@ -10,6 +10,7 @@ pub mod counters;
 pub mod endpoint;
 pub mod entropy;
 pub mod header;
+mod path_size;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 pub mod rate_limit;

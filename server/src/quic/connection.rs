@@ -13,6 +13,7 @@ pub use emit::Emitted;
 use super::activity::{Activity, Load};
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection_gauges::Controller;
+use super::path_size::BlackHole;
 use super::reset::ResetTokens;
 use super::timers::Slot;
 use crate::h3;
@@ -59,6 +60,7 @@ pub struct Connection {
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
     max_datagram: usize,
     activity: Activity,
+    black_hole: BlackHole,
     session: Option<h3::Session>,
     /// When pacing lets the next packet go, where it holds one back.
     release: Option<Instant>,
@@ -101,6 +103,7 @@ impl Connection {
             finishes: None,
             max_datagram: accepted.max_datagram,
             activity: Activity::new(),
+            black_hole: BlackHole::default(),
             session: None,
             release: None,
             handshake_deadline: Some(accepted.handshake_deadline),
@@ -128,6 +131,12 @@ impl Connection {
         let quic = is_due(self.quic.timeout_instant());
         if quic {
             self.quic.on_timeout();
+            // Only a size that was found can be lost; without one datagrams have the size that every path carries.
+            if self.quic.pmtu().is_some()
+                && self.black_hole.on_timeout(self.quic.stats().acked_bytes)
+            {
+                self.quic.revalidate_pmtu();
+            }
         }
         if self.close_late_handshake(now) {
             return Some(Due::Handshake);

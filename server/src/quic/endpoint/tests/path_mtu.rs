@@ -74,3 +74,9 @@ fn a_download_over_a_path_of_1280_bytes_finishes() {
     let largest = download(|_| 1252);
     assert!((1200..=1252).contains(&largest), "{largest}");
 }
+
+#[test]
+fn a_download_survives_a_path_that_becomes_narrower() {
+    let limit = |received| if received < LENGTH / 4 { 1472 } else { 1252 };
+    assert_eq!(download(limit), 1472);
+}

@@ -206,3 +206,48 @@ fn answers_without_a_connection_get_an_eighth_of_a_turn() {
     }
     assert!(sent[0] > 5 && sent[1] * 10 >= sent[0] * 8, "{sent:?}");
 }
+
+#[test]
+fn a_long_upload_arrives_whole() {
+    const LENGTH: usize = 3_000_000;
+    let route = "[[route]]\npath = \"/app/\"\nmax_request_body = \"8MiB\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n";
+    let mut bench = Bench::new(with_routes(route));
+    let (origin_ring, mut worker_ring) = rings(64, Accounts::new(128 << 10, u64::MAX));
+    bench.endpoint.settings.sessions.origin_ring = Some(origin_ring);
+    let (mut client, mut h3) = connect(&mut bench);
+    let upload = request(&mut client, &mut h3, "POST", "/app/x");
+    let body = vec![7; LENGTH];
+    let (mut sent, mut received, mut rounds) = (0, 0, 0);
+    while received < LENGTH {
+        rounds += 1;
+        assert!(rounds < 5000, "{received} of {sent} sent of {LENGTH}");
+        if sent < LENGTH {
+            sent += h3
+                .send_body(&mut client.quic, upload, &body[sent..], true)
+                .unwrap_or(0);
+        }
+        client.speak(&mut bench.endpoint, bench.now);
+        bench.endpoint.service(ENOUGH, bench.now);
+        let mut credit = Vec::new();
+        while let Some(Envelope { exchange, message }) = worker_ring.take() {
+            if let ToHandler::Data(block) = message {
+                received += block.len();
+                credit.push((exchange, crate::http::exchange::message::cost(block.len())));
+            }
+        }
+        for (exchange, cost) in credit {
+            let message = ToFront::Credit(cost);
+            worker_ring.give(Envelope { exchange, message }).unwrap();
+        }
+        bench.endpoint.on_origin(ENOUGH, bench.now);
+        let said = bench.pass(Duration::from_millis(5));
+        client.hear(said);
+        if client
+            .quic
+            .timeout_instant()
+            .is_some_and(|at| at <= bench.now)
+        {
+            client.quic.on_timeout();
+        }
+    }
+}
