@@ -32,7 +32,7 @@ use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
 use crate::{affinity, clock};
 
-/// Makes an endpoint's settings, as a snapshot of the configuration has them.
+/// Makes an endpoint's settings of a snapshot of the configuration.
 pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
 
 /// Wakes a worker that has messages of its origin thread.

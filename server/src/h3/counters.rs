@@ -1,4 +1,4 @@
-//! What sessions count.
+//! Counters of HTTP/3 sessions.
 
 use super::Statuses;
 use crate::http::gate;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// What quiche adds to an urgency to order streams of requests after its own.
+/// Number that quiche adds to an urgency to order streams of requests after its own.
 const ENGINE_OFFSET: u8 = 124;
 const LOWEST: u8 = 7;
 

@@ -8,7 +8,7 @@ use crate::http::path::CanonicalPath;
 
 /// Field lines of a head or trailer section.
 const MAX_FIELDS: usize = 128;
-/// What a field line counts beyond its name and value (RFC 9114 §4.2.2).
+/// Bytes that a field line counts beyond its name and value (RFC 9114 §4.2.2).
 const FIELD_OVERHEAD: usize = 32;
 
 /// A well-formed head.
@@ -112,10 +112,10 @@ fn check_size<H: NameValue>(list: &[H], max_section: u64) -> Result<(), Refusal>
     let size = list.iter().fold(0_u64, |sum, line| {
         sum.saturating_add((line.name().len() + line.value().len() + FIELD_OVERHEAD) as u64)
     });
-    match size > max_section || list.len() > MAX_FIELDS {
-        true => Err(TooLarge),
-        false => Ok(()),
+    if size > max_section || list.len() > MAX_FIELDS {
+        return Err(TooLarge);
     }
+    Ok(())
 }
 
 impl<'a> Pseudo<'a> {
@@ -129,10 +129,10 @@ impl<'a> Pseudo<'a> {
         };
         let visible = value.iter().all(u8::is_ascii_graphic);
         let value = std::str::from_utf8(value).map_err(|_| Malformed)?;
-        match visible && slot.replace(value).is_none() {
-            true => Ok(()),
-            false => Err(Malformed),
+        if !visible || slot.replace(value).is_some() {
+            return Err(Malformed);
         }
+        Ok(())
     }
 
     /// Returns the head, and the raw path where that is refused.
@@ -185,18 +185,18 @@ fn scheme(given: Option<&str>) -> Result<String, Refusal> {
     }
 }
 
-/// `:path` (RFC 9114 §4.3.1).
+/// Checks `:path` (RFC 9114 §4.3.1).
 fn target<'a>(method: &str, given: Option<&'a str>) -> Result<&'a str, Refusal> {
     let path = given.ok_or(Malformed)?;
     let origin_form = path.starts_with('/') && !path.contains('#');
     let asterisk = path == "*" && method == "OPTIONS";
-    match origin_form || asterisk {
-        true => Ok(path),
-        false => Err(Malformed),
+    if !origin_form && !asterisk {
+        return Err(Malformed);
     }
+    Ok(path)
 }
 
-/// From `:authority`, or else Host; both must agree, and neither may be empty or name a user.
+/// Takes the authority from `:authority`, or else from Host; both must agree, and neither may be empty or name a user.
 fn authority(pseudo: Option<&str>, host: Option<String>) -> Result<String, Refusal> {
     let authority = match (pseudo, host) {
         (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(&host) => {
@@ -207,10 +207,10 @@ fn authority(pseudo: Option<&str>, host: Option<String>) -> Result<String, Refus
         (None, None) => return Err(Malformed),
     };
     let plain = |b: u8| b.is_ascii_graphic() && !b"@/?#\\".contains(&b);
-    match !authority.is_empty() && authority.bytes().all(plain) {
-        true => Ok(authority),
-        false => Err(Malformed),
+    if authority.is_empty() || !authority.bytes().all(plain) {
+        return Err(Malformed);
     }
+    Ok(authority)
 }
 
 impl Framing {

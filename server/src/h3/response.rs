@@ -14,7 +14,7 @@ use crate::http::exchange::{Body, Fields, Reply};
 /// Largest piece of a body offered at once, bytes.
 pub(super) const BLOCK: usize = 64 * 1024;
 
-/// What became of an attempt to write.
+/// Outcome of an attempt to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// Something was taken, more is left.
@@ -25,11 +25,11 @@ pub(super) enum Progress {
     Waiting,
     /// All was taken.
     Complete,
-    /// The handler broke its promise of a length; what was sent must not look whole.
+    /// The handler's body is not as long as it said; what was sent must not look whole.
     Broken,
 }
 
-/// Where a response is written to, for the time of a call.
+/// Stream that a response is written to, lent for the time of a call.
 pub(super) struct Sink<'a> {
     pub(super) h3: &'a mut quiche::h3::Connection,
     pub(super) conn: &'a mut quiche::Connection,
@@ -45,7 +45,7 @@ pub(super) struct Sink<'a> {
 /// A response that its stream has not taken in full.
 #[derive(Debug)]
 pub(super) struct Response {
-    /// Of the final head; 0 until there is one.
+    /// Status of the final head; 0 until there is one.
     pub(super) status: u16,
     /// Heads to be sent: status and fields.
     heads: VecDeque<(u16, Vec<Header>)>,
@@ -56,7 +56,7 @@ pub(super) struct Response {
     content: Content,
     /// Bytes of body that the stream has taken.
     pub(super) sent: u64,
-    /// What a handler may be told it can send again.
+    /// Credit to return to the handler, by [`cost`].
     pub(super) credit: u64,
 }
 
@@ -71,7 +71,7 @@ enum Content {
 #[derive(Debug, Default)]
 struct Flow {
     blocks: VecDeque<Bytes>,
-    /// What of the first block was taken.
+    /// Bytes of the first block that the stream has taken.
     taken: usize,
     promised: Option<u64>,
     trailers: Option<Fields>,

@@ -23,7 +23,7 @@ use crate::http::peer::PeerConnection;
 use crate::observe::access::Outcome;
 
 thread_local! {
-    /// Where a body's next block lies while it is handed to a stream; nothing in it outlives a call.
+    /// Holds the next block of a body while it is handed to a stream; nothing in it outlives a call.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; BLOCK].into_boxed_slice());
 }
 
@@ -42,11 +42,11 @@ pub struct Session {
     open: HashMap<u64, Exchange>,
     /// Streams with something to write.
     pending: Queue,
-    /// Streams given up in this turn whose end is still to be reported.
+    /// Streams cancelled in this turn whose end quiche still reports.
     cancelled: Vec<u64>,
     /// Streams whose body waits for room in the origin's ring.
     awaiting_ring: Vec<u64>,
-    /// Handlers that have not said that they are done, those of requests given up included.
+    /// Number of handlers that have not finished, those of cancelled requests included.
     running: u64,
     /// One past the highest request stream seen, as GOAWAY tells it.
     next_stream: u64,
@@ -57,15 +57,15 @@ pub struct Session {
     connection: Arc<PeerConnection>,
     /// Heads that came, refused ones too.
     requests: u64,
-    /// Requests taken.
+    /// Requests accepted.
     taken: u64,
     /// Requests that came to nothing: malformed, or reset by the client.
     wasted: u64,
-    /// Resets of streams that were not open, most of which answer a STOP_SENDING of ours.
-    misrouted: u64,
-    /// Streams that the client was asked to send no more of before their ends were known.
+    /// Resets of streams that were not open; a STOP_SENDING of ours provokes most of them.
+    late_resets: u64,
+    /// Streams for which STOP_SENDING was sent before they had ended.
     stopped: u64,
-    /// Responses that the client has stopped, as quiche counts them.
+    /// Responses that the client has stopped, by quiche's count.
     stops: u64,
 }
 
@@ -78,22 +78,22 @@ struct Exchange {
     inbound: Inbound,
     outbound: Outbound,
     handler: Option<Handler>,
-    /// What the client promised of the body's length.
+    /// Length of the body by the client's `content-length`.
     content_length: Option<u64>,
-    /// Largest body taken.
+    /// Largest body that is accepted, bytes.
     limit: u64,
-    /// Bytes of body so far.
+    /// Bytes of body received so far.
     received: u64,
-    /// For the access log, until its line is written.
+    /// Facts for the access log, until its line is written.
     record: Option<Box<RequestRecord>>,
 }
 
 /// The client's half.
 #[derive(Debug)]
 enum Inbound {
-    /// For a reply that waits for the end of the request.
+    /// The body is dropped; the reply waits for its end.
     Discarding(Box<Reply>),
-    /// For a handler.
+    /// The body goes to a handler.
     Passing,
     /// It has ended, or is not wanted any more.
     Over,
@@ -113,7 +113,7 @@ enum Outbound {
 /// A handler on the origin thread, as the session knows it.
 #[derive(Debug)]
 struct Handler {
-    /// Its number at the link.
+    /// Number of the exchange in the origin's ring.
     exchange: u64,
     handling: Handling,
     /// What of the body it may still be sent.
@@ -162,7 +162,7 @@ impl Session {
             requests: 0,
             taken: 0,
             wasted: 0,
-            misrouted: 0,
+            late_resets: 0,
             stopped: 0,
             stops: 0,
         })
@@ -188,16 +188,16 @@ impl Session {
             self.clear(context);
             return;
         }
-        let misrouted = self.misrouted.saturating_sub(self.stopped);
+        let late_resets = self.late_resets.saturating_sub(self.stopped);
         let allowed = context.site.limits().cancelled_requests + self.requests / 2;
-        if self.wasted + misrouted > allowed {
+        if self.wasted + late_resets > allowed {
             return self.fail(conn, WireErrorCode::ExcessiveLoad, context);
         }
         self.send_goaway(conn);
         self.write(conn, context);
     }
 
-    /// Takes no more requests: tells the client by GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets those
+    /// Takes no more requests: sends GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets those
     /// accepted finish.
     pub fn drain(&mut self, conn: &mut quiche::Connection) {
         self.refused_from.get_or_insert(self.next_stream);
@@ -214,12 +214,12 @@ impl Session {
         self.open.is_empty()
     }
 
-    /// How many requests were taken so far, refused ones not counted.
+    /// Returns the number of requests accepted so far.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Forgets all requests and has their handlers stop: the connection is lost.
+    /// Drops all requests and cancels their handlers: the connection is lost.
     pub fn clear(&mut self, context: &mut SessionContext) {
         let streams: Vec<u64> = self.open.keys().copied().collect();
         for stream in streams {
@@ -231,8 +231,8 @@ impl Session {
         self.awaiting_ring.clear();
     }
 
-    /// Gives up requests whose responses the client has refused to take. Where nothing is there to be written, nothing
-    /// else would tell.
+    /// Cancels requests whose responses the client has stopped. Where nothing is there to be written, nothing else
+    /// would notice.
     fn notice_stops(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         let stops = conn.streams_stopped_by_peer();
         if std::mem::replace(&mut self.stops, stops) == stops {
@@ -272,7 +272,7 @@ impl Session {
     }
 }
 
-/// The code that a connection is closed with for an error that quiche did not close it for itself.
+/// Returns the code to close a connection with where quiche has not closed it for the error itself.
 fn code(error: Error) -> WireErrorCode {
     match error {
         Error::ExcessiveLoad => WireErrorCode::ExcessiveLoad,

@@ -1,4 +1,4 @@
-//! What the sessions of a worker share.
+//! State that the sessions of a worker share.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,9 +10,9 @@ use crate::http::gate::Gate;
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 
-/// What all sessions of a worker share; its endpoint owns it and lends it to one session at a time.
+/// State that all sessions of a worker share; the endpoint owns it and lends it to one session at a time.
 pub struct SessionContext {
-    /// What is served, by the configuration in effect.
+    /// Routes and handlers of the configuration in effect.
     pub site: Arc<Site>,
     /// HTTP/3 settings of new sessions.
     pub h3: quiche::h3::Config,

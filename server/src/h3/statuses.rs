@@ -1,4 +1,4 @@
-//! How often each status was answered.
+//! Responses, counted by status.
 
 use crate::observe::metrics::{Figure, Labels, Page};
 use crate::observe::sum::Sum;

@@ -11,7 +11,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// that: programs end without a word.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What a connection did lately.
+/// Latest requests and datagrams of a connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     requests: Requests,
@@ -32,7 +32,7 @@ enum Requests {
     DoneSince(Instant),
 }
 
-/// What a connection has to do now.
+/// Unfinished work of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     /// The handshake is complete.

@@ -1,4 +1,4 @@
-//! Who may open a connection, and after what proof.
+//! Admission of new connections: limits, and Retry as proof of an address.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use super::entropy::Entropy;
 
 /// Length of every connection ID of ours, in bytes.
 pub const LEN: usize = 16;
-/// How many generations there are; they wrap.
+/// Number of generations; they wrap.
 pub const GENERATIONS: u8 = 64;
 
 const LAYOUT_VERSION: u8 = 1;
@@ -24,12 +24,12 @@ const GENERATION_MASK: u8 = GENERATIONS - 1;
 pub struct ConnectionId([u8; LEN]);
 
 impl ConnectionId {
-    /// Which worker's, if it is ours.
+    /// Returns the index of the owning worker, if it is ours.
     pub fn worker(self) -> u8 {
         self.0[0]
     }
 
-    /// Which process generation's, 0–63, if it is ours.
+    /// Returns the generation of the owning process, 0–63, if it is ours.
     pub fn generation(self) -> u8 {
         self.0[1] & GENERATION_MASK
     }
@@ -44,7 +44,7 @@ impl ConnectionId {
         self.is_ours() && self.generation() == generation & GENERATION_MASK
     }
 
-    /// The bytes as they go on the wire.
+    /// Returns the bytes as they go on the wire.
     pub fn as_bytes(&self) -> &[u8; LEN] {
         &self.0
     }
@@ -93,7 +93,7 @@ pub struct CidGenerator {
 }
 
 impl CidGenerator {
-    /// For `worker` of a process of `generation`, of which the low six bits count.
+    /// Returns a generator for `worker` of a process of `generation`, of which the low six bits count.
     pub fn new(worker: u8, generation: u8) -> CidGenerator {
         CidGenerator {
             worker,
@@ -102,7 +102,7 @@ impl CidGenerator {
         }
     }
 
-    /// A connection ID never made before, by chance of 112 bits.
+    /// Returns a connection ID never made before, by chance of 112 bits.
     pub fn generate(&mut self) -> ConnectionId {
         let mut bytes: [u8; LEN] = self.entropy.take();
         bytes[0] = self.worker;

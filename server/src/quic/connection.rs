@@ -49,7 +49,7 @@ pub struct Connection {
     pub(super) awaits_ring: bool,
     /// Whether the endpoint has counted it among those that have ended.
     pub(super) ended: bool,
-    /// What the endpoint's gauges count it as.
+    /// Controller under which the endpoint's gauges count it.
     pub(super) gauged: Option<Controller>,
     /// State of its timer.
     pub(super) timer: Slot,
@@ -69,7 +69,7 @@ pub struct Connection {
     handshake_timed_out: bool,
 }
 
-/// What a connection is accepted with.
+/// A connection that quiche has accepted, and its limits.
 pub(super) struct Accepted {
     pub(super) quic: quiche::Connection,
     pub(super) listener: ListenerId,
@@ -125,7 +125,7 @@ impl Connection {
         self.quic.recv(datagram, info).map(drop)
     }
 
-    /// Runs what is due at `now`. Returns what it was, `None` where the timer was early for all.
+    /// Runs the timers that are due at `now`. Returns the most important one, `None` if all were early.
     pub(super) fn on_timer(&mut self, now: Instant) -> Option<Due> {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|at| at <= now);
         let quic = is_due(self.quic.timeout_instant());
@@ -311,7 +311,7 @@ impl Connection {
     }
 }
 
-/// What a connection's timer was for.
+/// Reason of a connection's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// The handshake took too long; the connection is being closed.

@@ -1,4 +1,4 @@
-//! What an endpoint holds at one moment, counted as it changes.
+//! Gauges of an endpoint's connections, kept as they change.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ metrics! {
     }
 }
 
-/// What a congestion controller is and does.
+/// Algorithm and state of a congestion controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Controller {
     /// Name of the algorithm.

@@ -1,4 +1,4 @@
-//! What an endpoint counts.
+//! Counters of an endpoint.
 
 use std::collections::BTreeMap;
 

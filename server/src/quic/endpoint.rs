@@ -30,7 +30,7 @@ use crate::http::exchange::ConnectionKey;
 /// State of a connection without a congestion controller.
 const NO_STATE: &str = "none";
 
-/// What became of a datagram.
+/// Outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ingest {
     /// The endpoint has dealt with it.

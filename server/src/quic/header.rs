@@ -134,7 +134,7 @@ fn parse_long(datagram: &[u8]) -> Result<Header<'_>, DropReason> {
     })
 }
 
-/// What is left to read.
+/// Bytes that are left to read.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

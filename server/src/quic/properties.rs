@@ -1,4 +1,4 @@
-//! What holds for every datagram, token and connection ID.
+//! Properties of every datagram, token and connection ID.
 
 mod client;
 mod datagrams;
@@ -88,12 +88,12 @@ struct Sealed {
     at: Duration,
 }
 
-/// How long the tokens are good for.
+/// Lifetime of the tokens.
 const LIFETIME: Duration = Duration::from_secs(10);
-/// How far the clocks of servers may be apart.
+/// Largest difference of two servers' clocks.
 const SKEW: Duration = Duration::from_secs(60);
 
-/// Seals a token, changes some of what belongs to it, and opens it. `true` where it was good.
+/// Seals a token, changes some of what belongs to it, and opens it. Returns whether it was good.
 pub fn token(bytes: &[u8]) -> bool {
     let mut bytes = Bytes::new(bytes);
     let secrets = |roots: &[u8]| {
@@ -143,7 +143,7 @@ fn seal(maker: &mut Tokens, bytes: &mut Bytes<'_>) -> Option<Sealed> {
     })
 }
 
-/// Presents a token, or what became of it, and answers whether it was accepted.
+/// Presents a token, perhaps changed. Returns whether it was accepted.
 fn present(sealed: &Sealed, reader: &mut Tokens, bytes: &mut Bytes<'_>) -> bool {
     let mut token = sealed.bytes.clone();
     let (mut from, mut dcid, mut now) = (sealed.peer, sealed.scid.as_ref().to_vec(), sealed.at);

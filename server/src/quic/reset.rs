@@ -1,4 +1,4 @@
-//! Stateless reset: how a connection that is gone is told so (RFC 9000 §10.3).
+//! Stateless reset of connections that are gone (RFC 9000 §10.3).
 
 use boring::hash::hmac_sha256;
 

@@ -16,7 +16,7 @@ pub use root::{Purpose, ROOT_LEN, RootSecret};
 use super::cid::GENERATIONS;
 use store::random_generation;
 
-/// Where to find what must outlive the process.
+/// Files of the secrets that outlive the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretsConfig {
     /// Root secrets shared by instances: a line of 64 hexadecimal digits each, `#` opens a comment.

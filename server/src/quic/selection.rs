@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::entropy::Entropy;
 
-/// How long a measured network is remembered.
+/// Time that a measured network is remembered.
 const MEMORY: Duration = Duration::from_secs(600);
 
 /// Networks remembered at a time; the oldest is forgotten first.
@@ -46,11 +46,11 @@ pub struct UnknownAlgorithm(String);
 /// A choice for some of a listener's clients.
 #[derive(Clone)]
 pub struct Rule {
-    /// The clients.
+    /// Networks of the clients.
     pub networks: Vec<IpNet>,
-    /// The share of their connections, 0 to 1.
+    /// Share of their connections, 0 to 1.
     pub share: f64,
-    /// What they get.
+    /// Algorithm that they get.
     pub choice: Choice,
 }
 
@@ -132,7 +132,7 @@ impl Selection {
         }
     }
 
-    /// Takes a measured minimum round-trip time to `peer`; answers the network if the guard is now set for it.
+    /// Takes a measured minimum round-trip time to `peer`. Returns the network if the guard is now set for it.
     pub fn learn(&mut self, peer: IpAddr, min_rtt: Duration, now: Instant) -> Option<IpNet> {
         self.guard
             .as_mut()?

@@ -13,7 +13,7 @@ use boring::pkey::{PKey, PKeyRef, Private};
 use boring::x509::extension::{ExtendedKeyUsage, SubjectAlternativeName};
 use boring::x509::{X509, X509Builder, X509NameBuilder};
 
-/// Who they say they were issued by, and for.
+/// Common name of issuer and subject.
 const COMMON_NAME: &str = "sluicegate trial";
 /// Longer than any trial runs.
 const VALID: Duration = Duration::from_secs(10 * 365 * 86_400);

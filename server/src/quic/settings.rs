@@ -1,4 +1,4 @@
-//! What the endpoint of a worker is made of.
+//! Settings of a worker's endpoint.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,50 +11,50 @@ use super::selection::Selection;
 use crate::h3::SessionContext;
 use crate::observe::qlog::{QlogWriter, Sampler};
 
-/// One listener, as its worker sees it.
+/// A worker's own state of a listener.
 pub struct Listener {
-    /// For logs and traces.
+    /// Name, for logs and traces.
     pub name: Arc<str>,
-    /// Of congestion controllers.
+    /// Choice of congestion control.
     pub selection: Selection,
-    /// For new connections.
+    /// quiche's configuration for new connections.
     pub config: quiche::Config,
 }
 
 /// Tracing of sampled connections.
 #[derive(Clone)]
 pub struct Tracing {
-    /// Decides.
+    /// Decides which connections are traced.
     pub sampler: Arc<Sampler>,
-    /// Writes.
+    /// Writes the traces.
     pub writer: Arc<QlogWriter>,
-    /// What is recorded.
+    /// Detail of the traces.
     pub level: sluicegate_config::QlogLevel,
 }
 
-/// What an endpoint is made of.
+/// Everything an endpoint needs to start.
 pub struct Settings {
-    /// By listener id.
+    /// Listeners by their identifiers in the dataplane.
     pub listeners: HashMap<ListenerId, Listener>,
-    /// What its HTTP/3 sessions share.
+    /// State that its HTTP/3 sessions share.
     pub sessions: SessionContext,
-    /// Bounds.
+    /// Limits of connections, requests and memory.
     pub limits: Limits,
-    /// Transport.
+    /// Settings of QUIC.
     pub quic: Quic,
-    /// Keys.
+    /// Secrets that keys are derived from.
     pub secrets: Arc<Secrets>,
     /// Sampling of traces, where it is on.
     pub tracing: Option<Tracing>,
     /// This worker's index in its group.
     pub worker: u8,
-    /// Workers of the group.
+    /// Number of workers in the group.
     pub workers: usize,
 }
 
 #[cfg(any(test, fuzzing))]
 impl Settings {
-    /// Of a worker without routes, whose only listener, 0, has a certificate of its own making.
+    /// Returns settings of a worker without routes, whose only listener, 0, has a self-signed certificate.
     pub(crate) fn plain(worker: u8, workers: usize) -> Settings {
         let config = sluicegate_config::Config::embedded();
         let secrets = Arc::new(Secrets::in_memory());

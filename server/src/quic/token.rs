@@ -27,16 +27,16 @@ use super::secrets::{Purpose, Secrets};
 /// Length of a token, in bytes.
 pub const LEN: usize = HEAD + BODY;
 
-/// What the first byte says.
+/// First byte of a Retry token.
 const KIND: u8 = 1;
 const NONCE: usize = 24;
 const TAG: usize = 16;
 const HEAD: usize = 2 + NONCE + TAG;
 const BODY: usize = 8 + 16 + 2 + cid::LEN + 1 + MAX_V1_CID;
-/// How far the clocks of instances that share secrets may be apart.
+/// Largest difference of the clocks of instances that share secrets.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
-/// What a token says it is, unverified. A server takes any other for none (RFC 9000 §8.1.3).
+/// Whether a token says that it is for a Retry, unverified. A server takes any other for none (RFC 9000 §8.1.3).
 pub fn is_retry(token: &[u8]) -> bool {
     token.first() == Some(&KIND)
 }
@@ -131,8 +131,7 @@ impl Tokens {
         }
     }
 
-    /// A token for the `peer` that chose `original_dcid` and is told to go on with `retry_scid`, at `now` since 1970.
-    ///
+    /// Returns a token for the `peer` that chose `original_dcid` and is to go on with `retry_scid`, at `now` since 1970;
     /// `None` where `original_dcid` is longer than version 1 allows.
     pub fn seal(
         &mut self,

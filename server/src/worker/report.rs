@@ -1,4 +1,4 @@
-//! What a worker reports to the main thread.
+//! Reports of a worker to the main thread.
 
 use sluicegate_dataplane::Counters as Datagrams;
 

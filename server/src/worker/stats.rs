@@ -1,4 +1,4 @@
-//! What a worker counts.
+//! Counters and gauges of a worker.
 
 use sluicegate_dataplane::Counters as Datagrams;
 
@@ -7,7 +7,7 @@ use crate::http::exchange::ring::Depth;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
 
-/// What a worker did since its start, and what it holds.
+/// Counters of a worker since its start, and its gauges.
 ///
 /// A further family of figures is a further field: the metrics page takes the struct apart, and does not compile without it.
 #[derive(Clone, Debug, Default)]

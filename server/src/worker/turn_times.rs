@@ -1,4 +1,4 @@
-//! How long turns and their phases take.
+//! Durations of turns and their phases.
 
 use std::time::Instant;
 

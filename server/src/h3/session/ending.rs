@@ -1,4 +1,4 @@
-//! How requests end before their time, and what the client hears of it.
+//! Requests that end early: resets, refusals, malformed ones.
 
 use quiche::Shutdown;
 use quiche::h3::WireErrorCode;

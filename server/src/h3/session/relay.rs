@@ -1,4 +1,4 @@
-//! What handlers on the origin thread say.
+//! Messages of handlers on the origin thread.
 
 use quiche::h3::WireErrorCode;
 
@@ -24,7 +24,7 @@ impl Session {
             return;
         };
         if exchange.handler.is_none() {
-            // The session has answered in its stead.
+            // The session has replied in its place.
             return;
         }
         match message {

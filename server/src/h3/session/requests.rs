@@ -184,7 +184,7 @@ impl Session {
                 self.limit(conn, stream, WireErrorCode::RequestCancelled, context);
             }
             None => {
-                self.misrouted += 1;
+                self.late_resets += 1;
                 // Its head was never seen, and nothing else would end the stream and let the client open another.
                 if !conn.has_written(stream) {
                     let code = WireErrorCode::RequestCancelled as u64;

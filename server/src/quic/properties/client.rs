@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use boring::ssl::{SslContextBuilder, SslMethod};
 
-/// What a server may send it before it says how much it has read.
+/// Bytes that a server may send it before it reads.
 const WINDOW: u64 = 40_000;
 
 /// Asks for HTTP/3 and trusts anybody.

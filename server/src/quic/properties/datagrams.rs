@@ -40,7 +40,7 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// What went from and to an address.
+/// Bytes from and to an address.
 #[derive(Debug, Default)]
 struct Traffic {
     received: usize,
@@ -56,7 +56,7 @@ struct Bench {
     clients: Vec<Client>,
     /// Answers that nobody has heard, the latest last.
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// What clients sent lately.
+    /// Latest datagrams of the clients.
     past: VecDeque<Vec<u8>>,
     established: bool,
 }
@@ -159,7 +159,7 @@ impl Bench {
         }
     }
 
-    /// Of one who may be written in two ways.
+    /// Returns the traffic of a peer, whose address may be written in two ways.
     fn traffic(&mut self, peer: SocketAddr) -> &mut Traffic {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         self.traffic.entry(peer).or_default()
@@ -260,7 +260,7 @@ impl Bench {
         datagram
     }
 
-    /// What the endpoint wants to send now.
+    /// Runs service and emission until nothing is left to do now.
     fn collect(&mut self) {
         let mut out = SentDatagrams::new(Budget::of_datagrams(ENOUGH));
         let mut rounds = 0..ENOUGH;

@@ -11,11 +11,11 @@ pub enum SecretsError {
     /// A file or directory could not be read, written or locked.
     #[error("cannot {action} {}: {cause}; check that it exists and that this user may do so", path.display())]
     Io {
-        /// What was tried.
+        /// Verb of the failed operation.
         action: &'static str,
-        /// On what.
+        /// File or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: std::io::Error,
     },
     /// A line is no root secret.
@@ -25,7 +25,7 @@ pub enum SecretsError {
         path: PathBuf,
         /// Counted from 1.
         line: usize,
-        /// What stands there, in words: never the bytes.
+        /// Description of what stands there, never the bytes.
         found: String,
     },
     /// No root secret, or too many.
@@ -33,7 +33,7 @@ pub enum SecretsError {
     Count {
         /// The key file.
         path: PathBuf,
-        /// How many there are.
+        /// Number of secrets in the file.
         found: usize,
     },
 }

@@ -8,24 +8,24 @@ use crate::quic::entropy::draw;
 /// Length of a root secret, in bytes.
 pub const ROOT_LEN: usize = 32;
 
-/// What keys are derived from. Its `Debug` shows nothing of it.
+/// Secret that keys are derived from. Its `Debug` shows nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RootSecret(pub(super) [u8; ROOT_LEN]);
 
 impl RootSecret {
-    /// From bytes that are as good as random.
+    /// Takes bytes that are as good as random.
     pub fn new(bytes: [u8; ROOT_LEN]) -> RootSecret {
         RootSecret(bytes)
     }
 
-    /// From BoringSSL's randomness.
+    /// Draws from BoringSSL's randomness.
     pub fn random() -> RootSecret {
         let mut bytes = [0; ROOT_LEN];
         draw(&mut bytes);
         RootSecret(bytes)
     }
 
-    /// The key for one purpose, `N` bytes. Keys of different purposes tell nothing of each other.
+    /// Returns the key for one purpose, `N` bytes. Keys of different purposes tell nothing of each other.
     pub fn derive<const N: usize>(&self, purpose: Purpose) -> [u8; N] {
         let mut key = [0; N];
         hkdf_sha256(SALT, &self.0, purpose.label().as_bytes(), &mut key);
@@ -42,7 +42,7 @@ impl std::fmt::Debug for RootSecret {
 /// Names the derivation, so that a later one can differ.
 const SALT: &[u8] = b"sluicegate root secret 1";
 
-/// What a key is for.
+/// Purpose of a derived key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Stateless reset tokens (RFC 9000 §10.3.2).

@@ -77,7 +77,7 @@ pub(super) fn select(context: &mut SslContextBuilder, first: Vec<String>, others
     });
 }
 
-/// How well a certificate's name fits; better ones order last.
+/// Match of a certificate's name; better ones order last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Wildcard,

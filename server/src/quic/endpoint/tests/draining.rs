@@ -57,7 +57,7 @@ fn step(bench: &mut Bench, client: &mut Client) {
     client.speak(&mut bench.endpoint, bench.now);
 }
 
-/// How long it takes until the client hears of the end.
+/// Returns the time until the client receives CONNECTION_CLOSE.
 fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
     let mut waited = Duration::ZERO;
     while client.quic.peer_error().is_none() {
@@ -68,7 +68,7 @@ fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
     waited
 }
 
-/// What arrived of the body, and whether it ended.
+/// Returns the bytes of the body that arrived, and whether it ended.
 fn body(client: &mut Client, h3: &mut quiche::h3::Connection) -> (usize, bool) {
     let (mut length, mut over) = (0, false);
     let mut buffer = [0; LENGTH];

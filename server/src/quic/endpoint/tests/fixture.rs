@@ -5,7 +5,7 @@ use super::*;
 /// Turns and datagrams of a test are far fewer.
 const ENOUGH: usize = 10_000;
 
-/// What a client takes of a response before it says how much it has read.
+/// Bytes that a client takes of a response before it reads.
 const WINDOW: u64 = 100_000;
 
 /// A client that asks for HTTP/3 and trusts anybody.
