@@ -2,95 +2,31 @@
 
 use std::time::Duration;
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+use jiff::fmt::StdIoWrite;
+use jiff::fmt::strtime::BrokenDownTime;
+use jiff::fmt::temporal::DateTimePrinter;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
-/// A time of day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Calendar {
-    year: u64,
-    /// From 1.
-    month: usize,
-    /// From 1.
-    day: u64,
-    hour: u64,
-    minute: u64,
-    second: u64,
-}
+/// Prints microseconds, cut off.
+const MICROSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
 
-impl Calendar {
-    fn of(unix: Duration) -> Calendar {
-        let seconds = unix.as_secs();
-        let (days, second) = (seconds / 86_400, seconds % 86_400);
-        // Counted from 1 March of the year 0, a leap day is the last day of its year, and 400 years have 146 097 days.
-        let days = days + 719_468;
-        let (era, day_of_era) = (days / 146_097, days % 146_097);
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        // From March, months have 31, 30, 31, 30, 31 days, and then again.
-        let month = (5 * day_of_year + 2) / 153;
-        let day = day_of_year - (153 * month + 2) / 5 + 1;
-        let (month, next_year) = if month < 10 {
-            (month + 3, 0)
-        } else {
-            (month - 9, 1)
-        };
-        Calendar {
-            year: era * 400 + year_of_era + next_year,
-            month: usize::try_from(month).unwrap_or(1),
-            day,
-            hour: second / 3600,
-            minute: second / 60 % 60,
-            second: second % 60,
-        }
-    }
-}
-
-/// `2026-11-21T10:13:34.000250Z` (RFC 3339).
+/// Writes a time since 1970 as `2026-11-21T10:13:34.000250Z` (RFC 3339).
 pub(super) fn rfc3339(out: &mut Vec<u8>, unix: Duration) {
-    let time = Calendar::of(unix);
-    digits(out, time.year, 4);
-    out.push(b'-');
-    digits(out, time.month as u64, 2);
-    out.push(b'-');
-    digits(out, time.day, 2);
-    out.push(b'T');
-    clock(out, time);
-    out.push(b'.');
-    digits(out, unix.subsec_micros().into(), 6);
-    out.push(b'Z');
+    // Writing to memory cannot fail.
+    let _ = MICROSECONDS.print_timestamp(&timestamp(unix), StdIoWrite(out));
 }
 
-/// `21/Nov/2026:10:13:34 +0000`, as Apache writes it.
+/// Writes a time since 1970 as `21/Nov/2026:10:13:34 +0000`, as Apache does.
 pub(super) fn common(out: &mut Vec<u8>, unix: Duration) {
-    let time = Calendar::of(unix);
-    digits(out, time.day, 2);
-    out.push(b'/');
-    out.extend_from_slice(MONTHS[time.month - 1].as_bytes());
-    out.push(b'/');
-    digits(out, time.year, 4);
-    out.push(b':');
-    clock(out, time);
-    out.extend_from_slice(b" +0000");
+    let time = timestamp(unix).to_zoned(TimeZone::UTC);
+    let _ = BrokenDownTime::from(&time).format("%d/%b/%Y:%H:%M:%S %z", StdIoWrite(out));
 }
 
-fn clock(out: &mut Vec<u8>, time: Calendar) {
-    digits(out, time.hour, 2);
-    out.push(b':');
-    digits(out, time.minute, 2);
-    out.push(b':');
-    digits(out, time.second, 2);
-}
-
-/// The last `width` digits.
-fn digits(out: &mut Vec<u8>, number: u64, width: u32) {
-    const DIGITS: &[u8; 10] = b"0123456789";
-    for place in (0..width).rev() {
-        let digit = number / 10_u64.pow(place) % 10;
-        out.push(DIGITS[usize::try_from(digit).unwrap_or(0)]);
-    }
+/// Returns the timestamp, or the calendar's last for a time past it.
+fn timestamp(unix: Duration) -> Timestamp {
+    let unix = SignedDuration::try_from(unix).unwrap_or(SignedDuration::MAX);
+    Timestamp::from_duration(unix).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]
@@ -100,6 +36,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
 
     fn text(write: fn(&mut Vec<u8>, Duration), unix: Duration) -> String {
         let mut out = Vec::new();
@@ -122,6 +62,12 @@ mod tests {
         }
         let unix = Duration::from_secs(951_868_799);
         assert_eq!(text(common, unix), "29/Feb/2000:23:59:59 +0000");
+    }
+
+    #[test]
+    fn a_time_past_the_calendar_is_its_last() {
+        let end = "9999-12-30T22:00:00.999999Z";
+        assert_eq!(text(rfc3339, Duration::MAX), end);
     }
 
     proptest! {
