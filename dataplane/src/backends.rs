@@ -19,10 +19,11 @@ use uring::Uring;
 
 use crate::binding::Binding;
 use crate::contract::Dataplane;
+use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::error::OpenError;
 use crate::event::Event;
-use crate::meta::{Budget, Counters, RxMeta};
+use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
 use crate::waker::Waker;
 

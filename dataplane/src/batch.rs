@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crate::addr::{self, NAME_LEN};
 use crate::control::Control;
+use crate::counters::Counters;
 use crate::event::{Event, Events};
-use crate::meta::{Counters, ListenerId, TxMeta, datagrams};
+use crate::meta::{ListenerId, TxMeta, datagrams};
 
 /// Largest UDP payload over IPv4, bytes; a GSO batch is bound by it as a whole.
 pub(crate) const MAX_TRANSMIT: usize = 65_507;

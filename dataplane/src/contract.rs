@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::event::Event;
-use crate::meta::{Budget, Counters, RxMeta};
+use crate::meta::{Budget, RxMeta};
 use crate::waker::Waker;
 
 /// A driver of datagram I/O, owned by one worker thread. It serves one or more listeners.

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use crate::meta::{Counters, ListenerId};
+use crate::counters::Counters;
+use crate::meta::ListenerId;
 
 /// Events kept until they are taken; further ones are dropped and counted.
 const CAPACITY: usize = 64;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::batch::MAX_TRANSMIT;
 use crate::contract::Dataplane;
+use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
 use crate::event::Event;
-use crate::meta::{Budget, Counters, ListenerId, RxMeta, TxMeta};
+use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
 use crate::waker::Waker;
 
 /// Probability of each fault, per datagram, in parts per thousand.

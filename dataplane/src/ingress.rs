@@ -1,9 +1,10 @@
 //! One received message on its way to the caller: read, checked and cut into datagrams.
 
 use crate::binding::Binding;
+use crate::counters::Counters;
 use crate::event::{Event, Events};
 use crate::message::Message;
-use crate::meta::{Budget, Counters, RxMeta, datagrams};
+use crate::meta::{Budget, RxMeta, datagrams};
 use crate::{addr, control};
 
 /// Receive state of one socket.

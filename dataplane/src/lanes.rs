@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::batch::{Batch, Effects, Gso, Layout, MAX_SEGMENTS, MAX_TRANSMIT, Progress};
+use crate::counters::Counters;
 use crate::egress::NoRoom;
 use crate::event::{Event, Events};
-use crate::meta::{Counters, ListenerId, TxMeta};
+use crate::meta::{ListenerId, TxMeta};
 
 /// Size of a transmit buffer, bytes: [`MAX_TRANSMIT`] rounded up to pages.
 pub(crate) const BUFFER: usize = MAX_TRANSMIT.next_multiple_of(4096);

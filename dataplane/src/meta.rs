@@ -1,7 +1,6 @@
-//! Metadata of datagrams, budgets and counters.
+//! Metadata of datagrams, and budgets.
 
 use std::net::SocketAddr;
-use std::ops::AddAssign;
 use std::time::Instant;
 
 /// Identifies the listener that a datagram arrives at or leaves from: a number that the caller chose when acquiring it.
@@ -118,75 +117,6 @@ pub(crate) fn datagrams(len: usize, size: usize) -> u64 {
         1
     } else {
         len.div_ceil(size) as u64
-    }
-}
-
-/// Totals since the driver was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Received datagrams.
-    pub rx_datagrams: u64,
-    /// Received messages: fewer than datagrams where GRO merges them.
-    pub rx_buffers: u64,
-    /// Received bytes of UDP payload.
-    pub rx_bytes: u64,
-    /// Datagrams dropped because they did not fit a receive buffer.
-    pub rx_truncated: u64,
-    /// Receive attempts that failed for another reason.
-    pub rx_errors: u64,
-    /// Datagrams dropped because their source port is 0, which can't be answered.
-    pub rx_port_zero: u64,
-    /// Datagrams that the kernel or device dropped because the worker read too slowly (SO_RXQ_OVFL).
-    pub rx_overflows: u64,
-    /// Times receive buffers ran out and the receive had to be armed again.
-    pub rx_exhausted: u64,
-    /// Sent datagrams.
-    pub tx_datagrams: u64,
-    /// Sent messages, each a GSO batch or a single datagram.
-    pub tx_buffers: u64,
-    /// Sent bytes of UDP payload.
-    pub tx_bytes: u64,
-    /// Messages that the kernel or device refused for good (unreachable, too big): dropped.
-    pub tx_errors: u64,
-    /// GSO batches that had to be sent datagram by datagram.
-    pub tx_gso_fallbacks: u64,
-    /// Events dropped because 64 earlier ones were not taken.
-    pub events_lost: u64,
-}
-
-impl AddAssign<&Counters> for Counters {
-    fn add_assign(&mut self, other: &Counters) {
-        // Named one by one, so that none is forgotten.
-        let Counters {
-            rx_datagrams,
-            rx_buffers,
-            rx_bytes,
-            rx_truncated,
-            rx_errors,
-            rx_port_zero,
-            rx_overflows,
-            rx_exhausted,
-            tx_datagrams,
-            tx_buffers,
-            tx_bytes,
-            tx_errors,
-            tx_gso_fallbacks,
-            events_lost,
-        } = other;
-        self.rx_datagrams += rx_datagrams;
-        self.rx_buffers += rx_buffers;
-        self.rx_bytes += rx_bytes;
-        self.rx_truncated += rx_truncated;
-        self.rx_errors += rx_errors;
-        self.rx_port_zero += rx_port_zero;
-        self.rx_overflows += rx_overflows;
-        self.rx_exhausted += rx_exhausted;
-        self.tx_datagrams += tx_datagrams;
-        self.tx_buffers += tx_buffers;
-        self.tx_bytes += tx_bytes;
-        self.tx_errors += tx_errors;
-        self.tx_gso_fallbacks += tx_gso_fallbacks;
-        self.events_lost += events_lost;
     }
 }
 

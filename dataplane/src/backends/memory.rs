@@ -9,9 +9,10 @@ use std::time::Duration;
 use crate::addr::{self, covers};
 use crate::batch::MAX_TRANSMIT;
 use crate::contract::Dataplane;
+use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
 use crate::event::{Event, Events};
-use crate::meta::{Budget, Counters, ListenerId, RxMeta, TxMeta};
+use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
 use crate::waker::Waker;
 
 /// Datagrams that wait for one driver; further ones are dropped, as by a full socket.

@@ -14,10 +14,11 @@ use self::switch::{Buffer, Frame, Refusal};
 pub use self::switch::{PortId, Switch};
 use crate::addr;
 use crate::contract::Dataplane;
+use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
 use crate::error::BindError;
 use crate::event::{Event, Events};
-use crate::meta::{Budget, Counters, ListenerId, RxMeta, TxMeta};
+use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
 use crate::waker::Waker;
 
 /// Name of the backend.

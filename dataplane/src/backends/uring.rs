@@ -20,12 +20,13 @@ use self::ring::{Failure, Ring, Token};
 use self::socket::Socket;
 use crate::binding::Binding;
 use crate::contract::Dataplane;
+use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
 use crate::error::OpenError;
 use crate::event::{Event, Events};
 use crate::ingress::Ingress;
 use crate::lanes::Place;
-use crate::meta::{Budget, Counters, ListenerId, RxMeta, TxMeta};
+use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
 use crate::options::DriverOptions;
 use crate::waker::Waker;
 

@@ -3,8 +3,9 @@
 use std::os::fd::AsFd;
 
 use super::socket::Socket;
+use crate::counters::Counters;
 use crate::event::{Event, Events};
-use crate::meta::{Budget, Counters, RxMeta};
+use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
 use crate::sys::Messages;
 

@@ -3,10 +3,11 @@
 use std::os::fd::AsFd;
 
 use super::socket::Socket;
+use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
 use crate::event::Events;
 use crate::lanes::{self, Keep, Lanes};
-use crate::meta::{Budget, Counters, ListenerId, TxMeta};
+use crate::meta::{Budget, ListenerId, TxMeta};
 use crate::sys;
 
 /// Buffers that a listener can hold: a batch without room in the kernel, and the one that was open behind it.

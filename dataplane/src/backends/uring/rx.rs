@@ -5,8 +5,9 @@ use std::io;
 
 use super::ring::{Completion, Ring};
 use super::socket::Socket;
+use crate::counters::Counters;
 use crate::event::Events;
-use crate::meta::{Budget, Counters, RxMeta};
+use crate::meta::{Budget, RxMeta};
 
 pub(super) struct Receiver {
     /// Filled buffers in the order of their completions; never more than there are buffers.

@@ -7,9 +7,9 @@ use std::io;
 
 use super::ring::Ring;
 use super::socket::Socket;
+use crate::counters::Counters;
 use crate::event::Events;
 use crate::lanes::{Keep, Lanes};
-use crate::meta::Counters;
 use crate::options::DriverOptions;
 
 /// Messages in one system call.

@@ -1,0 +1,88 @@
+//! What a driver counts.
+
+use std::ops::AddAssign;
+
+/// Declares the counters: a field's documentation is its help, and its name on a metrics page stands behind it.
+macro_rules! counters {
+    ($(#[doc = $help:literal] $field:ident = $name:literal,)*) => {
+        /// Totals since the driver was opened.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $(#[doc = $help] pub $field: u64,)*
+        }
+
+        impl Counters {
+            /// Returns name, help and value of each counter, for a metrics page.
+            #[must_use]
+            pub fn named(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$(($name, $help.trim_start(), self.$field)),*]
+            }
+        }
+
+        impl AddAssign<&Counters> for Counters {
+            fn add_assign(&mut self, other: &Counters) {
+                $(self.$field += other.$field;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Datagrams received.
+    rx_datagrams = "received_datagrams_total",
+    /// Messages received, each with one datagram or, by GRO, several.
+    rx_buffers = "received_buffers_total",
+    /// UDP payload received.
+    rx_bytes = "received_bytes_total",
+    /// Datagrams dropped because they did not fit a buffer.
+    rx_truncated = "received_datagrams_truncated_total",
+    /// Receive attempts that failed.
+    rx_errors = "receive_errors_total",
+    /// Times that no buffer was left to receive into.
+    rx_exhausted = "receive_buffers_exhausted_total",
+    /// Datagrams dropped because their source port is 0.
+    rx_port_zero = "received_datagrams_port_zero_total",
+    /// Datagrams that the kernel dropped because the socket's receive buffer was full.
+    rx_overflows = "receive_overflows_total",
+    /// Datagrams sent.
+    tx_datagrams = "sent_datagrams_total",
+    /// Messages sent, each with one datagram or, by GSO, several.
+    tx_buffers = "sent_buffers_total",
+    /// UDP payload sent.
+    tx_bytes = "sent_bytes_total",
+    /// Messages that the system refused to send, and that were dropped.
+    tx_errors = "send_errors_total",
+    /// GSO batches that had to be sent datagram by datagram.
+    tx_gso_fallbacks = "send_gso_fallbacks_total",
+    /// Reports of the network's trouble that were dropped because too many came at once.
+    events_lost = "path_events_lost_total",
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn counters_have_names_of_their_own_and_are_added_one_by_one() {
+        let mut sum = Counters {
+            rx_bytes: 1,
+            ..Counters::default()
+        };
+        sum += &Counters {
+            rx_bytes: 2,
+            tx_bytes: 4,
+            ..Counters::default()
+        };
+        let named = sum.named();
+        let names: BTreeSet<_> = named.iter().map(|(name, _, _)| name).collect();
+        assert_eq!(names.len(), named.len());
+        let counted: Vec<_> = named.iter().filter(|(_, _, value)| *value > 0).collect();
+        let expected = [
+            ("received_bytes_total", "UDP payload received.", 3),
+            ("sent_bytes_total", "UDP payload sent.", 4),
+        ];
+        assert_eq!(counted, expected.iter().collect::<Vec<_>>());
+    }
+}
