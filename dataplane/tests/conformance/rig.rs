@@ -56,6 +56,7 @@ pub(crate) fn each(test: impl Fn(&World)) {
             && let Err(error) = seed(backend, &[]).open()
         {
             assert_eq!(backend, Backend::IoUring, "{error}");
+            assert!(!is_required("io_uring"), "io_uring is required: {error}");
             println!("left out: {error}");
             continue;
         }
@@ -66,6 +67,12 @@ pub(crate) fn each(test: impl Fn(&World)) {
             switch: Switch::default(),
         });
     }
+}
+
+/// Returns whether `SLUICEGATE_REQUIRE`, a list with commas, holds `name`: its absence then fails a test.
+fn is_required(name: &str) -> bool {
+    let required = std::env::var("SLUICEGATE_REQUIRE").unwrap_or_default();
+    required.split(',').any(|required| required == name)
 }
 
 /// As [`each`], for the drivers of sockets.

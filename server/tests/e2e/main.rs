@@ -47,7 +47,19 @@ macro_rules! on_every_backend {
 }
 pub(crate) use on_every_backend;
 
-/// Whether this host allows `backend`; says so where it does not.
+/// Reports that a test cannot run on this host. It fails if `SLUICEGATE_REQUIRE`, a list with commas, holds `missing`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test runner is configured by the environment"
+)]
+fn skip(missing: &str, cause: &dyn std::fmt::Display) {
+    let required = std::env::var("SLUICEGATE_REQUIRE").unwrap_or_default();
+    let is_required = required.split(',').any(|name| name == missing);
+    assert!(!is_required, "{missing} is required: {cause}");
+    println!("skipped without {missing}: {cause}");
+}
+
+/// Returns whether this host allows `backend`; reports io_uring as missing where it does not.
 fn can_open(backend: Backend) -> bool {
     let any = ([127, 0, 0, 1], 0).into();
     let socket = Acquired::bind(ListenerId(0), any, 1).unwrap();
@@ -56,7 +68,8 @@ fn can_open(backend: Backend) -> bool {
     match group.seeds.remove(0).open() {
         Ok(_) => true,
         Err(error) => {
-            println!("skipped: {error}");
+            assert_eq!(backend, Backend::IoUring, "{error}");
+            skip("io_uring", &error);
             false
         }
     }

@@ -11,6 +11,7 @@ use nix::unistd::Pid;
 use crate::client::{Client, run};
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
+use crate::skip;
 
 on_every_backend!(
     a_manager_hears_of_start_reload_and_stop,
@@ -115,18 +116,17 @@ fn a_watchdog_is_fed_until_a_thread_hangs(backend: &str) {
         }
         let thread = thread_named(name, server.process.id());
         if let Err(error) = ptrace::attach(thread) {
-            println!("skipped: this host lets nobody hold a thread: {error}");
-            return;
+            return skip("ptrace", &error);
         }
         waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
         server
             .process
-            .line_with(&["no answer", &format!("{name:?}")]);
+            .line_with(&["no reply", &format!("{name:?}")]);
         // What was on its way, and perhaps what had been answered already.
         let mut heard = (0..100).map_while(|_| manager.hear_within(10 * STEP));
         assert!(heard.by_ref().count() < 100, "it is fed all the same");
         ptrace::detach(thread, None).unwrap();
-        server.process.line_with(&["every thread answers again"]);
+        server.process.line_with(&["every thread replies again"]);
     }
     for _ in 0..5 {
         assert_eq!(manager.hear(), ["WATCHDOG=1"]);

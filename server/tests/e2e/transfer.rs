@@ -11,6 +11,7 @@ use crate::client::{Client, Counted, generated_sha256, run};
 use crate::on_every_backend;
 use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Process, Server};
+use crate::skip;
 
 on_every_backend!(
     page_and_errors_have_their_heads,
@@ -162,8 +163,10 @@ fn clients_at_once(backend: &str, count: usize) {
 fn aioquic_is_served(backend: &str) {
     const LENGTH: u64 = 20_000_000;
     let Some(python) = python() else {
-        println!("skipped: no Python with aioquic; `make venv` makes one");
-        return;
+        return skip(
+            "aioquic",
+            &"no Python has it; `make venv` makes one that does",
+        );
     };
     let folder = Folder::new();
     let server = Server::simple(backend, &folder);
