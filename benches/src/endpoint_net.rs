@@ -37,7 +37,7 @@ pub struct Scenario {
     pub path: Path,
     /// Bodies of a page, bytes; all are asked for at once.
     pub page: Vec<u64>,
-    /// How often the page is loaded.
+    /// Number of times that the page is loaded.
     pub pages: usize,
     /// The run ends here at the latest.
     pub limit: Duration,
@@ -45,7 +45,7 @@ pub struct Scenario {
     pub seed: u64,
 }
 
-/// How the pages were loaded.
+/// Result of loading the pages.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// From the client's first packet to the end of the last body; `None` where the run ended first.

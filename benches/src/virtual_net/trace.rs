@@ -1,4 +1,4 @@
-//! What a controller of quiche does, read from the trace that quiche writes.
+//! State of a controller of quiche, read from the trace that quiche writes.
 //!
 //! quiche's own controllers have no other window. As all else of a simulation, what is read belongs to the thread.
 

@@ -9,14 +9,10 @@ use syn::{Attribute, File};
 
 use crate::cfg::test_only;
 use crate::crates::Library;
+use crate::repository::{self, has_extension};
 
-/// Files that a build script adds to a library, which its modules do not declare.
-const ADDED: &[&str] = &[
-    "cc/quiche/build.rs",
-    "cc/quiche/src/extension.rs",
-    "cc/quiche/src/external.rs",
-    "cc/quiche/src/sender.rs",
-];
+/// Folders whose files a build script adds to a library, which its modules do not declare.
+const ADDED: &[&str] = &["cc/quiche/build", "cc/quiche/src"];
 
 /// Returns the number of production lines of each file of a library: those with code that users run. Comments, blank lines and
 /// whatever exists only in tests are none.
@@ -28,13 +24,15 @@ const ADDED: &[&str] = &[
 pub fn production(library: &Library, read: impl Fn(&Path) -> String) -> BTreeMap<PathBuf, usize> {
     let modules = library.tree.modules.iter();
     let mut files: BTreeSet<_> = modules.map(|module| module.file.clone()).collect();
-    let added = ADDED.iter().map(PathBuf::from);
-    files.extend(added.filter(|file| file.starts_with(&library.folder)));
-    // `cc` holds `cc/quiche`, which is a library of its own.
-    files.retain(|file| {
-        file.strip_prefix(&library.folder)
-            .is_ok_and(|rest| !rest.starts_with("quiche"))
-    });
+    if ADDED
+        .iter()
+        .any(|folder| Path::new(folder).parent() == Some(&library.folder))
+    {
+        let all = repository::files()
+            .into_iter()
+            .filter(|file| has_extension(file, "rs"));
+        files.extend(all.filter(|file| ADDED.iter().any(|folder| file.starts_with(folder))));
+    }
     let lines = |file: PathBuf| {
         let lines = code_lines(&file, &read(&file));
         (file, lines)

@@ -1,5 +1,5 @@
-//! Prints what the checks work with: `layers` what breaks the order of files and rooms, `known` the same without places,
-//! `lines` the production lines of each crate.
+//! Prints what the checks work with: `layers` what breaks the order of files and rooms, `lines` the
+//! production lines of each crate.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -16,14 +16,9 @@ fn main() -> ExitCode {
                 println!("{}\n{}", finding.line, finding.places);
             }
         }
-        Some("known") => {
-            for finding in findings() {
-                println!("{}", finding.line);
-            }
-        }
         Some("lines") => print_lines(),
         _ => {
-            eprintln!("usage: sluicegate-tidy layers | known | lines");
+            eprintln!("usage: sluicegate-tidy layers | lines");
             return ExitCode::FAILURE;
         }
     }

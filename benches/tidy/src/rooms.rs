@@ -25,33 +25,18 @@ pub const ROOMS: &[Room] = &[
         "boot",
         &[
             "admin", "worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock",
-            "origin", "route", "exchange", "signal",
         ],
     ),
     room(
         "admin",
-        &[
-            "worker", "quic", "h3", "http*", "observe", "clock", "origin", "exchange",
-        ],
+        &["worker", "quic", "h3", "http*", "observe", "clock"],
     ),
     room(
         "worker",
-        &[
-            "quic", "h3", "http*", "observe", "affinity", "clock", "origin", "exchange",
-        ],
+        &["quic", "h3", "http*", "observe", "affinity", "clock"],
     ),
-    room(
-        "quic",
-        &[
-            "h3", "http*", "observe", "clock", "exchange", "route", "files", "clients",
-        ],
-    ),
-    room(
-        "h3",
-        &[
-            "http*", "observe", "clock", "exchange", "route", "files", "clients",
-        ],
-    ),
+    room("quic", &["h3", "http*", "observe", "clock"]),
+    room("h3", &["http*", "observe", "clock"]),
     room("tcp", &["http*", "observe", "clock"]),
     room(
         "http::gate",
@@ -103,15 +88,6 @@ pub const ROOMS: &[Room] = &[
     ),
     room("http::clients", &["http", "observe", "clock"]),
     room("http", &["observe", "clock"]),
-    room(
-        "origin",
-        &["exchange", "route", "files", "observe", "clock"],
-    ),
-    room("route", &["exchange", "observe", "clock"]),
-    room("files", &["exchange", "observe", "clock"]),
-    room("exchange", &["observe", "clients", "clock"]),
-    room("clients", &[]),
-    room("signal", &[]),
     room("observe", &["clock"]),
     room("affinity", &[]),
     room("clock", &[]),
@@ -122,7 +98,7 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("quiche", &["quic", "h3", "cli::get", "worker::turn"]),
     (
         "sluicegate_dataplane",
-        &["cli", "boot", "admin", "worker", "quic", "h3", "observe"],
+        &["cli", "boot", "admin", "worker", "quic"],
     ),
 ];
 
