@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A figure, or a struct of figures, that several threads count separately.
 ///
-/// A struct of metrics gets it from [`metrics!`](crate::observe::metrics::metrics), so that no field can be left out.
+/// A struct of metrics gets it from `metrics!`, so that no field can be left out.
 pub trait Sum {
     /// Adds another thread's count.
     fn add_up(&mut self, more: &Self);

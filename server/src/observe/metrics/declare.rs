@@ -45,7 +45,7 @@ impl<'a, T> Labelled<'a, T> {
     }
 }
 
-/// A struct whose fields are metrics. [`metrics!`](crate::observe::metrics::metrics) implements it.
+/// A struct whose fields are metrics. `metrics!` implements it.
 pub trait Metrics: Sized {
     /// Writes the families of the fields, each with the samples of all `instances`.
     fn write(instances: &[Labelled<'_, Self>], page: &mut Page);

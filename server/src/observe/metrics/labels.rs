@@ -7,7 +7,7 @@ use super::declare::{Figure, Labels};
 use super::page::Page;
 use crate::observe::sum::Sum;
 
-/// An enum whose variants are the values of a label. [`labels!`](crate::observe::metrics::labels) implements it.
+/// An enum whose variants are the values of a label. `labels!` implements it.
 pub trait Label: Copy + 'static {
     /// Every value, in the order of [`Label::index`].
     const ALL: &'static [Self];
