@@ -83,7 +83,7 @@ impl Gate<'_> {
         }
         match self.site.answer(head) {
             Answer::Reply(reply) => self.discard(arrival, reply),
-            Answer::Origin(route) => match self.from_memory(head, &route) {
+            Answer::Origin(route) => match self.look_in_memory(head, &route) {
                 Ok(reply) => self.discard(arrival, reply),
                 Err(file) => self.handle(arrival, Handling { route, file }),
             },
@@ -116,7 +116,7 @@ impl Gate<'_> {
     }
 
     /// Returns the reply of a file in memory, or the key that the file would be found under.
-    fn from_memory(&mut self, head: &RequestHead, route: &Route) -> Result<Reply, Option<Key>> {
+    fn look_in_memory(&mut self, head: &RequestHead, route: &Route) -> Result<Reply, Option<Key>> {
         let Action::Files(files) = &route.action else {
             return Err(None);
         };
