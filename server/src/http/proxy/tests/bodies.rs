@@ -5,7 +5,7 @@ use std::cell::Cell;
 use http::{HeaderName, HeaderValue};
 
 use super::*;
-use crate::http::exchange::message::ToFront;
+use crate::http::exchange::message::{ToFront, cost};
 
 /// Reads a chunked body up to its last chunk; content and trailer lines.
 async fn chunked(conn: &mut Conn) -> (Vec<u8>, String) {
@@ -181,8 +181,9 @@ fn a_download_waits_for_a_slow_client() {
             if let ToFront::Data(block) = front.next().await {
                 held += block.len();
                 assert!(block.len() <= 64 << 10);
+                // As a front does for what has left it: by cost, so that blocks of any size go on.
+                front.credit(cost(block.len()));
             }
-            front.credit(1 << 10);
         }
         // Cancellation closes the upstream's connection.
         task.abort();
