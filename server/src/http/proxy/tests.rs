@@ -86,7 +86,16 @@ impl Edge {
         has_body: bool,
         credit: u64,
     ) -> (Front, JoinHandle<()>) {
-        let (incoming, front) = pair(request(head, length, has_body), credit);
+        self.upstreams.configure([&*self.proxy]);
+        self.pass(pair(request(head, length, has_body), credit))
+    }
+
+    /// A request that was matched before the configuration in force.
+    fn get_late(&self) -> (Front, JoinHandle<()>) {
+        self.pass(pair(request(head("GET", "/", &[]), None, false), PLENTY))
+    }
+
+    fn pass(&self, (incoming, front): (Incoming, Front)) -> (Front, JoinHandle<()>) {
         let (upstreams, proxy) = (Rc::clone(&self.upstreams), Rc::clone(&self.proxy));
         let task = tokio::task::spawn_local(async move {
             serve(&upstreams, &proxy, &Plain, incoming).await;

@@ -57,12 +57,16 @@ impl Upstreams {
     /// still names, with the same settings, keeps its connections and health.
     pub fn configure<'a>(&self, proxies: impl IntoIterator<Item = &'a Proxy>) {
         let mut kept: BTreeMap<Vec<String>, Vec<Rc<Group>>> = BTreeMap::new();
+        let mut known = self.members();
         for proxy in proxies {
-            let group = self.group(proxy);
             let same = kept.entry(proxy.upstreams.clone()).or_default();
-            if !same.iter().any(|known| Rc::ptr_eq(known, &group)) {
-                same.push(group);
+            let settings = Settings::of(proxy);
+            if same.iter().any(|group| group.settings == settings) {
+                continue;
             }
+            let group = self.find(proxy).unwrap_or_else(|| self.make(proxy, &known));
+            known.extend(group.members.iter().cloned());
+            same.push(group);
         }
         let before = self.groups.replace(kept);
         let used = self.members();
@@ -92,19 +96,26 @@ impl Upstreams {
         &self.tally
     }
 
-    /// The upstreams of a route.
+    /// Returns the upstreams of a route. A route that the configuration in force no longer has gets upstreams of its own, which
+    /// keep no connection: a late request does not bring back what a reload removed.
     pub(super) fn group(&self, proxy: &Proxy) -> Rc<Group> {
+        self.find(proxy).unwrap_or_else(|| {
+            let group = self.make(proxy, &[]);
+            group.members.iter().for_each(|member| member.pool.close());
+            group
+        })
+    }
+
+    fn find(&self, proxy: &Proxy) -> Option<Rc<Group>> {
         let settings = Settings::of(proxy);
-        let fits = |group: &&Rc<Group>| group.settings == settings;
         let groups = self.groups.borrow();
-        if let Some(group) = groups
-            .get(&proxy.upstreams)
-            .and_then(|g| g.iter().find(fits))
-        {
-            return Rc::clone(group);
-        }
-        drop(groups);
-        let known = self.members();
+        let mut same = groups.get(&proxy.upstreams)?.iter();
+        same.find(|group| group.settings == settings).cloned()
+    }
+
+    /// Makes the upstreams of a route, of `known` ones where they are the same.
+    fn make(&self, proxy: &Proxy, known: &[Rc<Upstream>]) -> Rc<Group> {
+        let settings = Settings::of(proxy);
         let member = |address: &String| {
             let same = |m: &&Rc<Upstream>| m.address() == address && m.settings == settings;
             match known.iter().find(same) {
@@ -112,15 +123,11 @@ impl Upstreams {
                 None => Rc::new(Upstream::new(address, settings, &self.tally)),
             }
         };
-        let group = Rc::new(Group {
+        Rc::new(Group {
             settings,
             members: proxy.upstreams.iter().map(member).collect(),
             turn: Cell::new(0),
-        });
-        let mut groups = self.groups.borrow_mut();
-        let same = groups.entry(proxy.upstreams.clone()).or_default();
-        same.push(Rc::clone(&group));
-        group
+        })
     }
 
     fn members(&self) -> Vec<Rc<Upstream>> {

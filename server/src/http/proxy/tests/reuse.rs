@@ -178,6 +178,23 @@ fn a_configuration_that_keeps_an_upstream_keeps_its_connections() {
     });
 }
 
+#[test]
+fn a_late_request_does_not_bring_back_a_removed_upstream() {
+    run(async {
+        let server = Server::new().await;
+        let (edge, mut warm) = warm(&server).await;
+        edge.upstreams.configure([]);
+        warm.closed().await;
+        let (front, task, mut conn) = server.asked(edge.get_late()).await;
+        conn.send(OK).await;
+        assert_eq!(status(&front.answer().await), 200);
+        task.await.unwrap();
+        // It is answered, but neither its connection nor its upstream is kept.
+        conn.closed().await;
+        assert_eq!(edge.counters().upstreams.len(), 0);
+    });
+}
+
 /// A request on a connection that the upstream closes when it sees it; what becomes of it on the next one.
 async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retries: u64) -> u16 {
     let server = Server::new().await;
