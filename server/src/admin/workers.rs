@@ -47,9 +47,9 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     for known in workers {
         page.sample(&known.labels(), known.last.gauges.open);
     }
-    let (mut endpoints, mut censuses, mut origins) =
+    let (mut endpoint_sum, mut gauges_sum, mut ring_sum) =
         <(Counters, ConnectionGauges, Depth)>::default();
-    let mut turns = TurnTimes::default();
+    let mut turn_sum = TurnTimes::default();
     for known in workers {
         let WorkerStats {
             backend: _,
@@ -59,20 +59,20 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
             origin,
             times,
         } = &*known.last;
-        endpoints.add_up(endpoint);
-        censuses.add_up(gauges);
-        origins.add_up(origin);
-        turns.add_up(times);
+        endpoint_sum.add_up(endpoint);
+        gauges_sum.add_up(gauges);
+        ring_sum.add_up(origin);
+        turn_sum.add_up(times);
     }
-    censuses.show(page);
-    endpoints.show(page);
-    origins.show(page);
-    turns.show(page);
-    let mut proxies = proxy::Counters::default();
+    gauges_sum.show(page);
+    endpoint_sum.show(page);
+    ring_sum.show(page);
+    turn_sum.show(page);
+    let mut proxy_sum = proxy::Counters::default();
     for known in workers {
-        proxies.add_up(&known.proxy);
+        proxy_sum.add_up(&known.proxy);
     }
-    proxies.show(page);
+    proxy_sum.show(page);
     show_datagrams(workers, page);
 }
 

@@ -105,7 +105,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// From an algorithm's name to the next one's.
+    /// Returns the lines from an algorithm's name to the next one's.
     fn part<'a>(text: &'a str, algorithm: &str) -> Vec<&'a str> {
         let mut lines = text.lines();
         lines

@@ -26,7 +26,7 @@ pub use writer::AccessWriter;
 
 /// Lines are handed over when they fill this many bytes, at the latest.
 const BATCH: usize = 16 * 1024;
-/// Room that a batch begins with.
+/// First capacity of a batch, in bytes.
 const FIRST_ROOM: usize = 1024;
 
 metrics! {
@@ -67,7 +67,7 @@ impl AccessCounters {
     }
 }
 
-/// Whole lines on their way.
+/// A batch of whole lines for the writer.
 #[derive(Debug)]
 struct Lines {
     bytes: Vec<u8>,
@@ -100,7 +100,7 @@ impl AccessLog {
         }
     }
 
-    /// Hands what there is to the writer; for the end of a turn.
+    /// Hands the lines to the writer. A worker calls it at the end of a turn.
     pub fn flush(&mut self) {
         if self.lines.records == 0 {
             return;

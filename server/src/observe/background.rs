@@ -61,14 +61,14 @@ struct Level {
 
 #[derive(Debug)]
 enum Message<T> {
-    /// With its size in bytes.
+    /// An item with its size in bytes.
     Item(T, u64),
-    /// Look around.
+    /// A wake-up without an item.
     Wake,
 }
 
 impl<T> Queue<T> {
-    /// Hands a item of `bytes` over; whether there was room, and somebody to read it.
+    /// Sends an item of `bytes`. Returns whether there was room for it and a thread to read it.
     pub(super) fn send(&self, item: T, bytes: u64) -> bool {
         let waiting = &self.level.bytes;
         let fits = waiting.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.level.limit;
@@ -105,7 +105,7 @@ pub(super) struct Background<T> {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Makes the queue, and starts the thread on the job that is made for it.
+    /// Creates the queue and starts the thread with its job.
     ///
     /// # Errors
     /// The thread could not be started.

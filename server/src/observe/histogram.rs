@@ -63,7 +63,7 @@ impl Histogram {
     }
 }
 
-/// By a rule of its own: a sum of durations that does not fit stays at the most that does.
+/// A sum of durations that does not fit saturates.
 impl Sum for Histogram {
     fn add_up(&mut self, more: &Self) {
         // Named one by one, so that none is forgotten.

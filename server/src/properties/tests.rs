@@ -10,7 +10,7 @@ use super::*;
 /// A trial, and how many strings it takes here.
 type Trial = (&'static str, fn(&[u8]) -> bool, u64);
 
-/// By the names of the fuzz targets.
+/// The properties by the names of their fuzz targets.
 const TRIALS: [Trial; 9] = [
     ("datagrams", datagrams, 1_000),
     ("file", file, 5_000),

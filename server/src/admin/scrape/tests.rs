@@ -44,7 +44,7 @@ fn stats() -> WorkerStats {
     stats
 }
 
-/// Answers one question, if there is one.
+/// Replies to one request, if there is one.
 fn answer(mailbox: &Mailbox, stats: WorkerStats) -> bool {
     match mailbox.take() {
         Some(Command::Stats(reply)) => reply.send(Box::new(stats)).is_ok(),
@@ -64,7 +64,7 @@ fn page_while<F: Future<Output = ()>>(scraper: &Scraper, work: F) -> BTreeMap<St
     samples(&page)
 }
 
-/// Every sample of a page that keeps all rules of the format and of Prometheus' naming.
+/// Returns every sample of a page, which keeps all rules of the format and of Prometheus' naming.
 fn samples(page: &str) -> BTreeMap<String, f64> {
     let mut families = BTreeMap::new();
     let mut helped = BTreeSet::new();

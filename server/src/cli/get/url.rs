@@ -7,9 +7,9 @@ use anyhow::{Context as _, bail};
 /// A checked `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
-    /// A name or an address, without brackets.
+    /// Host: a name, or an address without brackets.
     pub(super) host: String,
-    /// 443 where none is given.
+    /// Port; 443 where the URL has none.
     pub(super) port: u16,
     /// Path and query, never empty.
     pub(super) path: String,
@@ -46,12 +46,12 @@ impl Url {
         })
     }
 
-    /// The host where it is an address.
+    /// Returns the host if it is an address.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// As the `:authority` of a request (RFC 9114 §4.3.1).
+    /// Returns the `:authority` of a request (RFC 9114 §4.3.1).
     pub(super) fn authority(&self) -> String {
         let host = match self.ip() {
             Some(IpAddr::V6(ip)) => format!("[{ip}]"),

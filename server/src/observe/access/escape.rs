@@ -4,7 +4,7 @@ use std::io::Write;
 
 /// Longest piece of a client's making in bytes; what is longer is cut and ends with [`CUT`].
 pub(super) const MAX_FIELD: usize = 4096;
-/// Stands for what was cut off.
+/// Marks a field that was cut off.
 pub(super) const CUT: &str = "...";
 
 fn cut(field: &[u8]) -> (&[u8], &'static str) {
@@ -57,7 +57,7 @@ pub(super) fn quoted(out: &mut Vec<u8>, field: &[u8]) {
     hex_unless(out, field, |byte| byte == b' ' || byte.is_ascii_graphic());
 }
 
-/// As [`quoted`], for a field that a space would end.
+/// Writes a field as [`quoted`] does, with spaces escaped too: one would end it.
 pub(super) fn word(out: &mut Vec<u8>, field: &[u8]) {
     hex_unless(out, field, |byte| byte.is_ascii_graphic());
 }
@@ -75,7 +75,7 @@ fn hex_unless(out: &mut Vec<u8>, field: &[u8], plain: fn(u8) -> bool) {
     out.extend_from_slice(end.as_bytes());
 }
 
-/// Two digits a byte.
+/// Writes two digits for each byte.
 pub(super) fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for byte in bytes {

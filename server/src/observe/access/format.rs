@@ -92,7 +92,7 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     out.extend_from_slice(b"\"\n");
 }
 
-/// Path and query.
+/// Returns path and query.
 fn target(record: &Record<'_>) -> Vec<u8> {
     let mut target = record.path.as_bytes().to_vec();
     if let Some(query) = record.query {

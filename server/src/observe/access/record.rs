@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How an exchange ended.
+/// End of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The whole response was handed to its stream.
@@ -60,6 +60,6 @@ pub struct Record<'a> {
     pub connection: &'a [u8],
     /// Congestion control algorithm of the connection.
     pub algorithm: &'a str,
-    /// How the exchange ended.
+    /// End of the exchange.
     pub outcome: Outcome,
 }

@@ -12,7 +12,7 @@ pub trait Target: Send {
     /// Opens it for lines behind those that are there.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// The system's error.
     fn open(&mut self) -> io::Result<Box<dyn Write + Send>>;
 
     /// Returns the name for messages.

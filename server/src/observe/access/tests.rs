@@ -124,8 +124,8 @@ fn started(disk: &Disk, queue: u64) -> AccessWriter {
     AccessWriter::start(Box::new(disk.clone()), AccessFormat::Combined, queue).unwrap()
 }
 
-/// One line with this number, handed over at once.
-fn say(log: &mut AccessLog, number: u64) {
+/// Writes a line with this number and hands it over at once.
+fn write_line(log: &mut AccessLog, number: u64) {
     log.record(&Record {
         bytes_sent: number,
         ..record()
@@ -149,7 +149,7 @@ fn numbers(text: &str) -> Vec<u64> {
     text.lines().map(number).collect()
 }
 
-/// Written, dropped for the queue, dropped for the disk.
+/// Returns the numbers of lines written, dropped for the queue and dropped for the disk.
 fn totals(writer: &AccessWriter) -> [u64; 3] {
     let counters = writer.counters();
     [
@@ -165,7 +165,7 @@ fn what_was_recorded_is_there_after_the_end() {
     let disk = Disk::with_room(usize::MAX);
     let writer = started(&disk, 1 << 20);
     let (mut one, mut two) = (writer.log("a-0".into()), writer.log("a-1".into()));
-    (0..5).for_each(|number| say(&mut one, number));
+    (0..5).for_each(|number| write_line(&mut one, number));
     // It was not flushed.
     two.record(&Record {
         bytes_sent: 5,
@@ -199,7 +199,7 @@ fn a_full_queue_drops_whole_lines() {
     let room = 5 * FIRST_ROOM as u64;
     let writer = started(&disk, room);
     let mut log = writer.log("a-0".into());
-    (0..9).for_each(|number| say(&mut log, number));
+    (0..9).for_each(|number| write_line(&mut log, number));
     assert!(writer.queued_bytes() <= room);
     disk.set(|state| state.stuck = false);
     drop(log);
@@ -227,7 +227,7 @@ fn a_full_disk_loses_whole_lines_and_leaves_none_half() {
         log.flush();
         disk.until(|state| state.refused > 0);
         disk.set(|state| state.room = usize::MAX);
-        say(&mut log, 4);
+        write_line(&mut log, 4);
         drop(log);
         assert!(writer.shutdown(ANSWER_LIMIT));
         // The line that was begun is ended, the one behind it is lost.
@@ -248,16 +248,16 @@ fn lines_go_to_the_new_file_after_it_was_opened_again() {
     let disk = Disk::with_room(usize::MAX);
     let writer = started(&disk, 1 << 20);
     let mut log = writer.log("a-0".into());
-    say(&mut log, 0);
+    write_line(&mut log, 0);
     disk.until(|state| state.files[0].len() == line_length());
     writer.reopen();
     disk.until(|state| state.files.len() == 2);
-    say(&mut log, 1);
+    write_line(&mut log, 1);
     disk.until(|state| state.files[1].len() == line_length());
     // What cannot be opened changes nothing.
     disk.set(|state| state.refuses_to_open = true);
     writer.reopen();
-    say(&mut log, 2);
+    write_line(&mut log, 2);
     drop(log);
     assert!(writer.shutdown(ANSWER_LIMIT));
     let texts = disk.texts();
@@ -273,14 +273,14 @@ fn a_line_begun_on_a_full_disk_does_not_reach_the_next_file() {
     let disk = Disk::with_room(10);
     let writer = started(&disk, 1 << 20);
     let mut log = writer.log("a-0".into());
-    say(&mut log, 0);
+    write_line(&mut log, 0);
     disk.until(|state| state.refused > 0);
     writer.reopen();
     while writer.counters().reopened.load(Ordering::Relaxed) == 0 {
         std::thread::yield_now();
     }
     disk.set(|state| state.room = usize::MAX);
-    say(&mut log, 1);
+    write_line(&mut log, 1);
     drop(log);
     assert!(writer.shutdown(ANSWER_LIMIT));
     let texts = disk.texts();
@@ -294,7 +294,7 @@ fn drops_have_their_reason_on_the_page() {
     let disk = Disk::with_room(0);
     let writer = started(&disk, 1 << 20);
     let mut log = writer.log("a-0".into());
-    say(&mut log, 0);
+    write_line(&mut log, 0);
     drop(log);
     assert!(writer.shutdown(ANSWER_LIMIT));
     let mut page = Page::default();

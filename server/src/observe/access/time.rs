@@ -71,7 +71,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a date of another making.
+        /// Compares with the dates of another crate.
         #[test]
         fn every_second_is_the_same_as_in_a_http_date(seconds in 0_u64..253_402_300_799) {
             let unix = Duration::from_secs(seconds);

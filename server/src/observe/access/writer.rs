@@ -163,7 +163,7 @@ impl Job for LogWriter {
 }
 
 impl LogWriter {
-    /// Ends the line that was begun; whether the sink can take another one.
+    /// Ends the line that was begun, and returns whether the sink can take another one.
     fn mend(&mut self) -> bool {
         if self.torn.is_empty() {
             return true;

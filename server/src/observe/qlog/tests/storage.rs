@@ -37,7 +37,7 @@ impl Memory {
         }
     }
 
-    /// With a gate: what tells of writes, and what gives leave.
+    /// Holds each write: reports it, and waits for permission.
     pub(super) fn gated() -> (Memory, Receiver<()>, Sender<()>) {
         let ((entered, told), (leave, wait)) = (channel(), channel());
         let gate = Some(Arc::new(Mutex::new((entered, wait))));
