@@ -28,7 +28,7 @@ labels! {
         /// 1-RTT or Handshake packet of no connection.
         UnknownConnection = "unknown_connection",
         /// Broke the protocol, which closes its connection.
-        RefusedByEngine = "refused_by_engine",
+        ProtocolError = "protocol_error",
         /// Belongs to a worker that takes no more misrouted datagrams for now.
         MisroutedFull = "misrouted_full",
         /// A stateless reset beyond `quic.stateless_reset_per_second`.

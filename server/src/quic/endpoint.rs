@@ -239,7 +239,7 @@ impl Endpoint {
             to: meta.local,
         };
         if let Err(error) = connection.receive(datagram, info, now) {
-            self.counters.on_drop(DropReason::RefusedByEngine);
+            self.counters.on_drop(DropReason::ProtocolError);
             tracing::trace!(%error, "datagram refused by the connection");
         }
         self.queue_service(slot);

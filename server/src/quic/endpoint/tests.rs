@@ -91,7 +91,7 @@ fn a_datagram_that_ends_its_connection_is_counted() {
     }
     quiche::clock::set(None);
     assert_eq!(endpoint.counters.accepted, 1);
-    assert_eq!(dropped(&endpoint, DropReason::RefusedByEngine), 1);
+    assert_eq!(dropped(&endpoint, DropReason::ProtocolError), 1);
 }
 
 mod bounds;
