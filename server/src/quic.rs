@@ -1,7 +1,6 @@
 //! QUIC: connections, how datagrams find them, and what stands around quiche.
 
 mod activity;
-mod admission;
 pub mod cid;
 pub mod config_snapshot;
 pub mod connection;

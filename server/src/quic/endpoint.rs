@@ -1,5 +1,7 @@
 //! All connections of one worker: where a datagram goes, what leaves next, and when.
 
+mod admission;
+mod adopt;
 mod answers;
 mod draining;
 mod emit;
@@ -55,26 +57,26 @@ struct Shutdown {
 
 /// The endpoint of one worker.
 pub struct Endpoint {
-    pub(super) settings: Settings,
-    pub(super) connections: Vec<Option<Box<Connection>>>,
+    settings: Settings,
+    connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
     /// Slots by connection ID.
-    pub(super) cid_table: HashMap<Vec<u8>, usize>,
+    cid_table: HashMap<Vec<u8>, usize>,
     timers: Timers,
     /// Slots of connections that [`Endpoint::service`] is to run.
     to_service: VecDeque<usize>,
     /// Slots of connections that [`Endpoint::emit`] is to ask for packets.
     to_emit: VecDeque<usize>,
-    pub(super) stateless: VecDeque<Stateless>,
-    pub(super) half_open: u64,
+    stateless: VecDeque<Stateless>,
+    half_open: u64,
     /// Connections that have sent CONNECTION_CLOSE or received one.
     ended: usize,
     gauges: ConnectionGauges,
-    pub(super) clients: Clients,
-    pub(super) cids: CidGenerator,
-    pub(super) entropy: Entropy,
-    pub(super) tokens: Tokens,
-    pub(super) reset_tokens: ResetTokens,
+    clients: Clients,
+    cids: CidGenerator,
+    entropy: Entropy,
+    tokens: Tokens,
+    reset_tokens: ResetTokens,
     reset_limit: RateLimit,
     /// Time at which the rate limits begin.
     epoch: Instant,
@@ -145,6 +147,28 @@ impl Endpoint {
         }
     }
 
+    /// Checks that everything it holds is bounded by the number of its connections.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn check(&self) {
+        let open = self.len();
+        assert!(self.half_open <= open as u64);
+        assert!(self.clients.len() <= open);
+        assert!(self.stateless.len() <= super::stateless::MAX_STATELESS);
+        let gauges = self.gauges();
+        assert_eq!(gauges.controllers.values().sum::<u64>(), open as u64);
+        let limits = &self.settings.limits;
+        assert!(self.connections.len() as u64 <= limits.connections_per_worker);
+        let most = open as u64 * (2 + limits.cids_per_connection);
+        let found = self.cid_table.len();
+        assert!(found as u64 <= most, "{found} connection IDs");
+    }
+
+    /// Returns the time after which a silent connection is removed, at most.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn longest_life(&self) -> Duration {
+        self.settings.quic.idle_timeout + self.settings.limits.handshake_timeout
+    }
+
     /// Takes one datagram. `unix` is the time since 1970, for tokens.
     pub fn ingest(
         &mut self,
@@ -207,12 +231,7 @@ impl Endpoint {
 
     /// Keeps a connection that was accepted under `cid`, and `original`, if the client had another one before. Returns its
     /// slot.
-    pub(super) fn insert(
-        &mut self,
-        accepted: Accepted,
-        cid: ConnectionId,
-        original: Option<&[u8]>,
-    ) -> usize {
+    fn insert(&mut self, accepted: Accepted, cid: ConnectionId, original: Option<&[u8]>) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1

@@ -12,7 +12,6 @@ use super::super::connection_gauges::ConnectionGauges;
 use super::super::endpoint::{Endpoint, Ingest};
 use super::super::header::Header;
 use super::super::settings::Settings;
-use super::super::stateless::MAX_STATELESS;
 use super::client::Client;
 use crate::http::route::Site;
 use crate::properties::Bytes;
@@ -301,33 +300,19 @@ impl Bench {
             let bounded = traffic.sent <= 3 * traffic.received;
             assert!(bounded || traffic.heard, "{peer}: {traffic:?}");
         }
-        let endpoint = &self.endpoint;
-        let open = endpoint.len();
-        assert!(open as u64 <= CONNECTIONS && endpoint.connections.len() as u64 <= CONNECTIONS);
-        assert!(endpoint.half_open <= open as u64);
-        let gauges = endpoint.gauges();
-        assert_eq!(gauges.controllers.values().sum::<u64>(), open as u64);
-        assert!(endpoint.clients.len() <= open);
-        assert!(endpoint.stateless.len() <= MAX_STATELESS);
-        let most = open as u64 * (2 + endpoint.settings.limits.cids_per_connection);
-        assert!(
-            endpoint.cid_table.len() as u64 <= most,
-            "{} cid_table",
-            endpoint.cid_table.len()
-        );
+        assert!(self.endpoint.len() as u64 <= CONNECTIONS);
+        self.endpoint.check();
         self.established |= self.clients.iter().any(Client::is_established);
     }
 
     /// Nobody says anything any more: all is forgotten.
     fn end(&mut self) {
         self.clients.clear();
-        let limits = &self.endpoint.settings.limits;
-        let idle = self.endpoint.settings.quic.idle_timeout + limits.handshake_timeout;
-        assert!(self.pass(idle * 3), "the endpoint never rests");
+        let life = self.endpoint.longest_life();
+        assert!(self.pass(life * 3), "the endpoint never rests");
         self.check();
         let endpoint = &self.endpoint;
-        assert_eq!((endpoint.len(), endpoint.half_open), (0, 0));
-        assert_eq!((endpoint.cid_table.len(), endpoint.clients.len()), (0, 0));
+        assert!(endpoint.is_empty());
         assert!(!endpoint.has_service() && !endpoint.has_unsent());
         assert_eq!(endpoint.gauges(), ConnectionGauges::default());
     }

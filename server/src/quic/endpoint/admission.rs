@@ -6,14 +6,14 @@ use std::time::Duration;
 use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
-use super::cid::ConnectionId;
-use super::connection::Accepted;
-use super::endpoint::Endpoint;
-use super::header::{Header, V1};
-use super::token;
+use super::Endpoint;
 use crate::http::clients::Client;
 use crate::http::peer::PeerConnection;
 use crate::observe::qlog::TraceName;
+use crate::quic::cid::ConnectionId;
+use crate::quic::connection::Accepted;
+use crate::quic::header::{Header, V1};
+use crate::quic::token;
 
 impl Endpoint {
     /// Decides about an Initial for a connection that does not exist. Returns the slot of the connection that was made.
