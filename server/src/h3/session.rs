@@ -116,7 +116,7 @@ struct Handler {
     /// Number of the exchange in the origin's ring.
     exchange: u64,
     handling: Handling,
-    /// What of the body it may still be sent.
+    /// Credit for the request's body, by [`cost`](crate::http::exchange::message::cost).
     credit: u64,
     /// The stream has more of the body than the credit or the ring allowed.
     readable: bool,

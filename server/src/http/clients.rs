@@ -22,24 +22,24 @@ impl From<IpAddr> for Client {
     }
 }
 
-/// What is open, of each client that has anything open.
+/// Numbers of open things by client; clients with none have no entry.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     open: HashMap<Client, u64>,
 }
 
 impl Clients {
-    /// How many `client` has open.
+    /// Returns how many `client` has open.
     pub(crate) fn open(&self, client: Client) -> u64 {
         self.open.get(&client).copied().unwrap_or(0)
     }
 
-    /// One was opened.
+    /// Counts one that `client` has opened.
     pub(crate) fn enter(&mut self, client: Client) {
         *self.open.entry(client).or_default() += 1;
     }
 
-    /// One that had entered is gone.
+    /// Counts one that had entered as gone.
     pub(crate) fn leave(&mut self, client: Client) {
         match self.open.get_mut(&client) {
             Some(open) if *open > 1 => *open -= 1,
@@ -49,7 +49,7 @@ impl Clients {
         }
     }
 
-    /// Clients with anything open.
+    /// Returns the number of clients with anything open.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn len(&self) -> usize {
         self.open.len()

@@ -30,7 +30,7 @@ pub type Fields = Vec<(HeaderName, HeaderValue)>;
 /// A request as a handler sees it; the front has checked its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// A token, as sent: methods are case-sensitive.
+    /// Method, a token, as sent: methods are case-sensitive.
     pub method: String,
     /// `http` or `https`; `None` for CONNECT.
     pub scheme: Option<String>,
@@ -38,13 +38,13 @@ pub struct RequestHead {
     pub authority: String,
     /// Path, one spelling for all of the server; `*` for OPTIONS, empty for CONNECT.
     pub path: CanonicalPath,
-    /// What follows the first `?`.
+    /// Query: what follows the first `?` of the target.
     pub query: Option<String>,
-    /// In the order sent, without pseudo-header fields.
+    /// Fields in the order sent, without pseudo-header fields.
     pub headers: Fields,
 }
 
-/// What a handler answers.
+/// A reply that is known at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// A final status, 200 to 599.
@@ -72,16 +72,16 @@ impl Reply {
 /// The content of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// None.
+    /// No content.
     Empty,
-    /// In memory, shared by all replies that carry it.
+    /// Bytes in memory, shared by all replies that carry them.
     Bytes(Bytes),
-    /// Made while it is sent.
+    /// Bytes that are generated while they are sent.
     Generated(Generator),
 }
 
 impl Body {
-    /// Length in bytes, known from the start.
+    /// Returns the length in bytes, known from the start.
     #[expect(
         clippy::len_without_is_empty,
         reason = "a generator of size 0 and Empty are framed alike; nobody asks"

@@ -50,7 +50,7 @@ pub struct Arrival<'a> {
     pub running: u64,
 }
 
-/// What the front does with a request.
+/// A decision about a request, for its front to carry out.
 #[derive(Debug)]
 pub enum Decision {
     /// It sends the reply at once and reads no more of the request.

@@ -1,7 +1,7 @@
 //! The thread beside a worker that does what may wait: files, and other servers.
 //!
 //! Each worker has one, with a runtime of its own; pairs share nothing. The worker hands requests over by a ring
-//! ([`crate::http::exchange::ring`]); here each becomes a task, which is dropped when its client gives up.
+//! ([`crate::http::exchange::ring`]); here each becomes a task, which is dropped when its client cancels.
 
 mod pump;
 
@@ -28,37 +28,37 @@ const BLOCKING_THREADS: usize = 16;
 /// Files that are being sent by one origin; a request beyond them gets 503.
 const OPEN_FILES: usize = 1024;
 
-/// What an origin thread is started with.
+/// Everything an origin thread needs to start.
 pub struct OriginSetup {
-    /// Of its thread.
+    /// Name of the thread.
     pub name: String,
-    /// To be pinned to; `None`: wherever the system puts it.
+    /// Core to pin the thread to; `None` leaves the choice to the system.
     pub core: Option<usize>,
-    /// From and to its worker.
+    /// Its end of the rings with its worker.
     pub worker_ring: WorkerRing,
-    /// What it serves, until it is told otherwise.
+    /// Site in effect at the start.
     pub site: Arc<Site>,
 }
 
-/// Something for an origin thread that concerns no exchange.
+/// Commands to an origin thread that concern no exchange.
 #[derive(Debug)]
 pub enum OriginCommand {
-    /// Requests come by this site from now on.
+    /// Take upstreams from this site from now on.
     Adopt(Arc<Site>),
     /// Say what the proxy did so far, and how its upstreams are.
     Report(oneshot::Sender<Box<proxy::Counters>>),
 }
 
-/// To an origin thread.
+/// Sends commands to an origin thread.
 pub type OriginSender = UnboundedSender<OriginCommand>;
 
-/// What all handlers of a thread share.
+/// State that all handlers of a thread share.
 struct Handlers {
     files: FileServer,
     upstreams: Rc<Upstreams>,
 }
 
-/// Starts the thread, and answers how to reach it. It ends when its worker does.
+/// Starts the thread, and returns the sender of its commands. It ends when its worker does.
 ///
 /// # Errors
 /// The system gave no thread or no runtime.
@@ -105,7 +105,7 @@ impl Handlers {
         match order {
             OriginCommand::Adopt(site) => self.upstreams.configure(site.proxies()),
             OriginCommand::Report(answer) => {
-                // Who asked may have given up.
+                // The caller may no longer wait.
                 let _ = answer.send(Box::new(self.upstreams.counters()));
             }
         }
@@ -125,7 +125,7 @@ impl Handlers {
                 let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
                 self.files.serve(folder, &rest, incoming, learn).await;
             }
-            // What a worker answers by itself does not come here; whoever waits is told 502.
+            // A worker answers these by itself; a request that arrives here nevertheless gets 502.
             Action::Fixed(_) | Action::Generate { .. } | Action::Redirect(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Who sent a request, and by which front.
+//! The client of a request and the front that it uses.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct Peer {
     pub local: Option<SocketAddr>,
     /// The request came in early data, so somebody may be replaying it (RFC 8470).
     pub early_data: bool,
-    /// What stays the same for all requests of the connection.
+    /// The connection, the same for all its requests.
     pub connection: Arc<PeerConnection>,
 }
 

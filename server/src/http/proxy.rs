@@ -1,7 +1,7 @@
 //! The reverse proxy: requests passed on to HTTP/1.1 servers, and their responses passed back.
 //!
 //! Bodies stream both ways, each side read no faster than the other takes. hyper speaks the protocol; which connection
-//! serves a request, how long anything may take, what is tried again and what the client is told is decided here. An
+//! serves a request, how long anything may take, what is tried again and which status the client gets is decided here. An
 //! exchange drives its connection itself, so that dropping the exchange closes it at once.
 
 mod attempt;

@@ -1,4 +1,4 @@
-//! Which handler answers a request, and what the server answers by itself.
+//! Finds the handler of a request, and answers what needs none.
 //!
 //! A [`Site`] is compiled once from the configuration and shared by all workers; asking it reads no file and waits for
 //! nothing. What takes a file or another server it names a route for, and the worker's origin thread answers.
@@ -30,12 +30,12 @@ pub struct Site {
     needs_origin: bool,
 }
 
-/// What a site says to a request.
+/// A site's answer to a request.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// This, at once.
+    /// This reply, at once.
     Reply(Reply),
-    /// What the route's handler on the origin thread says.
+    /// The route's handler on the origin thread answers.
     Origin(Arc<Route>),
 }
 
@@ -63,12 +63,12 @@ impl Site {
         })
     }
 
-    /// What clients may send and hold.
+    /// Returns the limits of what clients may send and hold.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Every route's proxy.
+    /// Returns every route's proxy.
     pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
         self.table.routes().filter_map(|route| match &route.action {
             Action::Proxy(proxy) => Some(proxy),

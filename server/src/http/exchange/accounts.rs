@@ -33,7 +33,7 @@ struct Open {
     refused_client: u64,
 }
 
-/// What [`Accounts`] holds at one moment, and what it has refused so far.
+/// The sums of [`Accounts`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     /// Bytes promised to open exchanges.

@@ -36,7 +36,7 @@ impl FrontQueue {
         self.filled.notify_one();
     }
 
-    /// The oldest message.
+    /// Removes and returns the oldest message.
     pub fn pop(&self) -> Option<Envelope<ToFront>> {
         self.messages.borrow_mut().pop_front()
     }
@@ -54,7 +54,7 @@ impl FrontQueue {
     }
 }
 
-/// What the halves of an exchange share.
+/// State that the halves of an exchange share.
 #[derive(Debug)]
 struct Shared {
     exchange: u64,
@@ -71,7 +71,7 @@ struct Shared {
     excuse: Cell<u16>,
 }
 
-/// What of the request's body has come in.
+/// The part of the request's body that has arrived and is unread.
 #[derive(Debug, Default)]
 struct Upload {
     blocks: VecDeque<Bytes>,
@@ -107,12 +107,12 @@ impl Shared {
     }
 }
 
-/// What the front says to an exchange arrives here.
+/// Receives the front's messages to one exchange.
 #[derive(Debug)]
 pub struct ExchangeHandle(Rc<Shared>);
 
 impl ExchangeHandle {
-    /// What the client is answered if the handler is dropped before it has answered itself: 502 unless told otherwise.
+    /// Sets the status that the client gets if the handler is dropped before it responds; 502 by default.
     pub fn excuse(&self, status: u16) {
         self.0.excuse.set(status);
     }
@@ -163,15 +163,15 @@ impl Drop for ExchangeHandle {
 /// A request as a handler gets it.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Its head.
+    /// The request without its body.
     pub request: Request,
-    /// Its body.
+    /// The request's body.
     pub body: RequestBody,
-    /// Where the answer goes.
+    /// Sends the response.
     pub reply: Responder,
 }
 
-/// Tells the front what it may keep of an answer.
+/// Offers the front what it may keep in memory of a response.
 #[derive(Debug)]
 pub struct CacheOffer(Rc<Shared>);
 
@@ -183,7 +183,7 @@ impl CacheOffer {
 }
 
 impl Incoming {
-    /// For what the front may keep of the answer.
+    /// Returns the offer of what the front may keep in memory.
     pub fn cache_offer(&self) -> CacheOffer {
         CacheOffer(Rc::clone(&self.reply.shared))
     }

@@ -14,6 +14,6 @@ pub struct ConnectionKey {
 pub struct ExchangeKey {
     /// Connection that the request arrived on.
     pub connection: ConnectionKey,
-    /// Its stream.
+    /// Stream of the request.
     pub stream: u64,
 }

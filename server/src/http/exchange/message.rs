@@ -1,4 +1,4 @@
-//! What crosses between a front and a handler that does not answer at once.
+//! Messages between a front and a handler that does not respond at once.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::{Fields, Opaque, RequestHead};
 use crate::http::peer::Peer;
 
-/// What a block counts against a credit beyond its bytes: one-byte blocks must not cost more memory than they are charged.
+/// Cost of a block beyond its bytes: one-byte blocks must not cost more memory than they are charged.
 const BLOCK_OVERHEAD: u64 = 256;
 
-/// What `bytes` of a body or head count against a credit.
+/// Returns what `bytes` of a body or head count against a credit.
 pub fn cost(bytes: usize) -> u64 {
     bytes as u64 + BLOCK_OVERHEAD
 }
@@ -18,9 +18,9 @@ pub fn cost(bytes: usize) -> u64 {
 /// A request for a handler, with its body to follow.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// As the front checked it.
+    /// Head of the request; the front has checked it.
     pub head: RequestHead,
-    /// Who asks.
+    /// The client.
     pub peer: Peer,
     /// The handler that the gate chose; only the origin thread knows its type.
     pub handler: Opaque,
@@ -28,7 +28,7 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// The length that the client promised for the body; the front holds it to it.
     pub content_length: Option<u64>,
-    /// Whether a body follows, be it empty.
+    /// A body follows, be it empty.
     pub has_body: bool,
 }
 
@@ -37,18 +37,18 @@ pub struct Request {
 pub struct Envelope<T> {
     /// The front's number for the exchange, never used twice.
     pub exchange: u64,
-    /// What there is to say.
+    /// The message.
     pub message: T,
 }
 
-/// From a front to a handler.
+/// Messages from a front to a handler.
 #[derive(Debug)]
 pub enum ToHandler {
     /// A new exchange: the handler may send blocks of `credit` in all, by [`cost`].
     Open {
         /// The request.
         request: Box<Request>,
-        /// For the response.
+        /// Credit for the response, by [`cost`].
         credit: u64,
     },
     /// The next block of the request's body.
@@ -57,11 +57,11 @@ pub enum ToHandler {
     End(Option<Fields>),
     /// That much of the response has left the front.
     Credit(u64),
-    /// Nobody waits for the response any more. The last message of an exchange.
+    /// The client has cancelled the request. The last message of an exchange.
     Cancel,
 }
 
-/// From a handler to a front.
+/// Messages from a handler to a front.
 #[derive(Debug)]
 pub enum ToFront {
     /// An informational response; counts as one block.
@@ -78,7 +78,7 @@ pub enum ToFront {
     Credit(u64),
     /// The handler wants no more of the request's body.
     StopBody,
-    /// What the front may answer the same request with for a while, without asking again; or nothing of the kind.
+    /// An entry that the front may answer the same request with for a while; `None` replaces an earlier entry by nothing.
     Keep(Option<Opaque>),
     /// Nothing of the exchange is left on the handler's side. Its last message, after a cancellation too.
     Closed,
@@ -87,9 +87,9 @@ pub enum ToFront {
 /// The head of a final response.
 #[derive(Debug)]
 pub struct Head {
-    /// 200 to 599.
+    /// Status, 200 to 599.
     pub status: u16,
-    /// Without fields that frame the message.
+    /// Fields, without those that frame the message.
     pub fields: Fields,
     /// The body's length where it is known; what a GET would have got, for HEAD.
     pub length: Option<u64>,

@@ -1,6 +1,6 @@
-//! Two bounded rings between a worker and its origin thread, and a bell for each side.
+//! Two bounded rings between a worker and its origin thread, and a waker for each side.
 //!
-//! Both sides write what they have, then ring once. A full ring is an answer: a new exchange is refused, a body waits
+//! Both sides write what they have, then wake the other once. A full ring is an answer: a new exchange is refused, a body waits
 //! where it is. What must not be lost (an end, a credit, a cancellation) waits beside the ring; there are at most a few
 //! of these for each exchange, and the number of exchanges is bounded.
 
@@ -22,7 +22,7 @@ use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
 
-/// What wakes either side.
+/// Wakers of both sides.
 #[derive(Debug, Default)]
 struct Wakers {
     origin: Notify,
@@ -35,22 +35,22 @@ struct Wakers {
     closed: AtomicBool,
 }
 
-/// A worker's end.
+/// The worker's end of both rings.
 #[derive(Debug)]
 pub struct OriginRing {
     to: Producer<Envelope<ToHandler>>,
     from: Consumer<Envelope<ToFront>>,
     wakers: Arc<Wakers>,
-    /// What must not be lost and did not fit.
+    /// Messages that must not be lost and did not fit into the ring.
     overflow: VecDeque<Envelope<ToHandler>>,
     /// Exchanges that the origin has not closed, with the memory promised to each.
     exchanges: HashMap<u64, (ExchangeKey, Permit)>,
-    /// The number of the exchange opened last.
+    /// Number of the exchange opened last.
     last: u64,
-    /// Something was put into the ring since the bell was rung.
+    /// Something was put into the ring since the origin was woken.
     news: bool,
     accounts: Arc<Accounts>,
-    /// What happened so far.
+    /// Counters of this end.
     pub counters: OriginRingCounters,
 }
 
@@ -74,7 +74,7 @@ metrics! {
     }
 }
 
-/// An origin thread's end.
+/// The origin thread's end of both rings.
 #[derive(Debug)]
 pub struct WorkerRing {
     from: Consumer<Envelope<ToHandler>>,
@@ -107,7 +107,7 @@ pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) 
 }
 
 impl OriginRing {
-    /// Tells the origin how to wake this worker.
+    /// Sets the waker of this worker.
     pub fn attach(&self, waker: Waker) {
         let _ = self.wakers.worker.set(waker);
     }
@@ -140,7 +140,7 @@ impl OriginRing {
         Some(exchange)
     }
 
-    /// Whether a block of a body can be handed over. If not, the origin rings once it can.
+    /// Whether a block of a body can be handed over. If not, the origin wakes the worker once it can.
     pub fn has_room(&self) -> bool {
         if self.overflow.is_empty() && self.to.slots() > 0 {
             return true;
@@ -155,17 +155,17 @@ impl OriginRing {
         self.push(exchange, ToHandler::Data(block));
     }
 
-    /// Says that the request is complete.
+    /// Sends the end of the request.
     pub fn end(&mut self, exchange: u64, trailers: Option<Fields>) {
         self.push(exchange, ToHandler::End(trailers));
     }
 
-    /// Says that so much of the response has left.
+    /// Sends credit for what has left of the response.
     pub fn credit(&mut self, exchange: u64, amount: u64) {
         self.push(exchange, ToHandler::Credit(amount));
     }
 
-    /// Says that nobody waits for the response any more.
+    /// Cancels an exchange.
     pub fn cancel(&mut self, exchange: u64) {
         self.push(exchange, ToHandler::Cancel);
     }
@@ -182,7 +182,7 @@ impl OriginRing {
         }
     }
 
-    /// Passes on what waited beside the ring, and rings the origin's bell if there is news. Once a turn.
+    /// Passes on what waited beside the ring, and wakes the origin if there is news. Called once a turn.
     pub fn flush(&mut self) {
         while let Some(envelope) = self.overflow.pop_front() {
             if let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) {
@@ -214,22 +214,22 @@ impl OriginRing {
         None
     }
 
-    /// Exchanges that the origin has not closed.
+    /// Returns the number of exchanges that the origin has not closed.
     pub fn running(&self) -> usize {
         self.exchanges.len()
     }
 }
 
 impl WorkerRing {
-    /// The worker's next message.
+    /// Returns the worker's next message.
     pub fn take(&mut self) -> Option<Envelope<ToHandler>> {
         self.from.pop().ok()
     }
 
-    /// Hands a message over.
+    /// Sends a message.
     ///
     /// # Errors
-    /// The ring is full; the message comes back, and the worker rings once there is room.
+    /// The ring is full; the message comes back, and the worker wakes this end once there is room.
     pub fn give(&mut self, envelope: Envelope<ToFront>) -> Result<(), Envelope<ToFront>> {
         let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) else {
             return Ok(());
@@ -251,7 +251,7 @@ impl WorkerRing {
         }
     }
 
-    /// Waits for the worker's bell.
+    /// Waits until the worker wakes this end.
     pub async fn woken(&self) {
         self.wakers.origin.notified().await;
     }

@@ -1,4 +1,4 @@
-//! A front for tests: says what a client would, and keeps what it is told.
+//! A front for tests of handlers: sends a request's messages and collects the response's.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Front {
 pub(crate) struct Answer {
     /// Statuses before the final one.
     pub(crate) interim: Vec<u16>,
-    /// Of the final response.
+    /// Head of the final response.
     pub(crate) head: Option<Head>,
     /// All of it.
     pub(crate) body: Vec<u8>,
@@ -103,7 +103,7 @@ impl Front {
         self.handle.deliver(ToHandler::End(trailers));
     }
 
-    /// The client gives up.
+    /// The client cancels the request.
     pub(crate) fn cancel(&self) {
         self.handle.deliver(ToHandler::Cancel);
     }

@@ -8,7 +8,7 @@ use crate::http::exchange::Fields;
 /// How a file may lie on the disk, the most wanted last where a client does not care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
-    /// As it is.
+    /// The original, without an encoding.
     Identity,
     /// RFC 1952.
     Gzip,
@@ -21,7 +21,7 @@ pub enum Coding {
 const CODINGS: [Coding; 4] = [Coding::Brotli, Coding::Zstd, Coding::Gzip, Coding::Identity];
 
 impl Coding {
-    /// Its name in fields.
+    /// Returns its name in fields.
     fn token(self) -> &'static str {
         match self {
             Coding::Identity => "identity",
@@ -31,7 +31,7 @@ impl Coding {
         }
     }
 
-    /// What stands behind the original's name in that of the variant.
+    /// Returns the suffix of a variant's file name.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Coding::Identity => "",
@@ -41,7 +41,7 @@ impl Coding {
         }
     }
 
-    /// For `content-encoding`, which the original has not.
+    /// Returns the value of `content-encoding`, which the original lacks.
     pub(super) fn field(self) -> Option<HeaderValue> {
         (self != Coding::Identity).then(|| HeaderValue::from_static(self.token()))
     }

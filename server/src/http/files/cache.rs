@@ -23,7 +23,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Of a request for what is below `rest`, the part of its path behind the route's prefix. `route` is a number that no
+    /// Returns the key of a request for what is below `rest`, the part of its path behind the route's prefix. `route` is a number that no
     /// other route has, be it one of an earlier configuration. `None` where the answer can be no file.
     pub fn of(route: u64, files: &Files, head: &RequestHead, rest: &str) -> Option<Key> {
         if !matches!(head.method.as_str(), "GET" | "HEAD") {
@@ -39,9 +39,10 @@ impl Key {
 
 /// Where nothing lies on the disk in other encodings, what the client accepts makes no difference.
 pub(crate) fn preference(files: &Files, head: &RequestHead) -> Preference {
-    match files.precompressed {
-        true => Preference::of(&head.headers),
-        false => Preference::ORIGINAL,
+    if files.precompressed {
+        Preference::of(&head.headers)
+    } else {
+        Preference::ORIGINAL
     }
 }
 

@@ -6,7 +6,7 @@ use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMO
 use super::meta::Meta;
 use crate::http::exchange::Fields;
 
-/// What the preconditions of a GET or HEAD come to.
+/// Outcome of the preconditions of a GET or HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Answer as if there were none.

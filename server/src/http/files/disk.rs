@@ -50,7 +50,7 @@ pub struct FileServer {
     quiet_until: Cell<Option<Instant>>,
 }
 
-/// Where the bytes of an answer come from.
+/// Source of a response's bytes.
 enum Source {
     Memory(Bytes),
     Disk(Arc<Held>),

@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 const UNKNOWN: &str = "application/octet-stream";
 
-/// In alphabetical order, lower case.
+/// Suffixes and types, in alphabetical order and lower case.
 const KINDS: &[(&str, &str)] = &[
     ("3gp", "video/3gpp"),
     ("7z", "application/x-7z-compressed"),
@@ -108,7 +108,7 @@ const KINDS: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-/// For `content-type`, by what follows the last dot of a path.
+/// Returns the `content-type` for what follows the last dot of a path.
 pub(super) fn content_type(path: &[u8]) -> HeaderValue {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let mut parts = name.rsplitn(2, |byte| *byte == b'.');

@@ -1,4 +1,4 @@
-//! What is told about a file besides its bytes.
+//! A file's metadata, as response fields.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -54,14 +54,14 @@ pub struct Meta {
     pub modified: Option<(u64, HeaderValue)>,
     /// By its name, without the suffix of the encoding.
     pub content_type: HeaderValue,
-    /// What is beyond the original.
+    /// Encoding of the bytes.
     pub encoding: Coding,
     /// Clients with other preferences may get another file.
     pub varies: bool,
 }
 
 impl Meta {
-    /// Of the file that answers for `path`; `now` is the time since 1970.
+    /// Describes the file that answers for `path`; `now` is the time since 1970.
     pub(crate) fn new(
         path: &[u8],
         stat: &FileStat,
@@ -105,7 +105,7 @@ impl Meta {
         fields
     }
 
-    /// What comes with the file's bytes, their type apart.
+    /// Adds the fields that come with the file's bytes, their type apart.
     pub(super) fn describe(&self, fields: &mut Fields) {
         fields.push((ACCEPT_RANGES, HeaderValue::from_static("bytes")));
         if let Some(encoding) = self.encoding.field() {
@@ -130,9 +130,9 @@ pub(super) fn visible(text: String) -> HeaderValue {
 /// A file as it was when it was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What is told about it.
+    /// Metadata of the file.
     pub meta: Meta,
-    /// All of it: `meta.size` bytes.
+    /// The whole content: `meta.size` bytes.
     pub bytes: Bytes,
 }
 

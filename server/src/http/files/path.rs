@@ -4,10 +4,10 @@
 const MAX_NAME: usize = 255;
 /// Largest path below the root, bytes: PATH_MAX less room for an index and for the suffix of a variant.
 const MAX_PATH: usize = 3584;
-/// Where hosts keep what others may ask for (RFC 8615).
+/// The one hidden name that is served (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-/// What a request asks for below a root.
+/// A path below a route's root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     /// Names joined by `/`, with none in front or behind; empty for the root itself.

@@ -7,7 +7,7 @@ const MAX_RANGES: usize = 32;
 /// Ranges with fewer bytes between them are sent as one: what a part costs is more than that (RFC 9110 §15.3.7.2).
 const GAP: u64 = 80;
 
-/// What of a file is asked for.
+/// The part of a file that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// All of it: the field cannot be read, or is about another unit, or asks too much.

@@ -54,7 +54,7 @@ impl ResponsePlan {
         }
     }
 
-    /// What a path that names no file gets.
+    /// Returns the response to a path that names no file.
     pub(crate) fn refusal(refusal: Refusal) -> ResponsePlan {
         match refusal {
             Refusal::Malformed => ResponsePlan::plain(400, "400 not a path\n"),
@@ -130,7 +130,7 @@ pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
     bytes.slice(index(range.start)..index(range.end))
 }
 
-/// What a method gets that is neither GET nor HEAD, wherever its path leads.
+/// Returns the response to a method other than GET and HEAD, wherever its path leads.
 pub(crate) fn refuse_method(method: &str) -> Option<ResponsePlan> {
     let mut plan = match method {
         "GET" | "HEAD" => return None,

@@ -1,4 +1,4 @@
-//! What the gate counts.
+//! Counters of the gate.
 
 use crate::observe::metrics::metrics;
 

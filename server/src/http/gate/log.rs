@@ -10,7 +10,7 @@ use crate::http::exchange::RequestHead;
 use crate::http::peer::Peer;
 use crate::observe::access::{AccessLog, Outcome, Record};
 
-/// What the access log tells of a request, kept from its head to its end.
+/// Fields of a request in the access log, kept from its head to its end.
 #[derive(Debug)]
 pub struct RequestRecord {
     /// Time of the head, since 1970.
@@ -24,7 +24,7 @@ pub struct RequestRecord {
     user_agent: Option<HeaderValue>,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
     /// Time since the head arrived.

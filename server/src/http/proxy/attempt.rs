@@ -17,7 +17,7 @@ use super::upload::{Upload, UploadBody};
 use crate::http::exchange::handler::Responder;
 use sluicegate_config::Proxy;
 
-/// What happened while the head was waited for.
+/// Events while an attempt waits for the response's head.
 enum Event {
     Head(hyper::Result<http::Response<IncomingBody>>),
     Interim,
@@ -115,14 +115,16 @@ fn waiting(
         (deadline, Stop::Failed(Failure::HeadTimeout))
     } else {
         let deadline = written.max(upload.moved_at()) + proxy.idle_timeout;
-        let stop = match upload.client_stalled() {
-            true => Stop::ClientStalled,
-            false => Stop::Failed(Failure::WriteTimeout),
+        let stop = if upload.client_stalled() {
+            Stop::ClientStalled
+        } else {
+            Stop::Failed(Failure::WriteTimeout)
         };
         (deadline, stop)
     };
-    match timer.is_over(cx, deadline) {
-        true => Poll::Ready(Event::Over(stop)),
-        false => Poll::Pending,
+    if timer.is_over(cx, deadline) {
+        Poll::Ready(Event::Over(stop))
+    } else {
+        Poll::Pending
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// What small pieces are gathered in, bytes.
+/// Size of the blocks that small pieces are gathered in, bytes.
 const BLOCK: usize = 16 << 10;
 /// Smallest and largest piece that is passed on as it is: smaller ones would hold on to much more memory than they count,
 /// larger ones would overdraw a credit by too much.
@@ -14,12 +14,12 @@ const FIRST: usize = 2 << 10;
 #[derive(Debug)]
 pub(super) struct Blocks {
     gathered: BytesMut,
-    /// What is taken next.
+    /// Piece that is taken next.
     size: usize,
 }
 
 impl Blocks {
-    /// For a body of `length`, if it is known.
+    /// Gathers a body of `length` bytes, if that is known.
     pub(super) fn new(length: Option<u64>) -> Blocks {
         let length = length.and_then(|length| usize::try_from(length).ok());
         Blocks {
@@ -51,7 +51,7 @@ impl Blocks {
         None
     }
 
-    /// What has been gathered so far.
+    /// Returns what has been gathered so far.
     pub(super) fn flush(&mut self) -> Option<Bytes> {
         let gathered = self.gathered.split();
         (!gathered.is_empty()).then(|| gathered.freeze())

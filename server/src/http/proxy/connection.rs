@@ -59,7 +59,7 @@ impl UpstreamConnection {
         self.sender.send_request(request)
     }
 
-    /// What has moved since the last request was handed over.
+    /// Returns the meter of what has moved since the last request was handed over.
     pub(super) fn meter(&self) -> &Meter {
         &self.meter
     }

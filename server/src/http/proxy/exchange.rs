@@ -79,7 +79,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Has the request answered, by an upstream or in its stead.
+    /// Passes the request on and the response back, or responds in the upstream's stead.
     ///
     /// # Errors
     /// The client does not get an upstream's whole response.

@@ -1,4 +1,4 @@
-//! What an upstream can do wrong, and what a client is told of it.
+//! Failures of upstreams, and the responses that clients get for them.
 
 use http::{HeaderName, HeaderValue};
 
@@ -42,7 +42,7 @@ labels! {
     }
 }
 
-/// What a failure means for the client and the log.
+/// Response and log text of a failure.
 struct Facts {
     /// Status of the response, if none has begun.
     status: u16,
@@ -134,7 +134,7 @@ impl Failure {
         reply
     }
 
-    /// For the log.
+    /// Returns the cause for the log.
     pub(super) fn text(self) -> &'static str {
         self.facts().text
     }

@@ -1,4 +1,4 @@
-//! What an upstream is told about the client and about the way of its request.
+//! Fields that tell an upstream about the client and the way of its request.
 
 use std::net::{IpAddr, SocketAddr};
 

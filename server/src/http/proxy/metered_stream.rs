@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// What has moved since the current request began.
+/// Bytes moved since the current request began.
 #[derive(Debug)]
 pub(super) struct Meter {
     read: Cell<u64>,

@@ -13,7 +13,7 @@ use super::counters::Tally;
 
 /// Addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
-/// How long addresses hold before they are looked up again.
+/// Time until addresses are looked up again.
 const VALID: Duration = Duration::from_secs(10);
 
 /// `host:port`. Looking it up takes a thread that file reads need too, for as long as the system's resolver pleases: at
@@ -26,7 +26,7 @@ pub(super) struct Name {
     tally: Rc<Tally>,
     found: RefCell<Vec<SocketAddr>>,
     valid_until: Cell<Option<Instant>>,
-    /// What was found has failed.
+    /// Forgets the addresses, as they have failed.
     doubted: Cell<bool>,
     running: Cell<bool>,
     ended: Notify,

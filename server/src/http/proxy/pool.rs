@@ -57,7 +57,7 @@ impl Pool {
         })
     }
 
-    /// How many wait.
+    /// Returns the number of idle connections.
     pub(super) fn len(&self) -> usize {
         self.idle.borrow().len()
     }
@@ -132,9 +132,10 @@ async fn watch(slot: Slot, serial: u64, timeout: Duration, pool: Weak<Pool>) {
     let closed = std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
         Some(connection) => {
             connection.poll(cx);
-            match connection.is_ready() {
-                true => Poll::Pending,
-                false => Poll::Ready(()),
+            if connection.is_ready() {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
             }
         }
         None => Poll::Ready(()),
@@ -144,9 +145,12 @@ async fn watch(slot: Slot, serial: u64, timeout: Duration, pool: Weak<Pool>) {
     let Some(pool) = pool.upgrade() else {
         return;
     };
-    pool.tally.count(|c| match closed {
-        true => c.idle_closed += 1,
-        false => c.idle_dropped += 1,
+    pool.tally.count(|c| {
+        if closed {
+            c.idle_closed += 1
+        } else {
+            c.idle_dropped += 1
+        }
     });
     pool.forget(serial);
 }

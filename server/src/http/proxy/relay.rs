@@ -18,7 +18,7 @@ use super::upload::Upload;
 use super::{Stop, fields, response};
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
-/// What happened on the way.
+/// Events while a response is relayed.
 enum Step {
     Frame(Frame<Bytes>),
     /// Nothing more is there just now.
@@ -103,17 +103,19 @@ impl Relay<'_> {
         let meter = self.connection.meter();
         let moved = meter.read_at().max(meter.written_at());
         let moved = moved.max(self.upload.moved_at()).max(resumed);
-        match deadline.is_over(cx, moved + self.idle_timeout) {
-            true => Poll::Ready(Err(Stop::Failed(Failure::BodyTimeout))),
-            false => Poll::Pending,
+        if deadline.is_over(cx, moved + self.idle_timeout) {
+            Poll::Ready(Err(Stop::Failed(Failure::BodyTimeout)))
+        } else {
+            Poll::Pending
         }
     }
 
-    /// Why the body broke off.
+    /// Returns why the body broke off.
     fn cut(&self) -> Stop {
-        match self.upload.broken() {
-            true => Stop::Cancelled,
-            false => Stop::Failed(Failure::BodyCut),
+        if self.upload.broken() {
+            Stop::Cancelled
+        } else {
+            Stop::Failed(Failure::BodyCut)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a request becomes for an HTTP/1.1 upstream.
+//! Rewrites a request for an HTTP/1.1 upstream.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, HOST, MAX_FORWARDS, TE, TRAILER, TRANSFER_ENCODING,
@@ -14,10 +14,10 @@ use crate::http::exchange::RequestHead;
 use crate::http::exchange::message::Request;
 use sluicegate_config::{HostHeader, Proxy};
 
-/// How the body is framed.
+/// Framing of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// There is none.
+    /// No body.
     None,
     /// `content-length`.
     Length(u64),
@@ -35,7 +35,7 @@ pub(super) fn is_idempotent(method: &str) -> bool {
     rarely_has_body(method) || method == "PUT"
 }
 
-/// The head of the request for an upstream. `path` is the path in the spelling for upstreams.
+/// Returns the head of the request for an upstream. `path` is the path in the spelling for upstreams.
 pub(super) fn rewrite(
     request: &Request,
     (proxy, rules): (&Proxy, &dyn RequestRules),
@@ -62,9 +62,10 @@ pub(super) fn rewrite(
 /// The origin form, or the asterisk (RFC 9112 §3.2).
 fn target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
     if head.path.as_str() == "*" {
-        return match head.method == "OPTIONS" {
-            true => Ok(Uri::from_static("*")),
-            false => Err(Unsendable::Path),
+        return if head.method == "OPTIONS" {
+            Ok(Uri::from_static("*"))
+        } else {
+            Err(Unsendable::Path)
         };
     }
     let mut text = String::with_capacity(path.len() + 2);
@@ -78,9 +79,10 @@ fn target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
     }
     let target = PathAndQuery::try_from(text.as_str()).map_err(|_| Unsendable::Path)?;
     // It would be cut at a `#`.
-    match target.as_str() == text {
-        true => Ok(Uri::from(target)),
-        false => Err(Unsendable::Path),
+    if target.as_str() == text {
+        Ok(Uri::from(target))
+    } else {
+        Err(Unsendable::Path)
     }
 }
 
@@ -151,12 +153,12 @@ fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// What only the configuration may say about the client.
+/// Whether only the configuration may say this about the client.
 fn is_claim(name: &HeaderName) -> bool {
     is_any(name, forwarded::is_claim)
 }
 
-/// What no upstream gets.
+/// Whether no upstream gets this field.
 fn is_dropped(name: &HeaderName) -> bool {
     is_any(name, |name| {
         // `proxy` would become the environment variable HTTP_PROXY of a CGI script.

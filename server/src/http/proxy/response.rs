@@ -1,4 +1,4 @@
-//! What an upstream's response becomes for the client.
+//! Rewrites an upstream's response for the client.
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode};
@@ -27,10 +27,12 @@ pub(super) fn split(
     let bodiless =
         is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     let (parts, body) = response.into_parts();
-    let length = match bodiless {
-        true if status == StatusCode::NO_CONTENT => None,
-        true => told,
-        false => body.size_hint().exact(),
+    let length = if status == StatusCode::NO_CONTENT {
+        None
+    } else if bodiless {
+        told
+    } else {
+        body.size_hint().exact()
     };
     let head = Head {
         status: status.as_u16(),
@@ -41,16 +43,17 @@ pub(super) fn split(
     Ok((head, body))
 }
 
-/// The length told. hyper checks it where there is a body; what it lets pass is refused here: two ways to tell the end
+/// Returns the announced length. hyper checks it where there is a body; what it lets pass is refused here: two ways to tell the end
 /// (RFC 9112 §6.3), codings that would have to be undone.
 fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
         let chunked = coding.as_bytes().eq_ignore_ascii_case(b"chunked");
         let alone = codings.next().is_none() && !headers.contains_key(CONTENT_LENGTH);
-        return match chunked && alone {
-            true => Ok(None),
-            false => Err(Failure::Malformed),
+        return if chunked && alone {
+            Ok(None)
+        } else {
+            Err(Failure::Malformed)
         };
     }
     let mut told = None;

@@ -1,10 +1,10 @@
-//! What the proxy asks of a route.
+//! The proxy's view of a route.
 
 use http::HeaderName;
 
 use crate::http::path::CanonicalPath;
 
-/// What a route says about the requests that it passes on.
+/// A route's rules for the requests that it passes on.
 pub trait RequestRules {
     /// Returns the path behind the route's prefix, in the spelling for upstreams.
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str;

@@ -1,4 +1,4 @@
-//! How an exchange ends without an upstream's whole response.
+//! Ends of an exchange without an upstream's whole response.
 
 use super::failure::Failure;
 use super::unsendable::Unsendable;

@@ -13,7 +13,7 @@ pub(super) enum Unsendable {
     Fields,
     /// The request asks for a tunnel.
     Tunnel,
-    /// Its length and its body contradict each other.
+    /// Length and body of the request contradict each other.
     Length,
     /// It was to go no further than here (RFC 9110 §7.6.2).
     LastHop,

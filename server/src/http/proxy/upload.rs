@@ -60,7 +60,7 @@ impl Upload {
         .await
     }
 
-    /// No more of it is wanted: the client is told.
+    /// Drops the body; the client is asked to stop sending it.
     pub(super) fn stop(&self) {
         self.body.borrow_mut().take();
         self.first.borrow_mut().take();

@@ -28,9 +28,9 @@ pub enum SiteError {
     BodyFile {
         /// The route's path.
         route: String,
-        /// What was to be read.
+        /// File that was to be read.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: std::io::Error,
     },
     /// A folder of files.
@@ -42,9 +42,9 @@ pub enum SiteError {
     Root {
         /// The route's path.
         route: String,
-        /// What was to be opened.
+        /// Folder that was to be opened.
         root: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         cause: std::io::Error,
     },
     /// The route's path is not in its canonical spelling, so no request would match it.
@@ -52,7 +52,7 @@ pub enum SiteError {
     Path {
         /// The path as configured.
         route: String,
-        /// What to write instead, or what is wrong with the path.
+        /// The path to write instead, or the fault of this one.
         advice: String,
     },
     /// A field that cannot be sent.
@@ -70,23 +70,23 @@ static LAST_ID: AtomicU64 = AtomicU64::new(0);
 /// A route, ready to answer.
 #[derive(Debug)]
 pub struct Route {
-    /// No other route of the process has it, be it one of an earlier configuration.
+    /// Number that no other route of the process has, be it one of an earlier configuration.
     pub id: u64,
     /// Prefix of the canonical paths that the route is for.
     pub path: String,
-    /// Empty: any.
+    /// Methods that the route is for; empty for any.
     pub(super) methods: Vec<String>,
-    /// Who answers.
+    /// The kind of handler, with its settings.
     pub action: Action,
     request_headers: Edits,
     response_headers: Edits,
     /// Largest request body, bytes.
     pub max_request_body: u64,
-    /// How long an exchange may take.
+    /// Longest time of an exchange.
     pub timeout: Option<Duration>,
 }
 
-/// Who answers.
+/// The kinds of handler.
 #[derive(Debug)]
 pub enum Action {
     /// The same reply each time.
@@ -160,7 +160,7 @@ impl Route {
         })
     }
 
-    /// What follows the route's prefix in a path that it was found for.
+    /// Returns what follows the route's prefix in a path that it was found for.
     pub fn rest<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(&self.path).unwrap_or(path)
     }

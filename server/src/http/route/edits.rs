@@ -5,7 +5,7 @@ use sluicegate_config::HeaderEdits;
 
 use crate::http::exchange::Fields;
 
-/// What is taken out, put in the place of others, and added, in this order.
+/// Fields to remove, to set and to add, in this order.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     remove: Vec<HeaderName>,

@@ -8,7 +8,7 @@ use sluicegate_config::Redirect;
 use super::host::host;
 use crate::http::exchange::{Body, Generator, Reply, RequestHead};
 
-/// Where a redirect leads, by request.
+/// Target of a redirect, made for each request.
 #[derive(Debug)]
 pub struct Location {
     status: u16,

@@ -16,7 +16,7 @@ pub(super) struct Table {
     any: Vec<Arc<Route>>,
 }
 
-/// What a table says.
+/// Result of a lookup.
 pub(super) enum Found<'a> {
     /// This route.
     Route(&'a Arc<Route>),
@@ -47,7 +47,7 @@ impl Table {
         }
     }
 
-    /// To be called after the last route was added.
+    /// Sorts the lists; called once, after the last route was added.
     pub(super) fn sort(&mut self) {
         self.suffixes
             .sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));

@@ -84,9 +84,10 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
     let (path, file, stat) = original(&root, files, &query.target)?;
     let (file, stat, encoding) = encoded(&root, &path, file, stat, query.preference)?;
     let meta = Meta::new(&path, &stat, encoding, files.precompressed, query.now);
-    let bytes = match stat.size <= query.whole {
-        true => read_whole(&file, &stat)?,
-        false => None,
+    let bytes = if stat.size <= query.whole {
+        read_whole(&file, &stat)?
+    } else {
+        None
     };
     Ok(Located { file, meta, bytes })
 }

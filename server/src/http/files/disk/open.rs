@@ -15,17 +15,17 @@ use crate::http::files::FileStat;
 const READ: OFlags = OFlags::NONBLOCK
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOCTTY);
-/// How often a path is tried while folders on it are being renamed.
+/// Number of tries for a path while folders on it are being renamed.
 const TRIES: u32 = 4;
 
-/// A folder as it is now. It is opened anew for each request, so that one that was put in its place is seen.
+/// The folder of a route. It is opened anew for each request, so that one that was put in its place is seen.
 #[derive(Debug)]
 pub(super) struct Root {
     folder: OwnedFd,
     symlinks: Symlinks,
 }
 
-/// What a path leads to.
+/// A file, a folder or something else at the end of a path.
 #[derive(Debug)]
 pub(super) enum Found {
     File(File, FileStat),
@@ -42,7 +42,7 @@ impl Root {
         Ok(Root { folder, symlinks })
     }
 
-    /// What is at `path`, which is relative, not empty and without `..`.
+    /// Returns what is at `path`, which is relative, not empty and without `..`.
     pub(super) fn find(&self, path: &[u8]) -> Result<Found, Errno> {
         let file = File::from(self.read(path)?);
         let metadata = file.metadata().map_err(|error| errno(&error))?;
