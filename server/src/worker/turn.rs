@@ -103,6 +103,8 @@ impl Worker {
         let origin_left = self.endpoint.on_origin(ORIGIN_BUDGET, now);
         watch.lap(&mut self.times.origin, clock::now());
         self.endpoint.service(SERVICE_BUDGET, now);
+        // Handlers begin while packets are encrypted. What emission cancels is flushed after it.
+        self.endpoint.flush_origin();
         now = read_clock();
         watch.lap(&mut self.times.service, now);
         let unsent = self.emit(now)?;

@@ -14,7 +14,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Its connection ID is `id` sixteen times.
+    /// Returns a client whose connection ID is `id` sixteen times.
     pub(super) fn new(address: SocketAddr, server: SocketAddr, id: u8) -> Client {
         // Not quiche's own context: that reads all of the system's certificates.
         let tls = SslContextBuilder::new(SslMethod::tls()).expect("a context");

@@ -8,7 +8,7 @@ use super::*;
 
 const EARLY: &[u8] = b"a request";
 
-/// What servers with one identity and one set of secrets have in common.
+/// Settings of servers with one identity and one set of secrets.
 struct Site {
     identity: Identity,
     others: Vec<Identity>,

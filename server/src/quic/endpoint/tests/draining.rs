@@ -49,7 +49,7 @@ fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
     h3
 }
 
-/// A turn of a draining server, and a client that answers it.
+/// Lets the server take a turn, and the client answer it.
 fn step(bench: &mut Bench, client: &mut Client) {
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.pass(STEP);
