@@ -118,7 +118,7 @@ impl Controller for Constant {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_cc::sim::{Flow, FlowOutcome, Bottleneck, Rng, Sample, Simulation, Source};
+    use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Rng, Sample, Simulation, Source};
     use sluicegate_cc::{Value, properties};
 
     use super::*;
