@@ -24,7 +24,7 @@ mod response;
 mod rules;
 mod stop;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unsendable;
 mod upload;
 mod upstream;

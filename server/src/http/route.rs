@@ -114,6 +114,10 @@ impl Site {
             Found::Nothing => return Answer::Reply(not_found()),
         };
         let mut reply = match &route.action {
+            // What is left behind `/app` of `/app../x` is no path below it, and would be another one upstream.
+            Action::Proxy(proxy) if proxy.strip_prefix && route.ends_within_segment(&head.path) => {
+                not_found()
+            }
             Action::Files(_) | Action::Proxy(_) => return Answer::Origin(Arc::clone(route)),
             Action::Redirect(location) => location.reply(head, route.forward_rest(&head.path)),
             _ if !matches!(head.method.as_str(), "GET" | "HEAD") => {

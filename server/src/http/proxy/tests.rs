@@ -46,7 +46,7 @@ fn run<F: Future>(test: F) -> F::Output {
     ended.expect("the test comes to its end")
 }
 
-pub(super) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
+pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
     Proxy {
         upstreams: upstreams.iter().map(ToString::to_string).collect(),
         host: HostHeader::Client,

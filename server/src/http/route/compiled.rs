@@ -171,7 +171,13 @@ impl Route {
         path.forward(prefix)
     }
 
-    /// The same, without a slash in front.
+    /// Whether the route's prefix ends within a segment of a path that it was found for, as `/app` does in `/apples`.
+    pub(super) fn ends_within_segment(&self, path: &str) -> bool {
+        let rest = self.rest(path);
+        !(self.path.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Returns what [`Route::rest`] returns, without a slash in front.
     pub fn below<'a>(&self, path: &'a str) -> &'a str {
         let rest = self.rest(path);
         let slash = !self.path.ends_with('/');

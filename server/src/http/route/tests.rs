@@ -333,3 +333,24 @@ fn a_route_is_written_in_the_canonical_spelling() {
         assert!(error.contains(advice), "{error}");
     }
 }
+
+/// A prefix that is cut from the path must end where a segment ends: what follows `/app` in `/app../x` climbs upstream.
+#[test]
+fn stripped_prefix_ends_with_a_segment() {
+    let proxy = sluicegate_config::Proxy {
+        strip_prefix: true,
+        ..crate::http::proxy::tests::proxy(&[([127, 0, 0, 1], 1).into()])
+    };
+    let site = site(&[Route::new("/app", Handler::Proxy(proxy))]);
+    for path in ["/app", "/app/", "/app/x", "/app/..x"] {
+        let answer = site.answer(&head("GET", path, &[]));
+        assert!(matches!(answer, Answer::Origin(_)), "{path}: {answer:?}");
+    }
+    for path in ["/appadmin/x", "/app./admin", "/app../admin"] {
+        assert_eq!(
+            ask_at(&site, "example.org", "GET", path).status,
+            404,
+            "{path}"
+        );
+    }
+}
