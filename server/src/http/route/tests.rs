@@ -3,11 +3,12 @@ use std::fs;
 use bytes::Bytes;
 use http::header::{ALLOW, LOCATION};
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Handler, HeaderEdits, HostPattern, Redirect, Route};
+use sluicegate_config::{Handler, HeaderEdits, HostPattern, Proxy, Redirect, Route};
 
 use super::*;
 use crate::http::exchange::test_front::head;
 use crate::http::exchange::{Body, Fields, Generator};
+use crate::http::proxy::tests::proxy as upstreams;
 
 fn limits() -> Limits {
     sluicegate_config::Config::embedded().limits
@@ -337,9 +338,9 @@ fn a_route_is_written_in_the_canonical_spelling() {
 /// A prefix that is cut from the path must end where a segment ends: what follows `/app` in `/app../x` climbs upstream.
 #[test]
 fn stripped_prefix_ends_with_a_segment() {
-    let proxy = sluicegate_config::Proxy {
+    let proxy = Proxy {
         strip_prefix: true,
-        ..crate::http::proxy::tests::proxy(&[([127, 0, 0, 1], 1).into()])
+        ..upstreams(&[([127, 0, 0, 1], 1).into()])
     };
     let site = site(&[Route::new("/app", Handler::Proxy(proxy))]);
     for path in ["/app", "/app/", "/app/x", "/app/..x"] {
