@@ -87,6 +87,8 @@ pub(crate) fn settings(pairs: &[(u64, u64)]) -> Vec<u8> {
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Send(u64, Vec<u8>),
+    /// Sends the bytes and STOP_SENDING in one packet: the server sees both before it responds.
+    SendStopped(u64, Vec<u8>),
     /// Sends the bytes, then FIN.
     End(u64, Vec<u8>),
     Reset(u64),
@@ -166,6 +168,11 @@ impl Raw {
         match act {
             Act::Send(stream, bytes) => self.send(*stream, bytes, false),
             Act::End(stream, bytes) => self.send(*stream, bytes, true),
+            Act::SendStopped(stream, bytes) => {
+                // Nothing is flushed in between, so that both leave in one packet.
+                let _ = self.conn.stream_send(*stream, bytes, false);
+                let _ = self.conn.stream_shutdown(*stream, Shutdown::Read, 0x10c);
+            }
             Act::Reset(stream) => {
                 let _ = self.conn.stream_shutdown(*stream, Shutdown::Write, 0x10c);
             }

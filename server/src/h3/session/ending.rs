@@ -11,7 +11,7 @@ use crate::observe::access::Outcome;
 
 impl Session {
     /// Resets both directions of a stream and forgets it.
-    pub(super) fn limit(
+    pub(super) fn reset_stream(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
@@ -51,7 +51,7 @@ impl Session {
     ) {
         context.counters.malformed += 1;
         self.wasted += 1;
-        self.limit(conn, stream, WireErrorCode::MessageError, context);
+        self.reset_stream(conn, stream, WireErrorCode::MessageError, context);
     }
 
     /// Asks the client to send no more of a request that is answered without it (RFC 9114 §4.1).
@@ -94,7 +94,7 @@ impl Session {
         match &mut exchange.outbound {
             Outbound::Replying(response) => {
                 if !response.replace(reply, exchange.is_head) {
-                    return self.limit(conn, stream, WireErrorCode::ExcessiveLoad, context);
+                    return self.reset_stream(conn, stream, WireErrorCode::ExcessiveLoad, context);
                 }
                 self.pending.insert(exchange.priority, stream);
             }

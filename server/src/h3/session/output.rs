@@ -78,13 +78,13 @@ impl Session {
             Ok(Progress::Complete) => self.complete(stream, context),
             Ok(Progress::Broken) => {
                 context.counters.broken += 1;
-                self.limit(conn, stream, WireErrorCode::InternalError, context);
+                self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
             }
             Err(_) => {
                 // The client stopped it, or the stream is gone.
                 context.counters.cancelled += 1;
                 self.wasted += 1;
-                self.limit(conn, stream, WireErrorCode::RequestCancelled, context);
+                self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
             }
         }
         false

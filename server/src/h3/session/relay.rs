@@ -94,7 +94,7 @@ impl Session {
             }
         } else {
             context.counters.broken += 1;
-            self.limit(conn, stream, WireErrorCode::InternalError, context);
+            self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
         }
     }
 

@@ -49,7 +49,7 @@ impl Session {
         context.counters.requests += 1;
         if self.refused_from.is_some_and(|limit| stream >= limit) {
             context.counters.gate.rejected += 1;
-            return self.limit(conn, stream, WireErrorCode::RequestRejected, context);
+            return self.reset_stream(conn, stream, WireErrorCode::RequestRejected, context);
         }
         self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
@@ -181,7 +181,7 @@ impl Session {
             Some(_) => {
                 context.counters.cancelled += 1;
                 self.wasted += 1;
-                self.limit(conn, stream, WireErrorCode::RequestCancelled, context);
+                self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
             }
             None => {
                 self.late_resets += 1;

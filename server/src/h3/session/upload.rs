@@ -170,7 +170,7 @@ impl Session {
                 }
                 context.counters.malformed += 1;
                 self.wasted += 1;
-                self.limit(conn, stream, WireErrorCode::RequestIncomplete, context);
+                self.reset_stream(conn, stream, WireErrorCode::RequestIncomplete, context);
             }
             return;
         };

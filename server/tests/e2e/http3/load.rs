@@ -104,11 +104,7 @@ fn wastes(raw: &mut Raw, stream: u64, way: usize) {
         // Reset with and without a head, responses refused, malformed heads, heads that never come.
         0 => vec![Act::Send(stream, whole), Act::Reset(stream)],
         1 => vec![Act::Send(stream, whole[..3].to_vec()), Act::Reset(stream)],
-        2 => vec![
-            Act::Send(stream, whole),
-            Act::Stop(stream),
-            Act::Reset(stream),
-        ],
+        2 => vec![Act::SendStopped(stream, whole), Act::Reset(stream)],
         3 => vec![Act::End(stream, headers(&[("x", "y")]))],
         _ => vec![Act::End(stream, Vec::new())],
     };
