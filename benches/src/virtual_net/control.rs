@@ -51,7 +51,7 @@ impl Control {
             .find(|control| control.to_string() == name)
     }
 
-    /// Sets this control for the server's connections. The samples of one of ours begin anew with it.
+    /// Sets this control for the server's connections. Samples of an algorithm of ours start over with it.
     pub(super) fn attach(self, config: &mut quiche::Config) -> Result<(), SimulationError> {
         watch::forget();
         match self {

@@ -44,7 +44,7 @@ pub struct Arrival<'a> {
     pub content_length: Option<u64>,
     /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
     pub expects_status: bool,
-    /// A body follows, be it empty.
+    /// Whether a body follows; it may be empty.
     pub has_body: bool,
     /// Exchanges of the connection that their handlers have not closed.
     pub running: u64,

@@ -28,7 +28,7 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// The length that the client promised for the body; the front holds it to it.
     pub content_length: Option<u64>,
-    /// A body follows, be it empty.
+    /// Whether a body follows; it may be empty.
     pub has_body: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How full a worker's rings are, and what was counted at them.
+//! Fill levels and counters of a worker's rings.
 
 use super::{OriginRing, OriginRingCounters};
 use crate::http::exchange::accounts::Balance;

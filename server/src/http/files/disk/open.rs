@@ -18,7 +18,7 @@ const READ: OFlags = OFlags::NONBLOCK
 /// Number of tries for a path while folders on it are being renamed.
 const TRIES: u32 = 4;
 
-/// The folder of a route. It is opened anew for each request, so that one that was put in its place is seen.
+/// The folder of a route. It is opened for each request, so that a folder that replaces it is seen.
 #[derive(Debug)]
 pub(super) struct Root {
     folder: OwnedFd,
