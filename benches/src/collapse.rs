@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{LossWindow, Source};
+use sluicegate_sim::{LossWindow, Source};
 
 use crate::virtual_net::{Control, Link, Scenario};
 

@@ -24,7 +24,7 @@ pub use control::Control;
 pub use error::SimulationError;
 pub use link::Link;
 pub use run::run;
-use sluicegate_cc::sim::Source;
+use sluicegate_sim::Source;
 pub use sweep::{Sweep, sweep};
 pub use watch::{Inside, View};
 

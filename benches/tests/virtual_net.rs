@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_benches::virtual_net::{Control, Link, Scenario, run};
-use sluicegate_cc::sim::{LossWindow, Source};
+use sluicegate_sim::{LossWindow, Source};
 
 const DELAY: Duration = Duration::from_millis(20);
 

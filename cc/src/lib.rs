@@ -17,12 +17,10 @@ mod limits;
 mod loss_based;
 mod pacing;
 mod persistent;
-pub mod properties;
 mod prr;
 mod recovery;
 mod registry;
 mod rounding;
-pub mod sim;
 mod time;
 mod usage;
 

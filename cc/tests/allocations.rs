@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, Flow, LossWindow, Reorder, Simulation, Source};
 use sluicegate_cc::{
     Algorithm, Controller, Event, Init, Layer, PacketState, PathChange, PersistentCongestion,
     Registry, Sent, Time,
 };
+use sluicegate_sim::{Bottleneck, Flow, LossWindow, Reorder, Simulation, Source};
 
 /// Calls of a path before the count begins: buffers take the size that the path needs.
 const WARM_UP: u64 = 20_000;

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::Rng;
 use sluicegate_cc::{
     Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Snapshot,
-    State, Time, properties,
+    State, Time,
 };
+use sluicegate_sim::{Rng, properties};
 
 /// Strings for each algorithm.
 const STRINGS: u64 = 3_000;

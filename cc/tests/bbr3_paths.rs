@@ -5,8 +5,8 @@ mod test_support;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, LossWindow, Policer, Source};
 use sluicegate_cc::{Model, Snapshot, State};
+use sluicegate_sim::{Bottleneck, LossWindow, Policer, Source};
 use test_support::misjudged::{Misjudged, Stages};
 use test_support::record::{Entry, enters, leaves, limited_from, record};
 use test_support::{MBIT, MTU, controller, ms, named, run_one, secs};

@@ -5,8 +5,8 @@ mod test_support;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, FlowOutcome, LossWindow, Sample, Source};
 use sluicegate_cc::{Model, State};
+use sluicegate_sim::{Bottleneck, FlowOutcome, LossWindow, Sample, Source};
 use test_support::{MBIT, MTU, alone, ms, named, secs};
 
 fn run(bottleneck: &Bottleneck, source: Source, limit: Duration, seed: u64) -> FlowOutcome {

@@ -4,8 +4,8 @@ mod test_support;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
 use sluicegate_cc::{State, Value};
+use sluicegate_sim::{Bottleneck, LossWindow, Source};
 use test_support::record::{Entry, enters, leaves, limited_from, record, record_with};
 use test_support::{MBIT, MTU, ms, secs};
 

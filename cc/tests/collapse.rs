@@ -7,8 +7,8 @@ mod test_support;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, FlowOutcome, LossWindow, Source};
 use sluicegate_cc::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
+use sluicegate_sim::{Bottleneck, FlowOutcome, LossWindow, Source};
 use test_support::{MBIT, MTU, algorithms, init, ms, run_one, secs, variants};
 
 const SEEDS: u64 = 100;

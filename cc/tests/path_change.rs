@@ -3,7 +3,7 @@
 mod test_support;
 
 use sluicegate_cc::PathChange;
-use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
+use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use test_support::{MBIT, MTU, algorithms, controller, init, ms, secs};
 
 /// Twenty seconds at 20 Mbit/s, with a change after ten.
@@ -46,7 +46,7 @@ fn new_address_starts_over_and_reaches_the_rate_again() {
         let moved = run(&algorithm, Some(PathChange::Address));
         assert!(cwnd_after(&run(&algorithm, None)) > 2 * initial);
         assert_eq!(cwnd_after(&moved), initial, "{}", algorithm.name);
-        let restarted = |t: &&sluicegate_cc::sim::Transition| t.at == secs(10);
+        let restarted = |t: &&sluicegate_sim::Transition| t.at == secs(10);
         let state = moved.transitions.iter().find(restarted).map(|t| t.to);
         assert!(
             state.is_some_and(|state| state.is_starting()),

@@ -5,8 +5,8 @@ mod test_support;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use sluicegate_cc::{Controller, State};
+use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use test_support::wire::Wire;
 use test_support::{MBIT, MTU, controller, loss_based, ms, secs};
 

@@ -6,7 +6,7 @@ mod test_support;
 use std::time::Duration;
 
 use sluicegate_cc::Algorithm;
-use sluicegate_cc::sim::{Bottleneck, LossWindow, Reorder, Source};
+use sluicegate_sim::{Bottleneck, LossWindow, Reorder, Source};
 use test_support::{MBIT, MTU, algorithms, alone, ms, named, secs};
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_cc::Time;
-use sluicegate_cc::sim::FlowOutcome;
+use sluicegate_sim::FlowOutcome;
 
 use crate::virtual_net::Outcome;
 

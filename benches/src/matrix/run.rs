@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Flow, Simulation, Source};
 use sluicegate_cc::{Controller, Init, Registry};
+use sluicegate_sim::{Flow, Simulation, Source};
 use thiserror::Error;
 
 use super::bound::Measure;

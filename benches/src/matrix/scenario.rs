@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, Source};
+use sluicegate_sim::{Bottleneck, Source};
 
 use super::bound::Bound;
 use crate::virtual_net::Control;

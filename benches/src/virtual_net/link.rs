@@ -5,7 +5,7 @@ use std::iter;
 use std::time::Duration;
 
 use sluicegate_cc::Time;
-use sluicegate_cc::sim::{self, BottleneckQueue, LossWindow, Policer, Reorder};
+use sluicegate_sim::{self as sim, BottleneckQueue, LossWindow, Policer, Reorder};
 
 /// Properties of one direction.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::ffi::c_int;
 
-use sluicegate_cc::sim::Rng;
+use sluicegate_sim::Rng;
 
 thread_local!(static SEEDED: RefCell<Option<Rng>> = const { RefCell::new(None) });
 

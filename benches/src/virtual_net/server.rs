@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quiche::h3;
-use sluicegate_cc::sim::Source;
+use sluicegate_sim::Source;
 
 use super::SimulationError;
 

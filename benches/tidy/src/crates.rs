@@ -13,8 +13,10 @@ pub struct Member {
     pub folder: PathBuf,
     /// Name of the package.
     pub package: String,
-    /// Packages that the manifest names, for tests and build scripts too.
+    /// Packages that the library and its build script need.
     pub dependencies: BTreeSet<String>,
+    /// Packages that only tests, examples and benchmarks need.
+    pub test_dependencies: BTreeSet<String>,
 }
 
 /// Returns the members of the workspace.
@@ -33,11 +35,33 @@ pub fn members() -> Vec<Member> {
         let package = manifest["package"]["name"].as_str().expect("a name");
         Member {
             package: package.to_owned(),
-            dependencies: dependencies(&manifest),
+            dependencies: dependencies(&manifest, &["dependencies", "build-dependencies"]),
+            test_dependencies: dependencies(&manifest, &["dev-dependencies"]),
             folder,
         }
     };
     folders.iter().map(member).collect()
+}
+
+/// Returns the folders of `package` and of the members that it needs outside of tests.
+///
+/// # Panics
+///
+/// When no member has that name.
+#[must_use]
+pub fn closure(package: &str) -> BTreeSet<PathBuf> {
+    let members = members();
+    let mut folders = BTreeSet::new();
+    let mut waiting = vec![package];
+    while let Some(package) = waiting.pop() {
+        let member = members.iter().find(|member| member.package == package);
+        let member = member.expect("a member of the workspace");
+        if folders.insert(member.folder.clone()) {
+            let needed = member.dependencies.iter().map(String::as_str);
+            waiting.extend(needed.filter(|name| members.iter().any(|m| m.package == *name)));
+        }
+    }
+    folders
 }
 
 /// The library of a member.
@@ -68,17 +92,16 @@ fn manifest(name: &Path) -> toml::Table {
         .unwrap_or_else(|error| panic!("{}: {error}", name.display()))
 }
 
-/// Returns the packages that a manifest depends on in any way.
-#[must_use]
-pub fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
+/// Returns the packages in the manifest's tables of these names, those for one platform included.
+fn dependencies(manifest: &toml::Table, kinds: &[&str]) -> BTreeSet<String> {
     let mut tables = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(toml::Value::as_table) {
         tables.extend(targets.values().filter_map(toml::Value::as_table));
     }
     let mut packages = BTreeSet::new();
     for table in tables {
-        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
-            let entries = table.get(kind).and_then(toml::Value::as_table);
+        for kind in kinds {
+            let entries = table.get(*kind).and_then(toml::Value::as_table);
             for (key, value) in entries.into_iter().flatten() {
                 let renamed = value.get("package").and_then(toml::Value::as_str);
                 packages.insert(renamed.unwrap_or(key).to_owned());
@@ -102,7 +125,12 @@ mod tests {
         "#
         .parse()
         .unwrap();
-        let expected = ["sluicegate-cc", "sluicegate-quiche"].map(str::to_owned);
-        assert_eq!(dependencies(&manifest), BTreeSet::from(expected));
+        let of = |kind| {
+            dependencies(&manifest, &[kind])
+                .into_iter()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of("dependencies"), ["sluicegate-quiche"]);
+        assert_eq!(of("dev-dependencies"), ["sluicegate-cc"]);
     }
 }

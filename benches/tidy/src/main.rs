@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use sluicegate_tidy::crates::libraries;
+use sluicegate_tidy::crates::{closure, libraries};
 use sluicegate_tidy::layers::findings;
 use sluicegate_tidy::lines::production;
 use sluicegate_tidy::repository::read;
@@ -25,8 +25,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the production lines of each library and of its parts, of the product, and of all together.
+/// Prints the lines of each library and of its parts; of the libraries that the server needs, which are the production lines; and of
+/// all together.
 fn print_lines() {
+    let needed = closure("sluicegate");
     let (mut product, mut all) = (0, 0);
     for library in libraries() {
         let mut parts = BTreeMap::<String, usize>::new();
@@ -45,9 +47,9 @@ fn print_lines() {
             println!("{lines:15} {part}");
         }
         all += sum;
-        if !library.folder.starts_with("benches") {
+        if needed.contains(&library.folder) {
             product += sum;
         }
     }
-    println!("{product:7} without benches\n{all:7} together");
+    println!("{product:7} in the server\n{all:7} together");
 }

@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluicegate_cc::{Registry, properties};
+use sluicegate_cc::Registry;
+use sluicegate_sim::properties;
 
 fuzz_target!(|bytes: &[u8]| {
     for algorithm in &Registry::builtin() {

@@ -7,8 +7,8 @@ pub(crate) mod wire;
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use sluicegate_cc::{Algorithm, Controller, Init, OptionKind, Options, Registry, Value};
+use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 
 pub(crate) const MTU: u64 = 1_200;
 pub(crate) const MBIT: u64 = 1_000_000;

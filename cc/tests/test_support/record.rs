@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 use sluicegate_cc::{
     Controller, Event, Layer, Model, PacketState, Sent, Snapshot, State, Time, Value,
 };
+use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Simulation, Source};
 
 /// State of the controller after one event, or after a packet that left with nothing in flight.
 #[derive(Clone, Copy, Debug)]

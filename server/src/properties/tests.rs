@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sluicegate_cc::Registry;
-use sluicegate_cc::sim::Rng;
 use sluicegate_config::Config;
+use sluicegate_sim::Rng;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use sluicegate_cc::sim::Rng;
+use sluicegate_sim::Rng;
 
 use crate::client::{Client, run};
 use crate::on_every_backend;

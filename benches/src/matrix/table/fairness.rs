@@ -1,6 +1,6 @@
 //! Several flows over one bottleneck: fairness, and cross traffic that comes and goes.
 
-use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
+use sluicegate_sim::{Bottleneck, LossWindow, Source};
 
 use super::terms::{BBR, MBIT, OTHERS, alone, always, least, long, ms, secs, stretch};
 use crate::matrix::bound::{Measure, Who};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, LossWindow, Policer, Reorder, Source};
+use sluicegate_sim::{Bottleneck, LossWindow, Policer, Reorder, Source};
 
 use super::terms::{
     BBR, END, MBIT, OTHERS, ZERO, alone, always, bound, least, long, most, ms, secs, share, shorter,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, LossWindow, Source};
+use sluicegate_sim::{Bottleneck, LossWindow, Source};
 
 use super::terms::{
     BBR, END, MBIT, OTHERS, ZERO, alone, always, least, long, most, ms, secs, share, shorter,

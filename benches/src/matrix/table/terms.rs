@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::sim::{Bottleneck, Source};
+use sluicegate_sim::{Bottleneck, Source};
 
 use crate::matrix::bound::{Bound, Limit, Measure, Who};
 use crate::matrix::scenario::{CrossTraffic, Effort, Efforts, For, Scenario};

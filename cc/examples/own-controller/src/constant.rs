@@ -118,8 +118,9 @@ impl Controller for Constant {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_cc::sim::{Bottleneck, Flow, FlowOutcome, Rng, Sample, Simulation, Source};
-    use sluicegate_cc::{Value, properties};
+    use sluicegate_cc::Value;
+    use sluicegate_sim::properties;
+    use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, Rng, Sample, Simulation, Source};
 
     use super::*;
 

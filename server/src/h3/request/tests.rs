@@ -1,5 +1,5 @@
 use quiche::h3::Header;
-use sluicegate_cc::sim::Rng;
+use sluicegate_sim::Rng;
 
 use super::*;
 

@@ -1,4 +1,4 @@
-use sluicegate_cc::sim::Rng;
+use sluicegate_sim::Rng;
 
 use super::*;
 use crate::observe::metrics::Label;

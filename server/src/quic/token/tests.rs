@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use sluicegate_cc::sim::Rng;
+use sluicegate_sim::Rng;
 
 use super::super::secrets::RootSecret;
 use super::*;

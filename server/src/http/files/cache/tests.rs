@@ -1,6 +1,6 @@
 use http::HeaderValue;
-use sluicegate_cc::sim::Rng;
 use sluicegate_config::Symlinks;
+use sluicegate_sim::Rng;
 
 use super::super::accept::Coding;
 use super::super::meta::Meta;

@@ -3,7 +3,7 @@ use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use sluicegate_cc::sim::Rng;
+use sluicegate_sim::Rng;
 use tempfile::TempDir;
 
 use super::*;

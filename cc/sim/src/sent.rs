@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::{Packet, Time};
+use sluicegate_cc::{Packet, Time};
 
 /// Packets sent after a lost one that prove its loss (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u64 = 3;

@@ -1,7 +1,8 @@
 //! Parameters of a run from a byte string.
 
+use sluicegate_cc::{Algorithm, OptionKind, Options, PathChange, Value};
+
 use super::bytes::Bytes;
-use crate::{Algorithm, OptionKind, Options, PathChange, Value};
 
 /// Datagram sizes: QUIC's smallest, those of common paths, jumbo frames, and the largest there is.
 pub(super) fn mtu(bytes: &mut Bytes<'_>) -> u64 {

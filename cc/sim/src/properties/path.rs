@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use sluicegate_cc::{Controller, EcnCounts, Event, Packet, PathChange, Rtt, Sent, Time};
+
 use super::outcome::Violation;
 use super::rules::{Call, Rules};
-use crate::{Controller, EcnCounts, Event, Packet, PathChange, Rtt, Sent, Time};
 
 /// Packets in flight at most, so that a run stays short whatever window it is given.
 const MAX_PACKETS: usize = 1_024;

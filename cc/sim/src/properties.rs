@@ -9,7 +9,8 @@
 //! Every string has a meaning, so that a fuzzer wastes none, and a longer string begins as its prefix does.
 //!
 //! ```
-//! use sluicegate_cc::{Registry, properties};
+//! use sluicegate_cc::Registry;
+//! use sluicegate_sim::properties;
 //!
 //! let registry = Registry::builtin();
 //! let algorithm = registry.find("cubic").expect("built in");
@@ -25,12 +26,12 @@ mod parameters;
 mod path;
 mod rules;
 
+use sluicegate_cc::{Algorithm, Init};
+
 use bytes::Bytes;
 pub use outcome::{Outcome, Violation};
 use parameters::{mtu, options};
 use rules::Rules;
-
-use crate::{Algorithm, Init};
 
 /// Drives a controller of `algorithm` as `bytes` say.
 ///

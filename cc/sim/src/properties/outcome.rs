@@ -1,8 +1,8 @@
 //! The result of a property check.
 
-use thiserror::Error;
+use sluicegate_cc::Snapshot;
 
-use crate::Snapshot;
+use thiserror::Error;
 
 /// Summary of a run in which every rule held.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Rtt;
+use sluicegate_cc::Rtt;
 
 const INITIAL: Duration = Duration::from_millis(333);
 const GRANULARITY: Duration = Duration::from_millis(1);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use sluicegate_cc::Controller;
+
 use super::bytes::Bytes;
 use super::outcome::{Outcome, Violation};
 use super::parameters::{mtu, path_change};
 use super::path::Path;
 use super::rules::Rules;
-use crate::Controller;
 
 /// A step is one byte and what it asks for.
 pub(super) fn run(

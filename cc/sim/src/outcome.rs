@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Snapshot, State};
+use sluicegate_cc::{Snapshot, State};
 
 /// Result of one flow. Times count from the start of the simulation unless said otherwise.
 #[derive(Clone, Debug, Default)]

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use sluicegate_cc::Time;
+
 use super::Rng;
-use crate::Time;
 
 /// A path with one bottleneck towards the receivers; ACKs come back with the same delay and no queue.
 #[derive(Clone, Debug)]

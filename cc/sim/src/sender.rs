@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use sluicegate_cc::{
+    Controller, EcnCounts, Event, Packet, PathChange, PersistentCongestion, Sent, State, Time,
+};
+
 use super::outcome::{FlowOutcome, Sample, Transition};
 use super::receiver::{AckFrame, Receiver};
 use super::rtt::Estimator;
 use super::sent::{Found, SentPackets};
 use super::source::Source;
-use crate::{
-    Controller, EcnCounts, Event, Packet, PathChange, PersistentCongestion, Sent, State, Time,
-};
 
 /// Packets that a probe timeout sends (RFC 9002 §6.2.4).
 const PROBES: u32 = 2;

@@ -1,7 +1,8 @@
 //! The rules that are checked after every call.
 
+use sluicegate_cc::{Controller, MAX_QUANTUM, Snapshot, State, Time};
+
 use super::outcome::Violation;
-use crate::{Controller, MAX_QUANTUM, Snapshot, State, Time};
 
 /// The latest call to the controller.
 #[derive(Clone, Copy, Debug)]

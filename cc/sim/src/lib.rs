@@ -1,15 +1,15 @@
-//! A deterministic network for trying algorithms: senders, one bottleneck, receivers, and time that is only counted.
+//! Tries congestion control algorithms. [`properties`] drives a controller with any sequence of events; the rest of the crate is a
+//! deterministic network: senders, one bottleneck, receivers, and time that is only counted.
 //!
 //! [`Simulation`] runs flows over a [`Bottleneck`]. The sender is that of RFC 9002 (packet and time thresholds, PTO, persistent
-//! congestion); it follows the pacing rate and reports a lack of data, late acknowledgements, ECN counts and changes of
-//! the peer's address as a real transport would. Data counts in whole
-//! datagrams, headers are not modelled, and there is no handshake and no flow control. The same seed gives the same
-//! run.
+//! congestion); it follows the pacing rate and reports a lack of data, late acknowledgements, ECN counts and changes of the peer's
+//! address as a real transport would. Data counts in whole datagrams, headers are not modelled, and there is no handshake and no
+//! flow control. The same seed gives the same run.
 //!
 //! ```
 //! use std::time::Duration;
 //!
-//! use sluicegate_cc::sim::{Flow, Bottleneck, LossWindow, Simulation, Source};
+//! use sluicegate_sim::{Flow, Bottleneck, LossWindow, Simulation, Source};
 //! use sluicegate_cc::{Init, Registry};
 //!
 //! let bottleneck = Bottleneck {
@@ -25,8 +25,11 @@
 //! assert!(outcomes[0].completed.is_some());
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod bottleneck;
 mod outcome;
+pub mod properties;
 mod receiver;
 mod rng;
 mod rtt;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::{EcnCounts, Time};
+use sluicegate_cc::{EcnCounts, Time};
 
 /// An ACK: everything that had arrived when it left.
 #[derive(Clone, Copy, Debug)]

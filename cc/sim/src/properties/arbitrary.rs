@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use sluicegate_cc::{Controller, EcnCounts, Event, Packet, PacketState, Rtt, Sent, Time};
+
 use super::bytes::Bytes;
 use super::outcome::{Outcome, Violation};
 use super::parameters::{mtu, path_change};
 use super::rules::{Call, Rules};
-use crate::{Controller, EcnCounts, Event, Packet, PacketState, Rtt, Sent, Time};
 
 /// Largest number that a field can carry: packet numbers as in QUIC, bytes in flight up to a terabyte.
 const NUMBER_BITS: u32 = 62;

@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use sluicegate_cc::{Controller, PathChange, Time};
+
 use super::bottleneck::{Bottleneck, BottleneckQueue};
 use super::outcome::FlowOutcome;
 use super::receiver::{AckFrame, Receiver};
 use super::sender::Sender;
 use super::source::Source;
-use crate::{Controller, PathChange, Time};
 
 /// One sender and its receiver.
 #[derive(Clone, Debug)]
@@ -317,17 +318,17 @@ impl Simulation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Registry;
+    use sluicegate_cc::Registry;
 
     fn run(seed: u64) -> Vec<FlowOutcome> {
         let bottleneck = Bottleneck {
-            loss: vec![super::super::LossWindow::always(0.01)],
+            loss: vec![crate::LossWindow::always(0.01)],
             jitter: Duration::from_millis(2),
             ..Bottleneck::new(10_000_000, Duration::from_millis(40), 1.0)
         };
         let mut simulation = Simulation::new(bottleneck, seed);
         for algorithm in &Registry::builtin() {
-            let init = crate::Init {
+            let init = sluicegate_cc::Init {
                 mtu: 1_200,
                 initial_window_packets: 10,
                 seed,
