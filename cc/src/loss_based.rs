@@ -22,8 +22,9 @@ pub(crate) const HYSTART: OptionSpec = OptionSpec {
     name: "hystart",
     kind: OptionKind::Boolean { default: true },
     unit: Unit::None,
-    summary: "Leave the first slow start when the delay rises (RFC 9406); turn off only on links whose delay \
-              varies by itself, such as some radio links, where it leaves too early.",
+    summary: "Whether the first slow start ends when the round-trip time rises, before the queue overflows (HyStart++, \
+              RFC 9406). Turn it off only on links whose delay varies without load, such as some radio links: there \
+              slow start would end too early.",
 };
 pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
@@ -33,14 +34,15 @@ pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
         max: 64,
     },
     unit: Unit::Packets,
-    summary: "The window is never cut below this; RFC 9002 says 2, more keeps a flow alive through bursts of loss \
-              at the price of the queue.",
+    summary: "Smallest window after a cut; RFC 9002 §7.2 recommends 2. A larger value keeps a flow moving through \
+              bursts of loss, but queues more packets.",
 };
 pub(crate) const PACING: OptionSpec = OptionSpec {
     name: "pacing",
     kind: OptionKind::Boolean { default: true },
     unit: Unit::None,
-    summary: "Spread packets over the round trip; turn off only where something below paces.",
+    summary: "Whether packets are spread over the round trip instead of sent in bursts. Turn it off only if the host's \
+              queue discipline or network card paces them.",
 };
 pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
     name: "pacing_gain",
@@ -50,8 +52,8 @@ pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
         max: 4.0,
     },
     unit: Unit::None,
-    summary: "Windows per round trip that pacing allows outside slow start; nearer to 1 is smoother, more refills \
-              the window sooner.",
+    summary: "Pacing rate outside slow start, in windows per round trip. Nearer to 1 sends more evenly; a larger value \
+              fills the window sooner.",
 };
 
 /// Phase of the frame.

@@ -14,14 +14,17 @@ const WIDTH: usize = 100;
 const EXAMPLE: &str = "# e.g. ";
 
 const PREFACE: &str = "\
-Configuration of Sluicegate, with every key there is.
+Configuration of Sluicegate: every key, with its meaning, default and bounds.
 
 A line that starts with # and no space is a key at its default: remove the # and change the value. \
 A line that starts with \"# e.g.\" shows another value. Lines without # are the headers of tables and \
-the keys that a table cannot do without, with examples. One [[listener]] is all that a file needs; a \
-[[route]] says which handler responds to which requests. `sluicegate check FILE` says what is wrong and where, or prints what \
-is in effect; `sluicegate check --schema` prints a JSON Schema for editors; `sluicegate run -c FILE` serves. A reload takes up changes to all keys but those that \
-need a restart, and is refused where one of these differs.
+the required keys, with examples. A file needs one [[listener]]; each [[route]] says which requests \
+get which handler.
+
+`sluicegate check FILE` reports the first mistake with its line, or prints the whole configuration \
+with the defaults filled in. `sluicegate check --schema` prints a JSON Schema for editors. \
+`sluicegate run -c FILE` starts the server; after SIGHUP it reads the file again and applies the \
+changes. If a key that needs a restart has changed, it applies none and logs the key.
 
 Durations are numbers with units in a string: ns, us, ms, s, m, h, d, as in \"250ms\" or \"1m30s\". \
 Sizes are a number of bytes or a string with a unit: B, KiB, MiB, GiB, TiB (powers of 1024) or KB, \

@@ -3,20 +3,20 @@
 sluicegate_options::options! {
     /// Options that the sockets of a listener are bound with.
     pub struct SocketOptions {
-        /// Kernel memory for datagrams that wait to be read, per socket; raise it where the kernel's UdpRcvbufErrors
-        /// grows. Without CAP_NET_ADMIN net.core.rmem_max is the limit.
+        /// Kernel memory of each socket for datagrams that wait to be read. Raise it if
+        /// sluicegate_receive_overflows_total grows. Without CAP_NET_ADMIN, net.core.rmem_max is the limit.
         receive_buffer as socket_receive_buffer: usize { default: 8 << 20, min: 64 << 10, max: 1 << 30, unit: Bytes },
-        /// Kernel memory for datagrams on their way to the device, per socket; raise it on fast links. Without
-        /// CAP_NET_ADMIN net.core.wmem_max is the limit.
+        /// Kernel memory of each socket for datagrams that wait for the network device. Raise it on fast links. Without
+        /// CAP_NET_ADMIN, net.core.wmem_max is the limit.
         send_buffer as socket_send_buffer: usize { default: 4 << 20, min: 256 << 10, max: 1 << 30, unit: Bytes },
-        /// Whether the kernel hands over several datagrams of one peer at once (GRO); turn it off only to work around a
-        /// driver.
+        /// Whether the kernel passes several datagrams of one peer to the server at once (GRO), which saves CPU time.
+        /// Turn it off only to work around a faulty driver.
         gro: bool { default: true },
-        /// Whether several datagrams to one peer are handed to the kernel at once (GSO); turn it off only to work around a
-        /// driver.
+        /// Whether the server passes several datagrams to one peer to the kernel at once (GSO), which saves CPU time.
+        /// Turn it off only to work around a faulty driver.
         gso: bool { default: true },
-        /// Time that the kernel polls the device's queue before a worker sleeps: lower latency for more CPU. 0 is off;
-        /// needs CAP_NET_ADMIN.
+        /// Time that the kernel polls the network device's queue before a worker sleeps (SO_BUSY_POLL): lower latency
+        /// for more CPU time. Needs CAP_NET_ADMIN. 0s turns it off.
         busy_poll: u32 { default: 0, min: 0, max: 1000, unit: Microseconds },
     }
 }
@@ -24,11 +24,11 @@ sluicegate_options::options! {
 sluicegate_options::options! {
     /// Options that the driver of a worker is opened with.
     pub struct DriverOptions {
-        /// Receive buffers of 64 KiB per worker; io_uring rounds up to a power of two, mio uses at most 16. Raise it
-        /// where rx_exhausted grows.
+        /// Number of 64 KiB buffers that each worker receives into. io_uring rounds it up to a power of two; mio uses
+        /// at most 16. Raise it if sluicegate_receive_buffers_exhausted_total grows.
         rx_buffers: usize { default: 64, min: 4, max: 4096 },
-        /// Transmit buffers of 64 KiB that one listener of a worker can fill before a system call, with io_uring; mio uses
-        /// two and ignores this.
+        /// Number of 64 KiB buffers that a worker can fill for each listener before a system call sends them. It
+        /// applies to io_uring; mio always uses two.
         tx_slots: usize { default: 8, min: 1, max: 256 },
     }
 }

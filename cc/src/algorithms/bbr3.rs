@@ -61,8 +61,8 @@ use crate::{
 /// The algorithm as the registry lists it.
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "bbr3",
-    summary: "BBRv3 (draft-ietf-ccwg-bbr): paces at the rate that the path delivers; keeps queues short and bears \
-              random loss.",
+    summary: "BBRv3 (draft-ietf-ccwg-bbr): sends at the rate that it measures the path to deliver; keeps queues short \
+              and tolerates random loss.",
     options: &[HOST_DELAY, LOSS_THRESHOLD, MIN_WINDOW, PROBE_RTT_INTERVAL],
     model_based: true,
     has_window_law: false,

@@ -20,7 +20,8 @@ use crate::{Algorithm, OptionKind, OptionSpec, Options, Unit};
 /// The algorithm as the registry lists it.
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "cubic",
-    summary: "CUBIC (RFC 9438): the common choice; fills long fat paths and shares fairly with Linux and browsers.",
+    summary: "CUBIC (RFC 9438), also the default of Linux: uses paths of high rate and long delay well, and shares \
+              them fairly with other CUBIC flows.",
     options: &[
         BETA,
         C,
@@ -43,7 +44,8 @@ const BETA: OptionSpec = OptionSpec {
         max: 0.95,
     },
     unit: Unit::None,
-    summary: "What is left of the window after a congestion signal (RFC 9438 §4.6); more is greedier.",
+    summary: "Part of the window that remains after a congestion signal (RFC 9438 §4.6). A larger value takes more \
+              from other flows.",
 };
 const C: OptionSpec = OptionSpec {
     name: "c",
@@ -53,15 +55,16 @@ const C: OptionSpec = OptionSpec {
         max: 10.0,
     },
     unit: Unit::None,
-    summary: "Steepness of the growth curve, datagrams per cubic second (RFC 9438 §5.1); more is greedier on long \
-              paths.",
+    summary: "Steepness of the window's growth, in datagrams per cubic second (RFC 9438 §5.1). A larger value takes \
+              more from other flows on long paths.",
 };
 const FAST_CONVERGENCE: OptionSpec = OptionSpec {
     name: "fast_convergence",
     kind: OptionKind::Boolean { default: true },
     unit: Unit::None,
-    summary: "Give up some more bandwidth when the window at a signal is smaller than at the one before, so that new \
-              flows get their share sooner (RFC 9438 §4.7).",
+    summary: "Whether a flow yields more bandwidth when a congestion signal comes at a smaller window than the one \
+              before, so that new flows get their share sooner (RFC 9438 §4.7). Turn it off only for flows that have \
+              the path to themselves.",
 };
 
 /// CUBIC's window law: its cut, and its growth in congestion avoidance.

@@ -9,7 +9,7 @@ use crate::{Algorithm, OptionKind, OptionSpec, Unit};
 /// The algorithm as the registry lists it.
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "reno",
-    summary: "NewReno (RFC 9002): plain and well understood; slow to use long fat paths.",
+    summary: "NewReno (RFC 9002): simple and well understood, but slow to use paths of high rate and long delay.",
     options: &[BETA, HYSTART, MIN_WINDOW, PACING, PACING_GAIN],
     model_based: false,
     has_window_law: true,
@@ -30,7 +30,8 @@ const BETA: OptionSpec = OptionSpec {
         max: 0.9,
     },
     unit: Unit::None,
-    summary: "What is left of the window after a congestion signal; more than 0.5 takes more than a fair share.",
+    summary: "Part of the window that remains after a congestion signal (RFC 9002 §7.3.2). A value above 0.5 takes \
+              more than a fair share.",
 };
 
 /// Additive increase, multiplicative decrease.

@@ -15,20 +15,21 @@ use crate::value::{Item, whole};
 const MAX_CORE: u64 = 4095;
 
 table! {
-    /// Group of workers: pinned threads that share a backend for their datagrams. Without any `[[group]]` there is one,
-    /// called "default", with every key at its default.
+    /// Group of workers. A worker is a thread that is pinned to a core; all workers of a group use the same backend for
+    /// their datagrams. Without any `[[group]]` there is one, called "default", with every key at its default.
     #[derive(Eq)]
     pub struct Group = [[group]] {
         /// Name of the group, which listeners refer to. Must differ from the other groups' names.
         name: String { kind: name(), required: "\"default\"", reload: Restart },
-        /// Backend that receives and sends the group's datagrams. auto takes io_uring and falls back to mio where the
-        /// system forbids it, as container runtimes do, and logs that; a backend named here is used or the server does
-        /// not start.
+        /// Backend that receives and sends the group's datagrams. io_uring makes fewer system calls and needs Linux
+        /// 6.1; mio uses epoll. auto takes io_uring, falls back to mio where the system forbids io_uring, as container
+        /// runtimes do, and logs that. If a backend that is named here cannot be opened, the server does not start.
         backend: Backend { kind: Kind::Backend, default: "\"auto\"", examples: ["\"mio\""], reload: Restart },
-        /// Cores that the workers run on, one each, up to 256. auto takes every core that the process may use; list
-        /// them to keep cores for other work, or near the network card's memory.
+        /// Cores that the workers run on, one worker each, at most 256. auto takes every core that the process may use.
+        /// List them to keep cores for other work, or to stay near the network card's memory.
         cores: Cores { kind: Kind::Cores, default: "\"auto\"", examples: ["[0, 1]", "\"0-3,6\""], reload: Restart },
-        /// Time that an idle worker polls before it sleeps: lower latency for more CPU. 0s sleeps at once.
+        /// Time for which a worker keeps polling after its last datagram before it sleeps. More lowers the latency of
+        /// the next datagram and costs CPU time. With 0s the worker sleeps at once.
         spin: Duration { kind: duration(seconds(0), seconds(1)), default: "\"0s\"", examples: ["\"50us\""], reload: Restart },
         ..
         /// Options that the sockets of the group's listeners are bound with.

@@ -18,7 +18,7 @@ table! {
     pub struct Fixed = [route.fixed], check: check_fixed {
         /// Status of the response. 204, 205 and 304 have no body.
         status: u16 { kind: count(200, 599, ""), default: "200", examples: ["404"], reload: Live },
-        /// Media type of the body.
+        /// Media type of the body (Content-Type).
         content_type: String {
             kind: Kind::FieldValue { max: 256 },
             default: "\"text/plain; charset=utf-8\"",
@@ -28,14 +28,14 @@ table! {
         /// Body of the response.
         body: Option<String> {
             kind: Kind::Text { max: 1 << 20 },
-            unset: "an empty body, or the one of `body_file`",
+            unset: "the body is empty, or that of `body_file`",
             examples: ["\"It works.\\n\""],
             reload: Live
         },
-        /// File that holds the body, read at start and at each reload, in place of `body`.
+        /// File with the body of the response, instead of `body`. It is read at start and at each reload.
         body_file: Option<PathBuf> {
             kind: Kind::Path,
-            unset: "the body is the one above",
+            unset: "`body` is used",
             examples: ["\"pages/index.html\""],
             reload: Live
         },
@@ -63,24 +63,28 @@ fn check_fixed(fixed: &mut Fixed, section: &Section<'_>) -> Result<(), Error> {
 }
 
 table! {
-    /// The route above returns `path/<size>` with that many bytes, for measurements: /bytes/10MiB, /bytes/5000.
+    /// The route above returns as many bytes as the rest of the path says, for measurements. On a route for /bytes/, a
+    /// request for /bytes/10MiB gets 10 MiB, and one for /bytes/5000 gets 5000 bytes.
     #[derive(Eq)]
     pub struct Generate = [route.generate] {
-        /// Largest size that is returned; a larger one gets 404. Each open response holds no more memory than
-        /// limits.stream_send_buffer, whatever its size.
+        /// Largest size that a request may ask for; a larger one gets 404. It bounds traffic, not memory: however large
+        /// the response is, at most limits.stream_send_buffer of it wait in memory.
         max_size: u64 { kind: size(1, TIB), default: "\"1GiB\"", reload: Live },
     }
 }
 
 table! {
-    /// The route above serves files to GET and HEAD requests: the path behind the route's prefix is looked up below a
-    /// folder, and nothing outside it is opened. A file is checked for changes at most once in limits.file_cache_valid.
+    /// The route above serves files to GET and HEAD requests. The part of the request's path that follows the route's
+    /// `path` is looked up below a folder, and nothing outside the folder is opened unless `symlinks` allows it.
+    /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change.
     #[derive(Eq)]
     pub struct Files = [route.files] {
-        /// Folder of the files. Hidden files below it (names that begin with a dot) are not served, .well-known
-        /// excepted. The folder is looked up for each request, so another one may take its place.
+        /// Folder of the files. Hidden files and folders below it (their names begin with a dot) are not served, except
+        /// .well-known. Each request resolves the path of the folder again, so you can replace the folder, or a link to
+        /// it, at any time.
         root: PathBuf { kind: Kind::Path, required: "\"/srv/www\"", reload: Live },
-        /// Files that are served for a folder: the first of them that exists. Without any, folders get 404.
+        /// Names of the files that represent a folder; the first one that exists is served. With an empty list, folders
+        /// get 404.
         index: Vec<String> {
             kind: Kind::Words {
                 words: "a file name without \"/\"",
@@ -93,11 +97,13 @@ table! {
             examples: ["[]"],
             reload: Live
         },
-        /// Whether name.br, name.zst or name.gz beside a file is sent in its place to clients that accept that coding,
-        /// unless it is older than the file. Turn it off where such files are documents of their own.
+        /// Whether a client gets name.br, name.zst or name.gz instead of the file name, if the compressed file exists,
+        /// is not older than name, and has a coding that the client accepts. Turn it off if such files are documents of
+        /// their own.
         precompressed: bool { kind: Kind::Switch, default: "true", reload: Live },
-        /// Symbolic links that are followed: none, those that lead to a place below the folder (an absolute link counts
-        /// as leading elsewhere), or all. With follow, everybody who may write in the folder chooses what is served.
+        /// Symbolic links below `root` that are followed. never: none. inside: links to a target below `root`; a link
+        /// with an absolute target counts as one that leads outside. follow: all of them; then everybody who can create
+        /// a link in the folder decides which files are served. `root` itself may be a link in any case.
         symlinks: Symlinks { kind: choice(Symlinks::WORDS), default: "\"inside\"", reload: Live },
     }
 }
@@ -129,7 +135,7 @@ table! {
     /// The route above redirects to another URL.
     #[derive(Eq)]
     pub struct Redirect = [route.redirect] {
-        /// Status of the redirect. 301 and 308 are permanent and remembered by browsers; 302, 303 and 307 are
+        /// Status of the redirect. 301 and 308 are permanent, and browsers remember them; 302, 303 and 307 are
         /// temporary. 307 and 308 keep the method, 303 changes it to GET.
         status: u16 {
             kind: Kind::Number { among: &[301, 302, 303, 307, 308] },
@@ -137,8 +143,8 @@ table! {
             examples: ["302"],
             reload: Live
         },
-        /// Target of the redirect. {host} stands for the request's host, {path} for its path, {rest} for what follows
-        /// the route's prefix in the path, {query} for the query with its ?, if there is one.
+        /// Target of the redirect, with placeholders: {host} is the request's host, {path} its path, {rest} the part of
+        /// the path after the route's prefix, {query} the query with its "?", or nothing if the request has none.
         location: String {
             kind: Kind::Word {
                 words: "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} and \

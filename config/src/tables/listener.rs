@@ -15,12 +15,13 @@ use crate::value::{Item, Word};
 use crate::words::{canonical, socket_address};
 
 table! {
-    /// Listener: addresses that clients connect to. At least one.
+    /// Listener: addresses that clients connect to, with certificates and congestion control. A configuration has at
+    /// least one.
     pub struct Listener = [[listener]] {
         /// Name of the listener in metrics and logs. Must differ from the other listeners' names.
         name: String { kind: name(), required: "\"public\"", reload: Restart },
-        /// UDP addresses that the listener binds. localhost is 127.0.0.1; other host names are not resolved; port 0
-        /// takes a free port. An address can be bound once.
+        /// UDP addresses that the listener binds. Host names are not resolved, except localhost, which is 127.0.0.1.
+        /// Port 0 takes a free port. Any other address may occur only once in the file.
         addresses as address: Vec<SocketAddr> {
             kind: Kind::Words {
                 words: "an address with a port, such as \"0.0.0.0:443\", \"[::]:443\" or \"localhost:4433\"",
@@ -35,21 +36,23 @@ table! {
         },
         /// Name of the `[[group]]` whose workers serve the listener.
         group: String { kind: name(), default: "\"default\"", reload: Restart },
-        /// Congestion control algorithm for the listener's clients. The algorithms and their options follow.
+        /// Congestion control algorithm for the listener's clients. The algorithms and their options are listed below.
         congestion_control: CongestionControl { kind: Kind::CongestionControl, default: "\"cubic\"", reload: Live },
-        /// Where the round-trip time to a client was measured below this, further connections from its network (IPv4
-        /// /24, IPv6 /64) that would get a model-based algorithm (bbr3) get another one, for ten minutes: a model has
-        /// little to measure on such paths. It is the first other algorithm of this listener and its rules, with its
-        /// options, or else cubic with default options. Each worker learns by itself. Logged when a network is first
-        /// seen, and counted.
+        /// Round-trip time below which clients do not get a model-based algorithm (bbr3), because delays within the
+        /// hosts distort what a model measures on so short a path. When a worker measures a lower round-trip time to a
+        /// client, new connections from that client's network (IPv4 /24, IPv6 /64) get another algorithm for ten
+        /// minutes: the first of this listener and its rules that is not model-based, with its options, or else cubic
+        /// with default options. Each worker measures on its own. The log names each network when the guard begins to
+        /// apply, and sluicegate_connections_guarded_total counts the connections. Set it if bbr3 also serves clients
+        /// in the server's own data centre.
         low_rtt_guard: Option<Duration> {
             kind: duration(micros(10), millis(100)),
             unset: "no guard",
             examples: ["\"1ms\""],
             reload: Live
         },
-        /// Certificate of the server: the table below, or "self-signed" for trials, which makes a certificate at each
-        /// start that no client trusts by itself.
+        /// Certificate of the server: the table [listener.tls] below. "self-signed", for trials, makes a certificate
+        /// for localhost at each start; clients do not trust it.
         tls: Vec<Tls> {
             kind: Kind::TablesOr {
                 table: Tls::TABLE,
@@ -70,11 +73,12 @@ table! {
 }
 
 table! {
-    /// Another algorithm for some clients of the listener above: by network, or for a share of the connections, to
-    /// compare two algorithms on the same traffic. The first rule that matches a connection decides; a connection that
-    /// none matches gets the listener's own algorithm. A connection keeps its algorithm for life.
+    /// Rule that gives some clients of the listener above another algorithm: the clients of a network, or a share of
+    /// the connections, to compare two algorithms on the same traffic. The first rule that matches a connection
+    /// decides. A connection that no rule matches gets the listener's own algorithm. A connection keeps its algorithm
+    /// until it ends.
     pub struct CongestionRule = [[listener.congestion_rule]] {
-        /// Networks of the clients that the rule matches, by the address that they connect from.
+        /// Networks of the clients that the rule matches, by the source address of their packets.
         networks: Vec<IpNet> {
             kind: Kind::Words {
                 words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
@@ -87,8 +91,8 @@ table! {
             examples: ["[\"10.0.0.0/8\", \"fd00::/8\"]"],
             reload: Live
         },
-        /// Share of these clients' connections that the rule matches, drawn for each; the others go on to the next
-        /// rule.
+        /// Share of these clients' connections that the rule matches, chosen at random. The others are compared with
+        /// the next rule.
         share: f64 { kind: ratio(0.0, 1.0), default: "1.0", examples: ["0.1"], reload: Live },
         /// Congestion control algorithm for these connections, as for the listener.
         congestion_control: CongestionControl {
@@ -101,13 +105,13 @@ table! {
 }
 
 table! {
-    /// Certificate of the listener above. For several, write `[[listener.tls]]` once for each: a client gets the one that
-    /// holds the name it asks for (SNI), and the first where none does.
+    /// Certificate of the listener above. For several certificates, write `[[listener.tls]]` once for each. A client
+    /// gets the one that is valid for the host name it asks for (SNI), or the first one if none is.
     #[derive(Eq)]
     pub struct Tls = [listener.tls] {
-        /// PEM file with the certificate and the chain to its issuer, the server's own first.
+        /// PEM file with the certificate chain: first the server's certificate, then those of its issuers.
         certificate: PathBuf { kind: Kind::Path, required: "\"tls/certificate.pem\"", reload: Live },
-        /// PEM file with the private key. Readable by the server and by nobody else.
+        /// PEM file with the private key of the certificate. It must be readable by the server and by nobody else.
         key: PathBuf { kind: Kind::Path, required: "\"tls/key.pem\"", reload: Live },
     }
 }

@@ -12,11 +12,11 @@ use crate::value::Item;
 use crate::words::{canonical, socket_address};
 
 table! {
-    /// Traces of sampled connections: a qlog file (.sqlog) each, for viewers such as qvis. Events beyond a bound are
-    /// dropped; no connection waits for the disk.
+    /// Traces of sampled connections: one qlog file (.sqlog) each, for viewers such as qvis. Events that exceed a bound
+    /// below are dropped; no connection waits for the disk.
     pub struct Qlog = [qlog], check: check_qlog {
-        /// Share of connections that are traced from their first packet. 0.001 is a good start in production; 1.0 is for
-        /// a test bench.
+        /// Share of the connections that are traced, each from its first packet. 0.001 is a good start in production;
+        /// 1.0 suits a test bench.
         sample_rate: f64 { kind: ratio(0.0, 1.0), default: "0.0", examples: ["0.001"], reload: Restart },
         /// Folder of the traces; it is created if missing.
         directory: Option<PathBuf> {
@@ -25,17 +25,18 @@ table! {
             examples: ["\"/var/log/sluicegate/qlog\""],
             reload: Restart
         },
-        /// Detail of each trace: packets (core), also recovery metrics and states (base, needed for plots of the
-        /// window), everything (extra).
+        /// Detail of each trace. core: packets. base: also recovery metrics and states, which plots of the window need.
+        /// extra: everything.
         level: QlogLevel { kind: choice(QlogLevel::WORDS), default: "\"base\"", reload: Restart },
-        /// Connections traced at the same time, over the process; further ones are not traced. Each costs an open file.
+        /// Connections that are traced at the same time, in the whole process; further ones are not traced. Each needs
+        /// an open file.
         max_open_traces: u64 { kind: count(1, 65_536, "traces"), default: "256", reload: Restart },
-        /// Size at which a trace is cut off.
+        /// Size at which a trace ends, though its connection goes on.
         max_trace_bytes: u64 { kind: size(64 * KIB, 64 * GIB), default: "\"64MiB\"", reload: Restart },
-        /// Size of all traces in the folder; the oldest are deleted first. Not below max_trace_bytes.
+        /// Total size of the traces in the folder. Beyond it the oldest ones are deleted. Not below max_trace_bytes.
         max_total_bytes: u64 { kind: size(MIB, 64 * TIB), default: "\"1GiB\"", reload: Restart },
-        /// Memory for events that wait to be written. Raise it where traces have gaps though the disk is fast enough on
-        /// average.
+        /// Memory for events that wait to be written. Raise it if sluicegate_qlog_records_dropped_total grows although
+        /// the disk is fast enough on average.
         queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"16MiB\"", reload: Restart },
     }
 }
@@ -73,9 +74,9 @@ table! {
     /// Messages of the process, on standard error.
     #[derive(Copy, Eq)]
     pub struct Log = [log] {
-        /// Least important level that is written. `debug` and `trace` cost throughput.
+        /// Least severe level that is written. debug and trace cost throughput.
         level: LogLevel { kind: choice(LogLevel::WORDS), default: "\"info\"", reload: Restart },
-        /// Form of the messages: lines for people, or one JSON object a line for a log collector.
+        /// Form of the messages. text: lines for people. json: one JSON object per line, for a log collector.
         format: LogFormat { kind: choice(LogFormat::WORDS), default: "\"text\"", reload: Restart },
     }
 }
@@ -108,17 +109,17 @@ words! {
 }
 
 table! {
-    /// Health and metrics, over plain HTTP: /healthz, /readyz and /metrics (Prometheus).
+    /// Health checks and metrics for operators, over plain HTTP: /healthz, /readyz and /metrics (Prometheus).
     #[derive(Copy, Eq)]
     pub struct Admin = [admin] {
-        /// TCP address of the admin server; port 0 takes a free port. Everybody who reaches it reads names and figures
-        /// of this server: keep it on this host or on a network of your own.
+        /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name
+        /// listeners and upstreams: bind an address of this host or of a private network.
         address: Option<SocketAddr> {
             kind: Kind::Word {
                 words: "an address with a port, such as \"127.0.0.1:9180\", \"[::1]:9180\" or \"localhost:9180\"",
                 read: |word| canonical(socket_address(word)),
             },
-            unset: "no such server",
+            unset: "the pages are not served",
             examples: ["\"127.0.0.1:9180\""],
             reload: Restart
         },
@@ -126,22 +127,22 @@ table! {
 }
 
 table! {
-    /// Access log: a line for each request. Lines beyond the queue are dropped and counted; no request waits for the
-    /// disk.
+    /// Access log: one line for each request. Lines that exceed the queue are dropped and counted; no request waits for
+    /// the disk.
     #[derive(Eq)]
     pub struct AccessLog = [access_log] {
-        /// Destination of the lines: the end of a file, which is created if missing, or standard output, for
-        /// containers.
+        /// File that lines are appended to; it is created if missing, and SIGUSR1 reopens it. "stdout" writes to
+        /// standard output, for containers.
         file: Option<LogTarget> {
             kind: Kind::LogTarget,
-            unset: "no such log",
+            unset: "no access log",
             examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
             reload: Restart
         },
-        /// Form of a line: a JSON object, or the form that Apache calls combined, for tools that know only that.
+        /// Form of a line. json: a JSON object. combined: Apache's format of that name, for tools that read only that.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
-        /// Memory for lines that wait to be written. Raise it where lines are dropped though the disk is fast enough on
-        /// average.
+        /// Memory for lines that wait to be written. Raise it if sluicegate_access_log_records_dropped_total grows
+        /// although the disk is fast enough on average.
         queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"4MiB\"", reload: Restart },
     }
 }

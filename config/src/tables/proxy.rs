@@ -10,12 +10,14 @@ use crate::value::Word;
 use crate::words::{canonical, host, host_port};
 
 table! {
-    /// The route above forwards requests to upstream servers over HTTP/1.1, to each in turn. An upstream that does not
-    /// respond gets the client a 502, one that takes too long a 504.
+    /// The route above forwards requests over HTTP/1.1 to upstream servers, which take turns. If no upstream can be
+    /// reached, or the response is malformed, the client gets 502; if a timeout below expires, 504; if this host has no
+    /// file descriptors or ports left, 503. If an upstream fails after the response has begun, the client's stream is
+    /// reset.
     #[derive(Eq)]
     pub struct Proxy = [route.proxy] {
-        /// Upstream servers with their ports; http:// without a port is port 80. The connections have no TLS, so keep
-        /// the servers on this host or on a network of your own.
+        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. Connections to
+        /// them are not encrypted, so keep the servers on this host or on a private network.
         upstreams: Vec<String> {
             kind: Kind::Words {
                 words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\" or \"http://app\"",
@@ -28,8 +30,8 @@ table! {
             examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]"],
             reload: Live
         },
-        /// Host header that the upstream receives: the one of the client's request, the upstream's own address, or a
-        /// name. Change it where the upstream serves several names and does not know the public one.
+        /// Host header that upstreams receive. client: the host of the client's request. upstream: the upstream's own
+        /// address. Any other value is sent as it is. Change it if the upstream does not know its public name.
         host: HostHeader {
             kind: Kind::Word {
                 words: "\"client\", \"upstream\", or a host with a port or without",
@@ -39,39 +41,40 @@ table! {
             examples: ["\"upstream\"", "\"app.internal\""],
             reload: Live
         },
-        /// Whether the route's path is removed from the request's: under "/app/", /app/users becomes /users. Turn it on
-        /// where the upstream does not know under which path it is published.
+        /// Whether the route's `path` is removed from the request's path: with "/app/", /app/users becomes /users. Turn
+        /// it on if the upstream does not know under which path it is published.
         strip_prefix: bool { kind: Kind::Switch, default: "false", reload: Live },
-        /// Time that a connection to an upstream may take to open before another upstream is tried. Lower it on a
-        /// network of your own to notice a dead machine sooner.
+        /// Time in which a connection to an upstream must open before another one is tried. Lower it on a private
+        /// network to notice a dead machine sooner.
         connect_timeout: Duration { kind: duration(millis(1), seconds(300)), default: "\"3s\"", reload: Live },
-        /// Time from the end of the request to the head of the upstream's response. Raise it for reports and long
-        /// polls.
+        /// Time from the end of the request to the head of the upstream's response. Raise it for slow reports and for
+        /// long polls.
         head_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Time between two reads of a response body from the upstream, or two writes of a request body to it. Raise it
-        /// for event streams that are silent for longer.
+        /// Time between two reads of a response body from the upstream, or between two writes of a request body to it.
+        /// Raise it for event streams that are silent for longer.
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Idle connections that each worker keeps to each upstream; 0 opens one for each request. Raise it for many short
-        /// requests, lower it where upstreams hold a thread for each connection.
+        /// Idle connections that each worker keeps open to each upstream; with 0 each request opens a new one. Raise it
+        /// for many short requests; lower it for upstreams that use a thread per connection.
         keepalive: u64 { kind: count(0, 4096, "connections"), default: "32", reload: Live },
-        /// Time that an idle connection is kept. Keep it below the upstream's own timeout, so that no request meets a
-        /// connection that is being closed.
+        /// Time after which an idle connection is closed. Keep it below the upstream's own timeout, so that no request
+        /// is sent on a connection that the upstream is closing.
         keepalive_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Further connections or upstreams on which a request is tried where that is safe: the upstream has not
-        /// received it, or it has no body, its method is idempotent and no response has begun.
+        /// Attempts, on further connections or upstreams, after one that failed. A request is repeated only if that is
+        /// safe: the upstream has not received it, or it has no body, its method is idempotent and no response has
+        /// begun.
         retries: u64 { kind: count(0, 16, "further tries"), default: "1", reload: Live },
-        /// Failures in a row after which an upstream gets no requests for fail_timeout; 0 never leaves one out. If all
-        /// are left out, they are tried nevertheless.
+        /// Failures in a row after which an upstream gets no requests for fail_timeout; 0 means never. If all upstreams
+        /// are in that state, they are tried nevertheless.
         max_fails: u64 { kind: count(0, 1000, "failures"), default: "3", reload: Live },
-        /// Time that a failing upstream is left out before it gets requests again. Raise it where the upstream takes
-        /// long to start.
+        /// Time for which an upstream that failed max_fails times gets no requests. Raise it if the upstream takes long
+        /// to start.
         fail_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"10s\"", reload: Live },
-        /// Whether the upstream receives the client's address, host and scheme in Forwarded (RFC 7239) and
-        /// X-Forwarded-For, -Host and -Proto. Fields of these names that clients send are never passed on unchanged.
-        /// Turn it off where upstreams must not learn addresses.
+        /// Whether upstreams receive the client's address and the request's host and scheme, in Forwarded (RFC 7239)
+        /// and in X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto. Fields of these names that a client sends
+        /// are never passed on. Turn it off if upstreams must not learn addresses.
         forwarded: bool { kind: Kind::Switch, default: "true", reload: Live },
-        /// Largest head of an upstream's response; a larger one gets the client a 502. Raise it for applications that set
-        /// very large cookies.
+        /// Largest header section of an upstream's response. If it is larger, the client gets 502. Raise it for
+        /// applications that set very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"64KiB\"", reload: Live },
     }
 }

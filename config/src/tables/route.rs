@@ -13,15 +13,16 @@ const MAX_PATH: usize = 1024;
 const MAX_METHOD: usize = 32;
 
 table! {
-    /// Route: the requests that it matches, and the handler that responds. Of the routes that match a request, the host
-    /// decides first (a name before a wildcard, the longest wildcard before the others, a route without `host` last),
-    /// then the longest path. A request that no route matches gets 404; where only the method does not match, 405. Each
-    /// route has exactly one handler: fixed, generate, files, proxy or redirect.
+    /// Route: the requests that it matches, and the handler that responds to them. If several routes match a request,
+    /// the one with the most specific host applies (a name before a wildcard, a longer wildcard before a shorter one, a
+    /// route without `host` last), then the one with the longest path. A request that no route matches gets 404; if
+    /// only the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy or
+    /// redirect.
     #[derive(Eq)]
     pub struct Route = [[route]] {
-        /// Hosts that the route matches. "*." stands for one or more labels, so "*.example.com" matches a.example.com
-        /// and a.b.example.com, but not example.com. Case and port do not matter; names in other alphabets are written
-        /// in their xn-- form.
+        /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
+        /// a.b.example.com, but not example.com. Upper and lower case match alike, and the request's port is ignored.
+        /// Write names in other alphabets in their xn-- form.
         hosts as host: Vec<HostPattern> {
             kind: Kind::Words {
                 words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
@@ -35,7 +36,8 @@ table! {
             examples: ["\"example.com\"", "[\"example.org\", \"*.example.org\"]"],
             reload: Live
         },
-        /// Prefix of the request paths that the route matches. No two routes may have the same host, path and method.
+        /// Prefix of the request paths that the route matches. It may end within a segment: "/app" also matches
+        /// /apples. Two routes must differ in host, path or method.
         path: String {
             kind: Kind::Word {
                 words: "a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #",
@@ -44,9 +46,9 @@ table! {
             required: "\"/\"",
             reload: Live
         },
-        /// Methods that the route matches. Name them to keep an application's writing part to one route, or to refuse
-        /// others with 405. Where two routes have the same host and path, the one that names the method comes before
-        /// the one for any.
+        /// Methods that the route matches. If two routes have the same host and path, the one that names the request's
+        /// method applies before the one for any method. Set it to give reading and writing requests different
+        /// handlers, or to refuse methods with 405.
         methods as method: Vec<String> {
             kind: Kind::Words {
                 words: "a method in upper case such as \"GET\"",
@@ -59,26 +61,27 @@ table! {
             examples: ["[\"GET\", \"HEAD\"]"],
             reload: Live
         },
-        /// Changes to a request's header: the table `[route.request_headers]` below.
+        /// Changes to the request's header: the table `[route.request_headers]` below.
         request_headers: HeaderEdits { kind: Kind::Table(HeaderEdits::TABLE), unset: "no changes", reload: Live },
-        /// Changes to a response's header: the table `[route.response_headers]` below.
+        /// Changes to the response's header: the table `[route.response_headers]` below.
         response_headers: HeaderEdits {
             kind: Kind::Table(HeaderEdits::OF_RESPONSES),
             unset: "no changes",
             reload: Live
         },
-        /// Largest request body on this route; a larger one gets 413. Raise it where people upload.
+        /// Largest request body on this route; a larger one gets 413. Raise it for routes that receive uploads.
         max_request_body: Option<u64> {
             kind: size(0, TIB),
             unset: "limits.max_request_body",
             examples: ["\"100MiB\""],
             reload: Live
         },
-        /// Time for the whole exchange, from the request's head to the last byte of the response. Set it where nobody
-        /// waits longer anyway; leave it unset for downloads, event streams and long polls.
+        /// Time that a file or an upstream has for a whole exchange, from the request's head to the end of the
+        /// response. Then the client gets 504, or a reset if the response has begun. Set it to bound slow requests;
+        /// leave it unset for downloads, event streams and long polls.
         timeout: Option<Duration> {
             kind: duration(millis(1), seconds(86_400)),
-            unset: "as long as something moves",
+            unset: "no limit but the idle timeouts",
             examples: ["\"5m\""],
             reload: Live
         },
@@ -91,15 +94,15 @@ table! {
 handlers! {
     /// Handler of a route.
     pub enum Handler {
-        /// Return the same response to every request: the table `[route.fixed]` below.
+        /// Handler that returns the same response to every request: the table `[route.fixed]` below.
         Fixed(Fixed) = "fixed", example: "{ status = 204 }",
-        /// Return as many bytes as the path asks for: the table `[route.generate]` below.
+        /// Handler that returns as many bytes as the path asks for: the table `[route.generate]` below.
         Generate(Generate) = "generate", example: "{}",
-        /// Serve files of a folder: the table `[route.files]` below.
+        /// Handler that serves the files of a folder: the table `[route.files]` below.
         Files(Files) = "files", example: "{ root = \"/srv/www\" }",
-        /// Forward to upstream servers: the table `[route.proxy]` below.
+        /// Handler that forwards requests to upstream servers: the table `[route.proxy]` below.
         Proxy(Proxy) = "proxy", example: "{ upstreams = \"127.0.0.1:8080\" }",
-        /// Redirect to another URL: the table `[route.redirect]` below.
+        /// Handler that redirects to another URL: the table `[route.redirect]` below.
         Redirect(Redirect) = "redirect", example: "{ location = \"https://example.com{path}{query}\" }",
     }
 }

@@ -55,9 +55,9 @@ pub(super) const HOST_DELAY: OptionSpec = OptionSpec {
         max: 100,
     },
     unit: Unit::Milliseconds,
-    summary: "Delay that the hosts themselves may add to the round trip without the window holding the rate back: \
-              scheduling, starved processors, batched ACKs; raise it inside clusters whose machines are overbooked, 0 \
-              follows the draft to the letter.",
+    summary: "Largest delay within the hosts (scheduling, overloaded CPUs, batched ACKs) that a larger window makes up \
+              for. Without it, such delay limits the rate of paths that are much shorter than it. Raise it in clusters \
+              whose machines are overcommitted; 0 follows the draft exactly.",
 };
 pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
@@ -67,8 +67,8 @@ pub(super) const MIN_WINDOW: OptionSpec = OptionSpec {
         max: 64,
     },
     unit: Unit::Packets,
-    summary: "The window is never below this; the draft's 4 keep data moving while the receiver acknowledges every \
-              second packet, more keeps a flow alive on very short paths at the price of the queue.",
+    summary: "Smallest window. The draft's 4 keep data moving while the receiver acknowledges every second packet. A \
+              larger value keeps a flow moving on very short paths, but queues more packets.",
 };
 pub(super) const LOSS_THRESHOLD: OptionSpec = OptionSpec {
     name: "loss_threshold",
@@ -78,8 +78,8 @@ pub(super) const LOSS_THRESHOLD: OptionSpec = OptionSpec {
         max: 0.2,
     },
     unit: Unit::None,
-    summary: "The share of a round trip's packets that may be lost while probing for bandwidth; raise it on links \
-              whose losses have nothing to do with load, lower it where queues are tiny.",
+    summary: "Share of a round trip's packets above which losses end a probe for bandwidth. Raise it on links that \
+              lose packets without load; lower it where queues are very short.",
 };
 pub(super) const PROBE_RTT_INTERVAL: OptionSpec = OptionSpec {
     name: "probe_rtt_interval",
@@ -89,8 +89,9 @@ pub(super) const PROBE_RTT_INTERVAL: OptionSpec = OptionSpec {
         max: 60_000,
     },
     unit: Unit::Milliseconds,
-    summary: "How long a busy flow goes on without a look at the unloaded round trip; keep the draft's 5 s wherever \
-              BBR flows of others share the path, as they pause together.",
+    summary: "Time without a lower round-trip time after which a busy flow sends less for 200 ms, to measure the path \
+              without its own queue. Keep the draft's 5000 if other BBR flows share the path: the queue empties only \
+              if all do so together.",
 };
 
 /// Values of the options.
