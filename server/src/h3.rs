@@ -31,3 +31,6 @@ pub fn config(limits: &sluicegate_config::Limits) -> Result<quiche::h3::Config, 
     config.set_qpack_blocked_streams(0);
     Ok(config)
 }
+
+#[cfg(test)]
+mod tests;

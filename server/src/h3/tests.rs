@@ -1,10 +1,5 @@
 //! Sessions against quiche's own client, over a pair of connections in memory.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "what helpers of a test unwrap is part of the test"
-)]
-
 mod fixture;
 mod kept;
 mod policy;
@@ -15,15 +10,15 @@ mod transport;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use self::transport::{carry, connected};
+use crate::clock;
+use crate::h3::{Session, SessionContext};
+use crate::http::exchange::ConnectionKey;
+use crate::http::exchange::ring::OriginRing;
+use crate::http::peer::PeerConnection;
+use crate::http::route::Site;
 use quiche::h3::{Event, Header, NameValue};
-use sluicegate::clock;
-use sluicegate::h3::{Session, SessionContext};
-use sluicegate::http::exchange::ConnectionKey;
-use sluicegate::http::exchange::ring::OriginRing;
-use sluicegate::http::peer::PeerConnection;
-use sluicegate::http::route::Site;
 use sluicegate_config::{Config, Limits};
-use transport::{carry, connected};
 
 const SEND_BUFFER: usize = 16 << 10;
 
@@ -84,7 +79,7 @@ impl Pair {
     }
 
     fn of((mut client, mut server): (quiche::Connection, quiche::Connection)) -> Pair {
-        let config = sluicegate::h3::config(&limits()).unwrap();
+        let config = crate::h3::config(&limits()).unwrap();
         let key = ConnectionKey {
             slot: 0,
             generation: 1,

@@ -1,36 +1,36 @@
 //! A session with a handler that the test plays.
 
+use crate::http::exchange::Fields;
+use crate::http::exchange::accounts::Accounts;
+use crate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
+use crate::http::exchange::ring::{WorkerRing, rings};
 use http::{HeaderName, HeaderValue};
-use sluicegate::http::exchange::Fields;
-use sluicegate::http::exchange::accounts::Accounts;
-use sluicegate::http::exchange::message::{Envelope, Head, Request, ToFront, ToHandler};
-use sluicegate::http::exchange::ring::{WorkerRing, rings};
 
-use crate::Pair;
+use super::Pair;
 
 /// Credit of one exchange, bytes.
-pub(crate) const SHARE: u64 = 4096;
+pub(super) const SHARE: u64 = 4096;
 /// The session, and the handler's end of its link.
-pub(crate) struct Bench {
-    pub(crate) pair: Pair,
-    pub(crate) worker_ring: WorkerRing,
+pub(super) struct Bench {
+    pub(super) pair: Pair,
+    pub(super) worker_ring: WorkerRing,
 }
 
 impl Bench {
-    pub(crate) fn new() -> Bench {
+    pub(super) fn new() -> Bench {
         let (origin_ring, worker_ring) = rings(64, Accounts::new(SHARE, u64::MAX));
         let mut pair = Pair::new();
         pair.context.origin_ring = Some(origin_ring);
         Bench { pair, worker_ring }
     }
 
-    pub(crate) fn give(&mut self, exchange: u64, message: ToFront) {
+    pub(super) fn give(&mut self, exchange: u64, message: ToFront) {
         self.worker_ring
             .give(Envelope { exchange, message })
             .unwrap();
     }
 
-    pub(crate) fn head(&mut self, exchange: u64, length: Option<u64>, end: bool) {
+    pub(super) fn head(&mut self, exchange: u64, length: Option<u64>, end: bool) {
         let fields = fields(&[("x-from", "origin"), ("server", "theirs")]);
         let head = Head {
             status: 200,
@@ -42,7 +42,7 @@ impl Bench {
     }
 
     /// The next message, which opens an exchange.
-    pub(crate) fn opened(&mut self) -> (u64, Request) {
+    pub(super) fn opened(&mut self) -> (u64, Request) {
         let Envelope { exchange, message } = self.worker_ring.take().expect("a message");
         match message {
             ToHandler::Open { request, credit } => {
@@ -54,25 +54,25 @@ impl Bench {
     }
 
     /// A request without a body, as far as the handler.
-    pub(crate) fn ask(&mut self, method: &str, path: &str) -> (u64, u64) {
+    pub(super) fn ask(&mut self, method: &str, path: &str) -> (u64, u64) {
         let stream = self.pair.request(method, path, &[], true);
         self.pair.settle();
         (stream, self.opened().0)
     }
 
     /// A request whose body is still to come.
-    pub(crate) fn begin(&mut self, more: &[(&str, &str)]) -> u64 {
+    pub(super) fn begin(&mut self, more: &[(&str, &str)]) -> u64 {
         self.pair.request("POST", "/app/x", more, false)
     }
 
     /// Sends what the stream takes of a body.
-    pub(crate) fn send(&mut self, stream: u64, body: &[u8], fin: bool) -> usize {
+    pub(super) fn send(&mut self, stream: u64, body: &[u8], fin: bool) -> usize {
         let Pair { h3, client, .. } = &mut self.pair;
         h3.send_body(client, stream, body, fin).unwrap_or(0)
     }
 }
 
-pub(crate) fn fields(list: &[(&'static str, &'static str)]) -> Fields {
+pub(super) fn fields(list: &[(&'static str, &'static str)]) -> Fields {
     let lines = list.iter().map(|(name, value)| {
         (
             HeaderName::from_static(name),

@@ -1,7 +1,7 @@
 //! Responses that wait for room in the send buffer, and those that must not wait.
 
-use crate::transport::carry;
-use crate::{Pair, SEND_BUFFER, counters};
+use super::transport::carry;
+use super::{Pair, SEND_BUFFER, counters};
 
 /// The window would take all of it, and whatever the client says lets the session work again.
 #[test]

@@ -1,14 +1,14 @@
 //! Requests that a handler on the origin thread answers; here the test is that handler.
 
+use crate::http::exchange::accounts::Accounts;
+use crate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
+use crate::http::exchange::ring::rings;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use quiche::h3::Header;
-use sluicegate::http::exchange::accounts::Accounts;
-use sluicegate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
-use sluicegate::http::exchange::ring::rings;
 
-use crate::fixture::{Bench, SHARE, fields};
-use crate::{Pair, counters};
+use super::fixture::{Bench, SHARE, fields};
+use super::{Pair, counters};
 
 const LIMIT: usize = 60_000;
 

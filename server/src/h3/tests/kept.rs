@@ -3,7 +3,7 @@
 use quiche::Shutdown;
 use quiche::h3::{Connection, Event, Header};
 
-use crate::transport::{carry, connected};
+use super::transport::{carry, connected};
 
 /// Far fewer than the requests, and more than are open at a time.
 const KEPT: usize = 200;

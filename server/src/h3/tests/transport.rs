@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sluicegate::quic::transport::Identity;
+use crate::quic::transport::Identity;
 
 /// Small windows, no check of certificates.
 fn transport() -> quiche::Config {
@@ -37,7 +37,7 @@ fn identified(mut config: quiche::Config) -> quiche::Config {
 }
 
 /// Whether there was anything.
-pub(crate) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) -> bool {
+pub(super) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) -> bool {
     let mut buffer = [0; 1500];
     let mut moved = false;
     while let Ok((count, info)) = from.send(&mut buffer) {
@@ -52,12 +52,12 @@ pub(crate) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) 
 }
 
 /// A client and a server that have met.
-pub(crate) fn connected() -> (quiche::Connection, quiche::Connection) {
+pub(super) fn connected() -> (quiche::Connection, quiche::Connection) {
     met(&mut transport(), &mut identified(transport()))
 }
 
 /// A client that resumes a session, and a server that has received its first packets and sent none.
-pub(crate) fn in_early_data() -> (quiche::Connection, quiche::Connection) {
+pub(super) fn in_early_data() -> (quiche::Connection, quiche::Connection) {
     let (mut near, mut far) = (transport(), identified(transport()));
     near.enable_early_data();
     far.enable_early_data();

@@ -2,20 +2,20 @@
 
 use std::net::IpAddr;
 
+use crate::clock;
+use crate::http::exchange::accounts::Accounts;
+use crate::http::exchange::message::{Envelope, ToHandler};
+use crate::http::exchange::ring::{WorkerRing, rings};
+use crate::http::exchange::{ConnectionKey, ExchangeKey, RequestHead};
+use crate::http::files::Cache;
+use crate::http::gate::{Arrival, Counters, Decision, Gate, replies};
+use crate::http::path::CanonicalPath;
+use crate::http::peer::{Peer, PeerConnection};
 use quiche::h3::Header;
-use sluicegate::clock;
-use sluicegate::http::exchange::accounts::Accounts;
-use sluicegate::http::exchange::message::{Envelope, ToHandler};
-use sluicegate::http::exchange::ring::{WorkerRing, rings};
-use sluicegate::http::exchange::{ConnectionKey, ExchangeKey, RequestHead};
-use sluicegate::http::files::Cache;
-use sluicegate::http::gate::{Arrival, Counters, Decision, Gate, replies};
-use sluicegate::http::path::CanonicalPath;
-use sluicegate::http::peer::{Peer, PeerConnection};
 
-use crate::fixture::SHARE;
-use crate::transport::in_early_data;
-use crate::{Pair, site};
+use super::fixture::SHARE;
+use super::transport::in_early_data;
+use super::{Pair, site};
 
 /// Address of a client beside the one under test.
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9));
