@@ -58,6 +58,12 @@ fn token(text: &str) -> bool {
 
 fn check_head(head: &RequestHead) {
     assert!(token(&head.method), "{head:?}");
+    let protocol = head.protocol.as_deref();
+    assert!(
+        protocol.is_none_or(|protocol| token(protocol) && head.is_tunnel()),
+        "{head:?}"
+    );
+    let names_authority_alone = head.is_tunnel() && protocol.is_none();
     let authority = !head.authority.is_empty()
         && visible(&head.authority)
         && !head.authority.contains(['@', '/', '\\', '?', '#']);
@@ -65,13 +71,15 @@ fn check_head(head: &RequestHead) {
     let query = head.query.as_deref().unwrap_or_default();
     assert!(visible(query) && !query.contains('#'), "{head:?}");
     let path = match (head.method.as_str(), head.path.as_str()) {
-        ("CONNECT", path) => path.is_empty() && head.query.is_none() && head.scheme.is_none(),
+        (_, path) if names_authority_alone => {
+            path.is_empty() && head.query.is_none() && head.scheme.is_none()
+        }
         ("OPTIONS", "*") => head.query.is_none(),
         (_, path) => path.starts_with('/') && visible(path) && !path.contains(['?', '#']),
     };
     assert!(path, "{head:?}");
     let scheme = matches!(head.scheme.as_deref(), Some("http" | "https"));
-    assert!(scheme || head.method == "CONNECT", "{head:?}");
+    assert!(scheme || names_authority_alone, "{head:?}");
 }
 
 /// Neither the length of a body nor the host can be read in two ways.
@@ -117,6 +125,9 @@ fn written(head: &RequestHead) -> Vec<Header> {
         Header::new(b":method", head.method.as_bytes()),
         Header::new(b":authority", head.authority.as_bytes()),
     ];
+    if let Some(protocol) = &head.protocol {
+        list.push(Header::new(b":protocol", protocol.as_bytes()));
+    }
     if let Some(scheme) = &head.scheme {
         let target = match &head.query {
             Some(query) => format!("{}?{query}", head.path),

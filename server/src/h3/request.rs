@@ -46,6 +46,7 @@ use Refusal::{Malformed, TooLarge};
 #[derive(Default)]
 struct Pseudo<'a> {
     method: Option<&'a str>,
+    protocol: Option<&'a str>,
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
     path: Option<&'a str>,
@@ -122,6 +123,11 @@ impl<'a> Pseudo<'a> {
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
         let slot = match name {
             b":method" => &mut self.method,
+            // This server sends no SETTINGS_ENABLE_CONNECT_PROTOCOL, since no handler opens tunnels. To a server that does
+            // not know the field a request with it is malformed (RFC 8441 §3); this one knows it and responds as to a
+            // protocol that it does not support, with 501 (RFC 9220 §3), which RFC 9114 §4.1.2 allows in either case and
+            // which tells the client why.
+            b":protocol" => &mut self.protocol,
             b":scheme" => &mut self.scheme,
             b":authority" => &mut self.authority,
             b":path" => &mut self.path,
@@ -146,14 +152,19 @@ impl<'a> Pseudo<'a> {
             .filter(|m| is_token(m.as_bytes()))
             .ok_or(Malformed)?;
         let authority = authority(self.authority, host)?;
-        let (scheme, target) = if method == "CONNECT" {
+        let (scheme, target) = match (method, self.protocol) {
             // RFC 9114 §4.4: where to connect to stands in :authority, and nowhere else.
-            if self.authority.is_none() || self.scheme.is_some() || self.path.is_some() {
+            ("CONNECT", None) => {
+                if self.authority.is_none() || self.scheme.is_some() || self.path.is_some() {
+                    return Err(Malformed);
+                }
+                (None, "")
+            }
+            // RFC 8441 §4: with :protocol, which no other method may have, CONNECT names its target as they do.
+            (_, Some(protocol)) if method != "CONNECT" || !is_token(protocol.as_bytes()) => {
                 return Err(Malformed);
             }
-            (None, "")
-        } else {
-            (Some(scheme(self.scheme)?), target(method, self.path)?)
+            _ => (Some(scheme(self.scheme)?), target(method, self.path)?),
         };
         let (path, query) = match target.split_once('?') {
             Some((path, query)) => (path, Some(query.to_owned())),
@@ -167,6 +178,7 @@ impl<'a> Pseudo<'a> {
         let raw = canonical.is_err().then(|| path.to_owned());
         let head = RequestHead {
             method: method.to_owned(),
+            protocol: self.protocol.map(str::to_owned),
             scheme,
             authority,
             path: canonical.unwrap_or_else(|_| CanonicalPath::empty()),

@@ -175,16 +175,20 @@ impl Pair {
     }
 
     fn request(&mut self, method: &str, path: &str, more: &[(&str, &str)], fin: bool) -> u64 {
-        let list: Vec<Header> = [
+        let target = [
             (":method", method),
             (":scheme", "https"),
             (":authority", "localhost"),
             (":path", path),
-        ]
-        .iter()
-        .chain(more)
-        .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
-        .collect();
+        ];
+        self.send_head(&[&target, more].concat(), fin)
+    }
+
+    fn send_head(&mut self, lines: &[(&str, &str)], fin: bool) -> u64 {
+        let lines = lines.iter();
+        let list: Vec<Header> = lines
+            .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+            .collect();
         self.h3.send_request(&mut self.client, &list, fin).unwrap()
     }
 
@@ -244,6 +248,32 @@ fn what_cannot_be_answered_gets_its_status() {
         assert_eq!(seen.headers.contains_key("allow"), status == "405");
     }
     assert!(pair.session.is_idle());
+}
+
+/// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
+#[test]
+fn a_tunnel_gets_501_at_once_and_is_counted() {
+    let mut pair = Pair::new();
+    let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
+    let extended = [
+        (":method", "CONNECT"),
+        (":protocol", "connect-udp"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/page"),
+    ];
+    for lines in [&plain[..], &extended] {
+        let stream = pair.send_head(lines, false);
+        pair.settle();
+        let seen = &pair.streams[&stream];
+        assert_eq!((seen.status(), seen.finished), ("501", true), "{lines:?}");
+    }
+    assert_eq!(pair.client.stats().stopped_stream_count_remote, 2);
+    assert_eq!(pair.context.counters.gate.tunnels, 2);
+    assert_eq!(pair.context.counters.malformed, 0);
+    assert!(pair.session.is_idle());
+    // As long as nobody opens tunnels, no client is invited to ask for them (RFC 9220 §3).
+    assert!(!pair.h3.extended_connect_enabled_by_peer());
 }
 
 #[test]

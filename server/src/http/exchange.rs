@@ -32,16 +32,27 @@ pub type Fields = Vec<(HeaderName, HeaderValue)>;
 pub struct RequestHead {
     /// Method, a token, as sent: methods are case-sensitive.
     pub method: String,
-    /// `http` or `https`; `None` for CONNECT.
+    /// Protocol to speak through the tunnel of an extended CONNECT (RFC 8441 §4), a token such as `websocket`; `None` for
+    /// every other request.
+    pub protocol: Option<String>,
+    /// `http` or `https`; `None` for CONNECT without a protocol.
     pub scheme: Option<String>,
-    /// Host and perhaps port, never empty.
+    /// Host and perhaps port, never empty; where to connect to, for CONNECT without a protocol.
     pub authority: String,
-    /// Path, one spelling for all of the server; `*` for OPTIONS, empty for CONNECT.
+    /// Path, one spelling for all of the server; `*` for OPTIONS, empty for CONNECT without a protocol.
     pub path: CanonicalPath,
     /// Query: what follows the first `?` of the target.
     pub query: Option<String>,
     /// Fields in the order sent, without pseudo-header fields.
     pub headers: Fields,
+}
+
+impl RequestHead {
+    /// Whether the request asks for a tunnel: after a 2xx head its body and that of the response are the bytes of both
+    /// directions (RFC 9110 §9.3.6), and either may end first.
+    pub fn is_tunnel(&self) -> bool {
+        self.method == "CONNECT"
+    }
 }
 
 /// A reply that is known at once.

@@ -78,6 +78,11 @@ impl Gate<'_> {
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early());
         }
+        if head.is_tunnel() {
+            // The client keeps its stream open until it gets a response, so nothing waits for the end of the request.
+            self.counters.tunnels += 1;
+            return Decision::Refuse(replies::no_tunnels());
+        }
         if arrival.path_refused {
             return self.discard(arrival, replies::ambiguous_path());
         }

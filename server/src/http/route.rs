@@ -90,14 +90,8 @@ impl Site {
     /// Answers a request, or says which route's handler does: the host decides first, then the longest prefix of the
     /// path, then the method. 404 where there is none, 405 where only the method does not fit.
     pub fn answer(&self, head: &RequestHead) -> Answer {
-        match head.method.as_str() {
-            "CONNECT" => {
-                return Answer::Reply(Reply::plain(501, "501 this server opens no tunnels\n"));
-            }
-            "OPTIONS" if head.path.as_str() == "*" => {
-                return Answer::Reply(allowing(204, "GET, HEAD", ""));
-            }
-            _ => {}
+        if head.method == "OPTIONS" && head.path.as_str() == "*" {
+            return Answer::Reply(allowing(204, "GET, HEAD", ""));
         }
         let route = match self
             .table

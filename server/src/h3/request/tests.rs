@@ -150,6 +150,40 @@ fn connect_names_an_authority_only() {
 }
 
 #[test]
+fn extended_connect_names_its_protocol_and_a_target_like_other_requests() {
+    let extended = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "https"),
+        (":authority", "example.org"),
+        (":path", "/chat?room=1"),
+    ];
+    let head = check(&extended).unwrap().head;
+    assert!(head.is_tunnel());
+    assert_eq!(head.protocol.as_deref(), Some("websocket"));
+    assert_eq!(head.scheme.as_deref(), Some("https"));
+    assert_eq!(
+        (head.path.as_str(), head.query.as_deref()),
+        ("/chat", Some("room=1"))
+    );
+    for missing in [":scheme", ":authority", ":path"] {
+        let mut list = extended.to_vec();
+        list.retain(|(name, _)| *name != missing);
+        assert_eq!(check(&list), Err(Malformed), "without {missing}");
+    }
+    for protocol in ["", "web socket", "a/b", "a,b"] {
+        let mut list = extended;
+        list[1].1 = protocol;
+        assert_eq!(check(&list), Err(Malformed), "{protocol:?}");
+    }
+    let twice = [&extended[..], &[(":protocol", "websocket")]].concat();
+    assert_eq!(check(&twice), Err(Malformed));
+    let mut asterisk = extended;
+    asterisk[4].1 = "*";
+    assert_eq!(check(&asterisk), Err(Malformed));
+}
+
+#[test]
 fn field_names_and_values_are_checked() {
     for name in [
         "",
@@ -208,8 +242,9 @@ fn trailers_frame_nothing() {
     }
 }
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     ":method",
+    ":protocol",
     ":scheme",
     ":authority",
     ":path",
@@ -279,11 +314,9 @@ fn what_is_accepted_keeps_the_rules() {
             "seed {seed}"
         );
         assert!(!head.authority.is_empty(), "seed {seed}");
-        assert_eq!(
-            head.method == "CONNECT",
-            head.scheme.is_none(),
-            "seed {seed}"
-        );
+        let names_authority_alone = head.is_tunnel() && head.protocol.is_none();
+        assert_eq!(names_authority_alone, head.scheme.is_none(), "seed {seed}");
+        assert!(head.is_tunnel() || head.protocol.is_none(), "seed {seed}");
         assert!(
             list.iter().all(|(_, v)| !v.contains(['\r', '\n', '\0'])),
             "seed {seed}"

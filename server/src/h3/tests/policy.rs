@@ -1,4 +1,4 @@
-//! One table of policy, passed by every front: HTTP/3 between two connections in memory, and a front without a transport.
+//! One table of policy, passed by every front: HTTP/3 between two connections in memory, and the front of handlers' tests.
 
 use std::net::IpAddr;
 
@@ -6,12 +6,10 @@ use crate::clock;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, ToHandler};
 use crate::http::exchange::ring::{WorkerRing, rings};
-use crate::http::exchange::{ConnectionKey, ExchangeKey, RequestHead};
+use crate::http::exchange::test_front;
 use crate::http::files::Cache;
-use crate::http::gate::{Arrival, Counters, Decision, Gate, replies};
+use crate::http::gate::{Arrival, Counters, Gate};
 use crate::http::path::CanonicalPath;
-use crate::http::peer::{Peer, PeerConnection};
-use quiche::h3::Header;
 
 use super::fixture::SHARE;
 use super::transport::in_early_data;
@@ -43,6 +41,26 @@ struct Case {
     /// All memory for exchanges is promised to another client.
     no_memory: bool,
     outcome: Option<u16>,
+}
+
+impl Case {
+    /// Returns the `content-length` of the request.
+    fn announced(&self) -> Option<u64> {
+        match self.body {
+            Body::Announced(length) | Body::Expecting(length) => Some(length),
+            Body::None | Body::Sent(_) => None,
+        }
+    }
+
+    /// Whether the request ends with its head. A client that asks for a tunnel waits for a response and ends nothing.
+    fn ends_with_head(&self) -> bool {
+        self.body == Body::None && self.method != "CONNECT"
+    }
+
+    /// Returns the protocol of an extended CONNECT, which has a path.
+    fn protocol(&self) -> Option<&'static str> {
+        (self.method == "CONNECT" && !self.path.is_empty()).then_some("websocket")
+    }
 }
 
 const GET: Case = Case {
@@ -87,7 +105,11 @@ fn cases() -> Vec<Case> {
         get("/app/x", None),
         ask("POST", "/page", Body::None, Some(405)),
         ask("OPTIONS", "*", Body::None, Some(204)),
+        // Tunnels.
         ask("CONNECT", "", Body::None, Some(501)),
+        ask("CONNECT", "/app/x", Body::None, Some(501)),
+        ask("CONNECT", "/app%2fx", Body::None, Some(501)),
+        early("CONNECT", "", Some(425)),
         // Every spelling of a path meets the same route.
         get("//page", Some(200)),
         get("/%70age", Some(200)),
@@ -166,14 +188,16 @@ fn opened(worker_ring: &mut WorkerRing) -> usize {
     opens.count()
 }
 
-/// Sends the head of a case's request; that of CONNECT has neither scheme nor path (RFC 9114 §4.4).
-fn send(pair: &mut Pair, case: &Case, more: &[(&str, &str)], fin: bool) -> u64 {
+/// Sends the head of a case's request; that of CONNECT without a protocol has neither scheme nor path (RFC 9114 §4.4).
+fn send(pair: &mut Pair, case: &Case, more: &[(&str, &str)]) -> u64 {
+    let fin = case.ends_with_head();
     if case.method != "CONNECT" {
         return pair.request(case.method, case.path, more, fin);
     }
-    let list = [(":method", "CONNECT"), (":authority", "localhost")];
-    let list = list.map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()));
-    pair.h3.send_request(&mut pair.client, &list, fin).unwrap()
+    match case.protocol() {
+        None => pair.send_head(&[(":method", "CONNECT"), (":authority", "localhost")], fin),
+        Some(protocol) => pair.request("CONNECT", case.path, &[(":protocol", protocol)], fin),
+    }
 }
 
 #[test]
@@ -193,17 +217,13 @@ fn http3_keeps_to_the_policy() {
             pair.settle();
         }
         assert_eq!(opened(&mut worker_ring), case.running);
-        let length = match case.body {
-            Body::Announced(length) | Body::Expecting(length) => Some(length.to_string()),
-            Body::None | Body::Sent(_) => None,
-        };
+        let length = case.announced().map(|length| length.to_string());
         let mut more: Vec<(&str, &str)> = Vec::new();
         more.extend(length.as_deref().map(|length| ("content-length", length)));
         if matches!(case.body, Body::Expecting(_)) {
             more.push(("expect", "100-continue"));
         }
-        let fin = case.body == Body::None;
-        let stream = send(&mut pair, case, &more, fin);
+        let stream = send(&mut pair, case, &more);
         if let Body::Sent(length) = case.body {
             let sent = pair
                 .h3
@@ -223,76 +243,39 @@ fn http3_keeps_to_the_policy() {
     });
 }
 
-/// A front without a transport.
+/// The front in memory, without a transport.
 #[test]
-fn a_front_in_memory_keeps_to_the_policy() {
+fn the_test_front_keeps_to_the_policy() {
     check(|case| {
         let accounts = accounts(case);
         let _promised = case.no_memory.then(|| accounts.admit(OTHER).unwrap());
-        let (mut origin_ring, _worker_ring) = rings(64, accounts);
-        let (site, mut cache, mut counters) = (
-            site(),
-            Cache::new(0, std::time::Duration::ZERO),
-            Counters::default(),
-        );
-        let path = match case.path {
-            "" => Ok(CanonicalPath::empty()),
-            "*" => Ok(CanonicalPath::asterisk()),
-            raw => CanonicalPath::parse(raw),
+        let (method, path) = (case.method, case.path);
+        let path_refused = path.starts_with('/') && CanonicalPath::parse(path).is_err();
+        let path = if path_refused { "" } else { path };
+        let head = match method {
+            "CONNECT" => test_front::tunnel(case.protocol()),
+            method => test_front::head(method, path, &[]),
         };
-        let path_refused = path.is_err();
-        let head = RequestHead {
-            method: case.method.to_owned(),
-            scheme: Some("https".to_owned()),
-            authority: "localhost".to_owned(),
-            path: path.unwrap_or_else(|_| CanonicalPath::empty()),
-            query: None,
-            headers: Vec::new(),
+        let sent = match case.body {
+            Body::Sent(length) => length as u64,
+            _ => 0,
         };
-        let (length, sent) = match case.body {
-            Body::None => (None, 0),
-            Body::Sent(sent) => (None, sent as u64),
-            Body::Announced(length) | Body::Expecting(length) => (Some(length), 0),
-        };
-        let has_body = case.body != Body::None;
-        let gate = &mut Gate {
-            site: &site,
-            cache: &mut cache,
-            counters: &mut counters,
+        let mut gate = Gate {
+            site: &site(),
+            cache: &mut Cache::new(0, std::time::Duration::ZERO),
+            counters: &mut Counters::default(),
             now: clock::now(),
         };
-        let decision = gate.decide(&Arrival {
+        let arrival = Arrival {
             head: &head,
             path_refused,
             early_data: case.early_data,
-            content_length: length,
+            content_length: case.announced(),
             expects_status: matches!(case.body, Body::Expecting(_)),
-            has_body,
+            has_body: !case.ends_with_head(),
             running: case.running as u64,
-        });
-        let handling = match decision {
-            Decision::Refuse(reply) => return Some(reply.status),
-            Decision::Discard(_, limit) if sent > limit => {
-                return Some(replies::body_too_large().status);
-            }
-            Decision::Discard(reply, _) => return Some(reply.status),
-            Decision::Handle(handling) => handling,
         };
-        let peer = Peer {
-            address: ([192, 0, 2, 7], 50_000).into(),
-            local: None,
-            early_data: case.early_data,
-            connection: PeerConnection::http3("l".into(), Box::default(), "cubic").into(),
-        };
-        let key = ExchangeKey {
-            connection: ConnectionKey {
-                slot: 0,
-                generation: 0,
-            },
-            stream: 0,
-        };
-        let request = handling.request(head, peer, length, has_body);
-        let opened = counters.open(Some(&mut origin_ring), key, request);
-        opened.err().map(|reply| reply.status)
+        let asked = test_front::ask(&mut gate, &arrival, sent, accounts);
+        asked.err().map(|reply| reply.status)
     });
 }

@@ -151,6 +151,45 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
     assert_eq!(trailers, fields(&[("x-sum", "7")]));
 }
 
+/// As the two directions of a tunnel do.
+#[test]
+fn a_request_s_body_goes_on_after_the_response_has_begun_and_ended() {
+    let mut bench = Bench::new();
+    let stream = bench.begin(&[]);
+    bench.pair.settle();
+    let (exchange, _) = bench.opened();
+    bench.head(exchange, None, false);
+    bench.pair.settle();
+    let received = |bench: &mut Bench, body: &'static [u8], fin| {
+        assert_eq!(bench.send(stream, body, fin), body.len());
+        bench.pair.settle();
+        let messages = std::iter::from_fn(|| bench.worker_ring.take());
+        let uploads: Vec<_> = messages
+            .map(|envelope| envelope.message)
+            .filter(|message| !matches!(message, ToHandler::Credit(_)))
+            .collect();
+        assert!(matches!(&uploads[0], ToHandler::Data(block) if *block == body));
+        bench.give(exchange, ToFront::Credit(cost(body.len())));
+        uploads.len()
+    };
+    assert_eq!(received(&mut bench, b"after the head", false), 1);
+    bench.give(exchange, ToFront::Data(Bytes::from_static(b"back")));
+    bench.pair.settle();
+    assert_eq!(bench.pair.streams[&stream].body, b"back");
+    bench.give(exchange, ToFront::End(None));
+    bench.pair.settle();
+    assert!(bench.pair.streams[&stream].finished);
+    // More than the first credit, which the handler returns as it reads.
+    for _ in 0..2 * SHARE / cost(16) {
+        assert_eq!(received(&mut bench, b"after the end ..", false), 1);
+    }
+    assert!(!bench.pair.session.is_idle());
+    assert_eq!(received(&mut bench, b"last", true), 2);
+    bench.give(exchange, ToFront::Closed);
+    bench.pair.settle();
+    assert!(bench.pair.session.is_idle());
+}
+
 #[test]
 fn a_full_ring_stops_an_upload_until_there_is_room() {
     let mut bench = Bench::new();

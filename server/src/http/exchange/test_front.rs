@@ -1,4 +1,4 @@
-//! A front for tests of handlers: sends a request's messages and collects the response's.
+//! The front in memory, for tests: shows a request to the gate, sends its messages to a handler and collects the response's.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -6,9 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
+use super::accounts::Accounts;
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
-use super::{Fields, Opaque, RequestHead};
+use super::ring::rings;
+use super::{ConnectionKey, ExchangeKey, Fields, Opaque, Reply, RequestHead};
+use crate::http::gate::{Arrival, Decision, Gate, replies};
 use crate::http::path::CanonicalPath;
 use crate::http::peer::{Peer, PeerConnection};
 
@@ -45,6 +48,7 @@ pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -
     };
     RequestHead {
         method: method.to_owned(),
+        protocol: None,
         scheme: Some("https".to_owned()),
         authority: "example.org".to_owned(),
         path: match path {
@@ -57,20 +61,34 @@ pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -
     }
 }
 
+/// A request's head that asks for a tunnel to `example.org`, with a protocol for `/chat` there.
+pub(crate) fn tunnel(protocol: Option<&str>) -> RequestHead {
+    RequestHead {
+        protocol: protocol.map(str::to_owned),
+        scheme: protocol.map(|_| "https".to_owned()),
+        ..head("CONNECT", protocol.map_or("", |_| "/chat"), &[])
+    }
+}
+
+/// The client at 192.0.2.7.
+fn peer(early_data: bool) -> Peer {
+    Peer {
+        address: ([192, 0, 2, 7], 50_000).into(),
+        local: None,
+        early_data,
+        connection: Arc::new(PeerConnection::http3(
+            Arc::from("main"),
+            Box::new([0xab]),
+            "cubic",
+        )),
+    }
+}
+
 /// A request of 192.0.2.7 for a handler that the test plays.
 pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -> Request {
     Request {
         head,
-        peer: Peer {
-            address: ([192, 0, 2, 7], 50_000).into(),
-            local: None,
-            early_data: false,
-            connection: Arc::new(PeerConnection::http3(
-                Arc::from("main"),
-                Box::new([0xab]),
-                "cubic",
-            )),
-        },
+        peer: peer(false),
         handler: Opaque::new(Arc::new(())),
         timeout: None,
         content_length,
@@ -89,6 +107,37 @@ pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
             front_queue,
         },
     )
+}
+
+/// Does what the gate decides about a request, whose body has `sent` bytes: returns the response to it, or opens an exchange
+/// within `accounts`.
+pub(crate) fn ask(
+    gate: &mut Gate<'_>,
+    arrival: &Arrival<'_>,
+    sent: u64,
+    accounts: Arc<Accounts>,
+) -> Result<(Incoming, Front), Reply> {
+    let handling = match gate.decide(arrival) {
+        Decision::Refuse(reply) => return Err(reply),
+        Decision::Discard(_, limit) if sent > limit => return Err(replies::body_too_large()),
+        Decision::Discard(reply, _) => return Err(reply),
+        Decision::Handle(handling) => handling,
+    };
+    let (head, peer) = (arrival.head.clone(), peer(arrival.early_data));
+    let request = handling.request(head, peer, arrival.content_length, arrival.has_body);
+    let (mut origin_ring, mut worker_ring) = rings(1, accounts);
+    let key = ExchangeKey {
+        connection: ConnectionKey {
+            slot: 0,
+            generation: 0,
+        },
+        stream: 0,
+    };
+    gate.counters.open(Some(&mut origin_ring), key, request)?;
+    match worker_ring.take().map(|envelope| envelope.message) {
+        Some(ToHandler::Open { request, credit }) => Ok(pair(*request, credit)),
+        other => panic!("an exchange that begins with {other:?}"),
+    }
 }
 
 impl Front {

@@ -36,6 +36,7 @@ pub fn file(bytes: &[u8]) -> bool {
     });
     let head = RequestHead {
         method,
+        protocol: None,
         scheme: Some("https".to_owned()),
         authority: "example.org".to_owned(),
         path,

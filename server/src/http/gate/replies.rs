@@ -22,6 +22,11 @@ pub fn head_too_large() -> Reply {
     Reply::plain(431, "431 header section too large\n")
 }
 
+/// 501: the request asks for a tunnel, and no handler opens any (RFC 9110 §9.3.6, RFC 9220 §3).
+pub fn no_tunnels() -> Reply {
+    Reply::plain(501, "501 this server opens no tunnels\n")
+}
+
 /// 503: the connection has as many running handlers as it may.
 pub fn too_many_requests() -> Reply {
     Reply::plain(503, "503 too many requests at once\n")

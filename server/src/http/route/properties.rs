@@ -91,6 +91,7 @@ pub fn route(bytes: &[u8]) -> bool {
     };
     let head = RequestHead {
         method,
+        protocol: None,
         scheme: Some("https".to_owned()),
         authority,
         path,

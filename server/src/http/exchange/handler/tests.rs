@@ -3,7 +3,7 @@ use std::future::Future;
 use http_body_util::BodyExt as _;
 
 use super::*;
-use crate::http::exchange::test_front::{Front, head, pair, request};
+use crate::http::exchange::test_front::{Front, head, pair, request, tunnel};
 
 fn start(has_body: bool, credit: u64) -> (Incoming, Front) {
     pair(request(head("POST", "/", &[]), None, has_body), credit)
@@ -112,6 +112,61 @@ fn a_request_body_arrives_whole_with_its_trailers_and_returns_its_credit() {
             returned += amount;
         }
         assert_eq!(returned, cost(4) + cost(3));
+    });
+}
+
+#[test]
+fn a_tunnel_carries_bytes_both_ways_after_its_head() {
+    let echo = async |Incoming {
+                          mut body, reply, ..
+                      }: Incoming| {
+        let mut writer = reply.head(ok(false)).await.unwrap();
+        while let Some(frame) = body.frame().await {
+            let block = frame.unwrap().into_data().unwrap();
+            writer.data(block).await.unwrap();
+        }
+        writer.end(None);
+    };
+    for protocol in [None, Some("websocket")] {
+        run(async {
+            let (incoming, front) = pair(request(tunnel(protocol), None, true), 1000);
+            assert!(incoming.request.head.is_tunnel());
+            let handler = tokio::task::spawn_local(echo(incoming));
+            assert!(matches!(front.next().await, ToFront::Head(head) if !head.end));
+            for block in [&b"one"[..], b"two"] {
+                front.data(block);
+                assert!(matches!(front.next().await, ToFront::Credit(_)));
+                assert!(matches!(front.next().await, ToFront::Data(echoed) if echoed == block));
+            }
+            front.end(None);
+            assert!(matches!(front.next().await, ToFront::End(None)));
+            handler.await.unwrap();
+            assert!(front.try_next().is_none());
+        });
+    }
+}
+
+#[test]
+fn either_direction_of_a_tunnel_may_end_first() {
+    run(async {
+        let (mut incoming, front) = pair(request(tunnel(None), None, true), 1000);
+        let writer = incoming.reply.head(ok(false)).await.unwrap();
+        writer.end(None);
+        assert!(matches!(front.next().await, ToFront::Head(_)));
+        assert!(matches!(front.next().await, ToFront::End(None)));
+        front.data(b"later");
+        front.end(None);
+        let rest = (&mut incoming.body).collect().await.unwrap().to_bytes();
+        assert_eq!(rest, "later");
+
+        let (mut incoming, front) = pair(request(tunnel(None), None, true), 1000);
+        front.end(None);
+        assert!(incoming.body.frame().await.is_none());
+        let mut writer = incoming.reply.head(ok(false)).await.unwrap();
+        writer.data(Bytes::from_static(b"later")).await.unwrap();
+        writer.end(None);
+        let answer = front.answer().await;
+        assert_eq!((&answer.body[..], answer.complete), (&b"later"[..], true));
     });
 }
 
