@@ -3,8 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::field::words_in_fields;
 use crate::schema::{KIB, Kind, MIB, Reason, Refusal, count, duration, millis, seconds, size};
+use crate::section::Section;
 use crate::source::shown;
 use crate::value::Word;
 use crate::words::{canonical, host, host_port};
@@ -15,7 +17,7 @@ table! {
     /// file descriptors or ports left, 503. If an upstream fails after the response has begun, the client's stream is
     /// reset.
     #[derive(Eq)]
-    pub struct Proxy = [route.proxy] {
+    pub struct Proxy = [route.proxy], check: check_proxy {
         /// Upstream servers with their ports; after http:// the port may be left out and is then 80. Connections to
         /// them are not encrypted, so keep the servers on this host or on a private network.
         upstreams: Vec<String> {
@@ -44,6 +46,11 @@ table! {
         /// Whether the route's `path` is removed from the request's path: with "/app/", /app/users becomes /users. Turn
         /// it on if the upstream does not know under which path it is published.
         strip_prefix: bool { kind: Kind::Switch, default: "false", reload: Live },
+        /// Whether upstreams receive the path as the client wrote it, such as //a/%62, instead of its canonical spelling,
+        /// /a/b. Turn it on if the upstream compares or signs paths byte by byte. The route still matches by the canonical
+        /// path, and a path with "." or ".." segments is still sent in that form. The upstream's own access rules must
+        /// then hold for every spelling of a path. It excludes strip_prefix.
+        raw_path: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time in which a connection to an upstream must open before another one is tried. Lower it on a private
         /// network to notice a dead machine sooner.
         connect_timeout: Duration { kind: duration(millis(1), seconds(300)), default: "\"3s\"", reload: Live },
@@ -77,6 +84,15 @@ table! {
         /// applications that set very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"64KiB\"", reload: Live },
     }
+}
+
+fn check_proxy(proxy: &mut Proxy, section: &Section<'_>) -> Result<(), Error> {
+    if proxy.raw_path && proxy.strip_prefix {
+        let found = "`raw_path` with `strip_prefix` in [route.proxy]";
+        let at = section.position("raw_path");
+        return Err(section.source.error(at, found, "at most one of them true"));
+    }
+    Ok(())
 }
 
 /// Host header of the requests to an upstream.

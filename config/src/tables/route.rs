@@ -38,6 +38,9 @@ table! {
         },
         /// Prefix of the request paths that the route matches. It may end within a segment: "/app" also matches
         /// /apples. Two routes must differ in host, path or method.
+        /// Requests match in their canonical spelling, so "/private/" also matches //private/ and /%70rivate/. Path
+        /// parameters belong to their segment: /private;x/y does not begin with "/private/". An upstream that drops
+        /// parameters, as servlet containers do, reads it as /private/y and must protect such paths itself.
         path: String {
             kind: Kind::Word {
                 words: "a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #",

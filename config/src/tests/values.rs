@@ -105,7 +105,7 @@ forwarded = false
 header_bytes = 5000
 [[route]]
 path = "/up/"
-proxy = { upstreams = "127.0.0.1:1", host = "upstream" }
+proxy = { upstreams = "127.0.0.1:1", host = "upstream", raw_path = true }
 [[route]]
 path = "/old/"
 redirect = { status = 303, location = "https://{host}/new/{rest}{query}#{path}" }
@@ -311,7 +311,7 @@ fn handlers_have_what_is_given_and_the_defaults() {
     );
     assert_eq!(proxy.connect_timeout, Duration::from_millis(1500));
     assert_eq!((proxy.keepalive, proxy.retries, proxy.max_fails), (0, 0, 1));
-    assert!(proxy.strip_prefix && !proxy.forwarded);
+    assert!(proxy.strip_prefix && !proxy.raw_path && !proxy.forwarded);
     let Handler::Proxy(proxy) = &config.routes[5].handler else {
         panic!("a proxy")
     };
@@ -330,7 +330,7 @@ fn handlers_have_what_is_given_and_the_defaults() {
         (32, 1, 3)
     );
     assert_eq!(proxy.header_bytes, 64 << 10);
-    assert!(proxy.forwarded && !proxy.strip_prefix);
+    assert!(proxy.forwarded && proxy.raw_path && !proxy.strip_prefix);
     let redirect = Redirect {
         status: 303,
         location: "https://{host}/new/{rest}{query}#{path}".to_owned(),

@@ -98,6 +98,10 @@ fn upstreams_are_servers_without_tls() {
         proxy("upstreams = \"app:80\"\nretries = 17"),
         "9:11: `retries` is 17, above 16; expected a number of further tries from 0 to 16"
     );
+    assert_eq!(
+        proxy("upstreams = \"app:80\"\nstrip_prefix = true\nraw_path = true"),
+        "10:12: `raw_path` with `strip_prefix` in [route.proxy]; expected at most one of them true"
+    );
 }
 
 #[test]

@@ -130,8 +130,8 @@ fn written(head: &RequestHead) -> Vec<Header> {
     }
     if let Some(scheme) = &head.scheme {
         let target = match &head.query {
-            Some(query) => format!("{}?{query}", head.path),
-            None => head.path.to_string(),
+            Some(query) => format!("{}?{query}", head.path.raw()),
+            None => head.path.raw().to_owned(),
         };
         list.push(Header::new(b":scheme", scheme.as_bytes()));
         list.push(Header::new(b":path", target.as_bytes()));

@@ -1,7 +1,7 @@
 //! The canonical path of a request: one reading that routing, files, upstreams and the access log share.
 //!
 //! Servers disagree about `//`, `/../`, `%2e` and `%2f`. A path that a route refuses must not reach a handler under another
-//! spelling, so every front reads a path once, by [`CanonicalPath::parse`], and nothing behind it reads the raw one.
+//! spelling, so every front reads a path once, by [`CanonicalPath::parse`], and nothing behind it decides by the raw one.
 
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
@@ -20,6 +20,8 @@ pub struct CanonicalPath {
     text: String,
     /// The text with the reserved characters that the client encoded still encoded; `None` where it encoded none.
     forward: Option<Box<str>>,
+    /// The spelling of [`CanonicalPath::raw`]; `None` where that is the text.
+    raw: Option<Box<str>>,
 }
 
 /// Reasons to refuse a path with 400.
@@ -73,7 +75,14 @@ impl CanonicalPath {
         CanonicalPath {
             text: text.to_owned(),
             forward: None,
+            raw: None,
         }
+    }
+
+    /// Returns the client's spelling, or that of [`CanonicalPath::forward`] where the client's has dot segments: servers
+    /// that keep slashes in a row resolve `/private/x//../../y` to another path than this one does.
+    pub fn raw(&self) -> &str {
+        self.raw.as_deref().unwrap_or(&self.text)
     }
 
     /// Returns the spelling for an upstream, from the given octet of the text on: the same segments, with reserved
@@ -135,6 +144,8 @@ fn is_canonical(raw: &[u8]) -> bool {
 struct Reader {
     text: String,
     forward: String,
+    /// The path has a dot segment.
+    has_dots: bool,
 }
 
 impl Reader {
@@ -143,6 +154,7 @@ impl Reader {
         let mut reader = Reader {
             text: String::with_capacity(raw.len()),
             forward: String::with_capacity(raw.len()),
+            has_dots: false,
         };
         let mut ends_in_slash = true;
         for segment in segments {
@@ -151,8 +163,14 @@ impl Reader {
         if ends_in_slash {
             reader.push('/');
         }
-        let Reader { text, forward } = reader;
+        let Reader {
+            text,
+            forward,
+            has_dots,
+        } = reader;
+        let raw = if has_dots { &forward } else { raw };
         Ok(CanonicalPath {
+            raw: (raw != text).then(|| raw.into()),
             forward: (forward != text).then(|| forward.into_boxed_str()),
             text,
         })
@@ -175,6 +193,7 @@ impl Reader {
         let name = &self.text[text + 1..];
         let up = name == "..";
         if up || name == "." {
+            self.has_dots = true;
             self.text.truncate(text);
             self.forward.truncate(forward);
             if up {

@@ -94,6 +94,23 @@ fn an_upstream_gets_reserved_characters_as_the_client_wrote_them() {
     assert_eq!(forward("/a%40", 3), "");
 }
 
+#[test]
+fn a_raw_path_is_the_client_s_spelling_unless_it_has_dot_segments() {
+    for (raw, sent) in [
+        ("/a", "/a"),
+        ("//a///b/", "//a///b/"),
+        ("/%61+%2b%2B/b|c", "/%61+%2b%2B/b|c"),
+        ("/a%2eb", "/a%2eb"),
+        ("/a/../b%3d", "/b%3D"),
+        ("/private/x//../../%79", "/y"),
+        ("/x/%2e%2e/private/", "/private/"),
+        ("/./a", "/a"),
+    ] {
+        let path = CanonicalPath::parse(raw).unwrap();
+        assert_eq!(path.raw(), sent, "{raw}");
+    }
+}
+
 /// Every path of up to five of the octets that matter, some of them encoded.
 #[test]
 fn a_canonical_path_is_its_own_canonical_path() {

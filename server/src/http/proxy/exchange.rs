@@ -162,6 +162,8 @@ impl<'a> Exchange<'a> {
         let path = &self.request.head.path;
         let path = if self.proxy.strip_prefix {
             self.rules.rest(path)
+        } else if self.proxy.raw_path {
+            path.raw()
         } else {
             path.forward(0)
         };

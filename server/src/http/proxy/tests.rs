@@ -51,6 +51,7 @@ pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
         upstreams: upstreams.iter().map(ToString::to_string).collect(),
         host: HostHeader::Client,
         strip_prefix: false,
+        raw_path: false,
         connect_timeout: Duration::from_secs(3),
         head_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),
@@ -244,6 +245,30 @@ fn a_request_and_its_response_pass() {
         assert!(answer.complete);
         let counters = edge.counters();
         assert_eq!((counters.requests, counters.answered), (1, 1));
+    });
+}
+
+#[test]
+fn a_raw_path_arrives_in_the_client_s_spelling() {
+    run(async {
+        let server = Server::new().await;
+        let edge = Edge::new(Proxy {
+            raw_path: true,
+            ..proxy(&[server.address()])
+        });
+        for (path, line) in [
+            ("//a/%62|c?d=%65", "GET //a/%62|c?d=%65 HTTP/1.1"),
+            ("/x/%2e%2e//a/%62?d", "GET /a/b?d HTTP/1.1"),
+        ] {
+            let (_front, task) = edge.get(path);
+            let mut conn = server.accept().await;
+            assert_eq!(conn.head().await.lines().next(), Some(line));
+            task.abort();
+        }
+        for path in ["/a%62#c", "/a%62\r\nx: y", "/a%62 b"] {
+            let (front, _task) = edge.get(path);
+            assert_eq!(status(&front.answer().await), 400);
+        }
     });
 }
 

@@ -354,3 +354,17 @@ fn stripped_prefix_ends_with_a_segment() {
         );
     }
 }
+
+/// Servers that drop parameters read other paths; the manual says so at `path` of `[[route]]`.
+#[test]
+fn path_parameters_belong_to_their_segment() {
+    let site = site(&[page("/", "all"), page("/private/", "no")]);
+    for (path, text) in [
+        ("/private/y;x", "no"),
+        ("/private;x/y", "all"),
+        ("/private%3Bx/y", "all"),
+    ] {
+        let body = Body::Bytes(Bytes::from_static(text.as_bytes()));
+        assert_eq!(ask(&site, "GET", path).body, body, "{path}");
+    }
+}
