@@ -6,7 +6,6 @@
 
 mod attempt;
 mod blocks;
-mod connect;
 mod connection;
 mod counters;
 mod deadline;
@@ -14,10 +13,9 @@ mod exchange;
 mod failure;
 mod fields;
 mod forwarded;
+mod idle;
 mod interim;
 mod metered_stream;
-mod name;
-mod pool;
 mod relay;
 mod request;
 mod response;
@@ -25,6 +23,7 @@ mod rules;
 mod stop;
 #[cfg(test)]
 pub(crate) mod tests;
+mod transport;
 mod unsendable;
 mod upload;
 mod upstream;

@@ -274,7 +274,7 @@ impl<'a> Exchange<'a> {
             self.upload.stop();
             self.upstreams.tally().count(|c| c.early_answers += 1);
         } else if reusable {
-            turn.upstream().pool().keep(connection).await;
+            turn.upstream().idle().keep(connection).await;
         }
         Ok(())
     }

@@ -8,13 +8,12 @@ use std::time::Duration;
 use sluicegate_config::Proxy;
 use tokio::time::Instant;
 
-use super::connect::connect;
 use super::connection::UpstreamConnection;
 use super::counters::{Counters, State, Tally};
 use super::failure::Failure;
+use super::idle::IdleConnections;
 use super::metered_stream::Open;
-use super::name::Name;
-use super::pool::Pool;
+use super::transport::{HostName, connect};
 use crate::observe::sum::Sum;
 
 /// What an upstream's connections and health depend on, so that routes which differ in it share neither.
@@ -72,7 +71,7 @@ impl Upstreams {
         let used = self.members();
         for member in members_of(&before) {
             if !used.iter().any(|known| Rc::ptr_eq(known, &member)) {
-                member.pool.close();
+                member.idle.close();
             }
         }
     }
@@ -101,7 +100,7 @@ impl Upstreams {
     pub(super) fn group(&self, proxy: &Proxy) -> Rc<Group> {
         self.find(proxy).unwrap_or_else(|| {
             let group = self.make(proxy, &[]);
-            group.members.iter().for_each(|member| member.pool.close());
+            group.members.iter().for_each(|member| member.idle.close());
             group
         })
     }
@@ -177,10 +176,10 @@ impl Group {
 /// A server that requests are passed on to.
 #[derive(Debug)]
 pub(super) struct Upstream {
-    name: Rc<Name>,
+    name: Rc<HostName>,
     settings: Settings,
     tally: Rc<Tally>,
-    pool: Rc<Pool>,
+    idle: Rc<IdleConnections>,
     connections: Rc<Cell<u64>>,
     active: Cell<u64>,
     failures: Cell<u64>,
@@ -195,10 +194,10 @@ pub(super) struct Upstream {
 impl Upstream {
     fn new(address: &str, settings: Settings, tally: &Rc<Tally>) -> Upstream {
         Upstream {
-            name: Name::new(address, tally),
+            name: HostName::new(address, tally),
             settings,
             tally: Rc::clone(tally),
-            pool: Pool::new(settings.keepalive, settings.keepalive_timeout, tally),
+            idle: IdleConnections::new(settings.keepalive, settings.keepalive_timeout, tally),
             connections: Rc::default(),
             active: Cell::new(0),
             failures: Cell::new(0),
@@ -213,8 +212,8 @@ impl Upstream {
     }
 
     /// Idle connections.
-    pub(super) fn pool(&self) -> &Rc<Pool> {
-        &self.pool
+    pub(super) fn idle(&self) -> &Rc<IdleConnections> {
+        &self.idle
     }
 
     /// A connection that waits, unless a fresh one is asked for, or else a new one.
@@ -223,7 +222,7 @@ impl Upstream {
         fresh: bool,
         limit: Duration,
     ) -> Result<UpstreamConnection, Failure> {
-        if !fresh && let Some(connection) = self.pool.take().await {
+        if !fresh && let Some(connection) = self.idle.take().await {
             self.tally.count(|c| c.reused += 1);
             return Ok(connection);
         }
@@ -245,7 +244,7 @@ impl Upstream {
         State {
             active: self.active.get(),
             connections: self.connections.get(),
-            idle: self.pool.len() as u64,
+            idle: self.idle.len() as u64,
             out: u64::from(out),
             failures: self.failures.get(),
         }

@@ -9,7 +9,7 @@ use tokio::net::lookup_host;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::counters::Tally;
+use super::super::counters::Tally;
 
 /// Addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
@@ -19,7 +19,7 @@ const VALID: Duration = Duration::from_secs(10);
 /// `host:port`. Looking it up takes a thread that file reads need too, for as long as the system's resolver pleases: at
 /// most one lookup runs, for all who wait, and what was found before serves meanwhile.
 #[derive(Debug)]
-pub(super) struct Name {
+pub(in crate::http::proxy) struct HostName {
     text: String,
     /// It is an address itself.
     literal: bool,
@@ -32,10 +32,10 @@ pub(super) struct Name {
     ended: Notify,
 }
 
-impl Name {
-    pub(super) fn new(text: &str, tally: &Rc<Tally>) -> Rc<Name> {
+impl HostName {
+    pub(in crate::http::proxy) fn new(text: &str, tally: &Rc<Tally>) -> Rc<HostName> {
         let literal = text.parse().ok();
-        Rc::new(Name {
+        Rc::new(HostName {
             text: text.to_owned(),
             literal: literal.is_some(),
             tally: Rc::clone(tally),
@@ -47,12 +47,12 @@ impl Name {
         })
     }
 
-    pub(super) fn text(&self) -> &str {
+    pub(in crate::http::proxy) fn text(&self) -> &str {
         &self.text
     }
 
     /// The addresses; none where the name has none.
-    pub(super) async fn addresses(self: &Rc<Name>) -> Vec<SocketAddr> {
+    pub(in crate::http::proxy) async fn addresses(self: &Rc<HostName>) -> Vec<SocketAddr> {
         let valid = |until| Instant::now() < until;
         if !self.literal && !self.valid_until.get().is_some_and(valid) {
             let ended = self.ended.notified();
@@ -67,13 +67,13 @@ impl Name {
     }
 
     /// None of the addresses could be reached: they may have changed.
-    pub(super) fn doubt(&self) {
+    pub(in crate::http::proxy) fn doubt(&self) {
         self.doubted.set(true);
         self.valid_until.set(None);
     }
 
     /// Keeps what was found before if it finds nothing.
-    async fn look_up(self: Rc<Name>) {
+    async fn look_up(self: Rc<HostName>) {
         self.tally.count(|c| c.lookups += 1);
         if let Ok(found) = lookup_host(&self.text).await {
             let found: Vec<_> = found.take(MAX_ADDRESSES).collect();
@@ -98,14 +98,14 @@ mod tests {
         tokio::task::LocalSet::new().block_on(&runtime, test)
     }
 
-    fn lookups(name: &Name) -> u64 {
+    fn lookups(name: &HostName) -> u64 {
         name.tally.totals().lookups
     }
 
     #[test]
     fn an_address_is_never_looked_up() {
         run(async {
-            let name = Name::new("[::1]:80", &Rc::default());
+            let name = HostName::new("[::1]:80", &Rc::default());
             name.doubt();
             assert_eq!(name.addresses().await, ["[::1]:80".parse().unwrap()]);
             assert_eq!(lookups(&name), 0);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn all_who_wait_share_one_lookup() {
         run(async {
-            let name = Name::new("localhost:80", &Rc::default());
+            let name = HostName::new("localhost:80", &Rc::default());
             let (one, two) = tokio::join!(name.addresses(), name.addresses());
             assert!(!one.is_empty());
             assert_eq!(one, two);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn old_addresses_serve_while_new_ones_are_sought() {
         run(async {
-            let name = Name::new("a..b:80", &Rc::default());
+            let name = HostName::new("a..b:80", &Rc::default());
             assert!(name.addresses().await.is_empty());
             let old: SocketAddr = "192.0.2.1:80".parse().unwrap();
             *name.found.borrow_mut() = vec![old];

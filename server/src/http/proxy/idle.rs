@@ -14,7 +14,7 @@ use super::counters::Tally;
 /// Connections that wait for a request. Each is watched by a task of its own, so that one which the upstream closes, or
 /// which has waited long enough, is closed here too.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct IdleConnections {
     idle: RefCell<VecDeque<Idle>>,
     tally: Rc<Tally>,
     /// Idle connections kept.
@@ -45,9 +45,9 @@ impl Drop for Idle {
     }
 }
 
-impl Pool {
-    pub(super) fn new(limit: u64, timeout: Duration, tally: &Rc<Tally>) -> Rc<Pool> {
-        Rc::new(Pool {
+impl IdleConnections {
+    pub(super) fn new(limit: u64, timeout: Duration, tally: &Rc<Tally>) -> Rc<IdleConnections> {
+        Rc::new(IdleConnections {
             idle: RefCell::default(),
             tally: Rc::clone(tally),
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
@@ -90,7 +90,7 @@ impl Pool {
     }
 
     /// Keeps a connection whose exchange is over, if it can serve another; the one that has waited longest makes room.
-    pub(super) async fn keep(self: &Rc<Pool>, mut connection: UpstreamConnection) {
+    pub(super) async fn keep(self: &Rc<IdleConnections>, mut connection: UpstreamConnection) {
         // hyper learns that the exchange is over when it is driven once more.
         std::future::poll_fn(|cx| {
             connection.poll(cx);
@@ -122,13 +122,13 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for IdleConnections {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-async fn watch(slot: Slot, serial: u64, timeout: Duration, pool: Weak<Pool>) {
+async fn watch(slot: Slot, serial: u64, timeout: Duration, idle: Weak<IdleConnections>) {
     let closed = std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
         Some(connection) => {
             connection.poll(cx);
@@ -142,15 +142,15 @@ async fn watch(slot: Slot, serial: u64, timeout: Duration, pool: Weak<Pool>) {
     });
     let closed = tokio::time::timeout(timeout, closed).await.is_ok();
     slot.borrow_mut().take();
-    let Some(pool) = pool.upgrade() else {
+    let Some(idle) = idle.upgrade() else {
         return;
     };
-    pool.tally.count(|c| {
+    idle.tally.count(|c| {
         if closed {
             c.idle_closed += 1
         } else {
             c.idle_dropped += 1
         }
     });
-    pool.forget(serial);
+    idle.forget(serial);
 }

@@ -7,15 +7,18 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::failure::Failure;
-use super::name::Name;
+use super::super::failure::Failure;
+use super::host_name::HostName;
 
 /// Connects within `limit`, which includes finding the name's addresses. All of them are tried in turn,
 /// each with an equal share of the time that is left.
 ///
 /// # Errors
 /// The last address's failure, or the name's own.
-pub(super) async fn connect(name: &Rc<Name>, limit: Duration) -> Result<TcpStream, Failure> {
+pub(in crate::http::proxy) async fn connect(
+    name: &Rc<HostName>,
+    limit: Duration,
+) -> Result<TcpStream, Failure> {
     let deadline = Instant::now() + limit;
     let found = timeout_at(deadline, name.addresses()).await;
     let found = found.map_err(|_| Failure::ConnectTimeout)?;
