@@ -38,5 +38,6 @@ pub use tables::{
     AccessFormat, AccessLog, Admin, Config, CongestionRule, Cores, Files, Fixed, Generate, Group,
     Handler, HeaderEdits, HostHeader, HostPattern, Limits, Listener, Log, LogFormat, LogLevel,
     LogTarget, Proxy, Qlog, QlogLevel, Quic, Redirect, Route, Server, Symlinks, Tls,
+    UpstreamAddress,
 };
 pub use units::parse_size;

@@ -11,6 +11,7 @@ mod quic;
 mod root;
 mod route;
 mod server;
+mod upstream;
 
 pub use group::{Cores, Group};
 pub use handler::{Files, Fixed, Generate, Redirect, Symlinks};
@@ -25,3 +26,4 @@ pub use quic::Quic;
 pub use root::Config;
 pub use route::{Handler, HostPattern, Route};
 pub use server::Server;
+pub use upstream::UpstreamAddress;

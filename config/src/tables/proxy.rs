@@ -3,11 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::UpstreamAddress;
+use super::upstream::upstream_address;
 use crate::error::Error;
 use crate::field::words_in_fields;
-use crate::schema::{KIB, Kind, MIB, Reason, Refusal, count, duration, millis, seconds, size};
+use crate::schema::{KIB, Kind, MIB, count, duration, millis, seconds, size};
 use crate::section::Section;
-use crate::source::shown;
 use crate::value::Word;
 use crate::words::{canonical, host, host_port};
 
@@ -18,22 +19,25 @@ table! {
     /// reset.
     #[derive(Eq)]
     pub struct Proxy = [route.proxy], check: check_proxy {
-        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. Connections to
-        /// them are not encrypted, so keep the servers on this host or on a private network.
-        upstreams: Vec<String> {
+        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. A server on this
+        /// host may also listen on a Unix socket: unix: and its path; the user of this server needs write permission on
+        /// it. Connections to upstreams are not encrypted, so keep the servers on this host or on a private network.
+        upstreams: Vec<UpstreamAddress> {
             kind: Kind::Words {
-                words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\" or \"http://app\"",
+                words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
+                        \"unix:/run/app.sock\"",
                 each: "",
                 min: 1,
                 max: 64,
-                read: upstream,
+                read: upstream_address,
             },
             required: "\"127.0.0.1:8080\"",
-            examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]"],
+            examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]", "\"unix:/run/app.sock\""],
             reload: Live
         },
         /// Host header that upstreams receive. client: the host of the client's request. upstream: the upstream's own
-        /// address. Any other value is sent as it is. Change it if the upstream does not know its public name.
+        /// address, or localhost for a Unix socket. Any other value is sent as it is. Change it if the upstream does not
+        /// know its public name.
         host: HostHeader {
             kind: Kind::Word {
                 words: "\"client\", \"upstream\", or a host with a port or without",
@@ -127,25 +131,3 @@ impl Word for HostHeader {
 }
 
 words_in_fields!(HostHeader);
-
-/// Reads `host:port`; after `http://`, the port is 80 if none is given.
-fn upstream(word: &str) -> Result<String, Refusal> {
-    let server = match word.split_once("://") {
-        None => host_port(word),
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
-            let rest = rest.strip_suffix('/').unwrap_or(rest);
-            host_port(rest).or_else(|| Some(format!("{}:80", host(rest)?)))
-        }
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            return Err(Refusal::because(Reason {
-                found: format!("upstream \"{}\"", shown(word)),
-                expected:
-                    "a server that is spoken to without TLS, as \"host:port\" or \"http://host\""
-                        .to_owned(),
-                nearest: None,
-            }));
-        }
-        Some(_) => None,
-    };
-    canonical(server)
-}

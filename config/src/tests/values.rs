@@ -9,7 +9,7 @@ use crate::Backend;
 use crate::field::Record;
 use crate::{
     AccessFormat, AccessLog, Config, Cores, Files, Fixed, Handler, HeaderEdits, HostHeader,
-    HostPattern, LogTarget, Redirect, Route, Symlinks,
+    HostPattern, LogTarget, Redirect, Route, Symlinks, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -90,7 +90,7 @@ host = "example.org"
 path = "/"
 method = "POST"
 [route.proxy]
-upstreams = ["HTTP://App", "http://[::1]/", "[2001:db8::1]:8080"]
+upstreams = ["HTTP://App", "http://[::1]/", "[2001:db8::1]:8080", "unix:/run/App.sock"]
 host = "Origin.example:8443"
 strip_prefix = true
 connect_timeout = "1500ms"
@@ -301,10 +301,10 @@ fn handlers_have_what_is_given_and_the_defaults() {
     let Handler::Proxy(proxy) = &config.routes[4].handler else {
         panic!("a proxy")
     };
-    assert_eq!(
-        proxy.upstreams,
-        ["app:80", "[::1]:80", "[2001:db8::1]:8080"]
-    );
+    let tcp = ["app:80", "[::1]:80", "[2001:db8::1]:8080"]
+        .map(|server| UpstreamAddress::Tcp(server.to_owned()));
+    let unix = UpstreamAddress::Unix("/run/App.sock".into());
+    assert_eq!(proxy.upstreams, [&tcp[..], &[unix]].concat());
     assert_eq!(
         proxy.host,
         HostHeader::Name("origin.example:8443".to_owned())

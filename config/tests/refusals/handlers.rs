@@ -47,10 +47,29 @@ fn files_have_a_root_and_names_in_it() {
 }
 
 #[test]
+fn sockets_of_upstreams_are_absolute_paths() {
+    let proxy = |upstream: &str| handler("proxy", &format!("upstreams = \"{upstream}\""));
+    for upstream in ["unix:", "unix:app.sock", "unix:@app", "unix:/run/"] {
+        assert_eq!(
+            proxy(upstream),
+            format!(
+                "8:13: upstream \"{upstream}\"; expected the absolute path of a socket, of up to 107 bytes, as in \
+                 \"unix:/run/app.sock\""
+            )
+        );
+    }
+    assert_eq!(
+        proxy("http://unix:/run/app.sock:/"),
+        "8:13: upstream \"http://unix:/run/app.sock:/\"; expected a Unix socket without http:// (nearest: \
+         unix:/run/app.sock)"
+    );
+}
+
+#[test]
 fn upstreams_are_servers_without_tls() {
     let proxy = |keys: &str| handler("proxy", keys);
-    let words = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\" or \"http://app\", or a \
-                 list of 1 to 64 of them";
+    let words = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
+                 \"unix:/run/app.sock\", or a list of 1 to 64 of them";
     assert_eq!(
         proxy(""),
         format!("7:1: [route.proxy] has no `upstreams`; {words}")
@@ -65,7 +84,7 @@ fn upstreams_are_servers_without_tls() {
         "http://app/path",
         "http://user@app",
         "ftp://app:21",
-        "unix:/run/app",
+        "/run/app.sock",
         "a b:80",
     ] {
         assert_eq!(

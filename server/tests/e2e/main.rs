@@ -24,6 +24,7 @@ mod server;
 mod smuggling;
 mod supervisor;
 mod transfer;
+mod unix_upstream;
 mod wire;
 
 use sluicegate_dataplane::{

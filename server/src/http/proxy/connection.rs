@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::metered_stream::{Meter, MeteredStream, Open};
+use super::transport::ByteStream;
 use super::upload::UploadBody;
 
 /// What hyper reads and writes in one go at most, unless a larger head is allowed; it takes no less than 8 KiB.
@@ -30,7 +30,7 @@ pub(super) struct UpstreamConnection {
 impl UpstreamConnection {
     /// HTTP/1.1 over a fresh connection; `None` where hyper refuses it.
     pub(super) async fn new(
-        stream: TcpStream,
+        stream: ByteStream,
         open: Open,
         header_bytes: u64,
     ) -> Option<UpstreamConnection> {

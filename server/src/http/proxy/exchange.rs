@@ -172,7 +172,7 @@ impl<'a> Exchange<'a> {
             (self.proxy, self.rules),
             path,
             framing,
-            upstream.address(),
+            upstream.host(),
         );
         let request = request.map_err(|unsendable| Missed::last(unsendable.into()))?;
         let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;

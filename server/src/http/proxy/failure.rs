@@ -17,6 +17,10 @@ labels! {
         Refused = "refused",
         /// No way leads to it.
         Unreachable = "unreachable",
+        /// Its Unix socket does not exist.
+        NoSocket = "no_socket",
+        /// This server's user may not connect to its Unix socket.
+        Forbidden = "forbidden",
         /// The connection took too long to open.
         ConnectTimeout = "connect_timeout",
         /// This host has no descriptors or ports left for another connection.
@@ -58,6 +62,17 @@ impl Failure {
             Failure::Resolve => (502, "its name has no address", "dns_error"),
             Failure::Refused => (502, "it refused the connection", "connection_refused"),
             Failure::Unreachable => (502, "no way leads to it", "destination_ip_unroutable"),
+            Failure::NoSocket => (
+                502,
+                "its socket does not exist; start it, or correct the path in `upstreams`",
+                "connection_refused",
+            ),
+            Failure::Forbidden => (
+                502,
+                "the server's user may not connect to its socket; permit the user to write to the socket and to enter \
+                 its folder",
+                "proxy_configuration_error",
+            ),
             Failure::ConnectTimeout => (
                 504,
                 "the connection took too long to open",

@@ -1,4 +1,4 @@
-//! The bytes between the proxy and an upstream, and what is known about their movement.
+//! Counts the bytes between the proxy and an upstream, and the times at which they move.
 
 use std::cell::Cell;
 use std::io::{self, IoSlice};
@@ -7,10 +7,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// Bytes moved since the current request began.
+use super::transport::ByteStream;
+
+/// Counts the bytes moved since the current request began.
 #[derive(Debug)]
 pub(super) struct Meter {
     read: Cell<u64>,
@@ -29,7 +30,7 @@ impl Meter {
         }
     }
 
-    /// A request begins.
+    /// Starts counting for another request.
     pub(super) fn restart(&self, now: Instant) {
         self.read.set(0);
         self.written.set(0);
@@ -37,22 +38,22 @@ impl Meter {
         self.written_at.set(now);
     }
 
-    /// Bytes of the response that have come in.
+    /// Returns the bytes of the response that were read.
     pub(super) fn read(&self) -> u64 {
         self.read.get()
     }
 
-    /// Bytes of the request that the system has taken.
+    /// Returns the bytes of the request that the transport has taken.
     pub(super) fn written(&self) -> u64 {
         self.written.get()
     }
 
-    /// When bytes last came in.
+    /// Returns the time of the last read.
     pub(super) fn read_at(&self) -> Instant {
         self.read_at.get()
     }
 
-    /// When bytes last went out.
+    /// Returns the time of the last write.
     pub(super) fn written_at(&self) -> Instant {
         self.written_at.get()
     }
@@ -75,21 +76,20 @@ impl Drop for Open {
     }
 }
 
-/// A connection to an upstream.
+/// Byte stream to an upstream that counts what moves on it.
 ///
-/// A write that fails does not fail the exchange: an upstream may answer early and close, and its answer can still be
-/// read. Where there is none, reading says so.
-#[derive(Debug)]
+/// A write that fails does not fail the exchange: an upstream may respond early and close, and its response can still be
+/// read. If there is none, the read fails.
 pub(super) struct MeteredStream {
-    stream: TcpStream,
+    stream: ByteStream,
     meter: Rc<Meter>,
-    /// A write has failed; no other will succeed.
+    /// Whether a write has failed; no other will succeed.
     write_failed: bool,
     _open: Open,
 }
 
 impl MeteredStream {
-    pub(super) fn new(stream: TcpStream, open: Open) -> (MeteredStream, Rc<Meter>) {
+    pub(super) fn new(stream: ByteStream, open: Open) -> (MeteredStream, Rc<Meter>) {
         let meter = Rc::new(Meter::new(Instant::now()));
         let stream = MeteredStream {
             stream,
@@ -115,7 +115,7 @@ impl MeteredStream {
             }
             Poll::Ready(Err(_)) => {
                 self.write_failed = true;
-                // Whatever there is to read has not been asked for since.
+                // The response may be there, and nobody has read since.
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -182,12 +182,12 @@ impl AsyncWrite for MeteredStream {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
     #[test]
-    fn an_answer_can_be_read_after_a_write_has_failed() {
+    fn a_response_can_be_read_after_a_write_has_failed() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         runtime.block_on(async {
@@ -195,9 +195,9 @@ mod tests {
             let address = listener.local_addr().unwrap();
             let stream = TcpStream::connect(address).await.unwrap();
             let gauge = Rc::new(Cell::new(0));
-            let (mut metered, meter) = MeteredStream::new(stream, Open::new(&gauge));
+            let (mut metered, meter) = MeteredStream::new(Box::new(stream), Open::new(&gauge));
             let mut peer = listener.accept().await.unwrap().0;
-            peer.write_all(b"answer").await.unwrap();
+            peer.write_all(b"reply!").await.unwrap();
             peer.set_zero_linger().unwrap();
             drop(peer);
             let mut writes = 0;
@@ -211,9 +211,9 @@ mod tests {
                 Poll::Ready(())
             })
             .await;
-            let mut answer = [0; 6];
-            metered.read_exact(&mut answer).await.unwrap();
-            assert_eq!(&answer, b"answer");
+            let mut response = [0; 6];
+            metered.read_exact(&mut response).await.unwrap();
+            assert_eq!(&response, b"reply!");
             assert_eq!((meter.read(), gauge.get()), (6, 1));
             assert!(metered.read_u8().await.is_err());
             drop(metered);

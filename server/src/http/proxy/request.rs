@@ -35,7 +35,8 @@ pub(super) fn is_idempotent(method: &str) -> bool {
     rarely_has_body(method) || method == "PUT"
 }
 
-/// Returns the head of the request for an upstream. `path` is the path in the spelling for upstreams.
+/// Returns the head of the request for an upstream. `path` is the path in the spelling for upstreams, `upstream` the
+/// upstream's own host.
 pub(super) fn rewrite(
     request: &Request,
     (proxy, rules): (&Proxy, &dyn RequestRules),
@@ -89,7 +90,7 @@ fn target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
 fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue, Unsendable> {
     let host = match &proxy.host {
         HostHeader::Client => &head.authority,
-        HostHeader::Upstream => upstream.strip_suffix(":80").unwrap_or(upstream),
+        HostHeader::Upstream => upstream,
         HostHeader::Name(name) => name.as_str(),
     };
     HeaderValue::from_str(host).map_err(|_| Unsendable::Authority)

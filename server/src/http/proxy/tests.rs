@@ -4,6 +4,7 @@ mod bodies;
 mod faults;
 mod health;
 mod reuse;
+mod sockets;
 mod timeouts;
 
 use std::future::Future;
@@ -11,7 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::HeaderName;
-use sluicegate_config::{HostHeader, Proxy};
+use sluicegate_config::{HostHeader, Proxy, UpstreamAddress};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -47,8 +48,9 @@ fn run<F: Future>(test: F) -> F::Output {
 }
 
 pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
+    let address = |address: &SocketAddr| UpstreamAddress::Tcp(address.to_string());
     Proxy {
-        upstreams: upstreams.iter().map(ToString::to_string).collect(),
+        upstreams: upstreams.iter().map(address).collect(),
         host: HostHeader::Client,
         strip_prefix: false,
         raw_path: false,
@@ -123,7 +125,7 @@ impl Edge {
 
     /// How the only upstream is seen.
     fn state(&self) -> State {
-        self.counters().upstreams[&self.proxy.upstreams[0]]
+        self.counters().upstreams[&self.proxy.upstreams[0].to_string()]
     }
 
     /// Nothing is left of any exchange.

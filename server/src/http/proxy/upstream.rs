@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use sluicegate_config::Proxy;
+use sluicegate_config::{Proxy, UpstreamAddress};
 use tokio::time::Instant;
 
 use super::connection::UpstreamConnection;
@@ -13,8 +13,11 @@ use super::counters::{Counters, State, Tally};
 use super::failure::Failure;
 use super::idle::IdleConnections;
 use super::metered_stream::Open;
-use super::transport::{HostName, connect};
+use super::transport::Transport;
 use crate::observe::sum::Sum;
+
+/// Shortest time between two warnings about failures of one upstream.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What an upstream's connections and health depend on, so that routes which differ in it share neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +46,7 @@ impl Settings {
 pub struct Upstreams {
     tally: Rc<Tally>,
     /// By addresses, then settings.
-    groups: RefCell<BTreeMap<Vec<String>, Vec<Rc<Group>>>>,
+    groups: RefCell<BTreeMap<Vec<UpstreamAddress>, Vec<Rc<Group>>>>,
 }
 
 impl Upstreams {
@@ -55,7 +58,7 @@ impl Upstreams {
     /// The configuration in force: what it no longer names is closed as soon as its exchanges are over, and what it
     /// still names, with the same settings, keeps its connections and health.
     pub fn configure<'a>(&self, proxies: impl IntoIterator<Item = &'a Proxy>) {
-        let mut kept: BTreeMap<Vec<String>, Vec<Rc<Group>>> = BTreeMap::new();
+        let mut kept: BTreeMap<Vec<UpstreamAddress>, Vec<Rc<Group>>> = BTreeMap::new();
         let mut known = self.members();
         for proxy in proxies {
             let same = kept.entry(proxy.upstreams.clone()).or_default();
@@ -84,7 +87,7 @@ impl Upstreams {
             let state = member.state(now);
             counters
                 .upstreams
-                .entry(member.address().to_owned())
+                .entry(member.label.clone())
                 .or_default()
                 .add_up(&state);
         }
@@ -115,8 +118,8 @@ impl Upstreams {
     /// Makes the upstreams of a route, of `known` ones where they are the same.
     fn make(&self, proxy: &Proxy, known: &[Rc<Upstream>]) -> Rc<Group> {
         let settings = Settings::of(proxy);
-        let member = |address: &String| {
-            let same = |m: &&Rc<Upstream>| m.address() == address && m.settings == settings;
+        let member = |address: &UpstreamAddress| {
+            let same = |m: &&Rc<Upstream>| m.address == *address && m.settings == settings;
             match known.iter().find(same) {
                 Some(member) => Rc::clone(member),
                 None => Rc::new(Upstream::new(address, settings, &self.tally)),
@@ -135,7 +138,7 @@ impl Upstreams {
 }
 
 /// Each once.
-fn members_of(groups: &BTreeMap<Vec<String>, Vec<Rc<Group>>>) -> Vec<Rc<Upstream>> {
+fn members_of(groups: &BTreeMap<Vec<UpstreamAddress>, Vec<Rc<Group>>>) -> Vec<Rc<Upstream>> {
     let mut members: Vec<Rc<Upstream>> = Vec::new();
     for member in groups.values().flatten().flat_map(|group| &group.members) {
         if !members.iter().any(|known| Rc::ptr_eq(known, member)) {
@@ -176,7 +179,10 @@ impl Group {
 /// A server that requests are passed on to.
 #[derive(Debug)]
 pub(super) struct Upstream {
-    name: Rc<HostName>,
+    address: UpstreamAddress,
+    /// The address in logs and metrics.
+    label: String,
+    transport: Transport,
     settings: Settings,
     tally: Rc<Tally>,
     idle: Rc<IdleConnections>,
@@ -189,12 +195,16 @@ pub(super) struct Upstream {
     out_until: Cell<Option<Instant>>,
     /// One request tries whether it is back.
     on_trial: Cell<bool>,
+    /// Time of the last warning about a failure.
+    warned_at: Cell<Option<Instant>>,
 }
 
 impl Upstream {
-    fn new(address: &str, settings: Settings, tally: &Rc<Tally>) -> Upstream {
+    fn new(address: &UpstreamAddress, settings: Settings, tally: &Rc<Tally>) -> Upstream {
         Upstream {
-            name: HostName::new(address, tally),
+            address: address.clone(),
+            label: address.to_string(),
+            transport: Transport::new(address, tally),
             settings,
             tally: Rc::clone(tally),
             idle: IdleConnections::new(settings.keepalive, settings.keepalive_timeout, tally),
@@ -204,11 +214,16 @@ impl Upstream {
             in_a_row: Cell::new(0),
             out_until: Cell::new(None),
             on_trial: Cell::new(false),
+            warned_at: Cell::new(None),
         }
     }
 
-    pub(super) fn address(&self) -> &str {
-        self.name.text()
+    /// Returns the upstream's own host for the `host` field: without the default port, `localhost` for a socket.
+    pub(super) fn host(&self) -> &str {
+        match &self.address {
+            UpstreamAddress::Tcp(server) => server.strip_suffix(":80").unwrap_or(server),
+            UpstreamAddress::Unix(_) => "localhost",
+        }
     }
 
     /// Idle connections.
@@ -226,7 +241,7 @@ impl Upstream {
             self.tally.count(|c| c.reused += 1);
             return Ok(connection);
         }
-        let stream = connect(&self.name, limit).await?;
+        let stream = self.transport.connect(limit).await?;
         self.tally.count(|c| c.opened += 1);
         let open = Open::new(&self.connections);
         let connection = UpstreamConnection::new(stream, open, self.settings.header_bytes).await;
@@ -237,6 +252,18 @@ impl Upstream {
         self.out_until
             .get()
             .is_none_or(|until| now >= until && !self.on_trial.get())
+    }
+
+    /// Logs the cause of a failure: as a warning, unless there was one within [`WARNING_INTERVAL`].
+    fn log(&self, failure: Failure) {
+        let (now, cause) = (Instant::now(), failure.text());
+        let recent = |at: Instant| now.duration_since(at) < WARNING_INTERVAL;
+        if self.warned_at.get().is_some_and(recent) {
+            tracing::debug!(upstream = self.label, "an upstream failed: {cause}");
+        } else {
+            self.warned_at.set(Some(now));
+            tracing::warn!(upstream = self.label, "an upstream failed: {cause}");
+        }
     }
 
     fn state(&self, now: Instant) -> State {
@@ -289,11 +316,7 @@ impl Turn {
         if !blame || !failure.blames_upstream() {
             return;
         }
-        tracing::debug!(
-            upstream = upstream.address(),
-            "an upstream failed: {}",
-            failure.text()
-        );
+        upstream.log(failure);
         upstream.failures.set(upstream.failures.get() + 1);
         let in_a_row = upstream.in_a_row.get().saturating_add(1);
         upstream.in_a_row.set(in_a_row);
@@ -305,7 +328,7 @@ impl Turn {
         if max_fails > 0 && (self.trial || in_a_row >= max_fails) {
             if upstream.out_until.get().is_none() {
                 tracing::warn!(
-                    upstream = upstream.address(),
+                    upstream = upstream.label,
                     failures = in_a_row,
                     "an upstream is out of rotation: {}",
                     failure.text()

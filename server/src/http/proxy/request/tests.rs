@@ -20,7 +20,7 @@ fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unse
         (proxy, &Plain),
         &rest,
         Framing::None,
-        "192.0.2.80:80",
+        "192.0.2.80",
     )
 }
 
@@ -113,7 +113,7 @@ fn what_the_configuration_says_about_the_client_stays() {
     ];
     let given = request(head("GET", "/", &lines), None, false);
     let rules = (&config(), &**site.any_route().unwrap() as &dyn RequestRules);
-    let rewritten = rewrite(&given, rules, "/", Framing::None, "x:80").unwrap();
+    let rewritten = rewrite(&given, rules, "/", Framing::None, "x").unwrap();
     let headers = rewritten.headers();
     assert_eq!(headers["x-forwarded-prefix"], "/app");
     assert_eq!(headers["x-forwarded-proto"], "other");
@@ -125,7 +125,7 @@ fn what_the_configuration_says_about_the_client_stays() {
 fn early_data_is_told() {
     let mut early = request(head("GET", "/", &[("early-data", "0")]), None, false);
     early.peer.early_data = true;
-    let rewritten = rewrite(&early, (&config(), &Plain), "/", Framing::None, "x:80").unwrap();
+    let rewritten = rewrite(&early, (&config(), &Plain), "/", Framing::None, "x").unwrap();
     let told: Vec<_> = rewritten.headers().get_all("early-data").iter().collect();
     assert_eq!(told, ["1"]);
 }
@@ -268,7 +268,7 @@ fn bodies_are_framed_in_one_way() {
     let framed = |method: &str, framing| {
         let lines = [("content-length", "9"), ("trailer", "x")];
         let given = request(head(method, "/", &lines), None, false);
-        let rewritten = rewrite(&given, (&config(), &Plain), "/", framing, "x:80").unwrap();
+        let rewritten = rewrite(&given, (&config(), &Plain), "/", framing, "x").unwrap();
         let mut found = Vec::new();
         for name in ["content-length", "transfer-encoding", "trailer"] {
             for value in rewritten.headers().get_all(name) {

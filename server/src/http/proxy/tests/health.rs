@@ -91,7 +91,7 @@ fn an_upstream_that_fails_often_is_left_out_then_tried_once() {
         }
         // Three in a row, and then it is out.
         assert_eq!(seen.join(" "), "502 b 502 b 502 b b b b b");
-        let state = |edge: &Edge| edge.counters().upstreams[&edge.proxy.upstreams[0]];
+        let state = |edge: &Edge| edge.counters().upstreams[&edge.proxy.upstreams[0].to_string()];
         assert_eq!((state(&edge).out, state(&edge).failures), (1, 3));
 
         pause();
@@ -196,13 +196,14 @@ fn a_name_with_an_address_is_found_and_one_without_is_502() {
         let server = Server::new().await;
         let port = server.address().port();
         let mut edge = server.edge();
-        Rc::make_mut(&mut edge.proxy).upstreams = vec![format!("localhost:{port}")];
+        Rc::make_mut(&mut edge.proxy).upstreams =
+            vec![UpstreamAddress::Tcp(format!("localhost:{port}"))];
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
         assert_eq!(status(&front.answer().await), 200);
         task.await.unwrap();
         // No resolver has to be asked to know that this is no name.
-        Rc::make_mut(&mut edge.proxy).upstreams = vec!["a..b:80".to_owned()];
+        Rc::make_mut(&mut edge.proxy).upstreams = vec![UpstreamAddress::Tcp("a..b:80".to_owned())];
         assert_eq!(who(&edge).await, "502");
         assert_eq!(edge.failures(Failure::Resolve), 2);
     });

@@ -1,4 +1,4 @@
-//! An upstream's name, and the addresses it stands for.
+//! Resolves the host name of an upstream.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -11,29 +11,31 @@ use tokio::time::Instant;
 
 use super::super::counters::Tally;
 
-/// Addresses of one name that are tried.
+/// Largest number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
-/// Time until addresses are looked up again.
+/// Time after which addresses are looked up again.
 const VALID: Duration = Duration::from_secs(10);
 
-/// `host:port`. Looking it up takes a thread that file reads need too, for as long as the system's resolver pleases: at
-/// most one lookup runs, for all who wait, and what was found before serves meanwhile.
+/// Host name and port of an upstream, `host:port`, with the addresses that were found last.
+///
+/// A lookup occupies a thread that file reads need too, for as long as the system's resolver takes. So at most one runs,
+/// everybody who waits shares it, and connections use the addresses found before until it ends.
 #[derive(Debug)]
 pub(in crate::http::proxy) struct HostName {
     text: String,
-    /// It is an address itself.
+    /// Whether the text is an address itself.
     literal: bool,
     tally: Rc<Tally>,
     found: RefCell<Vec<SocketAddr>>,
     valid_until: Cell<Option<Instant>>,
-    /// Forgets the addresses, as they have failed.
+    /// Whether all addresses have failed, so that the next connection waits for a lookup.
     doubted: Cell<bool>,
     running: Cell<bool>,
     ended: Notify,
 }
 
 impl HostName {
-    pub(in crate::http::proxy) fn new(text: &str, tally: &Rc<Tally>) -> Rc<HostName> {
+    pub(super) fn new(text: &str, tally: &Rc<Tally>) -> Rc<HostName> {
         let literal = text.parse().ok();
         Rc::new(HostName {
             text: text.to_owned(),
@@ -47,12 +49,8 @@ impl HostName {
         })
     }
 
-    pub(in crate::http::proxy) fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The addresses; none where the name has none.
-    pub(in crate::http::proxy) async fn addresses(self: &Rc<HostName>) -> Vec<SocketAddr> {
+    /// Returns the addresses; none if the name has none.
+    pub(super) async fn addresses(self: &Rc<HostName>) -> Vec<SocketAddr> {
         let valid = |until| Instant::now() < until;
         if !self.literal && !self.valid_until.get().is_some_and(valid) {
             let ended = self.ended.notified();
@@ -66,13 +64,13 @@ impl HostName {
         self.found.borrow().clone()
     }
 
-    /// None of the addresses could be reached: they may have changed.
-    pub(in crate::http::proxy) fn doubt(&self) {
+    /// Notes that no address could be reached: they may have changed.
+    pub(super) fn doubt(&self) {
         self.doubted.set(true);
         self.valid_until.set(None);
     }
 
-    /// Keeps what was found before if it finds nothing.
+    /// Looks the name up. A lookup that finds nothing leaves the addresses as they were.
     async fn look_up(self: Rc<HostName>) {
         self.tally.count(|c| c.lookups += 1);
         if let Ok(found) = lookup_host(&self.text).await {

@@ -1,6 +1,5 @@
-//! Opening a connection to an upstream.
+//! Connects to an upstream over TCP.
 
-use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::failure::Failure;
+use super::classify;
 use super::host_name::HostName;
 
 /// Connects within `limit`, which includes finding the name's addresses. All of them are tried in turn,
@@ -15,10 +15,7 @@ use super::host_name::HostName;
 ///
 /// # Errors
 /// The last address's failure, or the name's own.
-pub(in crate::http::proxy) async fn connect(
-    name: &Rc<HostName>,
-    limit: Duration,
-) -> Result<TcpStream, Failure> {
+pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpStream, Failure> {
     let deadline = Instant::now() + limit;
     let found = timeout_at(deadline, name.addresses()).await;
     let found = found.map_err(|_| Failure::ConnectTimeout)?;
@@ -41,39 +38,4 @@ pub(in crate::http::proxy) async fn connect(
     }
     name.doubt();
     Err(failure)
-}
-
-fn classify(error: &io::Error) -> Failure {
-    let code = error.raw_os_error();
-    let local = [
-        libc::EMFILE,
-        libc::ENFILE,
-        libc::EADDRNOTAVAIL,
-        libc::ENOBUFS,
-        libc::ENOMEM,
-    ];
-    if code.is_some_and(|code| local.contains(&code)) {
-        return Failure::Exhausted;
-    }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Failure::Refused,
-        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
-        io::ErrorKind::ConnectionReset => Failure::Closed,
-        _ => Failure::Unreachable,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_without_descriptors_is_not_the_upstreams_fault() {
-        let of = |code| classify(&io::Error::from_raw_os_error(code));
-        assert_eq!(of(libc::EMFILE), Failure::Exhausted);
-        assert!(!of(libc::ENFILE).blames_upstream());
-        assert_eq!(of(libc::ECONNREFUSED), Failure::Refused);
-        assert_eq!(of(libc::ETIMEDOUT), Failure::ConnectTimeout);
-        assert_eq!(of(libc::EHOSTUNREACH), Failure::Unreachable);
-    }
 }

@@ -1,0 +1,156 @@
+//! Addresses of upstream servers.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::field::words_in_fields;
+use crate::schema::{Reason, Refusal};
+use crate::source::shown;
+use crate::value::Word;
+use crate::words::{canonical, host, host_port};
+
+/// Longest path of a Unix socket, bytes: `sun_path` without the NUL at its end (unix(7)).
+const MAX_SOCKET_PATH: usize = 107;
+
+/// Address of an upstream server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UpstreamAddress {
+    /// Host and port of a TCP server, as in `app:8080`.
+    Tcp(String),
+    /// Absolute path of a Unix stream socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for UpstreamAddress {
+    /// Writes the address as a file does: `app:8080`, `unix:/run/app.sock`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(server) => f.write_str(server),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Word for UpstreamAddress {
+    fn of_canonical(word: String) -> Option<Self> {
+        // A server called `unix` has a port behind the colon, not a slash.
+        Some(match word.strip_prefix("unix:/") {
+            Some(path) => Self::Unix(Path::new("/").join(path)),
+            None => Self::Tcp(word),
+        })
+    }
+}
+
+words_in_fields!(UpstreamAddress);
+
+/// Reads `host:port`, `http://host`, whose port is 80 if none is given, or `unix:/path`.
+pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
+    let server = match word.split_once("://") {
+        _ if word.starts_with("unix:") && host_port(word).is_none() => return unix_socket(word),
+        None => host_port(word),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => {
+            if let Some(path) = rest.strip_prefix("unix:/") {
+                // nginx separates the path of the request by a colon.
+                let path = path.split(':').next().unwrap_or(path);
+                let socket = format!("unix:/{path}");
+                return Err(refused(word, "a Unix socket without http://", Some(socket)));
+            }
+            let rest = rest.strip_suffix('/').unwrap_or(rest);
+            host_port(rest).or_else(|| Some(format!("{}:80", host(rest)?)))
+        }
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
+            let expected =
+                "a server that is spoken to without TLS, as \"host:port\" or \"http://host\"";
+            return Err(refused(word, expected, None));
+        }
+        Some(_) => None,
+    };
+    canonical(server)
+}
+
+/// Reads `unix:/path`, or `unix:///path`, its form as a URL.
+fn unix_socket(word: &str) -> Result<String, Refusal> {
+    let path = word.strip_prefix("unix:").unwrap_or(word);
+    let path = path
+        .strip_prefix("//")
+        .filter(|path| path.starts_with('/'))
+        .unwrap_or(path);
+    let absolute = path.starts_with('/') && !path.starts_with("//") && !path.ends_with('/');
+    if absolute && path.len() <= MAX_SOCKET_PATH && !path.contains(char::is_control) {
+        return Ok(format!("unix:{path}"));
+    }
+    let expected = format!(
+        "the absolute path of a socket, of up to {MAX_SOCKET_PATH} bytes, as in \"unix:/run/app.sock\""
+    );
+    Err(refused(word, expected, None))
+}
+
+fn refused(word: &str, expected: impl Into<String>, nearest: Option<String>) -> Refusal {
+    Refusal::because(Reason {
+        found: format!("upstream \"{}\"", shown(word)),
+        expected: expected.into(),
+        nearest,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(word: &str) -> Option<UpstreamAddress> {
+        UpstreamAddress::of_canonical(upstream_address(word).ok()?)
+    }
+
+    fn refusal(word: &str) -> Reason {
+        *upstream_address(word).unwrap_err().0.unwrap()
+    }
+
+    #[test]
+    fn address_is_a_server_or_a_socket_and_prints_as_it_is_read() {
+        let tcp = |server: &str| UpstreamAddress::Tcp(server.to_owned());
+        let unix = |path: &str| UpstreamAddress::Unix(path.into());
+        for (word, address) in [
+            ("App:8080", tcp("app:8080")),
+            ("http://app/", tcp("app:80")),
+            ("unix:8080", tcp("unix:8080")),
+            ("http://unix:8080", tcp("unix:8080")),
+            ("unix:/run/App.sock", unix("/run/App.sock")),
+            ("unix:///run/app.sock", unix("/run/app.sock")),
+            ("unix:/run/app 1:2.sock", unix("/run/app 1:2.sock")),
+        ] {
+            assert_eq!(read(word), Some(address.clone()), "{word}");
+            assert_eq!(read(&address.to_string()), Some(address), "{word}");
+        }
+    }
+
+    #[test]
+    fn refused_socket_names_the_remedy() {
+        let long = format!("unix:/{}", "a".repeat(MAX_SOCKET_PATH));
+        assert!(read(&long[..long.len() - 1]).is_some());
+        for word in [
+            "unix:",
+            "unix:/",
+            "unix:app.sock",
+            "unix:run/app.sock",
+            "unix://run/app.sock",
+            "unix:/run/",
+            "unix:/run/a\nb",
+            "unix:@app",
+            &long,
+        ] {
+            let reason = refusal(word);
+            assert!(
+                reason.expected.contains("as in \"unix:/run/app.sock\""),
+                "{word}"
+            );
+        }
+        for word in [
+            "http://unix:/run/app.sock",
+            "http://unix:/run/app.sock:/api/",
+        ] {
+            let nearest = refusal(word).nearest;
+            assert_eq!(nearest.as_deref(), Some("unix:/run/app.sock"), "{word}");
+        }
+        assert!(refusal("https://app").expected.contains("without TLS"));
+    }
+}

@@ -1,0 +1,85 @@
+//! Upstreams on Unix sockets.
+
+use tempfile::TempDir;
+use tokio::net::{UnixListener, UnixStream};
+
+use super::*;
+
+/// An edge whose only upstream is `app.sock` in a folder.
+fn edge(folder: &TempDir) -> Edge {
+    Edge::new(Proxy {
+        upstreams: vec![UpstreamAddress::Unix(folder.path().join("app.sock"))],
+        host: HostHeader::Upstream,
+        ..proxy(&[])
+    })
+}
+
+async fn head(stream: &mut UnixStream) -> String {
+    let mut text = Vec::new();
+    while !text.ends_with(b"\r\n\r\n") {
+        text.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn a_socket_serves_several_requests_on_one_connection() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("app.sock")).unwrap();
+        let edge = edge(&folder);
+        let (front, task) = edge.get("/a?b");
+        let mut stream = listener.accept().await.unwrap().0;
+        let request = head(&mut stream).await;
+        assert!(
+            request.starts_with("GET /a?b HTTP/1.1\r\nhost: localhost\r\n"),
+            "{request}"
+        );
+        stream.write_all(OK).await.unwrap();
+        assert_eq!(front.answer().await.body, b"ok");
+        task.await.unwrap();
+
+        let (front, task) = edge.post(Some(4));
+        front.data(b"data");
+        front.end(None);
+        assert!(head(&mut stream).await.starts_with("POST / "));
+        let mut body = [0; 4];
+        stream.read_exact(&mut body).await.unwrap();
+        assert_eq!(&body, b"data");
+        stream.write_all(OK).await.unwrap();
+        assert_eq!(status(&front.answer().await), 200);
+        task.await.unwrap();
+        let counters = edge.counters();
+        assert_eq!(
+            (counters.opened, counters.reused, counters.lookups),
+            (1, 1, 0)
+        );
+        let label = format!("unix:{}", folder.path().join("app.sock").display());
+        assert_eq!(counters.upstreams[&label].idle, 1);
+    });
+}
+
+#[test]
+fn a_socket_that_does_not_exist_is_502_until_its_server_starts() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let edge = edge(&folder);
+        let (front, task) = edge.get("/");
+        let answer = front.answer().await;
+        task.await.unwrap();
+        assert_eq!(status(&answer), 502);
+        let cause = field(&answer, "proxy-status");
+        assert_eq!(cause, Some("sluicegate; error=connection_refused"));
+        // The retry has failed too.
+        assert_eq!(edge.failures(Failure::NoSocket), 2);
+        assert_eq!(edge.state().failures, 2);
+
+        let listener = UnixListener::bind(folder.path().join("app.sock")).unwrap();
+        let (front, task) = edge.get("/");
+        let mut stream = listener.accept().await.unwrap().0;
+        head(&mut stream).await;
+        stream.write_all(OK).await.unwrap();
+        assert_eq!(status(&front.answer().await), 200);
+        task.await.unwrap();
+    });
+}
