@@ -41,7 +41,11 @@ impl Gso {
         self.supported && self.pause == 0
     }
 
+    /// Begins a pause. Batches that were closed before it are refused, too, and do not lengthen it.
     fn on_refused(&mut self) {
+        if self.pause > 0 {
+            return;
+        }
         self.pause = self.next_pause;
         self.next_pause = LONGEST_PAUSE.min(self.next_pause * 2);
     }
@@ -346,6 +350,19 @@ mod tests {
         rig.batch = batch(3000, 1000);
         let _ = rig.refuse(libc::EIO);
         assert_eq!(rig.gso.pause, FIRST_PAUSE);
+    }
+
+    #[test]
+    fn refusals_of_batches_from_before_the_pause_do_not_lengthen_it() {
+        let mut rig = Rig::new(3000, 1000);
+        for _ in 0..12 {
+            rig.batch = batch(3000, 1000);
+            let _ = rig.refuse(libc::EIO);
+        }
+        assert_eq!(
+            (rig.gso.pause, rig.gso.next_pause),
+            (FIRST_PAUSE, 2 * FIRST_PAUSE)
+        );
     }
 
     #[test]
