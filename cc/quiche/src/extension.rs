@@ -88,6 +88,28 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// Returns whether the active path's datagrams are larger than those that every path carries.
+    pub fn is_pmtu_raised(&self) -> bool {
+        let pmtud = self.paths.get_active().ok().and_then(|path| path.pmtud.as_ref());
+        pmtud.is_some_and(|pmtud| pmtud.get_current_mtu() > crate::MIN_CLIENT_INITIAL_LEN)
+    }
+
+    /// Sends datagrams that every path carries until a probe shows again that the active path carries larger ones. A
+    /// probe of the size that was found goes first; a search under way begins anew.
+    pub fn doubt_pmtu(&mut self) {
+        let Ok(path) = self.paths.get_active_mut() else {
+            return;
+        };
+        if let Some(pmtud) = path.pmtud.as_mut() {
+            if pmtud.get_pmtu().is_some() {
+                pmtud.revalidate_pmtu();
+            } else {
+                *pmtud = pmtud.restarted();
+            }
+            path.recovery.pmtud_update_max_datagram_size(pmtud.get_current_mtu());
+        }
+    }
+
     /// Removes a path that the connection has left, where there would be no room for the peer's next address.
     ///
     /// quiche removes a path only without a Destination Connection ID, and gives it every spare one: it would drop all

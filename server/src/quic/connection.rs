@@ -131,11 +131,10 @@ impl Connection {
         let quic = is_due(self.quic.timeout_instant());
         if quic {
             self.quic.on_timeout();
-            // Only a size that was found can be lost; without one datagrams have the size that every path carries.
-            if self.quic.pmtu().is_some()
+            if self.quic.is_pmtu_raised()
                 && self.black_hole.on_timeout(self.quic.stats().acked_bytes)
             {
-                self.quic.revalidate_pmtu();
+                self.quic.doubt_pmtu();
             }
         }
         if self.close_late_handshake(now) {

@@ -8,9 +8,9 @@ use crate::http::route::Site;
 /// Body of the response, bytes.
 const LENGTH: usize = 400_000;
 
-/// Downloads over a path that carries datagrams of up to `limit` bytes, which depends on the bytes received so far. Returns
-/// the largest datagram that arrived.
-fn download(limit: impl Fn(usize) -> usize) -> usize {
+/// Downloads over a path that carries datagrams of up to `limit` bytes, which depends on the server's connection and on the
+/// bytes received so far. Returns the largest datagram that arrived, and the time that the download took.
+fn download(mut limit: impl FnMut(&quiche::Connection, usize) -> usize) -> (usize, Duration) {
     let mut bench = Bench::new(settings(|settings| {
         let config = sluicegate_config::Config::embedded();
         let identity = Identity::self_signed().unwrap();
@@ -29,7 +29,8 @@ fn download(limit: impl Fn(usize) -> usize) -> usize {
     while !client.quic.is_established() {
         client.speak(&mut bench.endpoint, bench.now);
         let mut said = bench.said();
-        said.retain(|datagram| datagram.len() <= limit(0));
+        let most = limit(served(&bench), 0);
+        said.retain(|datagram| datagram.len() <= most);
         client.hear(said);
     }
     let plain = quiche::h3::Config::new().unwrap();
@@ -43,6 +44,7 @@ fn download(limit: impl Fn(usize) -> usize) -> usize {
     ];
     let head = head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()));
     h3.send_request(&mut client.quic, &head, true).unwrap();
+    let began = bench.now;
     let (mut received, mut largest, mut rounds) = (0, 0, 0);
     let mut buffer = [0; 4096];
     while received < LENGTH {
@@ -50,7 +52,8 @@ fn download(limit: impl Fn(usize) -> usize) -> usize {
         assert!(rounds < 2000, "{received} of {LENGTH} bytes");
         client.speak(&mut bench.endpoint, bench.now);
         let mut said = bench.pass(Duration::from_millis(20));
-        said.retain(|datagram| datagram.len() <= limit(received));
+        let most = limit(served(&bench), received);
+        said.retain(|datagram| datagram.len() <= most);
         largest = said.iter().map(Vec::len).max().unwrap_or(0).max(largest);
         client.hear(said);
         while let Ok((stream, event)) = h3.poll(&mut client.quic) {
@@ -61,22 +64,40 @@ fn download(limit: impl Fn(usize) -> usize) -> usize {
             }
         }
     }
-    largest
+    (largest, bench.now - began)
+}
+
+/// Returns the server's side of the only connection.
+fn served(bench: &Bench) -> &quiche::Connection {
+    let connection = bench.endpoint.connections[0].as_ref();
+    &connection.expect("the connection ended").quic
 }
 
 #[test]
-fn a_path_of_1500_bytes_is_used_in_full() {
-    assert_eq!(download(|_| 1472), 1472);
+fn path_of_1500_bytes_is_used_in_full() {
+    assert_eq!(download(|_, _| 1472).0, 1472);
 }
 
 #[test]
-fn a_download_over_a_path_of_1280_bytes_finishes() {
-    let largest = download(|_| 1252);
+fn download_over_a_path_of_1280_bytes_finishes() {
+    let (largest, _) = download(|_, _| 1252);
     assert!((1200..=1252).contains(&largest), "{largest}");
 }
 
 #[test]
-fn a_download_survives_a_path_that_becomes_narrower() {
-    let limit = |received| if received < LENGTH / 4 { 1472 } else { 1252 };
-    assert_eq!(download(limit), 1472);
+fn download_survives_a_path_that_becomes_narrower() {
+    let limit = |_: &_, received| if received < LENGTH / 4 { 1472 } else { 1252 };
+    assert_eq!(download(limit).0, 1472);
+}
+
+#[test]
+fn download_survives_a_path_that_becomes_narrower_during_the_search() {
+    let mut narrowed = false;
+    let (largest, time) = download(|quic, _| {
+        let size = quic.path_stats().next().map_or(0, |path| path.pmtu);
+        narrowed |= quic.pmtu().is_none() && size > 1252;
+        if narrowed { 1252 } else { 1400 }
+    });
+    assert!(narrowed && largest > 1252, "{largest}");
+    assert!(time < Duration::from_secs(10), "{time:?}");
 }
