@@ -31,7 +31,9 @@ impl Connection {
     /// Writes packets for one path: as many as the window, the pacing rate and the controller's quantum allow. Each packet
     /// is written into room for the largest one.
     pub fn emit(&mut self, out: &mut dyn Egress, now: Instant) -> Emitted {
+        // Without room it waits for the socket; with nothing left to send a drain looks at it again.
         self.release = None;
+        self.finishes = None;
         if self.is_held_back(now) && !self.quic.is_urgent() {
             return Emitted::Nothing;
         }

@@ -30,7 +30,8 @@ impl Endpoint {
         while left > 0 && self.emit_answer(out, &mut answers) {
             left -= 1;
         }
-        left > 0 && answers == 0
+        // Each of the others found no room in its socket.
+        left > 0
     }
 
     /// Whether [`Endpoint::emit`] has work.

@@ -35,13 +35,18 @@ fn short(length: usize) -> Vec<u8> {
     packet
 }
 
+/// A long header of a version in the reserved form, with connection IDs of 8 and 0 bytes.
+fn unknown_version() -> Vec<u8> {
+    let mut packet = vec![0; 1200];
+    packet[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+    packet
+}
+
 #[test]
 fn answers_without_room_are_counted_as_dropped_and_not_as_sent() {
     let now = crate::clock::now();
     let mut endpoint = Endpoint::new(Settings::plain(0, 1), now);
-    // A long header of a version in the reserved form, with connection IDs of 8 and 0 bytes.
-    let mut packet = vec![0; 1200];
-    packet[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+    let mut packet = unknown_version();
     for _ in 0..MAX_STATELESS + 7 {
         assert_eq!(
             endpoint.ingest(&meta(), &mut packet, now, UNIX),
@@ -53,6 +58,21 @@ fn answers_without_room_are_counted_as_dropped_and_not_as_sent() {
     let mut out = SentDatagrams::new(Budget::UNLIMITED);
     assert!(!endpoint.emit(&mut out, MAX_STATELESS, now));
     assert_eq!(out.datagrams.len(), MAX_STATELESS);
+}
+
+#[test]
+fn answers_that_the_turn_has_no_room_for_ask_for_another_turn() {
+    let now = crate::clock::now();
+    let mut endpoint = Endpoint::new(Settings::plain(0, 1), now);
+    for _ in 0..3 {
+        endpoint.ingest(&meta(), &mut unknown_version(), now, UNIX);
+    }
+    let mut out = SentDatagrams::new(Budget::of_datagrams(2));
+    assert!(endpoint.emit(&mut out, MAX_STATELESS, now));
+    assert_eq!(out.datagrams.len(), 2);
+    let mut out = SentDatagrams::new(Budget::UNLIMITED);
+    assert!(!endpoint.emit(&mut out, MAX_STATELESS, now));
+    assert_eq!(out.datagrams.len(), 1);
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! When a drain closes connections.
 
 use super::super::super::transport::{Alternatives, Identity, server_config};
-use super::fixture::{Bench, Client, settings};
+use super::fixture::{Bench, Client, FullSocket, settings};
 use super::*;
 use crate::http::route::Site;
 
 /// Length of a response, bytes: more than a packet, less than the first window.
 const LENGTH: usize = 9000;
+
+/// Turns and datagrams of a test are far fewer.
+const ENOUGH: usize = 1000;
 
 /// Time between two answers of the client.
 const STEP: Duration = Duration::from_millis(20);
@@ -262,6 +265,28 @@ fn who_asked_nothing_for_a_while_is_closed_at_once() {
         client.hear(said);
         assert!(client.quic.peer_error().is_some());
     }
+}
+
+#[test]
+fn a_drain_does_not_spin_while_the_socket_is_full() {
+    let mut bench = bench();
+    let (mut client, _, said) = asked(&mut bench);
+    client.hear(said);
+    client.speak(&mut bench.endpoint, bench.now);
+    bench.endpoint.drain(bench.now);
+    // GOAWAY is to arrive.
+    step(&mut bench, &mut client);
+    bench.said();
+    let connection = bench.endpoint.connections[0].as_ref().unwrap();
+    bench.now = connection.finishes.expect("it is to be closed later");
+    quiche::clock::set(Some(bench.now));
+    bench.endpoint.on_deadline(ENOUGH, bench.now);
+    assert!(!bench.endpoint.emit(&mut FullSocket, ENOUGH, bench.now));
+    assert!(bench.endpoint.next_deadline() > Some(bench.now));
+    // With room it is closed at once.
+    let said = bench.said();
+    client.hear(said);
+    assert!(client.quic.peer_error().is_some());
 }
 
 #[test]

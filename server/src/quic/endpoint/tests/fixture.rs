@@ -1,5 +1,7 @@
 //! An endpoint and clients of it in a time of the test's own.
 
+use sluicegate_dataplane::{Egress, NoRoom, TxMeta};
+
 use super::*;
 
 /// Turns and datagrams of a test are far fewer.
@@ -119,6 +121,19 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         quiche::clock::set(None);
+    }
+}
+
+/// A driver whose socket is full.
+pub(super) struct FullSocket;
+
+impl Egress for FullSocket {
+    fn room(&mut self, _: ListenerId, _: usize) -> Result<&mut [u8], NoRoom> {
+        Err(NoRoom::Blocked)
+    }
+
+    fn commit(&mut self, _: usize, _: &TxMeta) {
+        panic!("there is no room");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Service apart from emission: what a full socket stops, and what it does not.
 
-use sluicegate_dataplane::{Egress, NoRoom, TxMeta};
+use sluicegate_dataplane::Egress;
 
-use super::fixture::{Bench, Client, settings};
+use super::fixture::{Bench, Client, FullSocket, settings};
 use super::*;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
@@ -11,19 +11,6 @@ use crate::http::route::Site;
 
 /// Bytes of a body that a handler may be sent at once.
 const SHARE: u64 = 4096;
-
-/// A driver whose socket is full.
-struct FullSocket;
-
-impl Egress for FullSocket {
-    fn room(&mut self, _: ListenerId, _: usize) -> Result<&mut [u8], NoRoom> {
-        Err(NoRoom::Blocked)
-    }
-
-    fn commit(&mut self, _: usize, _: &TxMeta) {
-        panic!("there is no room");
-    }
-}
 
 fn with_routes(text: &str) -> Settings {
     settings(|settings| {
@@ -174,8 +161,7 @@ fn answers_without_a_connection_get_an_eighth_of_a_turn() {
     let mut bench = Bench::new(with_routes(
         "[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n",
     ));
-    let mut flood = vec![0; 1200];
-    flood[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+    let mut flood = unknown_version();
     let mut sent = [0; 2];
     for (with_flood, sent) in [false, true].into_iter().zip(&mut sent) {
         let (mut client, mut h3) = connect(&mut bench);
