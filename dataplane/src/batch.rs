@@ -190,7 +190,8 @@ impl Batch {
                 self.plan(self.range.start);
                 return Progress::Ready;
             }
-            libc::EMSGSIZE => {
+            // The others of the batch do not fit, either.
+            libc::EMSGSIZE if !self.failed => {
                 let size = self.range.len().min(self.layout.segment);
                 let event = Event::TooBig {
                     listener,
@@ -379,6 +380,7 @@ mod tests {
             size: 1500,
         };
         assert_eq!(rig.events.take(), Some(too_big));
+        assert_eq!(rig.events.take(), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::acquire::Acquired;
 use crate::backends::{Backend, Seed};
 use crate::binding::{Binding, configure};
 use crate::error::BindError;
-use crate::interface;
+use crate::interface::Payloads;
 use crate::meta::ListenerId;
 use crate::options::{DriverOptions, SocketOptions};
 
@@ -20,7 +20,7 @@ pub struct Group {
 }
 
 /// Facts about a listener that only opening tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerFacts {
     /// Identity of the listener.
     pub listener: ListenerId,
@@ -34,9 +34,8 @@ pub struct ListenerFacts {
     pub gso: bool,
     /// Whether GRO is on: the kernel or device merges received datagrams.
     pub gro: bool,
-    /// Largest UDP payload that the interface carries, bytes: its MTU less the headers. On a wildcard address that of the
-    /// interface with the largest MTU. `None` where the host does not say.
-    pub largest_payload: Option<usize>,
+    /// Largest UDP payloads that its interfaces carry.
+    pub payloads: Payloads,
 }
 
 /// Opens a group of `workers` over acquired sockets: sets their options and steering. To be called on the control thread.
@@ -82,7 +81,7 @@ impl ListenerFacts {
             send_buffer: binding.send_buffer(),
             gso: binding.gso(),
             gro: binding.gro(),
-            largest_payload: interface::largest_payload(address),
+            payloads: Payloads::of(address),
         }
     }
 }

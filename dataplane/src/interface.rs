@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
+use std::sync::Arc;
 
 use crate::addr::{self, NAME_LEN};
 use crate::batch::MAX_TRANSMIT;
@@ -16,28 +17,79 @@ use crate::batch::MAX_TRANSMIT;
 const V4_HEADERS: usize = 28;
 const V6_HEADERS: usize = 48;
 
-/// Returns the largest UDP payload that an interface with the address of `bound` carries; for a wildcard the largest of
-/// all interfaces that are up, where loopback counts only if there is no other.
-pub(crate) fn largest_payload(bound: SocketAddr) -> Option<usize> {
-    let headers = if bound.is_ipv4() {
-        V4_HEADERS
-    } else {
-        V6_HEADERS
-    };
-    let mut best: Option<(bool, usize)> = None;
-    Interfaces::list()?.visit(|interface| {
-        let ip = interface.ip;
-        let matches = if bound.ip().is_unspecified() {
-            ip.is_ipv4() == bound.is_ipv4()
+/// Largest UDP payloads that the interfaces of a listener carry, as they were when the listener was opened: the MTU of an
+/// interface less the headers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payloads {
+    /// Local addresses with the payload of their interface, bytes, in the order of the addresses.
+    by_address: Arc<[(IpAddr, usize)]>,
+    largest: Option<usize>,
+}
+
+impl Payloads {
+    /// Reads the interfaces that have the address of `bound`; for a wildcard all that are up.
+    pub(crate) fn of(bound: SocketAddr) -> Self {
+        let headers = if bound.is_ipv4() {
+            V4_HEADERS
         } else {
-            ip == bound.ip() || (ip.is_loopback() && bound.ip().is_loopback())
+            V6_HEADERS
         };
-        if matches && let Some(mtu) = mtu(interface.name) {
-            best = best.max(Some((!ip.is_loopback(), mtu)));
+        let mut found = Vec::new();
+        let mut best: Option<(bool, usize)> = None;
+        let Some(interfaces) = Interfaces::list() else {
+            return Self::default();
+        };
+        interfaces.visit(|interface| {
+            let ip = interface.ip;
+            let matches = if bound.ip().is_unspecified() {
+                ip.is_ipv4() == bound.is_ipv4()
+            } else {
+                ip == bound.ip() || (ip.is_loopback() && bound.ip().is_loopback())
+            };
+            if !matches {
+                return;
+            }
+            if let Some(payload) = mtu(interface.name).and_then(|mtu| mtu.checked_sub(headers)) {
+                let payload = payload.min(MAX_TRANSMIT);
+                best = best.max(Some((!ip.is_loopback(), payload)));
+                found.push((ip, payload));
+            }
+        });
+        Self {
+            largest: best.map(|(_, payload)| payload),
+            ..found.into_iter().collect()
         }
-    });
-    let (_, mtu) = best?;
-    Some(MAX_TRANSMIT.min(mtu.checked_sub(headers)?))
+    }
+
+    /// Returns the largest payload of all interfaces, bytes. Loopback counts only if there is no other; `None` if the host
+    /// does not say.
+    #[must_use]
+    pub fn largest(&self) -> Option<usize> {
+        self.largest
+    }
+
+    /// Returns the largest payload that the interface with the address `local` carries, bytes. For an address that was on
+    /// no interface it is that of all interfaces.
+    #[must_use]
+    pub fn at(&self, local: IpAddr) -> Option<usize> {
+        // An address of several interfaces stands there several times, the largest payload last.
+        let end = self.by_address.partition_point(|(ip, _)| *ip <= local);
+        let last = self.by_address[..end].last();
+        last.filter(|(ip, _)| *ip == local)
+            .map_or(self.largest, |(_, payload)| Some(*payload))
+    }
+}
+
+/// Takes local addresses, each with the largest payload that its interface carries, bytes.
+impl FromIterator<(IpAddr, usize)> for Payloads {
+    fn from_iter<I: IntoIterator<Item = (IpAddr, usize)>>(payloads: I) -> Self {
+        let mut by_address: Vec<_> = payloads.into_iter().collect();
+        by_address.sort_unstable();
+        Self {
+            largest: by_address.iter().map(|(_, payload)| *payload).max(),
+            by_address: by_address.into(),
+        }
+    }
 }
 
 /// An address of an interface that is up.
@@ -124,14 +176,18 @@ mod tests {
 
     #[test]
     fn loopback_carries_the_largest_datagram() {
-        let largest = |address: &str| largest_payload(address.parse().unwrap());
-        assert_eq!(largest("127.0.0.1:443"), Some(65_507));
-        assert_eq!(largest("127.9.9.9:443"), Some(65_507));
-        assert!(largest("0.0.0.0:443").is_some());
+        let payloads = |address: &str| Payloads::of(address.parse().unwrap());
+        assert_eq!(payloads("127.0.0.1:443").largest(), Some(65_507));
+        assert_eq!(payloads("127.9.9.9:443").largest(), Some(65_507));
+        let all = payloads("0.0.0.0:443");
+        assert!(all.largest().is_some());
+        assert_eq!(all.at("127.0.0.1".parse().unwrap()), Some(65_507));
+        assert_eq!(all.at("192.0.2.1".parse().unwrap()), all.largest());
     }
 
     #[test]
     fn an_address_of_no_interface_has_no_mtu() {
-        assert_eq!(largest_payload("192.0.2.1:1".parse().unwrap()), None);
+        let nowhere: SocketAddr = "192.0.2.1:1".parse().unwrap();
+        assert_eq!(Payloads::of(nowhere).at(nowhere.ip()), None);
     }
 }

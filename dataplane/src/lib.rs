@@ -37,6 +37,7 @@ pub use error::{BindError, OpenError};
 pub use event::Event;
 pub use group::{Group, ListenerFacts, open_group};
 pub use inherit::Inherited;
+pub use interface::Payloads;
 pub use meta::{Budget, Ecn, ListenerId, RxMeta, TxMeta};
 pub use options::{DriverOptions, SocketOptions};
 pub use waker::Waker;

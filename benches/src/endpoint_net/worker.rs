@@ -15,7 +15,7 @@ use sluicegate::quic::settings::{Listener, Settings};
 use sluicegate::quic::transport::{Alternatives, Identity, server_config};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
-use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, RxMeta, TxMeta};
+use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
 
 /// Timers per turn: all that are due.
 const TIMERS: usize = usize::MAX;
@@ -54,6 +54,7 @@ impl Worker {
             Ok(Listener {
                 name: listener.name.as_str().into(),
                 selection: Selection::of(listener, &registry)?,
+                payloads: Payloads::default(),
                 config: server_config(
                     (&identity, &Alternatives::default()),
                     &config.quic,

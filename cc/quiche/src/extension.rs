@@ -2,6 +2,8 @@
 //!
 //! The build script places this file at `extension.rs` of the patched source.
 
+use std::net::SocketAddr;
+
 use crate::packet::Epoch;
 use crate::path::Path;
 use crate::recovery::RecoveryOps;
@@ -88,6 +90,11 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// Returns the peer's address on the active path.
+    pub fn active_peer(&self) -> Option<SocketAddr> {
+        self.paths.get_active().ok().map(Path::peer_addr)
+    }
+
     /// Returns whether the active path's datagrams are larger than those that every path carries.
     pub fn is_pmtu_raised(&self) -> bool {
         let pmtud = self.paths.get_active().ok().and_then(|path| path.pmtud.as_ref());
@@ -107,6 +114,22 @@ impl<F: BufFactory> Connection<F> {
                 *pmtud = pmtud.restarted();
             }
             path.recovery.pmtud_update_max_datagram_size(pmtud.get_current_mtu());
+        }
+    }
+
+    /// Takes the news that the host cannot send datagrams of `size` bytes to `peer`. None of that size leaves any more; what
+    /// every path carries is not doubted.
+    pub fn on_too_big(&mut self, peer: SocketAddr, size: usize) {
+        let paths = self.paths.iter_mut().map(|(_, path)| path);
+        for path in paths.filter(|path| path.peer_addr() == peer) {
+            let least = crate::MIN_CLIENT_INITIAL_LEN;
+            let carried = path.pmtud.as_mut().map_or(least, |pmtud| {
+                pmtud.on_too_big(size);
+                pmtud.get_current_mtu()
+            });
+            if (least + 1..=path.recovery.max_datagram_size()).contains(&size) {
+                path.recovery.pmtud_update_max_datagram_size(carried);
+            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! What only a network of one's own shows: a slow loopback that fills sockets, no routes, forged datagrams.
+//! What only a network of one's own shows: a slow loopback that fills sockets, no routes, forged datagrams, interfaces of
+//! several MTUs.
 //!
 //! The test runs this program again in a network namespace, with the ignored tests of this file.
 
@@ -8,28 +9,35 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use sluicegate_dataplane::{Budget, Dataplane, Event, ListenerId, NoRoom, SocketOptions};
+use sluicegate_dataplane::{
+    Acquired, Backend, Budget, Dataplane, DriverOptions, Event, ListenerId, NoRoom, SocketOptions,
+    open_group,
+};
 
 use crate::rig::{FIRST, Node, each, each_of_sockets, number_of, numbered, to};
 
-/// Loopback sends 40 Mbit/s and keeps what is too much for it, so that senders wait.
-const SLOW: &str = "ip link set lo up && \
-                    tc qdisc add dev lo root tbf rate 40mbit burst 20k limit 20m";
+/// Loopback sends 40 Mbit/s and keeps what is too much for it, so that senders wait. Two interfaces carry less and more
+/// than Ethernet.
+const NETWORK: &str = "ip link set lo up && \
+                       tc qdisc add dev lo root tbf rate 40mbit burst 20k limit 20m && \
+                       ip link add name narrow type veth peer name jumbo && \
+                       ip addr add 198.51.100.1/24 dev narrow && ip link set narrow mtu 1280 up && \
+                       ip addr add 203.0.113.1/24 dev jumbo && ip link set jumbo mtu 9000 up";
 
 #[test]
 fn in_a_network_namespace() {
     let possible = Command::new("unshare")
-        .args(["-rn", "sh", "-c", SLOW])
+        .args(["-rn", "sh", "-c", NETWORK])
         .output();
     if !possible
         .as_ref()
         .is_ok_and(|output| output.status.success())
     {
-        println!("left out: no network namespace with a slow loopback here: {possible:?}");
+        println!("left out: no network namespace with a slow loopback and veth here: {possible:?}");
         return;
     }
     let program = std::env::current_exe().unwrap();
-    let script = format!("{SLOW} && exec \"$0\" --ignored --test-threads 1 namespace::");
+    let script = format!("{NETWORK} && exec \"$0\" --ignored --test-threads 1 namespace::");
     let output = Command::new("unshare")
         .args(["-rn", "sh", "-c", &script])
         .arg(program)
@@ -38,7 +46,7 @@ fn in_a_network_namespace() {
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
-    assert!(text.contains("4 passed"));
+    assert!(text.contains("6 passed"));
 }
 
 #[test]
@@ -82,7 +90,7 @@ fn a_full_socket_blocks_its_listener_and_loses_nothing() {
             .iter()
             .map(|datagram| number_of(&datagram.bytes))
             .collect();
-        if backend == sluicegate_dataplane::Backend::IoUring {
+        if backend == Backend::IoUring {
             // Around a full socket a later message may pass.
             numbers.sort_unstable();
         }
@@ -191,5 +199,45 @@ fn a_source_port_of_zero_is_dropped_and_counted() {
         assert_eq!(received.len(), 1);
         assert_eq!(received[0].meta.peer, client.address());
         assert_eq!(server.driver.counters().rx_port_zero, 1);
+    });
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn each_interface_carries_datagrams_of_its_own_mtu() {
+    let payloads = |address: &str| {
+        let acquired = Acquired::bind(FIRST, address.parse().unwrap(), 1).unwrap();
+        let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
+        let group = open_group(Backend::Mio, vec![acquired], 1, &socket, driver).unwrap();
+        group.listeners[0].payloads.clone()
+    };
+    assert_eq!(payloads("198.51.100.1:0").largest(), Some(1252));
+    assert_eq!(payloads("203.0.113.1:0").largest(), Some(8972));
+    let all = payloads("0.0.0.0:0");
+    let at = |address: &str| all.at(address.parse().unwrap());
+    assert_eq!(at("198.51.100.1"), Some(1252));
+    assert_eq!(at("203.0.113.1"), Some(8972));
+    assert_eq!(at("192.0.2.1"), Some(8972), "an address that came later");
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn a_datagram_too_big_for_its_interface_is_reported_once_a_batch() {
+    each_of_sockets(|backend| {
+        let options = SocketOptions::default();
+        let mut client = Node::with(backend, "0.0.0.0:0", &options);
+        let peer: SocketAddr = "198.51.100.9:9".parse().unwrap();
+        client.send(peer, &[1; 8 * 1400], 1400);
+        let counters = client.driver.counters();
+        assert_eq!((counters.tx_errors, counters.tx_datagrams), (1, 0));
+        let too_big = Event::TooBig {
+            listener: FIRST,
+            peer,
+            size: 1400,
+        };
+        assert_eq!(client.events(), [too_big]);
+        client.send(peer, &[2; 8 * 1252], 1252);
+        assert_eq!(client.driver.counters().tx_datagrams, 8);
+        assert_eq!(client.events(), []);
     });
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener, Tls};
-use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId};
+use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId, Payloads};
 
 use super::error::{BootError, ListenerError};
 use super::shared::Shared;
@@ -66,7 +66,11 @@ impl Announced {
     pub(super) fn add_facts(&mut self, listeners: &[ListenerFacts]) {
         for facts in listeners {
             for line in self.lines.iter_mut().filter(|l| l.id == facts.listener) {
-                line.facts = Some(*facts);
+                line.facts = Some(facts.clone());
+            }
+            let bound = self.bound_listeners.iter_mut();
+            for bound in bound.filter(|b| b.id == facts.listener) {
+                bound.payloads = facts.payloads.clone();
             }
         }
     }
@@ -140,6 +144,7 @@ pub(super) fn open_listener(
             id,
             name: listener.name.clone(),
             selection: selection.clone(),
+            payloads: Payloads::default(),
             identities: Arc::clone(&identities),
         });
     }

@@ -89,6 +89,7 @@ impl Reloader<'_> {
                 id: before.id,
                 name: before.name.clone(),
                 selection: selection.clone(),
+                payloads: before.payloads.clone(),
                 // A certificate that was made at the start stays.
                 identities: if listener.tls.is_empty() && before.identities.first.is_self_signed() {
                     Arc::clone(&before.identities)

@@ -75,7 +75,7 @@ pub(super) fn await_ready(
             tracing::info!(
                 listener = %line.listener, address = %line.address,
                 receive_buffer = facts.receive_buffer, send_buffer = facts.send_buffer,
-                gso = facts.gso, gro = facts.gro, largest_payload = facts.largest_payload,
+                gso = facts.gso, gro = facts.gro, largest_payload = facts.payloads.largest(),
                 "sockets opened"
             );
         }

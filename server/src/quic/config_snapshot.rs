@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sluicegate_config::{Limits, Quic};
-use sluicegate_dataplane::ListenerId;
+use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::secrets::Secrets;
 use super::selection::Selection;
@@ -29,6 +29,8 @@ pub struct BoundListener {
     pub name: String,
     /// Choice of congestion control.
     pub selection: Selection,
+    /// Largest datagrams that its interfaces carry.
+    pub payloads: Payloads,
     /// Certificates and keys.
     pub identities: Arc<Identities>,
 }
@@ -73,6 +75,7 @@ impl ConfigSnapshot {
             let listener = Listener {
                 name: bound.name.as_str().into(),
                 selection: bound.selection.clone(),
+                payloads: bound.payloads.clone(),
                 config: server_config(identities, &self.quic, &self.limits, secrets)?,
             };
             Ok((bound.id, listener))

@@ -2,7 +2,7 @@
 
 mod emit;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub struct Connection {
     pub(super) algorithm: &'static str,
     /// Client that opened it, wherever it is now.
     pub(super) client: Client,
+    /// Peer's address on the active path, under which the endpoint finds it, too.
+    pub(super) address: SocketAddr,
     /// Connection IDs under which the endpoint finds it.
     pub(super) cids: Vec<ConnectionId>,
     /// First destination connection ID that the client chose. The endpoint keeps it for the connection's life, or a late
@@ -59,6 +61,7 @@ pub struct Connection {
     pub(super) finishes: Option<Instant>,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
     max_datagram: usize,
+    may_have_moved: bool,
     activity: Activity,
     black_hole: BlackHole,
     session: Option<h3::Session>,
@@ -75,6 +78,8 @@ pub(super) struct Accepted {
     pub(super) listener: ListenerId,
     pub(super) algorithm: &'static str,
     pub(super) client: Client,
+    /// Peer's address.
+    pub(super) address: SocketAddr,
     /// When the handshake must be complete.
     pub(super) handshake_deadline: Instant,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
@@ -89,6 +94,7 @@ impl Connection {
             listener: accepted.listener,
             algorithm: accepted.algorithm,
             client: accepted.client,
+            address: accepted.address,
             cids: Vec::new(),
             original_dcid: None,
             half_open: true,
@@ -102,6 +108,7 @@ impl Connection {
             peer: None,
             finishes: None,
             max_datagram: accepted.max_datagram,
+            may_have_moved: false,
             activity: Activity::new(),
             black_hole: BlackHole::default(),
             session: None,
@@ -188,7 +195,9 @@ impl Connection {
 
     /// Runs the HTTP/3 session, once the handshake allows one. Writes no packet.
     pub fn service(&mut self, context: &mut h3::SessionContext) {
-        while self.quic.path_event_next().is_some() {}
+        while self.quic.path_event_next().is_some() {
+            self.may_have_moved = true;
+        }
         self.quic.make_path_room();
         // In early data requests come before the handshake is done.
         let ready = self.quic.is_established() || self.quic.is_in_early_data();
@@ -230,6 +239,12 @@ impl Connection {
             fresh.push(cid);
         }
         fresh
+    }
+
+    /// Returns the peer's address on the active path where it may be another since the last call.
+    pub(super) fn take_move(&mut self) -> Option<SocketAddr> {
+        let moved = std::mem::take(&mut self.may_have_moved);
+        moved.then(|| self.quic.active_peer()).flatten()
     }
 
     /// Tells the client that no further request will be taken.

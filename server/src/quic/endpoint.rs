@@ -5,10 +5,12 @@ mod adopt;
 mod answers;
 mod draining;
 mod emit;
+mod network;
 mod origin;
 mod service;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -62,6 +64,8 @@ pub struct Endpoint {
     free: Vec<usize>,
     /// Slots by connection ID.
     cid_table: HashMap<Vec<u8>, usize>,
+    /// Slots by the peer's address on the active path.
+    peers: BTreeSet<(SocketAddr, usize)>,
     timers: Timers,
     /// Slots of connections that [`Endpoint::service`] is to run.
     to_service: VecDeque<usize>,
@@ -103,6 +107,7 @@ impl Endpoint {
             connections: Vec::new(),
             free: Vec::new(),
             cid_table: HashMap::new(),
+            peers: BTreeSet::new(),
             timers: Timers::default(),
             to_service: VecDeque::new(),
             to_emit: VecDeque::new(),
@@ -153,6 +158,7 @@ impl Endpoint {
         let open = self.len();
         assert!(self.half_open <= open as u64);
         assert!(self.clients.len() <= open);
+        assert_eq!(self.peers.len(), open);
         assert!(self.stateless.len() <= super::stateless::MAX_STATELESS);
         let gauges = self.gauges();
         assert_eq!(gauges.controllers.values().sum::<u64>(), open as u64);
@@ -241,6 +247,7 @@ impl Endpoint {
             slot,
             generation: self.last_generation,
         };
+        self.peers.insert((accepted.address, slot));
         let mut connection = Connection::new(accepted, key);
         connection.cids.push(cid);
         connection.original_dcid = original.map(<[u8]>::to_vec);
@@ -318,6 +325,7 @@ impl Endpoint {
         };
         connection.clear(&mut self.settings.sessions);
         self.clients.leave(connection.client);
+        self.peers.remove(&(connection.address, slot));
         for cid in &connection.cids {
             self.cid_table.remove(&cid.as_bytes()[..]);
         }

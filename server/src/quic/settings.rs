@@ -1,10 +1,11 @@
 //! Settings of a worker's endpoint.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluicegate_config::{Limits, Quic};
-use sluicegate_dataplane::ListenerId;
+use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::secrets::Secrets;
 use super::selection::Selection;
@@ -17,8 +18,20 @@ pub struct Listener {
     pub name: Arc<str>,
     /// Choice of congestion control.
     pub selection: Selection,
+    /// Largest datagrams that its interfaces carry.
+    pub payloads: Payloads,
     /// quiche's configuration for new connections.
     pub config: quiche::Config,
+}
+
+impl Listener {
+    /// Returns the largest datagram that may be sent from `local`, bytes of UDP payload: the configured one, if the
+    /// interface carries it, but never less than every path must carry (RFC 9000 §14).
+    pub(super) fn max_datagram(&self, local: IpAddr, quic: &Quic) -> usize {
+        let configured = usize::try_from(quic.max_udp_payload).unwrap_or(usize::MAX);
+        let carried = self.payloads.at(local).unwrap_or(usize::MAX);
+        configured.min(carried).max(quiche::MIN_CLIENT_INITIAL_LEN)
+    }
 }
 
 /// Tracing of sampled connections.
@@ -68,6 +81,7 @@ impl Settings {
         let listener = Listener {
             name: "main".into(),
             selection: Selection::of(&config.listeners[0], &registry).expect("the default"),
+            payloads: Payloads::default(),
             config: transport,
         };
         Settings {

@@ -218,7 +218,6 @@ pub fn server_config(
     limits: &Limits,
     secrets: &Secrets,
 ) -> Result<quiche::Config, TransportError> {
-    let max_datagram = usize::try_from(quic.max_udp_payload).unwrap_or(usize::MAX);
     let (names, mut context) = first.context()?;
     ticketing(&mut context, first, quic, limits)?;
     sni::select(&mut context, names, others);
@@ -229,7 +228,6 @@ pub fn server_config(
     config.set_max_idle_timeout(millis(quic.idle_timeout));
     // With discovery, datagrams begin at 1200 bytes, which every path carries (RFC 9000 §14).
     config.discover_pmtu(quic.path_mtu_discovery);
-    config.set_max_send_udp_payload_size(max_datagram);
     config.set_max_recv_udp_payload_size(65_527);
     config.set_initial_rtt(quic.initial_rtt);
     config.set_max_ack_delay(millis(quic.ack_delay));

@@ -107,12 +107,12 @@ impl Worker {
         self.endpoint.flush_origin();
         now = read_clock();
         watch.lap(&mut self.times.service, now);
-        let unsent = self.emit(now)?;
+        let mut unsent = self.emit(now)?;
         watch.lap(&mut self.times.emit, clock::now());
         watch.stop(&mut self.times.turn);
         self.endpoint.flush_log();
         self.endpoint.flush_origin();
-        self.read_events();
+        unsent |= self.read_events();
         self.stopping |= self.endpoint.is_drained();
         if self.stopping {
             return self.send_closes();
@@ -211,19 +211,30 @@ impl Worker {
         })
     }
 
-    /// Logs what the driver learned of the network; the driver counts it.
-    fn read_events(&mut self) {
+    /// Brings what the driver learned of the network to the connections concerned, or logs it; the driver counts it. Returns
+    /// whether connections may have something to send.
+    fn read_events(&mut self) -> bool {
+        let mut concerned = false;
         while let Some(event) = self.driver.take_event() {
             match event {
                 Event::PortDown { listener } => {
                     tracing::error!(listener = listener.0, "a listener's socket works no more");
                 }
-                // A connection finds the size of its path by probes, and the loss of its peer by timers.
-                Event::TooBig { .. }
-                | Event::Unreachable { .. }
-                | Event::ReceiveOverflow { .. } => tracing::trace!(?event, "news from the network"),
+                Event::TooBig {
+                    listener,
+                    peer,
+                    size,
+                } => {
+                    self.endpoint.on_too_big(listener, peer, size);
+                    concerned = true;
+                }
+                // A connection notices the loss of its peer by timers.
+                Event::Unreachable { .. } | Event::ReceiveOverflow { .. } => {
+                    tracing::trace!(?event, "news from the network");
+                }
             }
         }
+        concerned
     }
 
     /// Sends CONNECTION_CLOSE to the clients of all connections, as far as the sockets take it within about a second.

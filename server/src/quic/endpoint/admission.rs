@@ -111,6 +111,8 @@ impl Endpoint {
                 .choose(meta.peer.ip(), &mut self.entropy, quiche::clock::now());
         let algorithm = choice.algorithm;
         listener.config.set_cc_factory(choice.factory.clone());
+        let max_datagram = listener.max_datagram(meta.local.ip(), &self.settings.quic);
+        listener.config.set_max_send_udp_payload_size(max_datagram);
         let odcid = original.map(quiche::ConnectionId::from_ref);
         let id = quiche::ConnectionId::from_ref(cid.as_bytes());
         let quic = quiche::accept(
@@ -134,8 +136,9 @@ impl Endpoint {
             listener: meta.listener,
             algorithm,
             client,
+            address: meta.peer,
             handshake_deadline: quiche::clock::now() + self.settings.limits.handshake_timeout,
-            max_datagram: usize::try_from(self.settings.quic.max_udp_payload).unwrap_or(usize::MAX),
+            max_datagram,
         };
         self.clients.enter(client);
         let key = self.insert(accepted, cid, original);

@@ -71,6 +71,11 @@ impl Endpoint {
                 );
             }
         }
+        if let Some(address) = connection.take_move() {
+            self.peers.remove(&(connection.address, slot));
+            self.peers.insert((address, slot));
+            connection.address = address;
+        }
         while let Some(retired) = connection.quic.retired_scid_next() {
             self.cid_table.remove(retired.as_ref());
             connection

@@ -4,14 +4,15 @@ use super::super::super::transport::{Alternatives, Identity, server_config};
 use super::fixture::{Bench, Client, settings};
 use super::*;
 use crate::http::route::Site;
+use sluicegate_dataplane::Payloads;
 
 /// Body of the response, bytes.
 const LENGTH: usize = 400_000;
 
-/// Downloads over a path that carries datagrams of up to `limit` bytes, which depends on the server's connection and on the
-/// bytes received so far. Returns the largest datagram that arrived, and the time that the download took.
-fn download(mut limit: impl FnMut(&quiche::Connection, usize) -> usize) -> (usize, Duration) {
-    let mut bench = Bench::new(settings(|settings| {
+/// Returns an endpoint with the embedded default's routes and limits, after `change`.
+fn bench(change: impl FnOnce(&mut Settings)) -> Bench {
+    Bench::new(settings(|settings| {
+        change(settings);
         let config = sluicegate_config::Config::embedded();
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
@@ -24,7 +25,13 @@ fn download(mut limit: impl FnMut(&quiche::Connection, usize) -> usize) -> (usiz
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = transport.unwrap();
         settings.sessions.site = Arc::new(Site::compile(&config.routes, limits).unwrap());
-    }));
+    }))
+}
+
+/// Downloads over a path that carries datagrams of up to `limit` bytes, which depends on the server's connection and on the
+/// bytes received so far. Returns the largest datagram that arrived, and the time that the download took.
+fn download(mut limit: impl FnMut(&quiche::Connection, usize) -> usize) -> (usize, Duration) {
+    let mut bench = bench(|_| {});
     let mut client = Client::new("192.0.2.1:5000");
     while !client.quic.is_established() {
         client.speak(&mut bench.endpoint, bench.now);
@@ -100,4 +107,111 @@ fn download_survives_a_path_that_becomes_narrower_during_the_search() {
     });
     assert!(narrowed && largest > 1252, "{largest}");
     assert!(time < Duration::from_secs(10), "{time:?}");
+}
+
+#[test]
+fn no_datagram_is_larger_than_the_interface_carries() {
+    for (address, carried, configured, largest) in [
+        ("192.0.2.2", 1252, 1472, 1252),
+        ("192.0.2.2", 8972, 1472, 1472),
+        ("192.0.2.2", 8972, 9000, 8972),
+        ("192.0.2.2", 1252, 1200, 1200),
+        // On no interface when the listener was opened.
+        ("192.0.2.3", 1252, 1472, 1252),
+    ] {
+        let mut bench = bench(|settings| {
+            settings.quic.max_udp_payload = configured;
+            let listener = settings.listeners.get_mut(&ListenerId(0)).unwrap();
+            listener.payloads = Payloads::from_iter([(address.parse().unwrap(), carried)]);
+        });
+        let mut clients = [bench.connect("192.0.2.1:5000")];
+        let found = search(&mut bench, &mut clients, usize::MAX);
+        assert_eq!(found, [Some(largest)]);
+    }
+}
+
+/// Lets two seconds pass in which the host refuses datagrams of more than `limit` bytes to the first client. Returns the
+/// sizes that were found for the connections.
+fn search(bench: &mut Bench, clients: &mut [Client], limit: usize) -> Vec<Option<usize>> {
+    let refused = clients[0].meta.peer;
+    for _ in 0..100 {
+        let mut out = SentDatagrams::new(Budget::UNLIMITED);
+        bench.now += Duration::from_millis(20);
+        quiche::clock::set(Some(bench.now));
+        bench.endpoint.on_deadline(1000, bench.now);
+        bench.endpoint.service(1000, bench.now);
+        bench.endpoint.emit(&mut out, 1000, bench.now);
+        for (listener, meta, bytes) in out.datagrams {
+            if meta.peer == refused && bytes.len() > limit {
+                let endpoint = &mut bench.endpoint;
+                endpoint.on_too_big(listener, meta.peer, bytes.len());
+                continue;
+            }
+            if let Some(client) = clients.iter_mut().find(|c| c.meta.peer == meta.peer) {
+                client.hear(vec![bytes]);
+            }
+        }
+        for client in &mut *clients {
+            client.speak(&mut bench.endpoint, bench.now);
+        }
+    }
+    let connections = bench.endpoint.connections.iter().flatten();
+    connections.map(|c| c.quic.pmtu()).collect()
+}
+
+#[test]
+fn a_datagram_that_the_host_refuses_lowers_the_size_for_its_peer() {
+    let mut bench = bench(|_| {});
+    let mut clients = ["192.0.2.1:5000", "192.0.2.1:5001"].map(|a| bench.connect(a));
+    let found = search(&mut bench, &mut clients, usize::MAX);
+    assert_eq!(found, [Some(1472); 2]);
+    let peer = clients[0].meta.peer;
+    bench.endpoint.on_too_big(ListenerId(1), peer, 1472);
+    assert_eq!(served(&bench).pmtu(), Some(1472), "another listener's");
+    bench.endpoint.on_too_big(ListenerId(0), peer, 1472);
+    assert!(!served(&bench).is_pmtu_raised());
+    assert_eq!(served(&bench).max_send_udp_payload_size(), 1200);
+    let found = search(&mut bench, &mut clients, 1300);
+    assert_eq!(found, [Some(1300), Some(1472)]);
+    // Every path carries these, whatever the host says.
+    bench.endpoint.on_too_big(ListenerId(0), peer, 1200);
+    assert_eq!(served(&bench).pmtu(), Some(1300));
+}
+
+#[test]
+fn a_client_that_has_moved_is_found_at_its_new_address() {
+    let [old, new]: [SocketAddr; 2] =
+        ["192.0.2.1:5000", "192.0.2.1:5001"].map(|a| a.parse().unwrap());
+    let mut bench = bench(|_| {});
+    let mut client = bench.connect("192.0.2.1:5000");
+    let spare = quiche::ConnectionId::from_ref(&[8; 16]);
+    client.quic.new_scid(&spare, 7, false).unwrap();
+    // A NAT gives it another port, of which it does not know.
+    for port in [old.port(), new.port()] {
+        client.quic.send_ack_eliciting().unwrap();
+        for _ in 0..100 {
+            client.meta.peer.set_port(port);
+            client.speak(&mut bench.endpoint, bench.now);
+            client.meta.peer.set_port(old.port());
+            let said = bench.pass(Duration::from_millis(20));
+            client.hear(said);
+        }
+        assert_eq!(served(&bench).pmtu(), Some(1472));
+    }
+    bench.endpoint.check();
+    bench.endpoint.on_too_big(ListenerId(0), old, 1472);
+    assert_eq!(served(&bench).pmtu(), Some(1472));
+    bench.endpoint.on_too_big(ListenerId(0), new, 1472);
+    assert!(!served(&bench).is_pmtu_raised());
+}
+
+#[test]
+fn without_a_search_a_refused_datagram_leads_to_the_size_of_every_path() {
+    let mut bench = bench(|settings| settings.quic.path_mtu_discovery = false);
+    let client = bench.connect("192.0.2.1:5000");
+    assert_eq!(served(&bench).max_send_udp_payload_size(), 1472);
+    bench
+        .endpoint
+        .on_too_big(ListenerId(0), client.meta.peer, 1472);
+    assert_eq!(served(&bench).max_send_udp_payload_size(), 1200);
 }
