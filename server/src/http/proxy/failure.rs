@@ -1,5 +1,7 @@
 //! Failures of upstreams, and the responses that clients get for them.
 
+use std::io;
+
 use http::{HeaderName, HeaderValue};
 
 use crate::http::exchange::Reply;
@@ -128,6 +130,29 @@ impl Failure {
         }
     }
 
+    /// Returns the failure that an error of `connect(2)` stands for, whatever the transport.
+    pub(super) fn of_connect(error: &io::Error) -> Failure {
+        let local = [
+            libc::EMFILE,
+            libc::ENFILE,
+            libc::EADDRNOTAVAIL,
+            libc::ENOBUFS,
+            libc::ENOMEM,
+        ];
+        if error
+            .raw_os_error()
+            .is_some_and(|code| local.contains(&code))
+        {
+            return Failure::Exhausted;
+        }
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Failure::Refused,
+            io::ErrorKind::TimedOut => Failure::ConnectTimeout,
+            io::ErrorKind::ConnectionReset => Failure::Closed,
+            _ => Failure::Unreachable,
+        }
+    }
+
     /// Whether the upstream is to blame, rather than this host.
     pub(super) fn blames_upstream(self) -> bool {
         self != Failure::Exhausted
@@ -174,5 +199,15 @@ mod tests {
             let words = format!("{failure:?}").to_lowercase();
             assert_eq!(words, failure.name().replace('_', ""));
         }
+    }
+
+    #[test]
+    fn a_host_without_descriptors_is_not_the_upstreams_fault() {
+        let of = |code| Failure::of_connect(&io::Error::from_raw_os_error(code));
+        assert_eq!(of(libc::EMFILE), Failure::Exhausted);
+        assert!(!of(libc::ENFILE).blames_upstream());
+        assert_eq!(of(libc::ECONNREFUSED), Failure::Refused);
+        assert_eq!(of(libc::ETIMEDOUT), Failure::ConnectTimeout);
+        assert_eq!(of(libc::EHOSTUNREACH), Failure::Unreachable);
     }
 }

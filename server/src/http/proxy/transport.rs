@@ -4,7 +4,6 @@ mod host_name;
 mod tcp;
 mod unix;
 
-use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -54,41 +53,5 @@ impl Transport {
             Transport::Tcp(name) => Box::new(tcp::connect(name, limit).await?),
             Transport::Unix(path) => Box::new(unix::connect(path, limit).await?),
         })
-    }
-}
-
-/// Returns the failure behind an error of `connect(2)` that means the same with every transport.
-fn classify(error: &io::Error) -> Failure {
-    let code = error.raw_os_error();
-    let local = [
-        libc::EMFILE,
-        libc::ENFILE,
-        libc::EADDRNOTAVAIL,
-        libc::ENOBUFS,
-        libc::ENOMEM,
-    ];
-    if code.is_some_and(|code| local.contains(&code)) {
-        return Failure::Exhausted;
-    }
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => Failure::Refused,
-        io::ErrorKind::TimedOut => Failure::ConnectTimeout,
-        io::ErrorKind::ConnectionReset => Failure::Closed,
-        _ => Failure::Unreachable,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_without_descriptors_is_not_the_upstreams_fault() {
-        let of = |code| classify(&io::Error::from_raw_os_error(code));
-        assert_eq!(of(libc::EMFILE), Failure::Exhausted);
-        assert!(!of(libc::ENFILE).blames_upstream());
-        assert_eq!(of(libc::ECONNREFUSED), Failure::Refused);
-        assert_eq!(of(libc::ETIMEDOUT), Failure::ConnectTimeout);
-        assert_eq!(of(libc::EHOSTUNREACH), Failure::Unreachable);
     }
 }

@@ -7,7 +7,6 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::failure::Failure;
-use super::classify;
 use super::host_name::HostName;
 
 /// Connects within `limit`, which includes finding the name's addresses. All of them are tried in turn,
@@ -29,7 +28,7 @@ pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpS
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => failure = classify(&error),
+            Ok(Err(error)) => failure = Failure::of_connect(&error),
             Err(_) => failure = Failure::ConnectTimeout,
         }
         if failure == Failure::Exhausted {

@@ -8,7 +8,6 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 
 use super::super::failure::Failure;
-use super::classify;
 
 /// Time between two attempts while the socket's backlog is full: the kernel refuses these connections at once and
 /// reports no room later (unix(7)).
@@ -37,7 +36,7 @@ fn failure(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::NoSocket,
         io::ErrorKind::PermissionDenied => Failure::Forbidden,
-        _ => classify(error),
+        _ => Failure::of_connect(error),
     }
 }
 
