@@ -9,7 +9,6 @@ use sluicegate_config::Config;
 use super::error::{BootError, ReloadError, one_line};
 use super::listen::prepare;
 use crate::http::origin::{self, OriginCommand};
-use crate::http::route::Site;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
 use crate::worker::{Command, MailboxSender};
@@ -75,7 +74,11 @@ impl Reloader<'_> {
     }
 
     fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
-        let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
+        let site = self
+            .snapshot
+            .site
+            .recompile(&config.routes, &config.limits)?;
+        let site = Arc::new(site);
         let mut bound_listeners: Vec<BoundListener> = Vec::new();
         for listener in &config.listeners {
             let (selection, identities) = prepare(listener, self.registry, config, &self.secrets)?;

@@ -16,7 +16,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use super::files::Entry;
 use super::files::disk::FileServer;
-use super::proxy::{self, Upstreams};
+use super::proxy::{self, Pools};
 use crate::affinity;
 use crate::http::exchange::Opaque;
 use crate::http::exchange::handler::Incoming;
@@ -55,7 +55,7 @@ pub type OriginSender = UnboundedSender<OriginCommand>;
 /// State that all handlers of a thread share.
 struct Handlers {
     files: FileServer,
-    upstreams: Rc<Upstreams>,
+    pools: Pools,
 }
 
 /// Starts the thread, and returns the sender of its commands. It ends when its worker does.
@@ -79,9 +79,9 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             }
             let handlers = Rc::new(Handlers {
                 files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
-                upstreams: Upstreams::new(),
+                pools: Pools::default(),
             });
-            handlers.upstreams.configure(site.proxies());
+            handlers.pools.adopt(site.pools());
             let handler = {
                 let handlers = Rc::clone(&handlers);
                 move |incoming| Rc::clone(&handlers).handle(incoming)
@@ -103,10 +103,10 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
 impl Handlers {
     fn obey(&self, order: OriginCommand) {
         match order {
-            OriginCommand::Adopt(site) => self.upstreams.configure(site.proxies()),
+            OriginCommand::Adopt(site) => self.pools.adopt(site.pools()),
             OriginCommand::Report(answer) => {
                 // The caller may no longer wait.
-                let _ = answer.send(Box::new(self.upstreams.counters()));
+                let _ = answer.send(Box::new(self.pools.counters()));
             }
         }
     }
@@ -118,7 +118,7 @@ impl Handlers {
             return;
         };
         match &route.action {
-            Action::Proxy(proxy) => proxy::serve(&self.upstreams, proxy, &*route, incoming).await,
+            Action::Proxy(proxy) => proxy::serve(&self.pools, proxy, &*route, incoming).await,
             Action::Files(folder) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
                 let cache_offer = incoming.cache_offer();

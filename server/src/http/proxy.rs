@@ -1,21 +1,26 @@
-//! The reverse proxy: requests passed on to HTTP/1.1 servers, and their responses passed back.
+//! The reverse proxy: forwards requests to HTTP/1.1 servers, and their responses to clients.
 //!
-//! Bodies stream both ways, each side read no faster than the other takes. hyper speaks the protocol; which connection
-//! serves a request, how long anything may take, what is tried again and which status the client gets is decided here. An
-//! exchange drives its connection itself, so that dropping the exchange closes it at once.
+//! A route refers to a pool of upstreams, which is compiled with the site ([`PoolCompiler`]); each origin thread has the
+//! state of the pools ([`Pools`]). Bodies stream both ways, and neither side is read faster than the other accepts. hyper
+//! speaks the protocol. This module chooses connections, bounds times, retries, and chooses the status that a client gets
+//! for a failure. An exchange drives its HTTP/1.1 connection itself, so that dropping the exchange closes it at once.
 
 mod attempt;
 mod blocks;
 mod connection;
 mod counters;
 mod deadline;
+mod definition;
 mod exchange;
 mod failure;
 mod fields;
 mod forwarded;
+mod health;
+mod http1;
 mod idle;
 mod interim;
 mod metered_stream;
+mod pool;
 mod relay;
 mod request;
 mod response;
@@ -28,40 +33,37 @@ mod unsendable;
 mod upload;
 mod upstream;
 
-use std::rc::Rc;
-
-use sluicegate_config::Proxy;
-
 pub use counters::{Counters, State};
+pub use definition::{PoolCompiler, RouteProxy, SitePools};
 use exchange::Exchange;
 pub use failure::Failure;
+pub use pool::Pools;
 pub use rules::RequestRules;
 use stop::Stop;
-pub use upstream::Upstreams;
 
 use crate::http::exchange::handler::Incoming;
 
-/// Passes a request on, and the response back. To be run on a `LocalSet`; dropping the future closes the upstream's
-/// connection.
+/// Forwards a request to an upstream of its route's pool, and the response to the client. Runs on a `LocalSet`; dropping
+/// the future closes the upstream's connection.
 pub async fn serve(
-    upstreams: &Rc<Upstreams>,
-    proxy: &Proxy,
+    pools: &Pools,
+    proxy: &RouteProxy,
     rules: &dyn RequestRules,
     incoming: Incoming,
 ) {
-    let tally = upstreams.tally();
+    let tally = pools.tally();
     tally.count(|c| c.requests += 1);
     let Incoming {
         request,
         body,
         reply,
     } = incoming;
-    let exchange = Exchange::new(upstreams, (proxy, rules), request, body);
+    let exchange = Exchange::new(pools, (proxy, rules), request, body);
     match exchange.run(reply).await {
         Ok(()) => tally.count(|c| c.answered += 1),
         Err(Stop::Unsendable(_)) => tally.count(|c| c.refused += 1),
         Err(Stop::Cancelled | Stop::ClientStalled) => tally.count(|c| c.cancelled += 1),
-        // Counted where they happened.
+        // The upstream's failures are counted already.
         Err(Stop::Failed(_)) => {}
     }
 }

@@ -13,19 +13,21 @@ mod table;
 
 use std::sync::Arc;
 
-use sluicegate_config::{Limits, Proxy};
+use sluicegate_config::Limits;
 
 pub use self::compiled::{Action, Route, SiteError};
 use self::host::host;
 use self::local::{allowing, generate, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
+use crate::http::proxy::{PoolCompiler, SitePools};
 
 /// Every route with its handler, and the limits for requests; immutable.
 #[derive(Debug)]
 pub struct Site {
     table: Table,
     limits: Limits,
+    pools: SitePools,
     /// Some route needs an origin thread.
     needs_origin: bool,
 }
@@ -40,18 +42,40 @@ pub enum Answer {
 }
 
 impl Site {
-    /// Prepares the routes for answering: files of fixed replies are read now and kept.
+    /// Compiles the routes of a configuration: reads files of fixed replies, and resolves the pools of proxies.
     ///
     /// # Errors
-    /// Where a `body_file` or a `root` cannot be read.
+    /// A `body_file` or a `root` cannot be read, or a path or field cannot be used.
     pub fn compile(
+        routes: &[sluicegate_config::Route],
+        limits: &Limits,
+    ) -> Result<Site, SiteError> {
+        Site::compile_after(&SitePools::default(), routes, limits)
+    }
+
+    /// Compiles the site that replaces this one at a reload. Upstream pools whose definition is the same in both stay the
+    /// same pools, so they keep their connections and health.
+    ///
+    /// # Errors
+    /// As [`Site::compile`].
+    pub fn recompile(
+        &self,
+        routes: &[sluicegate_config::Route],
+        limits: &Limits,
+    ) -> Result<Site, SiteError> {
+        Site::compile_after(&self.pools, routes, limits)
+    }
+
+    fn compile_after(
+        previous: &SitePools,
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
         let mut table = Table::default();
         let mut needs_origin = false;
+        let mut pools = PoolCompiler::new(previous);
         for route in routes {
-            let compiled = Route::compile(route, limits)?;
+            let compiled = Route::compile(route, limits, &mut pools)?;
             needs_origin |= matches!(compiled.action, Action::Files(_) | Action::Proxy(_));
             table.add(&route.hosts, &Arc::new(compiled));
         }
@@ -59,6 +83,7 @@ impl Site {
         Ok(Site {
             table,
             limits: limits.clone(),
+            pools: pools.finish(),
             needs_origin,
         })
     }
@@ -68,12 +93,9 @@ impl Site {
         &self.limits
     }
 
-    /// Returns every route's proxy.
-    pub fn proxies(&self) -> impl Iterator<Item = &Proxy> {
-        self.table.routes().filter_map(|route| match &route.action {
-            Action::Proxy(proxy) => Some(proxy),
-            _ => None,
-        })
+    /// Returns the upstream pools of the site's proxies.
+    pub fn pools(&self) -> &SitePools {
+        &self.pools
     }
 
     /// Whether some route is answered by an origin thread.
@@ -81,10 +103,10 @@ impl Site {
         self.needs_origin
     }
 
-    /// Some route, for tests that need one and do not care.
+    /// Returns a route for any host.
     #[cfg(test)]
     pub(crate) fn any_route(&self) -> Option<&Arc<Route>> {
-        self.table.routes().next()
+        self.table.any_route()
     }
 
     /// Answers a request, or says which route's handler does: the host decides first, then the longest prefix of the
@@ -109,7 +131,9 @@ impl Site {
         };
         let mut reply = match &route.action {
             // What is left behind `/app` of `/app../x` is no path below it, and would be another one upstream.
-            Action::Proxy(proxy) if proxy.strip_prefix && route.ends_within_segment(&head.path) => {
+            Action::Proxy(proxy)
+                if proxy.settings.strip_prefix && route.ends_within_segment(&head.path) =>
+            {
                 not_found()
             }
             Action::Files(_) | Action::Proxy(_) => return Answer::Origin(Arc::clone(route)),

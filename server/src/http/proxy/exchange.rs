@@ -1,4 +1,4 @@
-//! A request's walk: which upstream, which connection, what is tried again, what the client gets.
+//! Forwards one request: chooses the upstream and the connection, retries, and responds to the client.
 
 use std::rc::Rc;
 
@@ -6,7 +6,9 @@ use tokio::time::{Instant, timeout};
 
 use super::attempt::Attempt;
 use super::connection::UpstreamConnection;
+use super::definition::{PoolRef, RouteProxy};
 use super::failure::Failure;
+use super::pool::Pools;
 use super::relay::Relay;
 use super::request::{Framing, is_idempotent, rarely_has_body, rewrite};
 use super::response;
@@ -14,46 +16,45 @@ use super::rules::RequestRules;
 use super::stop::Stop;
 use super::unsendable::Unsendable;
 use super::upload::Upload;
-use super::upstream::{Turn, Upstream, Upstreams};
+use super::upstream::{ActiveRequest, Upstream};
 use crate::http::exchange::handler::{Cancelled, RequestBody, Responder};
 use crate::http::exchange::message::{Head, Request};
 use crate::http::exchange::{Body, Reply};
 use sluicegate_config::Proxy;
 
-/// The head of a response, and where its body will come from.
-struct Answer {
-    turn: Turn,
+/// Response of an upstream whose head has been received.
+struct UpstreamResponse {
     connection: UpstreamConnection,
+    version: http::Version,
     head: Head,
     body: hyper::body::Incoming,
-    /// The response leaves the connection fit for another request.
-    reusable: bool,
 }
 
-/// An attempt without a response.
+/// Attempt that ended without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Missed {
+struct FailedAttempt {
     stop: Stop,
-    /// The request may be sent once more.
-    again: bool,
-    /// The connection had served another request, and was closed before a byte of this response: that says nothing about
-    /// the upstream.
+    /// Whether the request may be sent once more.
+    retryable: bool,
+    /// Whether the connection had served another request and was closed before a byte of this response. That says nothing
+    /// about the upstream.
     stale: bool,
 }
 
-impl Missed {
-    fn last(stop: Stop) -> Missed {
-        Missed {
+impl FailedAttempt {
+    fn last(stop: Stop) -> FailedAttempt {
+        FailedAttempt {
             stop,
-            again: false,
+            retryable: false,
             stale: false,
         }
     }
 }
 
-/// A request on its way.
+/// Exchange with an upstream: a request, and the state of its attempts.
 pub(super) struct Exchange<'a> {
-    upstreams: &'a Upstreams,
+    pools: &'a Pools,
+    pool: &'a PoolRef,
     proxy: &'a Proxy,
     rules: &'a dyn RequestRules,
     request: Request,
@@ -63,15 +64,16 @@ pub(super) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(
-        upstreams: &'a Upstreams,
-        (proxy, rules): (&'a Proxy, &'a dyn RequestRules),
+        pools: &'a Pools,
+        (proxy, rules): (&'a RouteProxy, &'a dyn RequestRules),
         request: Request,
         body: RequestBody,
     ) -> Exchange<'a> {
         let promised = request.content_length.filter(|_| request.has_body);
         Exchange {
-            upstreams,
-            proxy,
+            pools,
+            pool: &proxy.pool,
+            proxy: &proxy.settings,
             rules,
             upload: Upload::new(body, promised),
             is_head: request.head.method == "HEAD",
@@ -79,13 +81,13 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Passes the request on and the response back, or responds in the upstream's stead.
+    /// Forwards the request and the response, or responds in the upstream's stead.
     ///
     /// # Errors
     /// The client does not get an upstream's whole response.
     pub(super) async fn run(self, mut reply: Responder) -> Result<(), Stop> {
-        let stop = match self.ask(&mut reply).await {
-            Ok(answer) => return self.pass_back(answer, reply).await,
+        let stop = match self.request(&mut reply).await {
+            Ok((active, response)) => return self.respond(&active, response, reply).await,
             Err(stop) => stop,
         };
         self.upload.stop();
@@ -103,62 +105,59 @@ impl<'a> Exchange<'a> {
         Err(stop)
     }
 
-    /// Tries upstreams until one answers, or until another attempt could do the request's work twice.
-    async fn ask(&self, reply: &mut Responder) -> Result<Answer, Stop> {
+    /// Tries upstreams until one responds, or until another attempt could do the request's work twice.
+    async fn request(
+        &self,
+        reply: &mut Responder,
+    ) -> Result<(ActiveRequest, UpstreamResponse), Stop> {
         let framing = self.framing().await?;
-        let group = self.upstreams.group(self.proxy);
+        let pool = self.pools.pool(self.pool);
         let mut tried: Vec<Rc<Upstream>> = Vec::new();
         let mut stale = false;
         let mut retries = self.proxy.retries;
         loop {
             let now = Instant::now();
-            let turn = match tried.last().filter(|_| stale) {
-                Some(same) => Turn::new(same, now),
-                // The configuration names at least one.
-                None => group
-                    .next(&tried, now)
+            let active = match tried.last().filter(|_| stale) {
+                Some(same) => pool.assign_to(same, now),
+                // The configuration names at least one upstream.
+                None => pool
+                    .assign(&tried, now)
                     .ok_or(Stop::Failed(Failure::Resolve))?,
             };
             let fresh = !tried.is_empty();
-            let missed = match self.attempt(&turn, framing, fresh, reply).await {
-                Ok((connection, head, body, reusable)) => {
-                    turn.on_success();
-                    return Ok(Answer {
-                        turn,
-                        connection,
-                        head,
-                        body,
-                        reusable,
-                    });
+            let attempt = self.attempt(active.upstream(), framing, fresh, reply);
+            let failed = match attempt.await {
+                Ok(response) => {
+                    active.on_success();
+                    return Ok((active, response));
                 }
-                Err(missed) => missed,
+                Err(failed) => failed,
             };
-            let Stop::Failed(failure) = missed.stop else {
-                return Err(missed.stop);
+            let Stop::Failed(failure) = failed.stop else {
+                return Err(failed.stop);
             };
-            let last = !missed.again || retries == 0;
-            if last || !missed.stale {
-                turn.on_failure(failure, !missed.stale);
+            let last = !failed.retryable || retries == 0;
+            if last || !failed.stale {
+                active.on_failure(failure, !failed.stale);
             }
             if last {
-                return Err(missed.stop);
+                return Err(failed.stop);
             }
             retries -= 1;
-            self.upstreams.tally().count(|c| c.retries += 1);
-            tried.push(Rc::clone(turn.upstream()));
-            stale = missed.stale;
+            self.pools.tally().count(|c| c.retries += 1);
+            tried.push(Rc::clone(active.upstream()));
+            stale = failed.stale;
         }
     }
 
-    /// One attempt, on a fresh connection if so asked.
+    /// Makes one attempt, on a fresh connection if `fresh`.
     async fn attempt(
         &self,
-        turn: &Turn,
+        upstream: &Upstream,
         framing: Framing,
         fresh: bool,
         reply: &mut Responder,
-    ) -> Result<(UpstreamConnection, Head, hyper::body::Incoming, bool), Missed> {
-        let upstream = turn.upstream();
+    ) -> Result<UpstreamResponse, FailedAttempt> {
         let path = &self.request.head.path;
         let path = if self.proxy.strip_prefix {
             self.rules.rest(path)
@@ -174,49 +173,51 @@ impl<'a> Exchange<'a> {
             framing,
             upstream.host(),
         );
-        let request = request.map_err(|unsendable| Missed::last(unsendable.into()))?;
+        let request = request.map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
         let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
-        let mut connection = opened.map_err(|failure| Missed {
-            again: failure != Failure::Exhausted,
-            ..Missed::last(Stop::Failed(failure))
+        let mut connection = opened.map_err(|failure| FailedAttempt {
+            retryable: failure != Failure::Exhausted,
+            ..FailedAttempt::last(Stop::Failed(failure))
         })?;
-        let reused = connection.used();
         let attempt = Attempt {
             connection: &mut connection,
             upload: &self.upload,
             proxy: self.proxy,
         };
         let response = attempt.run(request, reply).await;
-        let response = response.map_err(|stop| self.missed(stop, &connection, framing, reused))?;
-        // An older upstream would have its later requests rewritten to its own version, without their bodies.
-        let reusable = response.version() == http::Version::HTTP_11;
+        let response = response.map_err(|stop| self.failed(stop, &connection, framing))?;
+        let version = response.version();
         let (head, body) = response::split(response, self.is_head)
-            .map_err(|failure| Missed::last(Stop::Failed(failure)))?;
-        Ok((connection, head, body, reusable))
+            .map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
+        Ok(UpstreamResponse {
+            connection,
+            version,
+            head,
+            body,
+        })
     }
 
-    /// Whether the request may be sent once more (RFC 9110 §9.2.2): where nothing of it has been sent, or where a
-    /// connection that had waited turns out to be closed and the request may be repeated.
-    fn missed(
+    /// Decides whether the request may be sent once more (RFC 9110 §9.2.2): if nothing of it has been sent, or if a reused
+    /// connection turns out to be closed and the request may be repeated.
+    fn failed(
         &self,
         stop: Stop,
         connection: &UpstreamConnection,
         framing: Framing,
-        reused: bool,
-    ) -> Missed {
+    ) -> FailedAttempt {
         let closed = stop == Stop::Failed(Failure::Closed);
-        let stale = closed && reused && connection.meter().read() == 0;
+        let stale = closed && connection.is_reused() && connection.meter().read() == 0;
         let unsent = closed && connection.meter().written() == 0;
         let repeatable = framing == Framing::None && is_idempotent(&self.request.head.method);
-        Missed {
+        FailedAttempt {
             stop,
-            again: !self.upload.taken() && (unsent || (stale && repeatable)),
+            retryable: !self.upload.taken() && (unsent || (stale && repeatable)),
             stale,
         }
     }
 
-    /// How the body will be framed. A client may say only after its head that there is no body: that is waited for where
-    /// a body would be unusual, since such a request must not become a chunked one.
+    /// Chooses the framing of the request's body. A client may end its stream only after the head. For methods that rarely
+    /// have a body, this waits for the body's first block or its end, so that such a request does not become a chunked one.
     async fn framing(&self) -> Result<Framing, Stop> {
         let Request {
             head,
@@ -246,15 +247,19 @@ impl<'a> Exchange<'a> {
         Ok(Framing::Chunked)
     }
 
-    /// Passes the response back, and keeps the connection if it is fit for another request.
-    async fn pass_back(&self, answer: Answer, reply: Responder) -> Result<(), Stop> {
-        let Answer {
-            turn,
+    /// Forwards the response, and releases the connection if it is fit for another request.
+    async fn respond(
+        &self,
+        active: &ActiveRequest,
+        response: UpstreamResponse,
+        reply: Responder,
+    ) -> Result<(), Stop> {
+        let UpstreamResponse {
             mut connection,
+            version,
             head,
             body,
-            reusable,
-        } = answer;
+        } = response;
         let (length, end) = (head.length, head.end);
         let writer = reply.head(head).await?;
         if !end {
@@ -266,31 +271,31 @@ impl<'a> Exchange<'a> {
             };
             let relayed = relay.run(writer, length).await;
             if let Err(Stop::Failed(failure)) = relayed {
-                turn.on_failure(failure, true);
+                active.on_failure(failure, true);
             }
             relayed?;
         }
         if !self.upload.finished() {
             self.upload.stop();
-            self.upstreams.tally().count(|c| c.early_answers += 1);
-        } else if reusable {
-            turn.upstream().idle().keep(connection).await;
+            self.pools.tally().count(|c| c.early_answers += 1);
+        } else {
+            connection.release(version).await;
         }
         Ok(())
     }
 
-    /// Answers in an upstream's stead.
-    async fn substitute(&self, answer: Reply, reply: Responder) -> Result<(), Cancelled> {
-        let length = answer.body.len();
+    /// Responds in an upstream's stead.
+    async fn substitute(&self, substitute: Reply, reply: Responder) -> Result<(), Cancelled> {
+        let length = substitute.body.len();
         let end = self.is_head || length == 0;
         let head = Head {
-            status: answer.status,
-            fields: answer.headers,
+            status: substitute.status,
+            fields: substitute.headers,
             length: Some(length),
             end,
         };
         let mut writer = reply.head(head).await?;
-        if let (false, Body::Bytes(text)) = (end, answer.body) {
+        if let (false, Body::Bytes(text)) = (end, substitute.body) {
             writer.data(text).await?;
             writer.end(None);
         }

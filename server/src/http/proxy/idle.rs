@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::connection::UpstreamConnection;
 use super::counters::Tally;
+use super::http1::Http1Connection;
 
 /// Connections that wait for a request. Each is watched by a task of its own, so that one which the upstream closes, or
 /// which has waited long enough, is closed here too.
@@ -24,7 +24,7 @@ pub(super) struct IdleConnections {
     closed: Cell<bool>,
 }
 
-type Slot = Rc<RefCell<Option<UpstreamConnection>>>;
+type Slot = Rc<RefCell<Option<Http1Connection>>>;
 
 struct Idle {
     serial: u64,
@@ -69,7 +69,7 @@ impl IdleConnections {
     }
 
     /// The connection that was used last and is still open.
-    pub(super) async fn take(&self) -> Option<UpstreamConnection> {
+    pub(super) async fn take(&self) -> Option<Http1Connection> {
         std::future::poll_fn(|cx| {
             loop {
                 let newest = self.idle.borrow_mut().pop_back();
@@ -90,7 +90,7 @@ impl IdleConnections {
     }
 
     /// Keeps a connection whose exchange is over, if it can serve another; the one that has waited longest makes room.
-    pub(super) async fn keep(self: &Rc<IdleConnections>, mut connection: UpstreamConnection) {
+    pub(super) async fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
         // hyper learns that the exchange is over when it is driven once more.
         std::future::poll_fn(|cx| {
             connection.poll(cx);

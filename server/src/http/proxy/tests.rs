@@ -3,12 +3,15 @@
 mod bodies;
 mod faults;
 mod health;
+mod reload;
 mod reuse;
 mod sockets;
 mod timeouts;
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use http::HeaderName;
@@ -69,15 +72,18 @@ pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
 
 /// The proxy of a thread, with one route.
 struct Edge {
-    upstreams: Rc<Upstreams>,
+    pools: Rc<Pools>,
     proxy: Rc<Proxy>,
+    /// Pools of the configuration in effect.
+    site: RefCell<SitePools>,
 }
 
 impl Edge {
     fn new(proxy: Proxy) -> Edge {
         Edge {
-            upstreams: Upstreams::new(),
+            pools: Rc::default(),
             proxy: Rc::new(proxy),
+            site: RefCell::default(),
         }
     }
 
@@ -89,19 +95,39 @@ impl Edge {
         has_body: bool,
         credit: u64,
     ) -> (Front, JoinHandle<()>) {
-        self.upstreams.configure([&*self.proxy]);
-        self.pass(pair(request(head, length, has_body), credit))
+        let route = self.reload([&*self.proxy]).remove(0);
+        self.pass(route, pair(request(head, length, has_body), credit))
     }
 
-    /// A request that was matched before the configuration in force.
-    fn get_late(&self) -> (Front, JoinHandle<()>) {
-        self.pass(pair(request(head("GET", "/", &[]), None, false), PLENTY))
+    /// Adopts a configuration that has these proxies, and returns them compiled.
+    fn reload<'a>(&self, proxies: impl IntoIterator<Item = &'a Proxy>) -> Vec<RouteProxy> {
+        let mut site = self.site.borrow_mut();
+        let mut pools = PoolCompiler::new(&site);
+        let compiled = { proxies }
+            .into_iter()
+            .map(|proxy| pools.compile(proxy))
+            .collect();
+        *site = pools.finish();
+        self.pools.adopt(&site);
+        compiled
     }
 
-    fn pass(&self, (incoming, front): (Incoming, Front)) -> (Front, JoinHandle<()>) {
-        let (upstreams, proxy) = (Rc::clone(&self.upstreams), Rc::clone(&self.proxy));
+    /// A GET for a compiled proxy, be it one of an earlier configuration.
+    fn get_by(&self, route: RouteProxy) -> (Front, JoinHandle<()>) {
+        self.pass(
+            route,
+            pair(request(head("GET", "/", &[]), None, false), PLENTY),
+        )
+    }
+
+    fn pass(
+        &self,
+        route: RouteProxy,
+        (incoming, front): (Incoming, Front),
+    ) -> (Front, JoinHandle<()>) {
+        let pools = Rc::clone(&self.pools);
         let task = tokio::task::spawn_local(async move {
-            serve(&upstreams, &proxy, &Plain, incoming).await;
+            serve(&pools, &route, &Plain, incoming).await;
         });
         (front, task)
     }
@@ -116,7 +142,7 @@ impl Edge {
     }
 
     fn counters(&self) -> Counters {
-        self.upstreams.counters()
+        self.pools.counters()
     }
 
     fn failures(&self, failure: Failure) -> u64 {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Files, Handler, Limits, Proxy};
+use sluicegate_config::{Files, Handler, Limits};
 
 use super::edits::Edits;
 use super::local::{Location, fixed};
 use crate::http::exchange::{Fields, Reply};
 use crate::http::path::CanonicalPath;
-use crate::http::proxy::RequestRules;
+use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 
 /// Why routes cannot be served: one line, with the cause and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ pub enum Action {
     /// Files of a folder, by the origin thread.
     Files(Arc<Files>),
     /// Other servers, by the origin thread.
-    Proxy(Proxy),
+    Proxy(RouteProxy),
 }
 
 impl Route {
@@ -112,6 +112,7 @@ impl Route {
     pub(super) fn compile(
         route: &sluicegate_config::Route,
         limits: &Limits,
+        pools: &mut PoolCompiler<'_>,
     ) -> Result<Route, SiteError> {
         let refuse = |field: String| SiteError::Field {
             route: route.path.clone(),
@@ -122,7 +123,7 @@ impl Route {
                 max_size: generate.max_size,
             },
             Handler::Redirect(redirect) => Action::Redirect(Location::new(redirect)),
-            Handler::Proxy(proxy) => Action::Proxy(proxy.clone()),
+            Handler::Proxy(proxy) => Action::Proxy(pools.compile(proxy)),
             Handler::Files(files) => {
                 fs::read_dir(&files.root).map_err(|cause| SiteError::Root {
                     route: route.path.clone(),

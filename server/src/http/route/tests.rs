@@ -368,3 +368,16 @@ fn path_parameters_belong_to_their_segment() {
         assert_eq!(ask(&site, "GET", path).body, body, "{path}");
     }
 }
+
+#[test]
+fn recompiled_site_has_the_pools_that_did_not_change() {
+    let route = |path: &str, port: u16| {
+        let proxy = upstreams(&[([127, 0, 0, 1], port).into()]);
+        Route::new(path, Handler::Proxy(proxy))
+    };
+    let first = site(&[route("/a", 1), route("/b", 1)]);
+    let again = first.recompile(&[route("/c", 1)], &limits()).unwrap();
+    assert_eq!(again.pools(), first.pools());
+    let other = first.recompile(&[route("/a", 2)], &limits()).unwrap();
+    assert_ne!(other.pools(), first.pools());
+}

@@ -5,7 +5,7 @@ use tokio::time::{advance, pause, resume};
 use super::*;
 
 /// An address where nobody listens.
-async fn nobody() -> SocketAddr {
+pub(super) async fn nobody() -> SocketAddr {
     Server::new().await.address()
 }
 
@@ -27,7 +27,7 @@ async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
 }
 
 /// Who answers, or the status in a proxy's own words.
-async fn who(edge: &Edge) -> String {
+pub(super) async fn who(edge: &Edge) -> String {
     let (front, task) = edge.get("/");
     let answer = front.answer().await;
     task.await.unwrap();

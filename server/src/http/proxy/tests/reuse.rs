@@ -4,8 +4,8 @@ use tokio::time::pause;
 
 use super::*;
 
-/// A GET answered on `conn`.
-async fn exchange(edge: &Edge, conn: &mut Conn) {
+/// Makes a GET that `conn` serves.
+pub(super) async fn exchange(edge: &Edge, conn: &mut Conn) {
     let (front, task) = edge.get("/");
     conn.head().await;
     conn.send(OK).await;
@@ -13,8 +13,8 @@ async fn exchange(edge: &Edge, conn: &mut Conn) {
     task.await.unwrap();
 }
 
-/// An edge with one idle connection.
-async fn warm(server: &Server) -> (Edge, Conn) {
+/// Returns an edge with one idle connection.
+pub(super) async fn warm(server: &Server) -> (Edge, Conn) {
     let edge = server.edge();
     let (front, task, mut conn) = server.asked(edge.get("/")).await;
     conn.send(OK).await;
@@ -150,48 +150,6 @@ fn a_connection_that_the_upstream_closes_or_talks_on_while_idle_is_gone() {
             assert_eq!((edge.state().idle, edge.counters().idle_closed), (0, 1));
             edge.assert_nothing_open();
         }
-    });
-}
-
-#[test]
-fn a_configuration_that_keeps_an_upstream_keeps_its_connections() {
-    run(async {
-        let server = Server::new().await;
-        let (edge, mut conn) = warm(&server).await;
-        let other = Proxy {
-            strip_prefix: true,
-            ..Proxy::clone(&edge.proxy)
-        };
-        edge.upstreams.configure([&other]);
-        assert_eq!(edge.state().idle, 1);
-        exchange(&edge, &mut conn).await;
-        // Another limit is another pool.
-        let other = Proxy {
-            keepalive: 2,
-            ..other
-        };
-        edge.upstreams.configure([&other]);
-        assert_eq!(edge.state().idle, 0);
-        conn.closed().await;
-        edge.upstreams.configure([]);
-        assert_eq!(edge.counters().upstreams.len(), 0);
-    });
-}
-
-#[test]
-fn a_late_request_does_not_bring_back_a_removed_upstream() {
-    run(async {
-        let server = Server::new().await;
-        let (edge, mut warm) = warm(&server).await;
-        edge.upstreams.configure([]);
-        warm.closed().await;
-        let (front, task, mut conn) = server.asked(edge.get_late()).await;
-        conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
-        task.await.unwrap();
-        // It is answered, but neither its connection nor its upstream is kept.
-        conn.closed().await;
-        assert_eq!(edge.counters().upstreams.len(), 0);
     });
 }
 

@@ -1,0 +1,113 @@
+//! Passive health of an upstream: whether it takes part in the rotation.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::failure::Failure;
+
+/// Shortest time between two warnings about failures of one upstream.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Health of an upstream, from the results of its requests.
+///
+/// After `max_fails` failures in a row it leaves the rotation for `fail_timeout`. Then one request is a trial: a success
+/// brings the upstream back, a failure keeps it out.
+#[derive(Debug)]
+pub(super) struct Health {
+    max_fails: u64,
+    fail_timeout: Duration,
+    failures: Cell<u64>,
+    /// Failures since the last success.
+    in_a_row: Cell<u64>,
+    /// End of the time out of rotation; `None` while the upstream is in rotation.
+    out_until: Cell<Option<Instant>>,
+    /// Whether a request is a trial.
+    on_trial: Cell<bool>,
+    /// Time of the last warning about a failure.
+    warned_at: Cell<Option<Instant>>,
+}
+
+impl Health {
+    pub(super) fn new(max_fails: u64, fail_timeout: Duration) -> Health {
+        Health {
+            max_fails,
+            fail_timeout,
+            failures: Cell::new(0),
+            in_a_row: Cell::new(0),
+            out_until: Cell::new(None),
+            on_trial: Cell::new(false),
+            warned_at: Cell::new(None),
+        }
+    }
+
+    /// Returns the number of failures so far.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures.get()
+    }
+
+    /// Whether the time out of rotation still runs.
+    pub(super) fn is_out(&self, now: Instant) -> bool {
+        self.out_until.get().is_some_and(|until| now < until)
+    }
+
+    /// Whether a request may go to the upstream, be it as a trial.
+    pub(super) fn is_in_rotation(&self, now: Instant) -> bool {
+        let may_try = |until| now >= until && !self.on_trial.get();
+        self.out_until.get().is_none_or(may_try)
+    }
+
+    /// Begins a trial if one is due, and returns whether it did.
+    pub(super) fn begin_trial(&self, now: Instant) -> bool {
+        let is_trial = self.out_until.get().is_some() && self.is_in_rotation(now);
+        if is_trial {
+            self.on_trial.set(true);
+        }
+        is_trial
+    }
+
+    /// Ends a trial, whatever its result.
+    pub(super) fn end_trial(&self) {
+        self.on_trial.set(false);
+    }
+
+    /// Returns the upstream to the rotation.
+    pub(super) fn on_success(&self) {
+        self.in_a_row.set(0);
+        self.out_until.set(None);
+    }
+
+    /// Counts a failure of the upstream, logs its cause, and takes the upstream out of rotation if it was a trial or the
+    /// last of too many.
+    pub(super) fn on_failure(
+        &self,
+        failure: Failure,
+        is_trial: bool,
+        (pool, upstream): (&str, &str),
+    ) {
+        let (now, cause) = (Instant::now(), failure.text());
+        let recent = |at: Instant| now.duration_since(at) < WARNING_INTERVAL;
+        if self.warned_at.get().is_some_and(recent) {
+            tracing::debug!(pool, upstream, "an upstream failed: {cause}");
+        } else {
+            self.warned_at.set(Some(now));
+            tracing::warn!(pool, upstream, "an upstream failed: {cause}");
+        }
+        self.failures.set(self.failures.get() + 1);
+        let in_a_row = self.in_a_row.get().saturating_add(1);
+        self.in_a_row.set(in_a_row);
+        if self.max_fails > 0 && (is_trial || in_a_row >= self.max_fails) {
+            if self.out_until.get().is_none() {
+                let failures = in_a_row;
+                tracing::warn!(
+                    pool,
+                    upstream,
+                    failures,
+                    "an upstream is out of rotation: {cause}"
+                );
+            }
+            self.out_until.set(now.checked_add(self.fail_timeout));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! An HTTP/1.1 connection to an upstream.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Context;
+
+use hyper::client::conn::http1::{Builder, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::time::Instant;
+
+use super::metered_stream::{Meter, MeteredStream, Open};
+use super::transport::ByteStream;
+use super::upload::UploadBody;
+
+/// Largest read and write of hyper, bytes, unless a larger head is allowed; hyper takes no less than 8 KiB.
+const BUFFER: usize = 64 << 10;
+
+type Driver = Connection<TokioIo<MeteredStream>, UploadBody>;
+
+/// HTTP/1.1 connection, which serves one exchange after another. Nothing moves on it unless somebody polls it, and
+/// dropping it closes it.
+pub(super) struct Http1Connection {
+    sender: SendRequest<UploadBody>,
+    /// State machine of the connection; `None` once the connection is closed.
+    driver: Option<Pin<Box<Driver>>>,
+    meter: Rc<Meter>,
+    /// Requests sent so far.
+    requests: u64,
+}
+
+impl Http1Connection {
+    /// Speaks HTTP/1.1 on a fresh stream; `None` if hyper refuses it.
+    pub(super) async fn new(
+        stream: ByteStream,
+        open: Open,
+        header_bytes: u64,
+    ) -> Option<Http1Connection> {
+        let header_bytes = usize::try_from(header_bytes).unwrap_or(usize::MAX);
+        let (stream, meter) = MeteredStream::new(stream, open);
+        let mut builder = Builder::new();
+        builder
+            .max_buf_size(header_bytes.max(BUFFER))
+            .max_header_size(header_bytes);
+        let (sender, driver) = builder.handshake(TokioIo::new(stream)).await.ok()?;
+        Some(Http1Connection {
+            sender,
+            driver: Some(Box::pin(driver)),
+            meter,
+            requests: 0,
+        })
+    }
+
+    /// Sends a request. The response comes while the connection is polled.
+    pub(super) fn send(
+        &mut self,
+        request: http::Request<UploadBody>,
+    ) -> impl Future<Output = hyper::Result<http::Response<hyper::body::Incoming>>> + use<> {
+        self.meter.restart(Instant::now());
+        self.requests += 1;
+        self.sender.send_request(request)
+    }
+
+    /// Returns the meter of what has moved since the last request was sent.
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Whether the connection served another request before the current one.
+    pub(super) fn is_reused(&self) -> bool {
+        self.requests > 1
+    }
+
+    /// Moves what can be moved now.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Some(driver) = &mut self.driver
+            && driver.as_mut().poll(cx).is_ready()
+        {
+            self.driver = None;
+        }
+    }
+
+    /// Whether another request can be sent, as far as the last [`Http1Connection::poll`] has seen.
+    pub(super) fn is_ready(&self) -> bool {
+        self.driver.is_some() && self.sender.is_ready()
+    }
+}
