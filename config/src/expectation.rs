@@ -73,6 +73,9 @@ impl Kind {
             Self::Fields { many: true } => {
                 "a table of up to 64 field names with a string or a list of strings each"
             }
+            Self::MediaTypes => {
+                "a table of up to 64 suffixes of file names, without the dot, with a media type each"
+            }
             _ => "a table",
         }
     }

@@ -1,4 +1,4 @@
-//! Header fields that a route removes, sets or adds.
+//! Header fields that a route removes, sets or adds, and tables of media types, which have the same form.
 
 use toml::de::DeValue;
 
@@ -41,10 +41,11 @@ pub(crate) fn read_names(item: &Item<'_>) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Returns fields in the order of their names; a list of values becomes as many fields.
+/// Returns fields, or media types, in the order of their names; a list of values becomes as many fields.
 pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
     let many = matches!(item.key.kind, Kind::Fields { many: true });
     let most = if many { MAX_FIELDS } else { 0 };
+    let media_types = matches!(item.key.kind, Kind::MediaTypes);
     let named = match &*item.value {
         DeValue::Table(named) if named.len() <= MAX_FIELDS => named,
         _ => return Err(item.refused()),
@@ -54,17 +55,23 @@ pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
     let mut fields: Vec<(String, String)> = Vec::new();
     for (name, value) in named {
         let at = name.span().start;
-        let name = field_name(item, at, name.get_ref())?;
+        let read_name = if media_types { suffix } else { field_name };
+        let name = read_name(item, at, name.get_ref())?;
         if fields.iter().any(|(other, _)| *other == name) {
             return Err(twice(item, at, &name));
         }
         for (at, value) in entries(value.get_ref(), value.span().start, 1..=most) {
-            let text = value.as_str().filter(|text| field_value(text));
+            let valid = |text: &&str| field_value(text) && (!media_types || text.contains('/'));
+            let text = value.as_str().filter(valid);
             let text = text.ok_or_else(|| {
                 let found = format!("{} for `{name}`", kind_of(value));
-                let expected = format!(
-                    "a string of up to {MAX_VALUE} visible ASCII characters and inner spaces"
-                );
+                let expected = if media_types {
+                    "a media type, such as \"text/html\"".to_owned()
+                } else {
+                    format!(
+                        "a string of up to {MAX_VALUE} visible ASCII characters and inner spaces"
+                    )
+                };
                 item.source.error(at, found, expected)
             })?;
             fields.push((name.clone(), text.to_owned()));
@@ -93,7 +100,11 @@ pub(crate) fn print(fields: &[(String, String)]) -> String {
 }
 
 fn twice(item: &Item<'_>, at: usize, name: &str) -> Error {
-    let found = format!("field `{name}` twice in `{}`", item.key.name);
+    let what = match item.key.kind {
+        Kind::MediaTypes => "suffix",
+        _ => "field",
+    };
+    let found = format!("{what} `{name}` twice in `{}`", item.key.name);
     item.source.error(at, found, "each once")
 }
 
@@ -115,6 +126,16 @@ fn field_name(item: &Item<'_>, at: usize, word: &str) -> Result<String, Error> {
         return Err(item.source.error(at, found, expected));
     }
     Ok(name)
+}
+
+/// Returns the suffix of a file name in lower case.
+fn suffix(item: &Item<'_>, at: usize, word: &str) -> Result<String, Error> {
+    if token(word, MAX_NAME) && !word.contains('.') {
+        return Ok(word.to_ascii_lowercase());
+    }
+    let found = format!("suffix \"{}\" in `{}`", shown(word), item.key.name);
+    let expected = format!("1 to {MAX_NAME} letters, digits, `-`, `_` and the like, without a dot");
+    Err(item.source.error(at, found, expected))
 }
 
 fn field_value(text: &str) -> bool {

@@ -123,8 +123,8 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             let all = [json!({ "enum": names })].into_iter().chain(tables);
             json!({ "anyOf": all.collect::<Vec<_>>() })
         }
-        Kind::Fields { many } => {
-            let value = if *many {
+        Kind::Fields { .. } | Kind::MediaTypes => {
+            let value = if matches!(kind, Kind::Fields { many: true }) {
                 one_or_list(1, MAX_FIELDS)
             } else {
                 json!({ "type": "string" })

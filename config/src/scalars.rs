@@ -137,7 +137,7 @@ impl Element for String {
     }
 }
 
-/// The name of a header field with its value.
+/// The name of a header field with its value, or a suffix with its media type.
 impl Element for (String, String) {
     fn read_list(item: &Item<'_>) -> Result<Vec<Self>, Error> {
         header_fields::read(item)

@@ -64,6 +64,8 @@ pub(crate) enum Kind {
     FieldNames,
     /// A table from field names to values; `many` allows several values for a name.
     Fields { many: bool },
+    /// A table from suffixes of file names to media types.
+    MediaTypes,
     /// A table with a header of its own.
     Table(&'static Table),
     /// Tables with headers of their own, `max` at most.

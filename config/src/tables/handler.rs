@@ -105,6 +105,14 @@ table! {
         /// with an absolute target counts as one that leads outside. follow: all of them; then everybody who can create
         /// a link in the folder decides which files are served. `root` itself may be a link in any case.
         symlinks: Symlinks { kind: choice(Symlinks::WORDS), default: "\"inside\"", reload: Live },
+        /// Media types of files by the suffix of their names, in place of the known ones. Unlike these, a text type gets no
+        /// charset added.
+        mime_types: Vec<(String, String)> {
+            kind: Kind::MediaTypes,
+            default: "{}",
+            examples: ["{ \"wasm\" = \"application/wasm\", \"txt\" = \"text/plain; charset=iso-8859-1\" }"],
+            reload: Live
+        },
     }
 }
 

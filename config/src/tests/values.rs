@@ -78,6 +78,7 @@ root = "../srv"
 index = []
 precompressed = false
 symlinks = "never"
+mime_types = { "JS" = "text/x-js" }
 [route.request_headers]
 remove = "X-Secret"
 set = { "X-B" = "b \"' b", "x-A" = "" }
@@ -289,6 +290,7 @@ fn handlers_have_what_is_given_and_the_defaults() {
         index: vec!["index.html".to_owned()],
         precompressed: true,
         symlinks: Symlinks::Inside,
+        mime_types: Vec::new(),
     };
     assert_eq!(files("\"/srv\""), by_default);
     let given = Files {
@@ -296,6 +298,7 @@ fn handlers_have_what_is_given_and_the_defaults() {
         index: Vec::new(),
         precompressed: false,
         symlinks: Symlinks::Never,
+        mime_types: vec![("js".to_owned(), "text/x-js".to_owned())],
     };
     assert_eq!(config.routes[3].handler, Handler::Files(given));
     let Handler::Proxy(proxy) = &config.routes[4].handler else {

@@ -66,6 +66,31 @@ fn sockets_of_upstreams_are_absolute_paths() {
 }
 
 #[test]
+fn media_types_have_suffixes_without_dots() {
+    let types = |table: &str| handler("files", &format!("root = \"r\"\nmime_types = {table}"));
+    for (table, refusal) in [
+        (
+            "{ \".js\" = \"text/x\" }",
+            "9:16: suffix \".js\" in `mime_types`; expected 1 to 128 letters, digits, `-`, `_` and the like, without a dot",
+        ),
+        (
+            "{ js = \"a/b\", JS = \"a/b\" }",
+            "9:28: suffix `js` twice in `mime_types`; expected each once",
+        ),
+        (
+            "{ js = \"text\" }",
+            "9:21: string \"text\" for `js`; expected a media type, such as \"text/html\"",
+        ),
+        (
+            "{ js = [\"a/b\"] }",
+            "9:21: an array for `js`; expected a media type, such as \"text/html\"",
+        ),
+    ] {
+        assert_eq!(types(table), refusal);
+    }
+}
+
+#[test]
 fn upstreams_are_servers_without_tls() {
     let proxy = |keys: &str| handler("proxy", keys);
     let words = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \

@@ -8,6 +8,8 @@ mod accept;
 mod cache;
 mod condition;
 pub mod disk;
+#[cfg(any(test, fuzzing))]
+mod fixture;
 mod kind;
 mod meta;
 mod path;

@@ -144,6 +144,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::super::accept::Coding;
+    use super::super::fixture::files;
     use super::super::meta::FileStat;
     use super::Verdict::{Failed, Go, Unchanged};
     use super::*;
@@ -161,7 +162,7 @@ mod tests {
             nanoseconds: 0,
         };
         let now = Duration::from_secs(now);
-        Meta::new(b"a", &stat, Coding::Identity, false, now)
+        Meta::new(b"a", &stat, Coding::Identity, &files(false), now)
     }
 
     /// `name: value` lines, `TAG` standing for the file's.

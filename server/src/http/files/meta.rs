@@ -9,6 +9,7 @@ use http::HeaderValue;
 use http::header::{
     ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, VARY,
 };
+use sluicegate_config::Files;
 
 use super::accept::Coding;
 use super::kind;
@@ -61,12 +62,12 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// Describes the file that answers for `path`; `now` is the time since 1970.
+    /// Describes the file at `path` in the folder of `files`; `now` is the time since 1970.
     pub(crate) fn new(
         path: &[u8],
         stat: &FileStat,
         encoding: Coding,
-        varies: bool,
+        files: &Files,
         now: Duration,
     ) -> Meta {
         let etag = format!(
@@ -87,9 +88,9 @@ impl Meta {
                     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
                     (seconds, visible(httpdate::fmt_http_date(time)))
                 }),
-            content_type: kind::content_type(path),
+            content_type: kind::content_type(path, files),
             encoding,
-            varies,
+            varies: files.precompressed,
         }
     }
 
@@ -138,6 +139,7 @@ pub struct Entry {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixture::files;
     use super::*;
 
     const STAT: FileStat = FileStat {
@@ -149,7 +151,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(784_111_777);
 
     fn meta(stat: FileStat, encoding: Coding) -> Meta {
-        Meta::new(b"a/b.html", &stat, encoding, true, NOW)
+        Meta::new(b"a/b.html", &stat, encoding, &files(true), NOW)
     }
 
     #[test]

@@ -6,6 +6,7 @@ use bytes::Bytes as Block;
 use http::{HeaderName, HeaderValue};
 
 use super::accept::Preference;
+use super::fixture::files;
 use super::meta::FileStat;
 use super::range::{self, Wanted};
 use super::response_plan::ResponsePlan;
@@ -72,7 +73,8 @@ fn entry(size: usize, kind: u8) -> Entry {
         nanoseconds: 0,
     };
     let coding = codings[usize::from(kind & 3)];
-    let meta = Meta::new(b"a.txt", &stat, coding, kind & 4 != 0, Duration::MAX);
+    let files = files(kind & 4 != 0);
+    let meta = Meta::new(b"a.txt", &stat, coding, &files, Duration::MAX);
     let bytes = (0..size)
         .map(|place| (place % 251).to_le_bytes()[0])
         .collect();

@@ -1,22 +1,13 @@
 use http::HeaderValue;
-use sluicegate_config::Symlinks;
 use sluicegate_sim::Rng;
 
 use super::super::accept::Coding;
+use super::super::fixture::files;
 use super::super::meta::Meta;
 use super::*;
 use crate::http::exchange::test_front::head;
 
 const VALID: Duration = Duration::from_secs(10);
-
-fn files(precompressed: bool) -> Files {
-    Files {
-        root: "/nowhere".into(),
-        index: Vec::new(),
-        precompressed,
-        symlinks: Symlinks::Never,
-    }
-}
 
 fn key(number: usize) -> Key {
     let path = format!("/{number:04}");

@@ -83,7 +83,7 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
     })?;
     let (path, file, stat) = original(&root, files, &query.target)?;
     let (file, stat, encoding) = encoded(&root, &path, file, stat, query.preference)?;
-    let meta = Meta::new(&path, &stat, encoding, files.precompressed, query.now);
+    let meta = Meta::new(&path, &stat, encoding, files, query.now);
     let bytes = if stat.size <= query.whole {
         read_whole(&file, &stat)?
     } else {

@@ -42,6 +42,7 @@ impl Folder {
                 index: vec!["index.html".to_owned(), "index.txt".to_owned()],
                 precompressed: true,
                 symlinks: Symlinks::Inside,
+                mime_types: Vec::new(),
             },
             server: Rc::new(FileServer::new(8, 1000)),
             learnt: Rc::default(),

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::super::fixture::files;
 use super::super::meta::FileStat;
 use super::*;
 use crate::http::exchange::test_front::head;
@@ -12,7 +13,7 @@ fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
         seconds: 0,
         nanoseconds: 0,
     };
-    let meta = Meta::new(b"a.txt", &stat, encoding, varies, Duration::MAX);
+    let meta = Meta::new(b"a.txt", &stat, encoding, &files(varies), Duration::MAX);
     let bytes = Bytes::from_static(text.as_bytes());
     Entry { meta, bytes }
 }
