@@ -1,9 +1,11 @@
-//! Files that are answered from memory.
+//! Small files in a worker's memory.
 
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use quick_cache::Weighter;
+use quick_cache::unsync::Cache as WeightedCache;
 use sluicegate_config::Files;
 
 use super::accept::Preference;
@@ -11,10 +13,12 @@ use super::meta::Entry;
 use super::path::Target;
 use crate::http::exchange::RequestHead;
 
-/// What an entry counts beyond its bytes and its path: it must not be free to hold many empty files.
+/// Weight of an entry beyond its bytes and its path, so that many empty files have a cost.
 const OVERHEAD: u64 = 512;
+/// Typical weight of an entry, bytes. The cache remembers half as many evicted keys as entries of this weight fit.
+const TYPICAL: u64 = 8 * 1024;
 
-/// What decides which file a request gets, as far as that can be told without a look at the disk.
+/// Everything that selects the file of a request before a look at the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     route: u64,
@@ -23,8 +27,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key of a request for what is below `rest`, the part of its path behind the route's prefix. `route` is a number that no
-    /// other route has, be it one of an earlier configuration. `None` where the answer can be no file.
+    /// Returns the key of a request for `rest`, the part of its path behind the route's prefix; `None` if no file can be the response.
+    /// `route` is a number that no other route has, not even one of an earlier configuration.
     pub fn of(route: u64, files: &Files, head: &RequestHead, rest: &str) -> Option<Key> {
         if !matches!(head.method.as_str(), "GET" | "HEAD") {
             return None;
@@ -37,7 +41,7 @@ impl Key {
     }
 }
 
-/// Where nothing lies on the disk in other encodings, what the client accepts makes no difference.
+/// Returns the encodings that a client accepts; only the original if the folder has no others.
 pub(crate) fn preference(files: &Files, head: &RequestHead) -> Preference {
     if files.precompressed {
         Preference::of(&head.headers)
@@ -46,134 +50,71 @@ pub(crate) fn preference(files: &Files, head: &RequestHead) -> Preference {
     }
 }
 
-/// The files that a worker answered lately, in a bounded number of bytes.
+/// The files that a worker sent lately, in a bounded number of bytes.
 ///
-/// It never looks at a disk: an entry that was not put in for a while is missed, so that somebody does. A file's old state is
-/// answered for at most twice `valid`. What has to go is chosen by a clock hand: entries that were asked for since it last
-/// came by stay.
+/// It never looks at a disk: it misses an entry that is older than `valid`, so that a request does. A file's old state is served for
+/// at most twice `valid`. Files that were asked for once leave before those that were asked for again.
 #[derive(Debug)]
 pub struct Cache {
-    capacity: u64,
     valid: Duration,
-    index: HashMap<Arc<Key>, usize>,
-    slots: Vec<Option<Slot>>,
-    /// Slots that are empty.
-    free: Vec<usize>,
-    hand: usize,
-    held: u64,
+    entries: WeightedCache<Key, Slot, Bytes>,
 }
 
 #[derive(Debug)]
 struct Slot {
-    key: Arc<Key>,
     entry: Arc<Entry>,
     put: Instant,
-    /// One request went to look at the file since it is no longer valid.
-    asked: bool,
-    /// Answered since the hand came by.
-    used: bool,
+    /// Whether a request has looked at the file since the entry expired.
+    asked: Cell<bool>,
 }
 
-impl Slot {
-    fn cost(&self) -> u64 {
-        cost(&self.key, &self.entry)
+/// Weighs entries in bytes.
+#[derive(Clone, Debug)]
+struct Bytes;
+
+impl Weighter<Key, Slot> for Bytes {
+    fn weight(&self, key: &Key, slot: &Slot) -> u64 {
+        OVERHEAD + (key.target.path.len() + slot.entry.bytes.len()) as u64
     }
-}
-
-fn cost(key: &Key, entry: &Entry) -> u64 {
-    OVERHEAD + (key.target.path.len() + entry.bytes.len()) as u64
 }
 
 impl Cache {
-    /// Empty. It holds up to `capacity` bytes, 0 for none at all; entries are answered for `valid`.
+    /// Returns an empty cache of up to `capacity` bytes, 0 for no entries at all; entries are served for `valid`.
     pub fn new(capacity: u64, valid: Duration) -> Cache {
+        let entries = usize::try_from(capacity / TYPICAL).unwrap_or(usize::MAX);
         Cache {
-            capacity,
             valid,
-            index: HashMap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            hand: 0,
-            held: 0,
+            entries: WeightedCache::with_weighter(entries, capacity, Bytes),
         }
     }
 
-    /// Bytes held, by what each entry counts.
+    /// Returns the sum of the entries' weights, bytes.
     pub fn held(&self) -> u64 {
-        self.held
+        self.entries.weight()
     }
 
-    /// The file, if it was put in less than `valid` ago. Behind that one request misses it, and should have it put in anew;
-    /// the others get it for as long again, so that they do not all go to the disk at once.
+    /// Returns the file if it was put in less than `valid` ago. After that, one request misses it, which should put it in anew; the
+    /// others get it for as long again, so that they do not all go to the disk at once.
     pub fn get(&mut self, key: &Key, now: Instant) -> Option<Arc<Entry>> {
-        let slot = self.slots[*self.index.get(key)?].as_mut()?;
+        let slot = self.entries.get(key)?;
         let age = now.saturating_duration_since(slot.put);
-        let answers = age < self.valid
-            || age < self.valid.saturating_mul(2) && std::mem::replace(&mut slot.asked, true);
-        slot.used |= answers;
-        answers.then(|| Arc::clone(&slot.entry))
+        let serves =
+            age < self.valid || age < self.valid.saturating_mul(2) && slot.asked.replace(true);
+        serves.then(|| Arc::clone(&slot.entry))
     }
 
-    /// Takes a file as it was at `now`, in place of what was known about the key. It is let go where it would never be
-    /// answered, or is larger than all there is room for.
+    /// Takes a file as it was at `now`, in place of what the key had. An entry that could never be served, or that would fill the
+    /// cache, is dropped.
     pub fn put(&mut self, key: Key, entry: Arc<Entry>, now: Instant) {
-        let used = self.take(&key).is_some_and(|slot| slot.used);
-        let cost = cost(&key, &entry);
-        if cost > self.capacity || self.valid.is_zero() {
-            return;
+        if !self.valid.is_zero() {
+            let (put, asked) = (now, Cell::new(false));
+            self.entries.insert(key, Slot { entry, put, asked });
         }
-        while self.held + cost > self.capacity {
-            self.evict();
-        }
-        let key = Arc::new(key);
-        let slot = Some(Slot {
-            key: Arc::clone(&key),
-            entry,
-            put: now,
-            asked: false,
-            used,
-        });
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.slots[place] = slot;
-                place
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
-        self.index.insert(key, place);
-        self.held += cost;
     }
 
-    /// The key leads to no file any more that could be answered from memory.
+    /// Drops the key's entry.
     pub fn forget(&mut self, key: &Key) {
-        self.take(key);
-    }
-
-    fn take(&mut self, key: &Key) -> Option<Slot> {
-        let place = self.index.remove(key)?;
-        let slot = self.slots[place].take()?;
-        self.free.push(place);
-        self.held -= slot.cost();
-        Some(slot)
-    }
-
-    /// Moves the hand on to an entry that nobody asked for, and takes that out. There must be one.
-    fn evict(&mut self) {
-        loop {
-            self.hand = (self.hand + 1) % self.slots.len();
-            match &mut self.slots[self.hand] {
-                None => {}
-                Some(slot) if slot.used => slot.used = false,
-                Some(slot) => {
-                    let key = Arc::clone(&slot.key);
-                    self.take(&key);
-                    return;
-                }
-            }
-        }
+        self.entries.remove(key);
     }
 }
 
