@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use anyhow::{Context as _, bail};
+use http::Uri;
+use http::uri::Authority;
 
 /// A checked `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,20 +31,39 @@ impl Url {
         if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic()) {
             bail!("{wrong:?} in a URL has to be percent-encoded (a host name: punycode)");
         }
-        let rest = rest.split('#').next().unwrap_or_default();
-        let (authority, path) = match rest.find(['/', '?']) {
-            Some(at) => rest.split_at(at),
-            None => (rest, "/"),
-        };
+        let uri: Uri = format!("https://{rest}")
+            .parse()
+            .context("the URL names no host, or has a `[` without `]`")?;
+        let authority = uri.authority().map_or("", Authority::as_str);
         if authority.contains('@') {
             bail!("user names and passwords in a URL are not supported");
         }
-        let (host, port) = split_authority(authority)?;
-        let slash = if path.starts_with('/') { "" } else { "/" };
+        let host = uri.host().unwrap_or_default();
+        let port = match &authority[host.len()..] {
+            "" | ":" => 443,
+            behind => {
+                let digits = behind.strip_prefix(':');
+                let digits = digits.context("after `]` comes `:port`")?;
+                let port = digits.parse().ok().filter(|port| *port != 0);
+                port.with_context(|| {
+                    format!("`{digits}` is no port, which is a number up to 65535")
+                })?
+            }
+        };
+        let host = match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+            Some(address) => {
+                let checked: Result<Ipv6Addr, _> = address.parse();
+                checked.with_context(|| format!("`{address}` is no IPv6 address"))?;
+                address
+            }
+            None => host,
+        };
         Ok(Url {
             host: host.to_owned(),
             port,
-            path: format!("{slash}{path}"),
+            path: uri
+                .path_and_query()
+                .map_or_else(|| "/".to_owned(), ToString::to_string),
         })
     }
 
@@ -62,37 +83,6 @@ impl Url {
             port => format!("{host}:{port}"),
         }
     }
-}
-
-fn split_authority(authority: &str) -> anyhow::Result<(&str, u16)> {
-    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
-        let (host, port) = rest.split_once(']').context("a `[` without `]`")?;
-        let checked: Result<Ipv6Addr, _> = host.parse();
-        checked.with_context(|| format!("`{host}` is no IPv6 address"))?;
-        match port {
-            "" => (host, None),
-            _ => (
-                host,
-                Some(port.strip_prefix(':').context("after `]` comes `:port`")?),
-            ),
-        }
-    } else {
-        match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
-        }
-    };
-    if host.is_empty() {
-        bail!("the URL names no host");
-    }
-    let port = match port {
-        None | Some("") => 443,
-        Some(digits) => {
-            let port = digits.parse().ok().filter(|port| *port != 0);
-            port.with_context(|| format!("`{digits}` is no port, which is a number up to 65535"))?
-        }
-    };
-    Ok((host, port))
 }
 
 #[cfg(test)]
