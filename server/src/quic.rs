@@ -18,7 +18,6 @@ pub mod secrets;
 pub mod selection;
 pub mod self_signed;
 pub mod settings;
-mod stateless;
 mod tickets;
 pub mod timers;
 pub mod token;

@@ -24,6 +24,7 @@ pub use misrouted::{Misrouted, misrouted};
 pub use report::Report;
 pub(crate) use request::OutstandingRequest;
 pub use stats::WorkerStats;
+pub use turn::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 pub use turn_times::TurnTimes;
 
 use crate::http::origin;

@@ -13,21 +13,13 @@ use sluicegate::quic::secrets::Secrets;
 use sluicegate::quic::selection::Selection;
 use sluicegate::quic::settings::{Listener, Settings};
 use sluicegate::quic::transport::{Alternatives, Identity, server_config};
+use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
 
 /// Timers per turn: all that are due.
 const TIMERS: usize = usize::MAX;
-
-/// Sessions per turn, those of a worker's turn.
-const SESSIONS: usize = 256;
-
-/// Datagrams without a connection per turn, those of a worker's turn.
-const ANSWERS: usize = 128;
-
-/// Datagrams and bytes per transmission, those of a worker's turn.
-const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
 
 /// Time since 1970 at which a run starts, for tokens.
 const UNIX: Duration = Duration::from_secs(1_800_000_000);
@@ -115,8 +107,9 @@ impl Worker {
             room: Vec::new(),
             send,
         };
-        self.endpoint.service(SESSIONS, now);
-        self.more = self.endpoint.emit(&mut out, ANSWERS, now) || self.endpoint.has_service();
+        self.endpoint.service(SERVICE_BUDGET, now);
+        self.more =
+            self.endpoint.emit(&mut out, STATELESS_BUDGET, now) || self.endpoint.has_service();
     }
 
     /// Returns when the next turn is due without a datagram.

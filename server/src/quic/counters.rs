@@ -33,8 +33,8 @@ labels! {
         MisroutedFull = "misrouted_full",
         /// A stateless reset beyond `quic.stateless_reset_per_second`.
         ResetLimit = "reset_limit",
-        /// An answer without a connection while too many others wait to be sent.
-        AnswersFull = "answers_full",
+        /// A stateless packet that was not made because too many others wait to be sent.
+        StatelessFull = "stateless_full",
     }
 }
 
@@ -69,7 +69,7 @@ metrics! {
         /// Connections accepted, by congestion control algorithm.
         pub by_algorithm: BTreeMap<&'static str, u64> =
             counter("sluicegate_connections_by_algorithm_total" by "algorithm"),
-        /// Datagrams dropped or answers withheld, by reason.
+        /// Datagrams dropped or stateless packets withheld, by reason.
         pub dropped: PerLabel<DropReason> = counter("sluicegate_datagrams_dropped_total" by "reason"),
         /// Counters of the HTTP/3 sessions.
         pub h3: h3::Counters = group,

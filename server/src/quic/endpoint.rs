@@ -2,12 +2,12 @@
 
 mod admission;
 mod adopt;
-mod answers;
 mod draining;
 mod emit;
 mod network;
 mod origin;
 mod service;
+mod stateless;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::RxMeta;
 
+use self::stateless::StatelessPacket;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::{ConnectionGauges, Controller};
@@ -25,7 +26,6 @@ use super::header::{Header, Kind};
 use super::rate_limit::RateLimit;
 use super::reset::ResetTokens;
 use super::settings::Settings;
-use super::stateless::Stateless;
 use super::timers::Timers;
 use super::token::Tokens;
 use crate::http::clients::Clients;
@@ -71,7 +71,7 @@ pub struct Endpoint {
     to_service: VecDeque<usize>,
     /// Slots of connections that [`Endpoint::emit`] is to ask for packets.
     to_emit: VecDeque<usize>,
-    stateless: VecDeque<Stateless>,
+    stateless: VecDeque<StatelessPacket>,
     half_open: u64,
     /// Connections that have sent CONNECTION_CLOSE or received one.
     ended: usize,
@@ -159,7 +159,7 @@ impl Endpoint {
         assert!(self.half_open <= open as u64);
         assert!(self.clients.len() <= open);
         assert_eq!(self.peers.len(), open);
-        assert!(self.stateless.len() <= super::stateless::MAX_STATELESS);
+        assert!(self.stateless.len() <= stateless::MAX_STATELESS);
         let gauges = self.gauges();
         assert_eq!(gauges.controllers.values().sum::<u64>(), open as u64);
         let limits = &self.settings.limits;
@@ -220,7 +220,7 @@ impl Endpoint {
         Ingest::Done
     }
 
-    /// Answers a datagram whose connection no process knows with a stateless reset, and drops it.
+    /// Drops a datagram whose connection no process knows, and queues a stateless reset for its sender.
     pub fn reset_foreign(&mut self, meta: &RxMeta, datagram: &[u8], now: Instant) -> Ingest {
         if let Ok(header) = Header::parse(datagram)
             && let Ok(dcid) = <[u8; super::cid::LEN]>::try_from(header.dcid)

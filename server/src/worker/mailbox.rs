@@ -18,7 +18,7 @@ pub enum Command {
     Stop,
     /// Serve by this snapshot of the configuration.
     Adopt(Arc<ConfigSnapshot>),
-    /// Answer, as a sign of life.
+    /// Reply, as a sign of life.
     Ping(oneshot::Sender<()>),
     /// Return what was counted so far and what is held.
     Stats(oneshot::Sender<Box<WorkerStats>>),

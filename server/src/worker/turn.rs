@@ -30,11 +30,11 @@ const MISROUTED_BUDGET: usize = 256;
 /// Messages of the origin thread per turn.
 const ORIGIN_BUDGET: usize = 1024;
 /// Sessions per turn.
-const SERVICE_BUDGET: usize = 256;
+pub const SERVICE_BUDGET: usize = 256;
 /// Transmitted datagrams and bytes per turn.
-const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
-/// Datagrams without a connection per turn.
-const ANSWER_BUDGET: usize = TRANSMIT_BUDGET.datagrams / 8;
+pub const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
+/// Stateless packets per turn: Retry, Version Negotiation, Stateless Reset.
+pub const STATELESS_BUDGET: usize = TRANSMIT_BUDGET.datagrams / 8;
 /// Transmissions in which a worker that stops sends CONNECTION_CLOSE to its clients.
 const LAST_TRANSMISSIONS: usize = 1000;
 /// Time that such a transmission waits for a full socket.
@@ -183,8 +183,8 @@ impl Worker {
                     self.stopping = true;
                 }
                 // Whoever asked may have gone.
-                Some(Command::Ping(answer)) => drop(answer.send(())),
-                Some(Command::Stats(answer)) => drop(answer.send(Box::new(self.stats()))),
+                Some(Command::Ping(reply)) => drop(reply.send(())),
+                Some(Command::Stats(reply)) => drop(reply.send(Box::new(self.stats()))),
                 None => return,
             }
         }
@@ -207,7 +207,7 @@ impl Worker {
             driver, endpoint, ..
         } = self;
         driver.transmit(TRANSMIT_BUDGET, |out| {
-            endpoint.emit(out, ANSWER_BUDGET, now)
+            endpoint.emit(out, STATELESS_BUDGET, now)
         })
     }
 

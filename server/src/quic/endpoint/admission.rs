@@ -72,7 +72,7 @@ impl Endpoint {
     }
 
     fn ask_to_retry(&mut self, meta: &RxMeta, header: &Header<'_>, unix: Duration) {
-        if !self.has_answer_room() {
+        if !self.has_stateless_room() {
             return;
         }
         let cid = self.cids.generate();
@@ -91,7 +91,7 @@ impl Endpoint {
         if let Ok(len) = made {
             out.truncate(len);
             self.counters.retries += 1;
-            self.answer(meta, out);
+            self.queue_stateless(meta, out);
         }
     }
 

@@ -8,14 +8,14 @@ use super::Endpoint;
 use crate::quic::connection::Emitted;
 
 impl Endpoint {
-    /// Writes what may leave: a burst of each connection in turn, and between them up to `answers` datagrams without a
+    /// Writes what may leave: a burst of each connection in turn, and between them up to `stateless` packets without a
     /// connection. Returns whether there may be more to send at once; what is blocked is not.
-    pub fn emit(&mut self, out: &mut dyn Egress, mut answers: usize, now: Instant) -> bool {
+    pub fn emit(&mut self, out: &mut dyn Egress, mut stateless: usize, now: Instant) -> bool {
         // Rounds, until no connection has sent anything in one.
         let mut active = true;
         while std::mem::take(&mut active) {
             for _ in 0..self.to_emit.len() {
-                self.emit_answer(out, &mut answers);
+                self.emit_stateless(out, &mut stateless);
                 let Some(slot) = self.to_emit.pop_front() else {
                     break;
                 };
@@ -27,7 +27,7 @@ impl Endpoint {
             }
         }
         let mut left = self.stateless.len();
-        while left > 0 && self.emit_answer(out, &mut answers) {
+        while left > 0 && self.emit_stateless(out, &mut stateless) {
             left -= 1;
         }
         // Each of the others found no room in its socket.
@@ -48,24 +48,24 @@ impl Endpoint {
         }
     }
 
-    /// Sends the oldest answer without a connection, if `allowed` is not used up. Returns whether it left the queue's head.
-    fn emit_answer(&mut self, out: &mut dyn Egress, allowed: &mut usize) -> bool {
+    /// Sends the oldest stateless packet, if `allowed` is not used up. Returns whether it left the queue's head.
+    fn emit_stateless(&mut self, out: &mut dyn Egress, allowed: &mut usize) -> bool {
         if *allowed == 0 {
             return false;
         }
-        let Some(answer) = self.stateless.pop_front() else {
+        let Some(packet) = self.stateless.pop_front() else {
             return false;
         };
-        match out.room(answer.listener, answer.bytes.len()) {
+        match out.room(packet.listener, packet.bytes.len()) {
             Ok(room) => {
-                room.copy_from_slice(&answer.bytes);
-                out.commit(answer.bytes.len(), &answer.meta);
+                room.copy_from_slice(&packet.bytes);
+                out.commit(packet.bytes.len(), &packet.meta);
                 *allowed -= 1;
             }
             Err(NoRoom::Unknown) => {}
-            Err(NoRoom::Blocked) => self.stateless.push_back(answer),
+            Err(NoRoom::Blocked) => self.stateless.push_back(packet),
             Err(NoRoom::Budget) => {
-                self.stateless.push_front(answer);
+                self.stateless.push_front(packet);
                 return false;
             }
         }

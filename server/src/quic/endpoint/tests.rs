@@ -4,7 +4,7 @@ use sluicegate_dataplane::memory::SentDatagrams;
 use sluicegate_dataplane::{Budget, Ecn, ListenerId};
 
 use super::super::reset::MIN_TRIGGER;
-use super::super::stateless::MAX_STATELESS;
+use super::stateless::MAX_STATELESS;
 use super::*;
 
 const UNIX: Duration = Duration::from_secs(1_800_000_000);
@@ -43,7 +43,7 @@ fn unknown_version() -> Vec<u8> {
 }
 
 #[test]
-fn answers_without_room_are_counted_as_dropped_and_not_as_sent() {
+fn stateless_packets_without_room_are_counted_as_dropped_and_not_as_sent() {
     let now = crate::clock::now();
     let mut endpoint = Endpoint::new(Settings::plain(0, 1), now);
     let mut packet = unknown_version();
@@ -54,14 +54,14 @@ fn answers_without_room_are_counted_as_dropped_and_not_as_sent() {
         );
     }
     assert_eq!(endpoint.counters.negotiations, MAX_STATELESS as u64);
-    assert_eq!(dropped(&endpoint, DropReason::AnswersFull), 7);
+    assert_eq!(dropped(&endpoint, DropReason::StatelessFull), 7);
     let mut out = SentDatagrams::new(Budget::UNLIMITED);
     assert!(!endpoint.emit(&mut out, MAX_STATELESS, now));
     assert_eq!(out.datagrams.len(), MAX_STATELESS);
 }
 
 #[test]
-fn answers_that_the_turn_has_no_room_for_ask_for_another_turn() {
+fn stateless_packets_beyond_the_turns_budget_ask_for_another_turn() {
     let now = crate::clock::now();
     let mut endpoint = Endpoint::new(Settings::plain(0, 1), now);
     for _ in 0..3 {

@@ -1,24 +1,33 @@
-//! Answers to datagrams of no connection.
+//! Stateless packets, sent without a connection: Retry, Version Negotiation, Stateless Reset.
 
 use std::time::Instant;
 
-use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
+use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta};
 
 use super::Endpoint;
 use crate::quic::counters::DropReason;
 use crate::quic::header::Header;
 use crate::quic::reset::MIN_TRIGGER;
-use crate::quic::stateless::{MAX_STATELESS, Stateless};
+
+/// Number of stateless packets that may wait to be sent. Where so many wait no further one is made.
+pub(super) const MAX_STATELESS: usize = 128;
+
+/// A stateless packet that waits to be sent.
+pub(super) struct StatelessPacket {
+    pub(super) listener: ListenerId,
+    pub(super) meta: TxMeta,
+    pub(super) bytes: Vec<u8>,
+}
 
 impl Endpoint {
-    /// Tells the sender of a datagram of `trigger` bytes which versions are spoken here (RFC 9000 §6).
+    /// Names the supported versions to the sender of a datagram of `trigger` bytes (RFC 9000 §6).
     pub(in crate::quic) fn negotiate(
         &mut self,
         meta: &RxMeta,
         trigger: usize,
         header: &Header<'_>,
     ) {
-        if !self.has_answer_room() {
+        if !self.has_stateless_room() {
             return;
         }
         let mut out = vec![0; 600];
@@ -27,7 +36,7 @@ impl Endpoint {
         if let Some(len) = len {
             out.truncate(len);
             self.counters.negotiations += 1;
-            self.answer(meta, out);
+            self.queue_stateless(meta, out);
         }
     }
 
@@ -39,7 +48,7 @@ impl Endpoint {
         dcid: &[u8],
         now: Instant,
     ) {
-        // Too short for an answer: it must not use up what the limit allows.
+        // Too short for a reset: it must not use up what the limit allows.
         if trigger < MIN_TRIGGER {
             return;
         }
@@ -50,7 +59,7 @@ impl Endpoint {
             self.counters.on_drop(DropReason::ResetLimit);
             return;
         }
-        if !self.has_answer_room() {
+        if !self.has_stateless_room() {
             return;
         }
         let mut out = vec![0; 128];
@@ -60,22 +69,22 @@ impl Endpoint {
         {
             out.truncate(len);
             self.counters.resets += 1;
-            self.answer(meta, out);
+            self.queue_stateless(meta, out);
         }
     }
 
-    /// Whether a further answer may wait; counts the one that may not. Asked before an answer is made, so that a flood costs
-    /// no cryptography.
-    pub(in crate::quic) fn has_answer_room(&mut self) -> bool {
+    /// Whether a further stateless packet may wait; counts the one that may not. Asked before the packet is made, so that a
+    /// flood costs no cryptography.
+    pub(in crate::quic) fn has_stateless_room(&mut self) -> bool {
         let room = self.stateless.len() < MAX_STATELESS;
         if !room {
-            self.counters.on_drop(DropReason::AnswersFull);
+            self.counters.on_drop(DropReason::StatelessFull);
         }
         room
     }
 
-    /// Queues a datagram to the sender of the one that `meta` describes; only after [`Endpoint::has_answer_room`].
-    pub(in crate::quic) fn answer(&mut self, meta: &RxMeta, bytes: Vec<u8>) {
+    /// Queues a datagram to the sender of the one that `meta` describes; only after [`Endpoint::has_stateless_room`].
+    pub(in crate::quic) fn queue_stateless(&mut self, meta: &RxMeta, bytes: Vec<u8>) {
         let listener = meta.listener;
         let meta = TxMeta {
             peer: meta.peer,
@@ -83,11 +92,10 @@ impl Endpoint {
             ecn: Ecn::NotCapable,
             departure: None,
         };
-        let answer = Stateless {
+        self.stateless.push_back(StatelessPacket {
             listener,
             meta,
             bytes,
-        };
-        self.stateless.push_back(answer);
+        });
     }
 }
