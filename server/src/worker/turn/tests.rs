@@ -123,3 +123,18 @@ fn commands_pass_a_flood_of_misrouted_datagrams() {
     let taken = rig.dropped(DropReason::UnknownConnection);
     assert_eq!(taken, MISROUTED_BUDGET as u64);
 }
+
+#[test]
+fn a_flood_of_unknown_versions_gets_an_eighth_of_a_turns_datagrams() {
+    let mut rig = Rig::new();
+    let mut packet = vec![0; 1200];
+    packet[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+    for _ in 0..1000 {
+        rig.worker
+            .endpoint
+            .ingest(&meta(), &mut packet, clock::now(), Duration::ZERO);
+    }
+    rig.worker.turn().unwrap();
+    let sent = rig.worker.driver.counters().tx_datagrams + rig.worker.driver.counters().tx_errors;
+    assert_eq!(sent * 8, TRANSMIT_BUDGET.datagrams as u64);
+}
