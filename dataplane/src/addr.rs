@@ -56,6 +56,7 @@ pub(crate) fn decode(name: &[u8]) -> Option<SocketAddr> {
 }
 
 /// Whether a listener bound to `bound` receives what is sent to `destination`: what a kernel decides for sockets.
+#[cfg(feature = "test-backends")]
 pub(crate) fn covers(bound: &SocketAddr, destination: &SocketAddr) -> bool {
     bound.port() == destination.port()
         && bound.is_ipv4() == destination.is_ipv4()
@@ -64,6 +65,7 @@ pub(crate) fn covers(bound: &SocketAddr, destination: &SocketAddr) -> bool {
 
 /// Returns the source address of a datagram from `bound` to `peer`, where `local` was asked for; `None` where the families
 /// differ. What a kernel decides for sockets on loopback.
+#[cfg(feature = "test-backends")]
 pub(crate) fn source(
     bound: SocketAddr,
     peer: SocketAddr,

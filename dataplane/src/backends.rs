@@ -1,7 +1,9 @@
 //! The one list of backends, the seeds that they grow from, and a driver that is any of them.
 
+#[cfg(feature = "test-backends")]
 pub mod memory;
 mod mio;
+#[cfg(feature = "test-backends")]
 pub mod port;
 mod uring;
 
@@ -12,8 +14,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+#[cfg(feature = "test-backends")]
 use memory::Memory;
 use mio::Mio;
+#[cfg(feature = "test-backends")]
 use port::{Port, PortSeed};
 use uring::Uring;
 
@@ -103,6 +107,7 @@ enum Share {
         bindings: Vec<Binding>,
     },
     /// A queue of a port.
+    #[cfg(feature = "test-backends")]
     Port(PortSeed),
 }
 
@@ -138,6 +143,7 @@ impl Seed {
                 options,
                 bindings,
             } => (backend, options, bindings),
+            #[cfg(feature = "test-backends")]
             Share::Port(seed) => return Ok(Driver::Port(seed.open()).into()),
         };
         match backend {
@@ -157,6 +163,7 @@ impl Seed {
     }
 }
 
+#[cfg(feature = "test-backends")]
 impl From<PortSeed> for Seed {
     fn from(seed: PortSeed) -> Self {
         Self(Share::Port(seed))
@@ -183,8 +190,10 @@ pub enum Driver {
     /// Sockets and an `io_uring`.
     Uring(Uring),
     /// Memory shared with other drivers, for tests.
+    #[cfg(feature = "test-backends")]
     Memory(Memory),
     /// A port that is polled, for tests.
+    #[cfg(feature = "test-backends")]
     Port(Port),
 }
 
@@ -193,7 +202,9 @@ macro_rules! dispatch {
         match $self {
             Self::Mio($driver) => $call,
             Self::Uring($driver) => $call,
+            #[cfg(feature = "test-backends")]
             Self::Memory($driver) => $call,
+            #[cfg(feature = "test-backends")]
             Self::Port($driver) => $call,
         }
     };

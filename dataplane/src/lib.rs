@@ -15,6 +15,7 @@ mod counters;
 mod egress;
 mod error;
 mod event;
+#[cfg(feature = "test-backends")]
 pub mod fault;
 mod group;
 mod ingress;
@@ -29,7 +30,9 @@ mod sys;
 mod waker;
 
 pub use acquire::Acquired;
-pub use backends::{Backend, Driver, Opened, Seed, UnknownBackend, memory, port};
+pub use backends::{Backend, Driver, Opened, Seed, UnknownBackend};
+#[cfg(feature = "test-backends")]
+pub use backends::{memory, port};
 pub use contract::Dataplane;
 pub use counters::Counters;
 pub use egress::{Egress, NoRoom};

@@ -48,6 +48,7 @@ impl Waker {
     }
 
     /// Makes one for a driver that never sleeps.
+    #[cfg(feature = "test-backends")]
     pub(crate) fn idle() -> Self {
         Self {
             shared: Arc::new(Shared {

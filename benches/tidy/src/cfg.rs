@@ -1,10 +1,10 @@
 //! Which items exist only in tests.
 
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Meta, Token};
+use syn::{Attribute, Expr, Lit, Meta, MetaNameValue, Token};
 
 /// Whether one of the attributes removes the item from a build for users: `#[test]`, or a `cfg` that holds only when
-/// `test` or `fuzzing` is set.
+/// `test`, `fuzzing` or a feature for tests is set, which is one whose name begins with `test-`.
 #[must_use]
 pub fn test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
@@ -28,8 +28,10 @@ fn holds(predicate: &Meta) -> Option<bool> {
     if path.is_ident("test") || path.is_ident("fuzzing") {
         return Some(false);
     }
-    let Meta::List(list) = predicate else {
-        return None;
+    let list = match predicate {
+        Meta::List(list) => list,
+        Meta::NameValue(feature) if is_for_tests(feature) => return Some(false),
+        _ => return None,
     };
     let parts = list
         .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
@@ -44,6 +46,13 @@ fn holds(predicate: &Meta) -> Option<bool> {
     } else {
         None
     }
+}
+
+fn is_for_tests(feature: &MetaNameValue) -> bool {
+    let Expr::Lit(value) = &feature.value else {
+        return false;
+    };
+    matches!(&value.lit, Lit::Str(name) if name.value().starts_with("test-"))
 }
 
 /// Combines parts of which a single `decisive` one settles the whole.
@@ -66,14 +75,15 @@ mod tests {
 
     #[test]
     fn predicates_that_need_test_or_fuzzing_are_recognised() {
-        let only: [Attribute; 5] = [
+        let only: [Attribute; 6] = [
             parse_quote!(#[test]),
             parse_quote!(#[cfg(test)]),
             parse_quote!(#[cfg(any(test, fuzzing))]),
+            parse_quote!(#[cfg(feature = "test-backends")]),
             parse_quote!(#[cfg(all(unix, test))]),
             parse_quote!(#[cfg(not(not(fuzzing)))]),
         ];
-        assert_eq!(only.map(|attribute| test_only(&[attribute])), [true; 5]);
+        assert_eq!(only.map(|attribute| test_only(&[attribute])), [true; 6]);
         let not: [Attribute; 4] = [
             parse_quote!(#[cfg(not(test))]),
             parse_quote!(#[cfg(any(test, unix))]),
