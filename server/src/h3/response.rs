@@ -352,31 +352,38 @@ fn write_whole(body: &Body, sent: u64, to: &mut Sink<'_>) -> Result<usize, Error
     if room == 0 {
         return Ok(0);
     }
-    // What the stream takes is made, and no more; `send_body` says what is wrong with a stream that takes nothing.
-    let capacity = room.min(to.conn.stream_capacity(to.stream).unwrap_or(0));
-    let scratch = std::mem::take(&mut to.scratch);
-    let block = match body {
-        Body::Empty => &[],
+    match body {
+        Body::Empty => send_body(to, &[], true),
         Body::Bytes(bytes) => {
             let start = usize::try_from(sent).map_or(bytes.len(), |o| o.min(bytes.len()));
-            &bytes[start..bytes.len().min(start + room)]
+            let end = bytes.len().min(start + room);
+            // quiche keeps a reference until the client has acknowledged the piece, and copies nothing.
+            let mut piece = bytes.slice(start..end);
+            let last = end == bytes.len();
+            taken(to.h3.send_body_zc(to.conn, to.stream, &mut piece, last))
         }
         Body::Generated(generator) => {
-            // One byte at least, so that a full stream registers that it has more to send.
+            // No more is generated than the stream takes, but one byte at least, so that a full stream registers that it
+            // has more to send.
+            let capacity = room.min(to.conn.stream_capacity(to.stream).unwrap_or(0));
+            let scratch = std::mem::take(&mut to.scratch);
             let count = generator.read(sent, &mut scratch[..capacity.max(1)]);
-            &scratch[..count]
+            let last = sent + count as u64 == body.len();
+            let taken = send_body(to, &scratch[..count], last);
+            to.scratch = scratch;
+            taken
         }
-    };
-    let last = sent + block.len() as u64 == body.len();
-    let taken = send_body(to, block, last);
-    to.scratch = scratch;
-    taken
+    }
 }
 
 fn send_body(to: &mut Sink<'_>, block: &[u8], last: bool) -> Result<usize, Error> {
-    match to.h3.send_body(to.conn, to.stream, block, last) {
-        Ok(taken) => Ok(taken),
+    taken(to.h3.send_body(to.conn, to.stream, block, last))
+}
+
+/// Reports a stream without room as one that took nothing.
+fn taken(written: Result<usize, Error>) -> Result<usize, Error> {
+    match written {
         Err(Error::Done | Error::StreamBlocked) => Ok(0),
-        Err(error) => Err(error),
+        other => other,
     }
 }
