@@ -1,4 +1,4 @@
-//! One attempt to have a request answered: everything up to the head of the final response.
+//! Makes one attempt at a request: sends it, and waits for the head of the final response.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -24,7 +24,7 @@ enum Event {
     Over(Stop),
 }
 
-/// A request on a connection.
+/// Attempt to get a response on a connection.
 pub(super) struct Attempt<'a> {
     pub(super) connection: &'a mut UpstreamConnection,
     pub(super) upload: &'a Rc<Upload>,
@@ -32,10 +32,10 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Sends the request and waits for the final response, passing on informational ones.
+    /// Sends the request and waits for the final response. Informational responses go to the client at once.
     ///
     /// # Errors
-    /// There is no final response, whoever is to blame.
+    /// Why no final response has arrived.
     pub(super) async fn run(
         self,
         request: http::Request<()>,
@@ -52,7 +52,7 @@ impl Attempt<'_> {
                 let polled = self
                     .connection
                     .poll_with(cx, |cx| response.as_mut().poll(cx));
-                // What came before the head is passed on before it.
+                // Informational responses that came before the head go to the client before it.
                 if interims.too_many() {
                     return Poll::Ready(Event::Over(Stop::Failed(Failure::TooManyInterim)));
                 }
@@ -60,12 +60,12 @@ impl Attempt<'_> {
                     Poll::Ready(head) => Poll::Ready(Event::Head(head)),
                     Poll::Pending if interims.waiting_any() => Poll::Ready(Event::Interim),
                     Poll::Pending => {
-                        waiting(cx, self.connection, self.upload, self.proxy, &mut deadline)
+                        check_timeouts(cx, self.connection, self.upload, self.proxy, &mut deadline)
                     }
                 }
             })
             .await;
-            pass_on(&interims, self.connection, reply).await?;
+            forward_interims(&interims, self.connection, reply).await?;
             match event {
                 Event::Head(Ok(response)) => return Ok(response),
                 Event::Head(Err(error)) => return Err(self.blame(&error)),
@@ -75,7 +75,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Whose fault it is that there is no response.
+    /// Returns the reason for which hyper has no response.
     fn blame(&self, error: &hyper::Error) -> Stop {
         if self.upload.broken() {
             return Stop::Cancelled;
@@ -90,7 +90,8 @@ impl Attempt<'_> {
     }
 }
 
-async fn pass_on(
+/// Sends the informational responses that have arrived to the client.
+async fn forward_interims(
     interims: &Arc<Interims>,
     connection: &mut UpstreamConnection,
     reply: &mut Responder,
@@ -101,8 +102,9 @@ async fn pass_on(
     Ok(())
 }
 
-/// While the body is sent, it must move; afterwards, the time for the head runs, whatever else comes in.
-fn waiting(
+/// Ends the attempt at a timeout. `idle_timeout` bounds each pause of the request's body; once the body is sent,
+/// `head_timeout` runs, whatever else arrives.
+fn check_timeouts(
     cx: &mut Context<'_>,
     connection: &UpstreamConnection,
     upload: &Upload,

@@ -1,25 +1,25 @@
-//! Blocks of a body that are about as large as the memory they hold.
+//! Gathers small pieces of a body into blocks, which count about as many bytes as they occupy in memory.
 
 use bytes::{Bytes, BytesMut};
 
-/// Size of the blocks that small pieces are gathered in, bytes.
+/// Size of a block of gathered pieces, bytes.
 const BLOCK: usize = 16 << 10;
-/// Smallest and largest piece that is passed on as it is: smaller ones would hold on to much more memory than they count,
-/// larger ones would overdraw a credit by too much.
+/// Sizes of pieces that are blocks by themselves, bytes. A smaller piece may keep much more memory alive than it counts; a
+/// larger one would overdraw the credit by too much.
 const WHOLE: std::ops::RangeInclusive<usize> = (32 << 10)..=(64 << 10);
-/// The first memory of a body whose length is not known, bytes.
+/// Size of the first block of a body of unknown length, bytes.
 const FIRST: usize = 2 << 10;
 
-/// Gathers small pieces.
+/// Gathers the pieces of one body.
 #[derive(Debug)]
 pub(super) struct Blocks {
     gathered: BytesMut,
-    /// Piece that is taken next.
+    /// Size of the next block, bytes.
     size: usize,
 }
 
 impl Blocks {
-    /// Gathers a body of `length` bytes, if that is known.
+    /// Returns an empty value for a body of `length` bytes; `None` if the length is unknown.
     pub(super) fn new(length: Option<u64>) -> Blocks {
         let length = length.and_then(|length| usize::try_from(length).ok());
         Blocks {
@@ -28,7 +28,8 @@ impl Blocks {
         }
     }
 
-    /// Takes from the front of `piece`; a block, if one is complete. To be called again until there is none.
+    /// Takes bytes from the front of `piece`, and returns a block if one is complete. The caller calls it until it returns
+    /// `None`.
     pub(super) fn add(&mut self, piece: &mut Bytes) -> Option<Bytes> {
         while !piece.is_empty() {
             if piece.len() >= *WHOLE.start() {
@@ -51,13 +52,13 @@ impl Blocks {
         None
     }
 
-    /// Returns what has been gathered so far.
+    /// Returns the bytes gathered so far as a block, if there are any.
     pub(super) fn flush(&mut self) -> Option<Bytes> {
         let gathered = self.gathered.split();
         (!gathered.is_empty()).then(|| gathered.freeze())
     }
 
-    /// Nothing waits for more.
+    /// Whether no byte waits for its block to fill.
     pub(super) fn is_empty(&self) -> bool {
         self.gathered.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What the proxy of one thread counts.
+//! Counters of one thread's proxy.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,27 +12,27 @@ metrics! {
     pub struct Counters: Sum {
         /// Requests for upstreams.
         pub requests: u64 = counter("sluicegate_proxy_requests_total"),
-        /// Requests that cannot be passed on.
+        /// Requests that cannot be forwarded.
         pub refused: u64 = counter("sluicegate_proxy_refused_total"),
-        /// Whole responses passed back.
+        /// Whole responses forwarded.
         pub answered: u64 = counter("sluicegate_proxy_answered_total"),
         /// Requests that the client cancelled, or whose body it stopped sending.
         pub cancelled: u64 = counter("sluicegate_proxy_cancelled_total"),
-        /// Responses whole before their requests.
+        /// Responses that ended before their requests did.
         pub early_answers: u64 = counter("sluicegate_proxy_early_answers_total"),
-        /// Further attempts after one that failed.
+        /// Attempts after one that failed.
         pub retries: u64 = counter("sluicegate_proxy_retries_total"),
-        /// Lookups of names of upstreams.
+        /// Lookups of upstreams' host names.
         pub lookups: u64 = counter("sluicegate_proxy_lookups_total"),
-        /// Connections to upstreams.
+        /// Connections opened to upstreams.
         pub opened: u64 = counter("sluicegate_proxy_connections_opened_total"),
-        /// Requests on a connection that had served another.
+        /// Requests on a connection that had served another request.
         pub reused: u64 = counter("sluicegate_proxy_connections_reused_total"),
         /// Idle connections that an upstream closed.
         pub idle_closed: u64 = counter("sluicegate_proxy_idle_closed_total"),
-        /// Idle connections that were old or too many.
+        /// Idle connections closed for their age or number.
         pub idle_dropped: u64 = counter("sluicegate_proxy_idle_dropped_total"),
-        /// What went wrong at upstreams.
+        /// Failures of upstreams, by reason.
         pub failures: PerLabel<Failure> = counter("sluicegate_proxy_failures_total" by "reason"),
         /// States of the upstreams by address.
         pub upstreams: BTreeMap<String, State> = each("upstream"),
@@ -56,7 +56,7 @@ metrics! {
     }
 }
 
-/// The counters while they count.
+/// The counters of a thread, to be changed through a shared reference.
 #[derive(Debug, Default)]
 pub(super) struct Tally(RefCell<Counters>);
 

@@ -1,4 +1,4 @@
-//! A deadline that moves.
+//! Timer for a deadline that moves.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,7 +6,7 @@ use std::task::Context;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Waits for deadlines that mostly move back: the timer is then set anew only when it has run out.
+/// Timer for a deadline that mostly moves back. It is set again only when it expires, or when the deadline moves forward.
 #[derive(Debug)]
 pub(super) struct Deadline(Pin<Box<Sleep>>);
 
@@ -15,7 +15,7 @@ impl Deadline {
         Deadline(Box::pin(sleep_until(deadline)))
     }
 
-    /// Whether `deadline` is over; if not, the task is woken no later than then.
+    /// Whether `deadline` is over. If not, the task is woken at `deadline` at the latest.
     pub(super) fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
         if deadline < self.0.deadline() {
             self.0.as_mut().reset(deadline);

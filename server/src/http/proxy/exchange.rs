@@ -69,13 +69,13 @@ impl<'a> Exchange<'a> {
         request: Request,
         body: RequestBody,
     ) -> Exchange<'a> {
-        let promised = request.content_length.filter(|_| request.has_body);
+        let announced = request.content_length.filter(|_| request.has_body);
         Exchange {
             pools,
             pool: &proxy.pool,
             proxy: &proxy.settings,
             rules,
-            upload: Upload::new(body, promised),
+            upload: Upload::new(body, announced),
             is_head: request.head.method == "HEAD",
             request,
         }
@@ -100,7 +100,7 @@ impl<'a> Exchange<'a> {
             Stop::ClientStalled => Reply::plain(408, "408 the request's body stood still\n"),
             Stop::Cancelled => return Err(Stop::Cancelled),
         };
-        // Whether the client takes it does not change what has gone wrong.
+        // Whether the client receives it or not, the exchange has failed for the reason above.
         let _ = self.substitute(substitute, reply).await;
         Err(stop)
     }

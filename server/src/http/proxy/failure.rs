@@ -10,40 +10,40 @@ use crate::observe::metrics::labels;
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 labels! {
-    /// What went wrong at an upstream.
+    /// Reason for which an upstream failed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Failure {
-        /// Its name has no address.
+        /// The host name has no address.
         Resolve = "resolve",
-        /// It refused the connection.
+        /// The upstream refused the connection.
         Refused = "refused",
-        /// No way leads to it.
+        /// No route leads to the upstream.
         Unreachable = "unreachable",
-        /// Its Unix socket does not exist.
+        /// The Unix socket does not exist.
         NoSocket = "no_socket",
-        /// This server's user may not connect to its Unix socket.
+        /// The server's user may not connect to the Unix socket.
         Forbidden = "forbidden",
         /// The connection took too long to open.
         ConnectTimeout = "connect_timeout",
         /// This host has no descriptors or ports left for another connection.
         Exhausted = "exhausted",
-        /// It closed or reset the connection before the response's head was complete.
+        /// The upstream closed or reset the connection before the response's head was complete.
         Closed = "closed",
-        /// It took too long to accept more of the request's body.
+        /// The upstream took too long to accept more of the request's body.
         WriteTimeout = "write_timeout",
         /// The response's head took too long.
         HeadTimeout = "head_timeout",
-        /// What it sent is no response, or one whose length cannot be trusted.
+        /// The response violates HTTP/1.1, or states its length ambiguously.
         Malformed = "malformed",
         /// The response's head is larger than allowed.
         HeadTooLarge = "head_too_large",
-        /// Too many informational responses.
+        /// The upstream sent too many informational responses.
         TooManyInterim = "too_many_interim",
-        /// It switched protocols, unasked.
+        /// The upstream switched protocols unasked.
         Switched = "switched",
-        /// The response's body ended early, or broke its own framing.
+        /// The response's body ended early, or violates its framing.
         BodyCut = "body_cut",
-        /// The response's body stood still for too long.
+        /// The response's body paused for too long.
         BodyTimeout = "body_timeout",
     }
 }
@@ -52,7 +52,7 @@ labels! {
 struct Facts {
     /// Status of the response, if none has begun.
     status: u16,
-    /// Cause, for the log.
+    /// Cause of the failure, for the log.
     text: &'static str,
     /// Name of the error (RFC 9209 §2.3).
     error: &'static str,
@@ -63,7 +63,7 @@ impl Failure {
         let (status, text, error) = match self {
             Failure::Resolve => (502, "its name has no address", "dns_error"),
             Failure::Refused => (502, "it refused the connection", "connection_refused"),
-            Failure::Unreachable => (502, "no way leads to it", "destination_ip_unroutable"),
+            Failure::Unreachable => (502, "no route leads to it", "destination_ip_unroutable"),
             Failure::NoSocket => (
                 502,
                 "its socket does not exist; start it, or correct the path in `upstreams`",
@@ -87,12 +87,12 @@ impl Failure {
             ),
             Failure::Closed => (
                 502,
-                "it closed the connection before it answered",
+                "it closed the connection before it responded",
                 "connection_terminated",
             ),
             Failure::WriteTimeout => (
                 504,
-                "it took no more of the request",
+                "it accepted no more of the request",
                 "connection_write_timeout",
             ),
             Failure::HeadTimeout => (
@@ -119,7 +119,7 @@ impl Failure {
             ),
             Failure::BodyTimeout => (
                 504,
-                "the body of its response stood still",
+                "the body of its response paused for too long",
                 "connection_read_timeout",
             ),
         };
@@ -158,7 +158,7 @@ impl Failure {
         self != Failure::Exhausted
     }
 
-    /// The answer, where none has begun: with the cause as RFC 9209 names it.
+    /// Returns the response for the client if none has begun. `proxy-status` names the cause (RFC 9209).
     pub(super) fn reply(self) -> Reply {
         let Facts { status, error, .. } = self.facts();
         let text = match status {

@@ -1,10 +1,10 @@
-//! Which fields belong to one connection and must not be passed on, in either direction.
+//! Tells the fields of one connection, which are not forwarded in either direction, from those of the message.
 
 use http::header::{CONNECTION, HOST, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Fields that frame a message or speak about its connection (RFC 9110 §7.6.1, RFC 9114 §4.2). Lengths are among them:
-/// they are told anew.
+/// Fields that frame a message or concern its connection (RFC 9110 §7.6.1, RFC 9114 §4.2). `content-length` is one of
+/// them: the proxy writes its own.
 const HOP_BY_HOP: [&str; 8] = [
     "connection",
     "content-length",
@@ -16,7 +16,7 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
 ];
 
-/// Whether a field is one of these for every message.
+/// Whether a field concerns the connection in every message.
 pub(super) fn is_hop_by_hop(name: &str) -> bool {
     HOP_BY_HOP.contains(&name)
 }
@@ -42,7 +42,7 @@ impl Nominated {
     }
 }
 
-/// What of a trailer section may be passed on (RFC 9110 §6.5.1): nothing that frames or routes a message.
+/// Removes the fields that must not be trailers (RFC 9110 §6.5.1): those that frame or route a message.
 pub(super) fn trailers(mut trailers: HeaderMap) -> HeaderMap {
     for name in HOP_BY_HOP {
         trailers.remove(name);

@@ -1,4 +1,4 @@
-//! Fields that tell an upstream about the client and the way of its request.
+//! Adds the fields that describe the client and the request's way to the upstream.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,7 +18,8 @@ pub(super) fn is_claim(name: &str) -> bool {
     matches!(name, "forwarded" | "x-real-ip" | "early-data") || name.starts_with("x-forwarded-")
 }
 
-/// Adds `via`, `early-data`, and, if `all`, who the client is, where the configuration has not said something else.
+/// Adds `via` and `early-data`. If `all`, it also adds the fields that describe the client, unless the configuration sets
+/// them.
 pub(super) fn add(request: &Request, all: bool, to: &mut HeaderMap) -> Result<(), Unsendable> {
     let connection = &request.peer.connection;
     to.try_append(VIA, hop(connection.version))
@@ -54,12 +55,12 @@ fn hop(version: Version) -> HeaderValue {
     })
 }
 
-/// An IPv4 address that came in over an IPv6 socket is an IPv4 address.
+/// Returns the client's address; an IPv4 address that an IPv6 socket reported is returned as IPv4.
 fn canonical(address: SocketAddr) -> IpAddr {
     address.ip().to_canonical()
 }
 
-/// RFC 7239 §4; an IPv6 address stands in brackets, and therefore in quotes (§6.1).
+/// Returns the value of `forwarded` (RFC 7239 §4). An IPv6 address has brackets, and therefore quotes (§6.1).
 fn forwarded(client: IpAddr, scheme: &str, authority: &str) -> String {
     let client = match client {
         IpAddr::V4(address) => address.to_string(),
@@ -68,7 +69,7 @@ fn forwarded(client: IpAddr, scheme: &str, authority: &str) -> String {
     format!("for={client};host={};proto={scheme}", quoted(authority))
 }
 
-/// A token as it is, anything else as a quoted string (RFC 9110 §5.6.4).
+/// Returns a token as it is, and other text as a quoted string (RFC 9110 §5.6.4).
 fn quoted(text: &str) -> String {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if !text.is_empty() && text.bytes().all(token) {

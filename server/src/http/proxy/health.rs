@@ -52,7 +52,7 @@ impl Health {
         self.out_until.get().is_some_and(|until| now < until)
     }
 
-    /// Whether a request may go to the upstream, be it as a trial.
+    /// Whether a request may go to the upstream, as a trial or otherwise.
     pub(super) fn is_in_rotation(&self, now: Instant) -> bool {
         let may_try = |until| now >= until && !self.on_trial.get();
         self.out_until.get().is_none_or(may_try)

@@ -11,13 +11,13 @@ use tokio::task::AbortHandle;
 use super::counters::Tally;
 use super::http1::Http1Connection;
 
-/// Connections that wait for a request. Each is watched by a task of its own, so that one which the upstream closes, or
-/// which has waited long enough, is closed here too.
+/// Idle HTTP/1.1 connections to one upstream. A task watches each of them, and closes it when the upstream does or when it
+/// has been idle for too long.
 #[derive(Debug)]
 pub(super) struct IdleConnections {
     idle: RefCell<VecDeque<Idle>>,
     tally: Rc<Tally>,
-    /// Idle connections kept.
+    /// Largest number of connections.
     limit: usize,
     timeout: Duration,
     serial: Cell<u64>,
@@ -62,13 +62,13 @@ impl IdleConnections {
         self.idle.borrow().len()
     }
 
-    /// Closes what waits, and keeps nothing from now on.
+    /// Closes all connections, and keeps none from now on.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.idle.borrow_mut().clear();
     }
 
-    /// The connection that was used last and is still open.
+    /// Returns the connection that was used last and is still open.
     pub(super) async fn take(&self) -> Option<Http1Connection> {
         std::future::poll_fn(|cx| {
             loop {
@@ -89,9 +89,10 @@ impl IdleConnections {
         .await
     }
 
-    /// Keeps a connection whose exchange is over, if it can serve another; the one that has waited longest makes room.
+    /// Keeps a connection whose exchange has ended, if it can serve another. If there are too many, it closes the one that
+    /// has been idle for the longest time.
     pub(super) async fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
-        // hyper learns that the exchange is over when it is driven once more.
+        // hyper notices the end of the exchange at the next poll.
         std::future::poll_fn(|cx| {
             connection.poll(cx);
             Poll::Ready(())
@@ -128,6 +129,7 @@ impl Drop for IdleConnections {
     }
 }
 
+/// Waits until the connection in `slot` is closed or `timeout` is over, then removes it.
 async fn watch(slot: Slot, serial: u64, timeout: Duration, idle: Weak<IdleConnections>) {
     let closed = std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
         Some(connection) => {

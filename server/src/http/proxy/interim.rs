@@ -1,4 +1,4 @@
-//! Informational responses on their way from an upstream to a client.
+//! Collects the informational responses of an upstream for the client.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,10 +9,10 @@ use http::HeaderMap;
 use super::response;
 use crate::http::exchange::Fields;
 
-/// Informational responses of one request, 100 included; more are a failure of the upstream.
+/// Largest number of informational responses to one request, 100 included. More are a failure of the upstream.
 pub(super) const MAX_INTERIM: u32 = 16;
 
-/// Those that have come in. hyper's callback may run on any thread, in theory: hence the lock.
+/// Informational responses that have arrived. hyper requires a callback that any thread may call, hence the lock.
 #[derive(Debug, Default)]
 pub(super) struct Interims {
     waiting: Mutex<VecDeque<(u16, HeaderMap)>>,
@@ -26,7 +26,7 @@ impl Interims {
         let collector = Arc::clone(&interims);
         hyper::ext::on_informational(request, move |response| {
             let seen = collector.seen.fetch_add(1, Ordering::Relaxed);
-            // The body is sent without being waited for, so that 100 says nothing to the client.
+            // The client sends the body without waiting for a 100, so 100 is not forwarded.
             if seen < MAX_INTERIM && response.status() != http::StatusCode::CONTINUE {
                 let interim = (response.status().as_u16(), response.headers().clone());
                 collector.waiting().push_back(interim);
@@ -35,17 +35,17 @@ impl Interims {
         interims
     }
 
-    /// Whether there were too many.
+    /// Whether more than [`MAX_INTERIM`] have arrived.
     pub(super) fn too_many(&self) -> bool {
         self.seen.load(Ordering::Relaxed) > MAX_INTERIM
     }
 
-    /// Whether one waits to be passed on.
+    /// Whether one waits to be forwarded.
     pub(super) fn waiting_any(&self) -> bool {
         !self.waiting().is_empty()
     }
 
-    /// The oldest that has not been passed on, without what belongs to the connection.
+    /// Returns the oldest one that was not forwarded yet, without the fields of its connection.
     pub(super) fn next(&self) -> Option<(u16, Fields)> {
         let (status, headers) = self.waiting().pop_front()?;
         Some((status, response::pass(headers)))

@@ -1,4 +1,4 @@
-//! The body of a response, from an upstream to the client.
+//! Forwards the body of a response from an upstream to the client.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -21,12 +21,12 @@ use crate::http::exchange::handler::{BodySender, Cancelled};
 /// Events while a response is relayed.
 enum Step {
     Frame(Frame<Bytes>),
-    /// Nothing more is there just now.
-    Dry,
+    /// No frame is there now.
+    Empty,
     End,
 }
 
-/// A body while it is passed on.
+/// Response body while it is forwarded.
 pub(super) struct Relay<'a> {
     pub(super) connection: &'a mut UpstreamConnection,
     pub(super) upload: &'a Upload,
@@ -35,11 +35,11 @@ pub(super) struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// Passes on the whole body and its trailers. No byte waits for another that the upstream has not sent yet, and the
-    /// upstream is read no faster than the client takes it.
+    /// Forwards the whole body and its trailers. No byte waits for another that the upstream has not sent yet, and the
+    /// upstream is read no faster than the client accepts.
     ///
     /// # Errors
-    /// The body did not end as it should, so that the response must not either; or the client has gone.
+    /// The body ended early, so the response must not end properly; or the client has cancelled.
     pub(super) async fn run(
         mut self,
         mut writer: BodySender,
@@ -61,7 +61,7 @@ impl Relay<'_> {
                     }
                     Err(frame) => trailers = frame.into_trailers().ok(),
                 },
-                Step::Dry => {
+                Step::Empty => {
                     if let Some(block) = blocks.flush() {
                         resumed = self.send(&mut writer, block).await?;
                     }
@@ -72,11 +72,12 @@ impl Relay<'_> {
         if let Some(block) = blocks.flush() {
             self.send(&mut writer, block).await?;
         }
-        writer.end(trailers.map(passed).filter(|fields| !fields.is_empty()));
+        writer.end(trailers.map(forwarded).filter(|fields| !fields.is_empty()));
         Ok(())
     }
 
-    /// The request's body moves on while the client is waited for. Answers when the client had room.
+    /// Sends a block to the client while the connection is driven, so that the request's body moves on. Returns the time
+    /// at which the client had room.
     async fn send(&mut self, writer: &mut BodySender, block: Bytes) -> Result<Instant, Cancelled> {
         self.connection.drive(writer.data(block)).await?;
         Ok(Instant::now())
@@ -97,7 +98,7 @@ impl Relay<'_> {
             Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Ok(Step::Frame(frame))),
             Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(self.cut())),
             Poll::Ready(None) => return Poll::Ready(Ok(Step::End)),
-            Poll::Pending if !may_wait => return Poll::Ready(Ok(Step::Dry)),
+            Poll::Pending if !may_wait => return Poll::Ready(Ok(Step::Empty)),
             Poll::Pending => {}
         }
         let meter = self.connection.meter();
@@ -120,6 +121,7 @@ impl Relay<'_> {
     }
 }
 
-fn passed(trailers: HeaderMap) -> crate::http::exchange::Fields {
+/// Returns the trailers for the client.
+fn forwarded(trailers: HeaderMap) -> crate::http::exchange::Fields {
     response::pass(fields::trailers(trailers))
 }

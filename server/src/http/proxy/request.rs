@@ -14,23 +14,23 @@ use crate::http::exchange::RequestHead;
 use crate::http::exchange::message::Request;
 use sluicegate_config::{HostHeader, Proxy};
 
-/// Framing of the body.
+/// Framing of a request's body in HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
     /// No body.
     None,
-    /// `content-length`.
+    /// A length, in `content-length`.
     Length(u64),
-    /// `transfer-encoding: chunked`.
+    /// Chunks, by `transfer-encoding: chunked`.
     Chunked,
 }
 
-/// Whether a request with this method has a body only in exceptions, so that an open stream says little.
+/// Whether requests with this method rarely have a body, so that an open stream does not announce one.
 pub(super) fn rarely_has_body(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "DELETE")
 }
 
-/// RFC 9110 §9.2.2; a method that is not known is not.
+/// Whether a method is known to be idempotent (RFC 9110 §9.2.2).
 pub(super) fn is_idempotent(method: &str) -> bool {
     rarely_has_body(method) || method == "PUT"
 }
@@ -49,10 +49,10 @@ pub(super) fn rewrite(
     *rewritten.method_mut() =
         Method::from_bytes(head.method.as_bytes()).map_err(|_| Unsendable::Method)?;
     *rewritten.version_mut() = Version::HTTP_11;
-    *rewritten.uri_mut() = target(head, path)?;
+    *rewritten.uri_mut() = request_target(head, path)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);
     headers.insert(HOST, host(proxy, head, upstream)?);
-    pass(request, rules, framing, &mut headers)?;
+    forward_fields(request, rules, framing, &mut headers)?;
     count_down(head, &mut headers)?;
     frame(head, framing, &mut headers);
     forwarded::add(request, proxy.forwarded, &mut headers)?;
@@ -60,8 +60,8 @@ pub(super) fn rewrite(
     Ok(rewritten)
 }
 
-/// The origin form, or the asterisk (RFC 9112 §3.2).
-fn target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
+/// Returns the request target: the origin form, or the asterisk (RFC 9112 §3.2).
+fn request_target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
     if head.path.as_str() == "*" {
         return if head.method == "OPTIONS" {
             Ok(Uri::from_static("*"))
@@ -79,7 +79,7 @@ fn target(head: &RequestHead, path: &str) -> Result<Uri, Unsendable> {
         text.push_str(query);
     }
     let target = PathAndQuery::try_from(text.as_str()).map_err(|_| Unsendable::Path)?;
-    // It would be cut at a `#`.
+    // `PathAndQuery` cuts the text at a `#`.
     if target.as_str() == text {
         Ok(Uri::from(target))
     } else {
@@ -96,8 +96,8 @@ fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue
     HeaderValue::from_str(host).map_err(|_| Unsendable::Authority)
 }
 
-/// Copies the fields that concern the upstream.
-fn pass(
+/// Copies the fields that are for the upstream.
+fn forward_fields(
     request: &Request,
     rules: &dyn RequestRules,
     framing: Framing,
@@ -122,7 +122,7 @@ fn pass(
                 .map_err(|_| Unsendable::Fields)?;
         }
     }
-    // One line again, whatever pieces it came in (RFC 9114 §4.2.1).
+    // HTTP/1.1 has one line for all cookies (RFC 9114 §4.2.1).
     if !cookies.is_empty() {
         let cookies = HeaderValue::try_from(cookies).map_err(|_| Unsendable::Fields)?;
         to.insert(COOKIE, cookies);
@@ -130,7 +130,7 @@ fn pass(
     Ok(())
 }
 
-/// `max-forwards`, for the methods that it has a meaning for.
+/// Decrements `max-forwards` for the methods that it has a meaning for (RFC 9110 §7.6.2).
 fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsendable> {
     if !matches!(head.method.as_str(), "OPTIONS" | "TRACE") {
         return Ok(());
@@ -146,7 +146,7 @@ fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsenda
     Ok(())
 }
 
-/// Many upstreams cannot tell `_` from `-` in names.
+/// Whether `of` holds for the field, or for its name with `-` in place of `_`: many upstreams do not tell them apart.
 fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
     match name.as_str() {
         name if name.contains('_') => of(&name.replace('_', "-")),
@@ -154,7 +154,7 @@ fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Whether only the configuration may say this about the client.
+/// Whether only this server or its configuration may send the field.
 fn is_claim(name: &HeaderName) -> bool {
     is_any(name, forwarded::is_claim)
 }
@@ -167,6 +167,7 @@ fn is_dropped(name: &HeaderName) -> bool {
     })
 }
 
+/// Adds the fields that frame the body, and `te`.
 fn frame(head: &RequestHead, framing: Framing, to: &mut HeaderMap) {
     match framing {
         Framing::Length(length) => {
@@ -175,7 +176,7 @@ fn frame(head: &RequestHead, framing: Framing, to: &mut HeaderMap) {
         Framing::Chunked => {
             to.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        // Methods whose content has a meaning say that it is empty (RFC 9110 §8.6).
+        // A method that defines a meaning for content states an empty one (RFC 9110 §8.6).
         Framing::None if matches!(head.method.as_str(), "POST" | "PUT" | "PATCH") => {
             to.insert(CONTENT_LENGTH, HeaderValue::from(0));
         }
@@ -186,7 +187,7 @@ fn frame(head: &RequestHead, framing: Framing, to: &mut HeaderMap) {
     };
     if head.headers.iter().any(trailers) {
         to.insert(TE, HeaderValue::from_static("trailers"));
-        // RFC 9110 §10.1.4.
+        // `te` concerns the connection (RFC 9110 §10.1.4).
         to.insert(CONNECTION, HeaderValue::from_static("te"));
     }
 }

@@ -12,7 +12,7 @@ use crate::http::exchange::message::Head;
 /// Splits a final response into its head for the client and its body.
 ///
 /// # Errors
-/// A response whose end cannot be trusted, or that nobody has asked for.
+/// The response states its length ambiguously, or switches protocols.
 pub(super) fn split(
     response: http::Response<hyper::body::Incoming>,
     is_head: bool,
@@ -23,14 +23,14 @@ pub(super) fn split(
         200..=599 => {}
         _ => return Err(Failure::Malformed),
     }
-    let told = framing(response.headers())?;
+    let announced = framing(response.headers())?;
     let bodiless =
         is_head || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED;
     let (parts, body) = response.into_parts();
     let length = if status == StatusCode::NO_CONTENT {
         None
     } else if bodiless {
-        told
+        announced
     } else {
         body.size_hint().exact()
     };
@@ -43,8 +43,8 @@ pub(super) fn split(
     Ok((head, body))
 }
 
-/// Returns the announced length. hyper checks it where there is a body; what it lets pass is refused here: two ways to tell the end
-/// (RFC 9112 §6.3), codings that would have to be undone.
+/// Returns the announced length. hyper checks it if there is a body. This refuses what hyper accepts: two framings in one
+/// response (RFC 9112 §6.3), and codings that would have to be decoded.
 fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
@@ -56,7 +56,7 @@ fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
             Err(Failure::Malformed)
         };
     }
-    let mut told = None;
+    let mut announced = None;
     for value in headers.get_all(CONTENT_LENGTH) {
         let length = value
             .to_str()
@@ -64,20 +64,23 @@ fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
             .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()));
         let length = length.and_then(|text| text.parse::<u64>().ok());
         let length = length.ok_or(Failure::Malformed)?;
-        if told.replace(length).is_some_and(|before| before != length) {
+        if announced
+            .replace(length)
+            .is_some_and(|before| before != length)
+        {
             return Err(Failure::Malformed);
         }
     }
-    Ok(told)
+    Ok(announced)
 }
 
-/// The fields that concern the client.
+/// Returns the fields that are for the client.
 pub(super) fn pass(headers: HeaderMap) -> Fields {
     let nominated = Nominated::by_map(&headers);
     let mut fields = Vec::with_capacity(headers.len());
     let mut current = None;
     for (name, value) in headers {
-        // Further lines of a field come without its name.
+        // `HeaderMap` yields a field's name with its first line only.
         if name.is_some() {
             current = name;
         }
@@ -106,13 +109,13 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_told_in_one_way() {
-        let told = |lines: &[_]| framing(&headers(lines));
-        assert_eq!(told(&[]), Ok(None));
-        assert_eq!(told(&[("content-length", "5")]), Ok(Some(5)));
+    fn ambiguous_lengths_are_malformed() {
+        let announced = |lines: &[_]| framing(&headers(lines));
+        assert_eq!(announced(&[]), Ok(None));
+        assert_eq!(announced(&[("content-length", "5")]), Ok(Some(5)));
         let twice = [("content-length", "5"), ("content-length", "5")];
-        assert_eq!(told(&twice), Ok(Some(5)));
-        assert_eq!(told(&[("transfer-encoding", "Chunked")]), Ok(None));
+        assert_eq!(announced(&twice), Ok(Some(5)));
+        assert_eq!(announced(&[("transfer-encoding", "Chunked")]), Ok(None));
         for bad in [
             vec![("content-length", "5"), ("content-length", "6")],
             vec![("content-length", "+5")],
@@ -126,7 +129,7 @@ mod tests {
                 ("transfer-encoding", "chunked"),
             ],
         ] {
-            assert_eq!(told(&bad), Err(Failure::Malformed), "{bad:?}");
+            assert_eq!(announced(&bad), Err(Failure::Malformed), "{bad:?}");
         }
     }
 

@@ -1,10 +1,10 @@
-//! The proxy's view of a route.
+//! Rules of a route, as the proxy sees them.
 
 use http::HeaderName;
 
 use crate::http::path::CanonicalPath;
 
-/// A route's rules for the requests that it passes on.
+/// Rules of a route for the requests that it forwards.
 pub trait RequestRules {
     /// Returns the path behind the route's prefix, in the spelling for upstreams.
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str;

@@ -1,4 +1,4 @@
-//! Ends of an exchange without an upstream's whole response.
+//! Names the ends of an exchange without an upstream's whole response.
 
 use super::failure::Failure;
 use super::unsendable::Unsendable;
@@ -9,7 +9,7 @@ use crate::http::exchange::handler::Cancelled;
 pub(super) enum Stop {
     /// The upstream failed.
     Failed(Failure),
-    /// The request cannot be passed on.
+    /// The request cannot be forwarded.
     Unsendable(Unsendable),
     /// The client has cancelled the request.
     Cancelled,

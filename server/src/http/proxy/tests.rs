@@ -1,4 +1,4 @@
-//! The proxy between a front in the same process and upstreams of a few lines, which answer over real sockets.
+//! Tests the proxy between a front in the same process and upstreams of a few lines on real sockets.
 
 mod bodies;
 mod faults;
@@ -112,7 +112,7 @@ impl Edge {
         compiled
     }
 
-    /// A GET for a compiled proxy, be it one of an earlier configuration.
+    /// Begins a GET by a compiled proxy, of this configuration or of an earlier one.
     fn get_by(&self, route: RouteProxy) -> (Front, JoinHandle<()>) {
         self.pass(
             route,
@@ -149,7 +149,7 @@ impl Edge {
         self.counters().failures[failure]
     }
 
-    /// How the only upstream is seen.
+    /// Returns the state of the first upstream.
     fn state(&self) -> State {
         self.counters().upstreams[&self.proxy.upstreams[0].to_string()]
     }

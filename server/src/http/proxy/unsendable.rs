@@ -1,21 +1,21 @@
-//! Requests that no upstream can be sent.
+//! Names the requests that cannot be forwarded.
 
-/// Reasons for a request not to be passed on.
+/// Reasons not to forward a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsendable {
-    /// The method is no token.
+    /// The method is not a token.
     Method,
-    /// The path holds what HTTP/1.1 has no place for, or is too long.
+    /// The path has characters that a request target cannot hold, or is too long.
     Path,
     /// The authority cannot stand in a field.
     Authority,
-    /// Too many fields.
+    /// The request has too many fields.
     Fields,
     /// The request asks for a tunnel.
     Tunnel,
     /// Length and body of the request contradict each other.
     Length,
-    /// It was to go no further than here (RFC 9110 §7.6.2).
+    /// `max-forwards` is 0 (RFC 9110 §7.6.2).
     LastHop,
 }
 

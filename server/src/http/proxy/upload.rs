@@ -1,4 +1,4 @@
-//! A request's body on its way to an upstream.
+//! Forwards the body of a request from the client to an upstream.
 
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 use super::fields;
 use crate::http::exchange::handler::{Cancelled, RequestBody};
 
-/// The body, whichever attempt reads it.
+/// Body of a request, for whichever attempt reads it.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// `None` once it is stopped.
+    /// Body as it arrives; `None` once it is stopped.
     body: RefCell<Option<RequestBody>>,
-    /// The first block, where somebody looked for it before the request was sent.
+    /// First block, if [`Upload::is_empty`] had to wait for it before the request was sent.
     first: RefCell<Option<Frame<Bytes>>>,
-    /// Bytes missing from the promised length.
+    /// Bytes that are missing from the announced length.
     left: Cell<Option<u64>>,
     taken: Cell<bool>,
     ended: Cell<bool>,
@@ -29,11 +29,11 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    pub(super) fn new(body: RequestBody, promised: Option<u64>) -> Rc<Upload> {
+    pub(super) fn new(body: RequestBody, announced: Option<u64>) -> Rc<Upload> {
         Rc::new(Upload {
             body: RefCell::new(Some(body)),
             first: RefCell::default(),
-            left: Cell::new(promised),
+            left: Cell::new(announced),
             taken: Cell::new(false),
             ended: Cell::new(false),
             broken: Cell::new(false),
@@ -42,7 +42,7 @@ impl Upload {
         })
     }
 
-    /// Waits for the body's first block or its end; `true` where it is empty.
+    /// Waits for the body's first block or its end, and returns whether the body is empty.
     pub(super) async fn is_empty(&self) -> bool {
         std::future::poll_fn(|cx| {
             if self.first.borrow().is_some() || self.broken.get() {
@@ -60,13 +60,13 @@ impl Upload {
         .await
     }
 
-    /// Drops the body; the client is asked to stop sending it.
+    /// Drops the body, which asks the client to stop sending it.
     pub(super) fn stop(&self) {
         self.body.borrow_mut().take();
         self.first.borrow_mut().take();
     }
 
-    /// Nothing of it is missing any more.
+    /// Whether the whole body has arrived.
     pub(super) fn finished(&self) -> bool {
         if self.broken.get() || self.first.borrow().is_some() {
             return false;
@@ -77,27 +77,27 @@ impl Upload {
             || (self.left.get().is_none() && body.as_ref().is_some_and(Body::is_end_stream))
     }
 
-    /// An attempt has read some of it, so that no other can.
+    /// Whether an attempt has read a part, so that no other attempt can start from the beginning.
     pub(super) fn taken(&self) -> bool {
         self.taken.get()
     }
 
-    /// The client broke it off.
+    /// Whether the client has cancelled the body, or violated its announced length.
     pub(super) fn broken(&self) -> bool {
         self.broken.get()
     }
 
-    /// The client sends nothing, though it could.
+    /// Whether the upload waits for the client.
     pub(super) fn client_stalled(&self) -> bool {
         self.client_stalled.get()
     }
 
-    /// When the client last sent some of it.
+    /// Returns the time at which the client last sent a part.
     pub(super) fn moved_at(&self) -> Instant {
         self.moved_at.get()
     }
 
-    /// The next frame; the upstream never gets more or less than was promised.
+    /// Polls for the next frame. The upstream never gets more or fewer bytes than were announced.
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Cancelled>>> {
         let mut slot = self.body.borrow_mut();
         let Some(body) = slot.as_mut() else {
@@ -131,7 +131,7 @@ impl Upload {
     }
 }
 
-/// The body as an attempt reads it.
+/// Body of a request, as hyper reads it for an attempt.
 #[derive(Debug)]
 pub(super) struct UploadBody(pub(super) Rc<Upload>);
 

@@ -1,4 +1,4 @@
-//! A route of the configuration, made ready to answer.
+//! Compiles a route of the configuration.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use crate::http::exchange::{Fields, Reply};
 use crate::http::path::CanonicalPath;
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 
-/// Why routes cannot be served: one line, with the cause and what to do.
+/// Reason for which routes cannot be served: one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// The file of a fixed reply.
+    /// The file of a fixed reply cannot be read.
     #[error(
         "route {route}: cannot read body_file {}: {cause}; correct the path in [route.fixed], or make the file readable \
          for the server's user",
@@ -30,10 +30,10 @@ pub enum SiteError {
         route: String,
         /// File that was to be read.
         file: PathBuf,
-        /// Error of the system.
+        /// Error of the operating system.
         cause: std::io::Error,
     },
-    /// A folder of files.
+    /// The folder of a file handler cannot be read.
     #[error(
         "route {route}: {} is no folder that can be read: {cause}; correct `root` in [route.files], or let the server's \
          user read it",
@@ -44,7 +44,7 @@ pub enum SiteError {
         route: String,
         /// Folder that was to be opened.
         root: PathBuf,
-        /// Error of the system.
+        /// Error of the operating system.
         cause: std::io::Error,
     },
     /// The route's path is not in its canonical spelling, so no request would match it.
@@ -55,60 +55,60 @@ pub enum SiteError {
         /// The path to write instead, or the fault of this one.
         advice: String,
     },
-    /// A field that cannot be sent.
+    /// A header field cannot be sent.
     #[error("route {route}: `{field}` cannot stand in a header; use visible ASCII characters")]
     Field {
         /// The route's path.
         route: String,
-        /// As configured.
+        /// Name or value of the field, as configured.
         field: String,
     },
 }
 
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
-/// A route, ready to answer.
+/// Compiled route.
 #[derive(Debug)]
 pub struct Route {
-    /// Number that no other route of the process has, be it one of an earlier configuration.
+    /// Number of the route, which no other route has while the process lives.
     pub id: u64,
-    /// Prefix of the canonical paths that the route is for.
+    /// Prefix of the canonical paths that the route matches.
     pub path: String,
-    /// Methods that the route is for; empty for any.
+    /// Methods that the route matches; empty for any.
     pub(super) methods: Vec<String>,
-    /// The kind of handler, with its settings.
+    /// Kind of handler, with its settings.
     pub action: Action,
     request_headers: Edits,
     response_headers: Edits,
     /// Largest request body, bytes.
     pub max_request_body: u64,
-    /// Longest time of an exchange.
+    /// Time limit of an exchange.
     pub timeout: Option<Duration>,
 }
 
-/// The kinds of handler.
+/// Handler of a route.
 #[derive(Debug)]
 pub enum Action {
-    /// The same reply each time.
+    /// Returns the same reply to every request.
     Fixed(Reply),
-    /// As many bytes as the path asks for.
+    /// Returns as many bytes as the path asks for.
     Generate {
-        /// Largest size answered.
+        /// Largest size that is returned, bytes.
         max_size: u64,
     },
-    /// Another place.
+    /// Redirects to another URL.
     Redirect(Location),
-    /// Files of a folder, by the origin thread.
+    /// Serves files of a folder, on the origin thread.
     Files(Arc<Files>),
-    /// Other servers, by the origin thread.
+    /// Forwards to upstreams, on the origin thread.
     Proxy(RouteProxy),
 }
 
 impl Route {
-    /// Prepares a route for answering; the file of a fixed reply is read now.
+    /// Compiles a route: reads the file of a fixed reply, and resolves the pool of a proxy.
     ///
     /// # Errors
-    /// Where a `body_file` or a `root` cannot be read, or a path or field cannot be used.
+    /// A `body_file` or a `root` cannot be read, or a path or field cannot be used.
     pub(super) fn compile(
         route: &sluicegate_config::Route,
         limits: &Limits,
@@ -166,7 +166,7 @@ impl Route {
         path.strip_prefix(&self.path).unwrap_or(path)
     }
 
-    /// Returns the same in the spelling for other servers ([`CanonicalPath::forward`]).
+    /// Returns what [`Route::rest`] returns, in the spelling for upstreams ([`CanonicalPath::forward`]).
     pub fn forward_rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
         let prefix = path.len() - self.rest(path).len();
         path.forward(prefix)

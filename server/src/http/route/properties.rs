@@ -1,4 +1,4 @@
-//! What holds for every request that is looked up.
+//! Properties of every request's lookup.
 
 use std::sync::LazyLock;
 

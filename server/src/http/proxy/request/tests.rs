@@ -122,12 +122,12 @@ fn what_the_configuration_says_about_the_client_stays() {
 }
 
 #[test]
-fn early_data_is_told() {
+fn early_data_is_announced() {
     let mut early = request(head("GET", "/", &[("early-data", "0")]), None, false);
     early.peer.early_data = true;
     let rewritten = rewrite(&early, (&config(), &Plain), "/", Framing::None, "x").unwrap();
-    let told: Vec<_> = rewritten.headers().get_all("early-data").iter().collect();
-    assert_eq!(told, ["1"]);
+    let lines: Vec<_> = rewritten.headers().get_all("early-data").iter().collect();
+    assert_eq!(lines, ["1"]);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn no_line_break_gets_into_a_request() {
             host: HostHeader::Name("fine.example".to_owned()),
             ..config()
         };
-        // Neither as Host nor as what is told about it.
+        // Neither `host` nor the forwarded fields can hold it.
         assert_eq!(
             rewritten(bad.clone(), &config()).err(),
             Some(Unsendable::Authority)

@@ -10,7 +10,7 @@ async fn answer_to(response: &[u8]) -> (Answer, Edge) {
         ..proxy(&[server.address()])
     });
     let (front, task, mut conn) = server.asked(edge.get("/")).await;
-    // The proxy may have given up before all is sent.
+    // The proxy may have closed the connection before all is sent.
     let _ = conn.0.write_all(response).await;
     drop(conn);
     let answer = front.answer().await;

@@ -26,7 +26,7 @@ async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
     (address, task)
 }
 
-/// Who answers, or the status in a proxy's own words.
+/// Returns the name of the upstream that has responded, or the status of the proxy's own response.
 pub(super) async fn who(edge: &Edge) -> String {
     let (front, task) = edge.get("/");
     let answer = front.answer().await;
@@ -158,7 +158,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
         for _ in 0..4 {
             assert_eq!(who(&edge).await, "b");
         }
-        // A client that gives up leaves the trial to the next one.
+        // A client that cancels leaves the trial to the next one.
         trial.abort();
         drop(front);
         conn.closed().await;

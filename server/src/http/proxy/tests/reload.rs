@@ -1,4 +1,4 @@
-//! What a reload keeps of the upstream pools, and what it retires.
+//! Reloads: which pools and upstreams keep their state, and which are retired.
 
 use super::health::{nobody, who};
 use super::reuse::{exchange, warm};

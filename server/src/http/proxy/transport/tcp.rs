@@ -9,11 +9,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::super::failure::Failure;
 use super::host_name::HostName;
 
-/// Connects within `limit`, which includes finding the name's addresses. All of them are tried in turn,
-/// each with an equal share of the time that is left.
+/// Connects within `limit`, which includes the lookup of the name. It tries the addresses in turn, each for an equal share
+/// of the remaining time.
 ///
 /// # Errors
-/// The last address's failure, or the name's own.
+/// The failure of the last address, or of the lookup.
 pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpStream, Failure> {
     let deadline = Instant::now() + limit;
     let found = timeout_at(deadline, name.addresses()).await;
@@ -24,7 +24,7 @@ pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpS
         let share = u32::try_from(found.len() - tried).map_or(left, |shares| left / shares);
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Heads and ends of bodies must not wait for an acknowledgement; a socket that refuses works slower.
+                // Heads and ends of bodies must not wait for an acknowledgement. Without the option they do, but work.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
