@@ -61,12 +61,13 @@ impl Reloader<'_> {
             return Err(ReloadError::NeedsRestart(fixed));
         }
         let snapshot = Arc::new(self.make(&config)?);
+        // Origins first, so that they have the pools of a new route before a worker sends them its requests.
+        for origin in &self.origins {
+            // An origin ends only with the process.
+            let _ = origin.send(OriginCommand::Adopt(Arc::clone(&snapshot.site)));
+        }
         for mailbox in &self.mailboxes {
             mailbox.send(Command::Adopt(Arc::clone(&snapshot)));
-        }
-        for origin in &self.origins {
-            // It has ended only where the process ends.
-            let _ = origin.send(OriginCommand::Adopt(Arc::clone(&snapshot.site)));
         }
         self.config = config;
         self.snapshot = snapshot;
