@@ -10,42 +10,43 @@ use crate::{Event, PacketState, PathChange, Sent, Time};
 /// The transport owns loss detection, the RTT estimate, timers, bytes in flight and path MTU; the controller owns the
 /// window, the rate and all idle accounting. Calls come in order of time; `now` never runs backwards.
 pub trait Controller: Debug + Send + Sync {
-    /// A packet that counts as in flight leaves. Returns the state that the transport stores with the packet and hands
-    /// back when it is acknowledged or lost.
+    /// Reports a packet that is sent and counts as in flight. Returns the state that the transport stores with the
+    /// packet and hands back when the packet is acknowledged or lost.
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState;
 
-    /// Packets were acknowledged, lost, or acknowledged late.
+    /// Reports packets that were acknowledged, lost, or acknowledged late.
     ///
     /// Late acknowledgements are a hint, not a proof that a loss was spurious: a transport forgets lost packets after a
-    /// while. An algorithm that cannot tell proof from guess ignores them.
+    /// while. An algorithm that needs proof ignores them.
     fn on_event(&mut self, event: &Event<'_>);
 
-    /// The transport had room in the window and nothing to send: the application limits the bytes in flight. Called at
-    /// every attempt to send that found so, also with nothing in flight, and never while the window or pacing forbids
-    /// sending. The limit ends with the next packet that has data.
+    /// Reports that the window had room and the transport nothing to send: the application limits the bytes in flight.
+    /// Called at every attempt to send that found so, also with nothing in flight, and never while the window or pacing
+    /// forbids sending. The limit ends with the next packet that has data.
     fn on_app_limited(&mut self, now: Time, in_flight: u64);
 
-    /// Every packet over more than three PTOs was lost (RFC 9002 §7.6). Called right after the event that proved it.
+    /// Reports persistent congestion: every packet sent within more than three PTOs was lost (RFC 9002 §7.6). Called
+    /// right after the event that established it.
     fn on_persistent_congestion(&mut self, now: Time);
 
-    /// A packet will be neither acknowledged nor lost: its keys are gone, or it was an MTU probe.
+    /// Reports a packet that will be neither acknowledged nor lost: its keys were discarded, or it was an MTU probe.
     fn on_discarded(&mut self, now: Time, packet_number: u64);
 
-    /// The peer's address changed while this controller stays in charge. A transport that makes a new controller for
-    /// the new address does not call it.
+    /// Reports that the peer's address changed while this controller stays in charge. A transport that makes a new
+    /// controller for the new address does not call it.
     fn on_path_changed(&mut self, now: Time, change: PathChange);
 
-    /// The path's datagram size changed, in bytes of UDP payload.
+    /// Reports the path's new datagram size, bytes of UDP payload.
     fn on_mtu(&mut self, mtu: u64);
 
     /// Returns the congestion window: bytes that may be in flight, never below two datagrams. In recovery it may come
     /// down in steps.
     fn cwnd(&self) -> u64;
 
-    /// Returns the pacing rate, bytes per second, finite and above zero; `None` is unpaced.
+    /// Returns the pacing rate, bytes per second, finite and above zero; `None` if the algorithm does not pace.
     fn pacing_rate(&self) -> Option<u64>;
 
-    /// Returns the bytes that may leave back to back, at least one datagram.
+    /// Returns the bytes that may be sent back to back, at least one datagram.
     fn send_quantum(&self) -> u64;
 
     /// Returns the phase that the algorithm is in, by the name in its specification.
@@ -141,7 +142,7 @@ pub struct Model {
     pub max_bw: u64,
     /// Rate that losses of this cycle allow; `None` without such losses.
     pub bw_shortterm: Option<u64>,
-    /// Round-trip time of the empty path; `None` before the first sample.
+    /// Round-trip time of the path without a queue; `None` before the first sample.
     pub min_rtt: Option<Duration>,
     /// Bytes in flight at which losses became too many; `None` before that happened.
     pub inflight_longterm: Option<u64>,
@@ -157,7 +158,7 @@ pub struct Model {
     pub pacing_gain: f64,
     /// Factor on the BDP for the window.
     pub cwnd_gain: f64,
-    /// Whether the application limited the bytes in flight now.
+    /// Whether the application limits the bytes in flight now.
     pub app_limited: bool,
     /// Whether sending resumed after a pause of the application and nothing sent since is acknowledged.
     pub idle_restart: bool,

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// One packet that leaves and counts as in flight.
+/// One packet that is sent and counts as in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Rises with every packet of the path, over all packet number spaces.
+    /// Number of the packet, which rises with every packet of the path, over all packet number spaces.
     pub packet_number: u64,
-    /// Size on the wire, UDP payload.
+    /// Size, bytes of UDP payload.
     pub bytes: u64,
     /// Bytes in flight before this packet.
     pub in_flight_before: u64,
-    /// Whether the packet carries application or handshake data, as against a bare PING or probe.
+    /// Whether the packet carries application or handshake data, and not only a PING or a probe.
     pub has_data: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct PacketState {
     pub tx_in_flight: u64,
     /// Whether the application, or ProbeRTT, left a gap that was still on the path.
     pub app_limited: bool,
-    /// Whether ProbeRTT was what left that gap.
+    /// Whether ProbeRTT left that gap.
     pub probe_rtt: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Packet {
     pub packet_number: u64,
     /// Departure time.
     pub time_sent: Time,
-    /// Size on the wire, UDP payload.
+    /// Size, bytes of UDP payload.
     pub bytes: u64,
     /// The value that [`crate::Controller::on_sent`] returned for the packet.
     pub state: PacketState,
@@ -67,19 +67,19 @@ pub struct EcnCounts {
 }
 
 impl EcnCounts {
-    /// Counts in which nothing is reported.
+    /// Counts without any packet.
     pub const NONE: Self = Self {
         ect0: 0,
         ect1: 0,
         ce: 0,
     };
 
-    /// Counts of `ce` packets marked Congestion Experienced and no others.
+    /// Returns counts of `ce` packets marked Congestion Experienced, and of no others.
     pub const fn ce(ce: u64) -> Self {
         Self { ce, ..Self::NONE }
     }
 
-    /// Returns what was counted since `earlier`, a total of the same path.
+    /// Returns the packets counted since `earlier`, an earlier total of the same path.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self {
@@ -108,7 +108,7 @@ pub struct Rtt {
     pub latest: Duration,
     /// Smoothed round-trip time; the initial value before the first sample.
     pub smoothed: Duration,
-    /// Mean deviation.
+    /// Mean deviation of the samples.
     pub var: Duration,
     /// Smallest sample of the path; `None` before the first.
     pub min: Option<Duration>,
@@ -122,7 +122,7 @@ pub struct Rtt {
 /// as acknowledged or lost; one that was reported as lost may appear once more in `late_acked`.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
-    /// Time at which the transport processed it.
+    /// Time at which the transport processed the ACK frame or the expiry.
     pub now: Time,
     /// Newly acknowledged packets, ascending packet numbers.
     pub acked: &'a [Packet],
@@ -130,11 +130,11 @@ pub struct Event<'a> {
     pub lost: &'a [Packet],
     /// Packets acknowledged only after an earlier event had declared them lost, ascending packet numbers.
     pub late_acked: &'a [Packet],
-    /// Bytes in flight before any of this was subtracted.
+    /// Bytes in flight before the event.
     pub in_flight_before: u64,
-    /// Bytes in flight after it.
+    /// Bytes in flight after the event.
     pub in_flight: u64,
-    /// Estimate, this event's sample included.
+    /// Round-trip estimate, this event's sample included.
     pub rtt: Rtt,
     /// Whether the event brought a round-trip sample.
     pub rtt_updated: bool,

@@ -4,78 +4,78 @@ use std::fmt::Debug;
 
 use crate::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
 
-/// A controller around another one: every call goes to the inner one, but those that the layer makes its own.
+/// A controller around another one. It passes every call to the inner controller, except the calls that it overrides.
 ///
-/// What implements it is a [`Controller`]. The two traits name the same calls: with both in scope, a layer asks itself by
+/// A type that implements it is a [`Controller`]. Both traits have the same methods: with both in scope, write
 /// `Layer::cwnd(self)`.
 pub trait Layer: Debug + Send + Sync {
-    /// The controller inside.
+    /// Returns the controller inside.
     fn inner(&self) -> &dyn Controller;
 
-    /// The controller inside.
+    /// Returns the controller inside.
     fn inner_mut(&mut self) -> &mut dyn Controller;
 
-    /// As [`Controller::on_sent`].
+    /// See [`Controller::on_sent`].
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         self.inner_mut().on_sent(now, sent)
     }
 
-    /// As [`Controller::on_event`].
+    /// See [`Controller::on_event`].
     fn on_event(&mut self, event: &Event<'_>) {
         self.inner_mut().on_event(event);
     }
 
-    /// As [`Controller::on_app_limited`].
+    /// See [`Controller::on_app_limited`].
     fn on_app_limited(&mut self, now: Time, in_flight: u64) {
         self.inner_mut().on_app_limited(now, in_flight);
     }
 
-    /// As [`Controller::on_persistent_congestion`].
+    /// See [`Controller::on_persistent_congestion`].
     fn on_persistent_congestion(&mut self, now: Time) {
         self.inner_mut().on_persistent_congestion(now);
     }
 
-    /// As [`Controller::on_discarded`].
+    /// See [`Controller::on_discarded`].
     fn on_discarded(&mut self, now: Time, packet_number: u64) {
         self.inner_mut().on_discarded(now, packet_number);
     }
 
-    /// As [`Controller::on_path_changed`].
+    /// See [`Controller::on_path_changed`].
     fn on_path_changed(&mut self, now: Time, change: PathChange) {
         self.inner_mut().on_path_changed(now, change);
     }
 
-    /// As [`Controller::on_mtu`].
+    /// See [`Controller::on_mtu`].
     fn on_mtu(&mut self, mtu: u64) {
         self.inner_mut().on_mtu(mtu);
     }
 
-    /// As [`Controller::cwnd`].
+    /// See [`Controller::cwnd`].
     fn cwnd(&self) -> u64 {
         self.inner().cwnd()
     }
 
-    /// As [`Controller::pacing_rate`].
+    /// See [`Controller::pacing_rate`].
     fn pacing_rate(&self) -> Option<u64> {
         self.inner().pacing_rate()
     }
 
-    /// As [`Controller::send_quantum`].
+    /// See [`Controller::send_quantum`].
     fn send_quantum(&self) -> u64 {
         self.inner().send_quantum()
     }
 
-    /// As [`Controller::state`].
+    /// See [`Controller::state`].
     fn state(&self) -> State {
         self.inner().state()
     }
 
-    /// As [`Controller::ssthresh`].
+    /// See [`Controller::ssthresh`].
     fn ssthresh(&self) -> Option<u64> {
         self.inner().ssthresh()
     }
 
-    /// As [`Controller::snapshot`].
+    /// See [`Controller::snapshot`].
     fn snapshot(&self) -> Snapshot {
         self.inner().snapshot()
     }

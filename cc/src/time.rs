@@ -11,22 +11,22 @@ impl Time {
     /// The origin.
     pub const ZERO: Self = Self(0);
 
-    /// A time `nanos` nanoseconds after the origin.
+    /// Returns the time `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The time of `at`, counted from `origin`; the origin itself for an earlier instant.
+    /// Returns the time of `at`, counted from `origin`; the origin itself for an earlier instant.
     pub fn between(origin: Instant, at: Instant) -> Self {
         Self::ZERO + at.saturating_duration_since(origin)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Time from `earlier` to `self`, or zero where `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -92,19 +92,19 @@ impl Acquired {
         .complete(workers)
     }
 
-    /// Listener that the sockets belong to.
+    /// Returns the listener that the sockets belong to.
     #[must_use]
     pub fn listener(&self) -> ListenerId {
         self.listener
     }
 
-    /// Address that they are bound to, with the port that the kernel chose for 0.
+    /// Returns the address that they are bound to, with the port that the kernel chose for 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Number of sockets, which is the number of workers.
+    /// Returns the number of sockets, which is the number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.sockets.len()

@@ -16,24 +16,23 @@ pub trait Dataplane {
     /// Name of the backend.
     fn backend(&self) -> &'static str;
 
-    /// Hands received datagrams to `sink` until there are no more or `budget` is spent, without waiting, and returns how
-    /// many there were. What arrived since the last [`Dataplane::wait`] may show only after the next one.
+    /// Passes received datagrams to `sink` until there are no more or `budget` is spent, without waiting, and returns
+    /// how many there were. Datagrams that arrived since the last [`Dataplane::wait`] may appear only after the next
+    /// one.
     ///
     /// `sink` may change the bytes in place (decryption).
     ///
-    /// # Errors
-    /// Only where the driver is broken for good; a datagram that could not be received is counted instead.
+    /// # Errors The driver is broken for good. A datagram that could not be received is counted instead.
     fn receive(
         &mut self,
         budget: Budget,
         sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize>;
 
-    /// Sends what `emit` writes: it asks for room and commits one datagram after the other until it has no more or is
-    /// refused. What blocked earlier goes first. Returns what `emit` returned.
+    /// Sends the datagrams that `emit` writes: `emit` asks for room and commits one datagram after the other, until it
+    /// has no more or there is no room. Batches that were blocked earlier leave first. Returns what `emit` returned.
     ///
-    /// # Errors
-    /// As with [`Dataplane::receive`].
+    /// # Errors As with [`Dataplane::receive`].
     fn transmit<R>(
         &mut self,
         budget: Budget,
@@ -41,21 +40,20 @@ pub trait Dataplane {
     ) -> io::Result<R>;
 
     /// Sleeps until a datagram can be received, a blocked listener can send again, the waker was used, or `timeout`
-    /// passed (`None`: no limit). Never returns early for the timeout's sake; precise to well under a millisecond. It may
-    /// return for no visible reason (a signal), so a caller with a deadline looks at the clock.
+    /// passed (`None`: no limit). It never returns before the timeout without such a reason, except after a signal, so
+    /// a caller with a deadline looks at the clock; precise to well under a millisecond.
     ///
-    /// With a timeout of zero it only looks around, which is what a worker does that spins before it sleeps.
+    /// With a timeout of zero it looks once and does not sleep; a worker that spins before it sleeps calls it so.
     ///
-    /// # Errors
-    /// As with [`Dataplane::receive`].
+    /// # Errors As with [`Dataplane::receive`].
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
-    /// Takes the oldest event; to be called until there is none, once a turn.
+    /// Takes the oldest event. A worker calls it once a turn, until there is none.
     fn take_event(&mut self) -> Option<Event>;
 
-    /// Returns a handle with which another thread ends [`Dataplane::wait`], now or, if it is not waiting, next time.
+    /// Returns a handle with which another thread ends the current or the next [`Dataplane::wait`].
     fn waker(&self) -> Waker;
 
-    /// Returns what happened so far.
+    /// Returns the totals since the driver was opened.
     fn counters(&self) -> Counters;
 }

@@ -21,7 +21,7 @@ pub enum Event {
         /// Size of its UDP payload, bytes.
         size: usize,
     },
-    /// The host or the network knows no way to a peer; the datagram was dropped.
+    /// The host knows no route to a peer; the datagram was dropped.
     Unreachable {
         /// Listener that the datagram was to leave by.
         listener: ListenerId,

@@ -1,4 +1,5 @@
-//! Opening: a group of workers on the control thread, a driver per worker on the worker's own.
+//! Opens a group of workers. The thread that starts the workers opens the group and sends each worker its [`Seed`]; the
+//! worker makes its driver on its own thread.
 
 use std::net::SocketAddr;
 
@@ -38,7 +39,7 @@ pub struct ListenerFacts {
     pub payloads: Payloads,
 }
 
-/// Opens a group of `workers` over acquired sockets: sets their options and steering. To be called on the control thread.
+/// Opens a group of `workers` over acquired sockets: sets their options and steering.
 ///
 /// # Errors
 /// A listener has not one socket per worker, or a socket option that correctness depends on is missing.

@@ -63,17 +63,18 @@ pub struct RxMeta {
 pub struct TxMeta {
     /// Destination address.
     pub peer: SocketAddr,
-    /// Source address, where the caller cares (it does on a wildcard listener); the port is the listener's.
+    /// Source address, or `None` to let the host choose one. A listener on a wildcard address needs it to answer from
+    /// the address that the client used. The port is the listener's.
     pub local: Option<SocketAddr>,
     /// ECN bits to set.
     pub ecn: Ecn,
-    /// Earliest departure; a backend without a timed queue sends at once.
+    /// Earliest time of departure. A backend without a timed queue sends at once.
     pub departure: Option<Instant>,
 }
 
-/// Limit on the work of one call: whichever of the two runs out first ends it.
+/// Limit on the work of one call, which ends when either number runs out.
 ///
-/// The datagram that uses up the bytes is still handled, so a call exceeds them by less than one datagram.
+/// The datagram that uses up the bytes is still processed, so a call exceeds them by less than one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Datagrams left.
@@ -83,28 +84,28 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// No limit.
+    /// A budget without limits.
     pub const UNLIMITED: Self = Self::of_datagrams(usize::MAX);
 
-    /// Limits both.
+    /// Returns a budget that limits datagrams and bytes.
     #[must_use]
     pub const fn new(datagrams: usize, bytes: usize) -> Self {
         Self { datagrams, bytes }
     }
 
-    /// Limits datagrams alone.
+    /// Returns a budget that limits datagrams alone.
     #[must_use]
     pub const fn of_datagrams(datagrams: usize) -> Self {
         Self::new(datagrams, usize::MAX)
     }
 
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     #[must_use]
     pub const fn is_spent(&self) -> bool {
         self.datagrams == 0 || self.bytes == 0
     }
 
-    /// Takes one datagram of `bytes` off.
+    /// Takes one datagram of `bytes` off the budget.
     pub const fn spend(&mut self, bytes: usize) {
         self.datagrams = self.datagrams.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);

@@ -6,8 +6,8 @@
 //! worker) falls back to the kernel's hash over the 4-tuple.
 //!
 //! The index counts the sockets of the group in the order in which they were bound, and closing one moves the last
-//! one into its place. A GSO burst over loopback is steered once, by its first datagram, and a client's random ID may
-//! name any worker: so a worker must be ready to hand datagrams over.
+//! one into its place. A GSO batch over loopback is steered once, by its first datagram, and a client's random ID may
+//! name any worker: so a worker must expect misrouted datagrams.
 
 use libc::sock_filter;
 

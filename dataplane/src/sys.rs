@@ -13,7 +13,7 @@ use crate::addr::{NAME_LEN, NAME_SOCKLEN};
 use crate::control::CONTROL_LEN;
 use crate::message::Message;
 
-/// Size of a receive buffer: no datagram and no GRO train is longer.
+/// Size of a receive buffer: no datagram and no GRO batch is longer.
 pub(crate) const RX_BUFFER: usize = 64 << 10;
 
 /// Sets an option whose value is an `int`.

@@ -1,7 +1,7 @@
-//! BBRv3 (draft-ietf-ccwg-bbr-06): a model of the path instead of a window that reacts to loss.
+//! BBRv3 (draft-ietf-ccwg-bbr-06): follows a model of the path, instead of cutting a window after each loss.
 //!
-//! The model is a rate that the path delivers, its own round trip, and how much may be in flight; from it follow the
-//! pacing rate and the window. The flow cycles through states that measure each in turn:
+//! The model consists of the rate that the path delivers, its round-trip time without a queue, and bounds of the bytes in
+//! flight. Pacing rate and window follow from it. The flow cycles through states that measure one after the other:
 //!
 //! ```text
 //! Startup ─→ Drain ─→ DOWN ─→ CRUISE ─→ REFILL ─→ UP ─┐          any ─→ ProbeRTT ─→ CRUISE
@@ -9,8 +9,8 @@
 //!                      └──────────────────────────────┘                             was never full
 //! ```
 //!
-//! Names and sections are the draft's. Everything from its §5.1 to §5.6 MUST be there; what differs, and how its
-//! holes are closed, stands at the code and in this crate's README.
+//! Names and section numbers are the draft's; its §5.1 to §5.6 are implemented in full. `cc/DEVIATIONS.md` lists the
+//! differences, and the choices where the draft is incomplete.
 
 mod control;
 mod cwnd_limit;
