@@ -145,14 +145,19 @@ example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, 
 	$(CARGO) test --quiet --profile $(PROFILE)
 	$(CARGO) run --quiet --profile $(PROFILE) -- cc | grep -A1 '^constant$$'
 
+# With any Rust: only running the targets needs nightly and cargo-fuzz.
+fuzz-%: setup $(BORINGSSL)
+	@echo "== fuzz targets of $*"
+	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
+
 # The last lines are cargo test's own.
-test: setup fmt-check deny venv $(BORINGSSL) clippy doc example ## All checks that a change must pass, in under half an hour on two cores
+test: setup fmt-check deny venv $(BORINGSSL) clippy doc example fuzz-cc ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace --profile $(PROFILE)
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE)
 
-test-long: setup venv $(BORINGSSL) ## All tests, the long ones too
+test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-server ## All tests, the long ones too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored
 	echo "== fuzz"
 	if rustup run nightly $(CARGO) fuzz --version >/dev/null 2>&1; then

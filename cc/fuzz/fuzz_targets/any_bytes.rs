@@ -1,4 +1,4 @@
-//! Checks every algorithm against the rules in `cc/src/properties/`: `cargo +nightly fuzz run any_bytes` in `cc/`.
+//! Checks every algorithm against the rules in `cc/sim/src/properties/`: `cargo +nightly fuzz run any_bytes` in `cc/`.
 
 #![no_main]
 

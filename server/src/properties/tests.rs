@@ -167,6 +167,11 @@ fn targets_are_trials() {
     expected.sort();
     assert_eq!(stems("fuzz_targets"), expected);
     assert_eq!(stems("seeds"), expected);
+    for (name, ..) in TRIALS {
+        let target = fuzz().join("fuzz_targets").join(name).with_extension("rs");
+        let target = std::fs::read_to_string(target).unwrap();
+        assert!(target.contains(&format!("sluicegate::properties::{name}(bytes)")));
+    }
     for seed in seeds("configuration") {
         let text = String::from_utf8(seed).unwrap();
         Config::from_toml("seed.toml", &text, &Registry::builtin()).unwrap();
