@@ -34,10 +34,5 @@ pub use error::{Error, Position};
 pub use json_schema::json_schema;
 pub use manual::manual;
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
-pub use tables::{
-    AccessFormat, AccessLog, Admin, Config, CongestionRule, Cores, Files, Fixed, Generate, Group,
-    Handler, HeaderEdits, HostHeader, HostPattern, Limits, Listener, Log, LogFormat, LogLevel,
-    LogTarget, Proxy, Qlog, QlogLevel, Quic, Redirect, Route, Server, Symlinks, Tls,
-    UpstreamAddress,
-};
+pub use tables::*;
 pub use units::parse_size;

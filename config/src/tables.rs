@@ -14,7 +14,7 @@ mod server;
 mod upstream;
 
 pub use group::{Cores, Group};
-pub use handler::{Files, Fixed, Generate, Redirect, Symlinks};
+pub use handler::*;
 pub use headers::HeaderEdits;
 pub use limits::Limits;
 pub use listener::{CongestionRule, Listener, Tls};

@@ -16,7 +16,7 @@ use super::exchange::ring::OriginRing;
 use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
 use super::peer::Peer;
-use super::route::{Action, Answer, Route, Site};
+use super::route::{Action, OriginHandler, Route, Routed, Site};
 
 /// What decisions depend on beside the request; a front's thread owns it and lends it.
 #[derive(Debug)]
@@ -86,9 +86,9 @@ impl Gate<'_> {
         if arrival.path_refused {
             return self.discard(arrival, replies::ambiguous_path());
         }
-        match self.site.answer(head) {
-            Answer::Reply(reply) => self.discard(arrival, reply),
-            Answer::Origin(route) => match self.look_in_memory(head, &route) {
+        match self.site.route(head) {
+            Routed::Reply(reply) => self.discard(arrival, reply),
+            Routed::Origin(route) => match self.look_in_memory(head, &route) {
                 Ok(reply) => self.discard(arrival, reply),
                 Err(file) => self.handle(arrival, Handling { route, file }),
             },
@@ -122,7 +122,7 @@ impl Gate<'_> {
 
     /// Returns the reply of a file in memory, or the key that the file would be found under.
     fn look_in_memory(&mut self, head: &RequestHead, route: &Route) -> Result<Reply, Option<Key>> {
-        let Action::Files(files) = &route.action else {
+        let Action::Origin(OriginHandler::Files(files)) = &route.action else {
             return Err(None);
         };
         let key = Key::of(route.id, files, head, route.rest(&head.path)).ok_or(None)?;

@@ -21,7 +21,7 @@ use crate::affinity;
 use crate::http::exchange::Opaque;
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::ring::WorkerRing;
-use crate::http::route::{Action, Route, Site};
+use crate::http::route::{Action, OriginHandler, Route, Site};
 
 /// Threads for what the system offers no other way to wait for, such as reading files, beside the origin's own.
 const BLOCKING_THREADS: usize = 16;
@@ -111,22 +111,24 @@ impl Handlers {
         }
     }
 
-    /// Answers an exchange by its route.
+    /// Runs the handler of an exchange's route. An exchange that is dropped without a response gets 502.
     async fn handle(self: Rc<Self>, incoming: Incoming) {
-        // Whoever waits is answered 502 where the handler is none of this thread's.
         let Some(route) = incoming.request.handler.clone().downcast::<Route>() else {
             return;
         };
-        match &route.action {
-            Action::Proxy(proxy) => proxy::serve(&self.pools, proxy, &*route, incoming).await,
-            Action::Files(folder) => {
+        let Action::Origin(handler) = &route.action else {
+            return;
+        };
+        match handler {
+            OriginHandler::Proxy(proxy) => {
+                proxy::serve(&self.pools, proxy, &*route, incoming).await;
+            }
+            OriginHandler::Files(folder) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
                 let cache_offer = incoming.cache_offer();
                 let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
                 self.files.serve(folder, &rest, incoming, learn).await;
             }
-            // A worker answers these by itself; a request that arrives here nevertheless gets 502.
-            Action::Fixed(_) | Action::Generate { .. } | Action::Redirect(_) => {}
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Finds the handler of a request, and answers what needs none.
+//! Finds the handler of a request, and runs those handlers that need the head alone.
 //!
-//! A [`Site`] is compiled once from the configuration and shared by all workers; asking it reads no file and waits for
-//! nothing. What takes a file or another server it names a route for, and the worker's origin thread answers.
+//! A [`Site`] is compiled once from the configuration and shared by all workers. Routing a request reads no file and waits
+//! for nothing; handlers that need files or upstreams run on the origin thread.
 
 mod compiled;
 mod edits;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use sluicegate_config::Limits;
 
-pub use self::compiled::{Action, Route, SiteError};
+pub use self::compiled::{Action, OriginHandler, Route, SiteError};
 use self::host::host;
-use self::local::{allowing, generate, not_found};
+use self::local::{allowing, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::proxy::{PoolCompiler, SitePools};
@@ -28,16 +28,14 @@ pub struct Site {
     table: Table,
     limits: Limits,
     pools: SitePools,
-    /// Some route needs an origin thread.
-    needs_origin: bool,
 }
 
-/// A site's answer to a request.
+/// Result of routing a request.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    /// This reply, at once.
+pub enum Routed {
+    /// The response is known.
     Reply(Reply),
-    /// The route's handler on the origin thread answers.
+    /// The route's handler on the origin thread responds.
     Origin(Arc<Route>),
 }
 
@@ -72,11 +70,9 @@ impl Site {
         limits: &Limits,
     ) -> Result<Site, SiteError> {
         let mut table = Table::default();
-        let mut needs_origin = false;
         let mut pools = PoolCompiler::new(previous);
         for route in routes {
             let compiled = Route::compile(route, limits, &mut pools)?;
-            needs_origin |= matches!(compiled.action, Action::Files(_) | Action::Proxy(_));
             table.add(&route.hosts, &Arc::new(compiled));
         }
         table.sort();
@@ -84,7 +80,6 @@ impl Site {
             table,
             limits: limits.clone(),
             pools: pools.finish(),
-            needs_origin,
         })
     }
 
@@ -98,22 +93,17 @@ impl Site {
         &self.pools
     }
 
-    /// Whether some route is answered by an origin thread.
-    pub fn needs_origin(&self) -> bool {
-        self.needs_origin
-    }
-
     /// Returns a route for any host.
     #[cfg(test)]
     pub(crate) fn any_route(&self) -> Option<&Arc<Route>> {
         self.table.any_route()
     }
 
-    /// Answers a request, or says which route's handler does: the host decides first, then the longest prefix of the
-    /// path, then the method. 404 where there is none, 405 where only the method does not fit.
-    pub fn answer(&self, head: &RequestHead) -> Answer {
+    /// Finds the route of a request: the host decides first, then the longest prefix of the path, then the method. Without
+    /// a route the response is 404, or 405 if only the method does not match.
+    pub fn route(&self, head: &RequestHead) -> Routed {
         if head.method == "OPTIONS" && head.path.as_str() == "*" {
-            return Answer::Reply(allowing(204, "GET, HEAD", ""));
+            return Routed::Reply(allowing(204, "GET, HEAD", ""));
         }
         let route = match self
             .table
@@ -121,31 +111,29 @@ impl Site {
         {
             Found::Route(route) => route,
             Found::OtherMethods(methods) => {
-                return Answer::Reply(allowing(
+                return Routed::Reply(allowing(
                     405,
                     &methods.join(", "),
                     "405 method not allowed\n",
                 ));
             }
-            Found::Nothing => return Answer::Reply(not_found()),
+            Found::Nothing => return Routed::Reply(not_found()),
         };
         let mut reply = match &route.action {
             // What is left behind `/app` of `/app../x` is no path below it, and would be another one upstream.
-            Action::Proxy(proxy)
+            Action::Origin(OriginHandler::Proxy(proxy))
                 if proxy.settings.strip_prefix && route.ends_within_segment(&head.path) =>
             {
                 not_found()
             }
-            Action::Files(_) | Action::Proxy(_) => return Answer::Origin(Arc::clone(route)),
-            Action::Redirect(location) => location.reply(head, route.forward_rest(&head.path)),
-            _ if !matches!(head.method.as_str(), "GET" | "HEAD") => {
-                allowing(405, "GET, HEAD", "405 only GET and HEAD\n")
+            Action::Origin(_) => return Routed::Origin(Arc::clone(route)),
+            Action::Local(handler) => {
+                let path = &head.path;
+                handler.respond(head, route.below(path), route.forward_rest(path))
             }
-            Action::Fixed(reply) => reply.clone(),
-            Action::Generate { max_size } => generate(route.below(&head.path), *max_size),
         };
         route.edit_response(&mut reply.headers);
-        Answer::Reply(reply)
+        Routed::Reply(reply)
     }
 }
 

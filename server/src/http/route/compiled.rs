@@ -11,8 +11,8 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Files, Handler, Limits};
 
 use super::edits::Edits;
-use super::local::{Location, fixed};
-use crate::http::exchange::{Fields, Reply};
+use super::local::{LocalHandler, Location, fixed};
+use crate::http::exchange::Fields;
 use crate::http::path::CanonicalPath;
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 
@@ -76,7 +76,7 @@ pub struct Route {
     pub path: String,
     /// Methods that the route matches; empty for any.
     pub(super) methods: Vec<String>,
-    /// Kind of handler, with its settings.
+    /// Handler of the requests.
     pub action: Action,
     request_headers: Edits,
     response_headers: Edits,
@@ -86,21 +86,21 @@ pub struct Route {
     pub timeout: Option<Duration>,
 }
 
-/// Handler of a route.
+/// A handler by the thread that runs it.
 #[derive(Debug)]
 pub enum Action {
-    /// Returns the same reply to every request.
-    Fixed(Reply),
-    /// Returns as many bytes as the path asks for.
-    Generate {
-        /// Largest size that is returned, bytes.
-        max_size: u64,
-    },
-    /// Redirects to another URL.
-    Redirect(Location),
-    /// Serves files of a folder, on the origin thread.
+    /// The front's thread builds the response.
+    Local(LocalHandler),
+    /// The origin thread runs the handler.
+    Origin(OriginHandler),
+}
+
+/// The kinds of handler that may wait, with their settings.
+#[derive(Debug)]
+pub enum OriginHandler {
+    /// Serves the files of a folder.
     Files(Arc<Files>),
-    /// Forwards to upstreams, on the origin thread.
+    /// Forwards requests to upstreams.
     Proxy(RouteProxy),
 }
 
@@ -119,18 +119,20 @@ impl Route {
             field: field.escape_debug().to_string(),
         };
         let action = match &route.handler {
-            Handler::Generate(generate) => Action::Generate {
+            Handler::Generate(generate) => Action::Local(LocalHandler::Generate {
                 max_size: generate.max_size,
-            },
-            Handler::Redirect(redirect) => Action::Redirect(Location::new(redirect)),
-            Handler::Proxy(proxy) => Action::Proxy(pools.compile(proxy)),
+            }),
+            Handler::Redirect(redirect) => {
+                Action::Local(LocalHandler::Redirect(Location::new(redirect)))
+            }
+            Handler::Proxy(proxy) => Action::Origin(OriginHandler::Proxy(pools.compile(proxy))),
             Handler::Files(files) => {
                 fs::read_dir(&files.root).map_err(|cause| SiteError::Root {
                     route: route.path.clone(),
                     root: files.root.clone(),
                     cause,
                 })?;
-                Action::Files(Arc::new(files.clone()))
+                Action::Origin(OriginHandler::Files(Arc::new(files.clone())))
             }
             Handler::Fixed(reply) => {
                 let bytes = match &reply.body_file {
@@ -145,7 +147,11 @@ impl Route {
                 };
                 let value = HeaderValue::from_str(&reply.content_type);
                 let content_type = value.map_err(|_| refuse(reply.content_type.clone()))?;
-                Action::Fixed(fixed(reply.status, content_type, bytes))
+                Action::Local(LocalHandler::Fixed(fixed(
+                    reply.status,
+                    content_type,
+                    bytes,
+                )))
             }
         };
         check_prefix(&route.path)?;

@@ -1,4 +1,4 @@
-//! Replies that need neither a file nor another server.
+//! Handlers that need neither a file nor another server, and the responses of the router itself.
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -7,6 +7,35 @@ use sluicegate_config::Redirect;
 
 use super::host::host;
 use crate::http::exchange::{Body, Generator, Reply, RequestHead};
+
+/// The kinds of handler that need the request's head alone, with their settings.
+#[derive(Debug)]
+pub enum LocalHandler {
+    /// Returns the same response to every request.
+    Fixed(Reply),
+    /// Returns as many bytes as the path asks for.
+    Generate {
+        /// Largest size that is returned, bytes.
+        max_size: u64,
+    },
+    /// Redirects to another URL.
+    Redirect(Location),
+}
+
+impl LocalHandler {
+    /// Returns the response. `below` is the path behind the route's prefix, without a slash in front; `rest` is the same in
+    /// the spelling for other servers, with it.
+    pub(super) fn respond(&self, head: &RequestHead, below: &str, rest: &str) -> Reply {
+        match self {
+            LocalHandler::Redirect(location) => location.reply(head, rest),
+            _ if !matches!(head.method.as_str(), "GET" | "HEAD") => {
+                allowing(405, "GET, HEAD", "405 only GET and HEAD\n")
+            }
+            LocalHandler::Fixed(reply) => reply.clone(),
+            LocalHandler::Generate { max_size } => generate(below, *max_size),
+        }
+    }
+}
 
 /// Target of a redirect, made for each request.
 #[derive(Debug)]
@@ -55,7 +84,7 @@ impl Location {
         }
     }
 
-    pub(super) fn reply(&self, head: &RequestHead, rest: &str) -> Reply {
+    fn reply(&self, head: &RequestHead, rest: &str) -> Reply {
         let mut location = String::new();
         for part in &self.parts {
             match part {
@@ -125,7 +154,7 @@ pub(super) fn not_found() -> Reply {
     Reply::plain(404, "404 not found\n")
 }
 
-/// With the methods that would be answered.
+/// Returns a response that lists the methods to use instead, in Allow.
 pub(super) fn allowing(status: u16, methods: &str, text: &'static str) -> Reply {
     let allow = HeaderValue::try_from(methods);
     Reply {
@@ -138,7 +167,7 @@ pub(super) fn allowing(status: u16, methods: &str, text: &'static str) -> Reply 
     }
 }
 
-pub(super) fn generate(size: &str, max_size: u64) -> Reply {
+fn generate(size: &str, max_size: u64) -> Reply {
     match sluicegate_config::parse_size(size) {
         Some(size) if size <= max_size => Reply {
             status: 200,

@@ -7,7 +7,7 @@ use sluicegate_config::{Config, Handler, HostPattern, Route};
 
 use super::host::host;
 use super::table::Found;
-use super::{Answer, Site};
+use super::{Routed, Site};
 use crate::http::exchange::{Body, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::properties::Bytes;
@@ -107,7 +107,7 @@ pub fn route(bytes: &[u8]) -> bool {
         Found::Nothing => None,
     };
     assert_eq!(found, expected, "{head:?}");
-    let Answer::Reply(reply) = site.answer(&head) else {
+    let Routed::Reply(reply) = site.route(&head) else {
         panic!("no route here needs an origin");
     };
     if let Body::Generated(_) = &reply.body {

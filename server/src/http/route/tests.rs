@@ -32,13 +32,13 @@ fn generator(path: &str) -> Route {
 }
 
 fn ask_at(site: &Site, authority: &str, method: &str, path: &str) -> Reply {
-    let answer = site.answer(&RequestHead {
+    let routed = site.route(&RequestHead {
         authority: authority.to_owned(),
         ..head(method, path, &[])
     });
-    match answer {
-        Answer::Reply(reply) => reply,
-        Answer::Origin(route) => panic!("left to the origin: {route:?}"),
+    match routed {
+        Routed::Reply(reply) => reply,
+        Routed::Origin(route) => panic!("left to the origin: {route:?}"),
     }
 }
 
@@ -343,8 +343,8 @@ fn stripped_prefix_ends_with_a_segment() {
     };
     let site = site(&[Route::new("/app", Handler::Proxy(proxy))]);
     for path in ["/app", "/app/", "/app/x", "/app/..x"] {
-        let answer = site.answer(&head("GET", path, &[]));
-        assert!(matches!(answer, Answer::Origin(_)), "{path}: {answer:?}");
+        let routed = site.route(&head("GET", path, &[]));
+        assert!(matches!(routed, Routed::Origin(_)), "{path}: {routed:?}");
     }
     for path in ["/appadmin/x", "/app./admin", "/app../admin"] {
         assert_eq!(
