@@ -9,15 +9,12 @@ use std::time::Duration;
 
 use sluicegate_cc::Registry;
 
-use crate::Config;
-use crate::field::Record;
+use crate::field::{Part, Record};
 use crate::schema::{Given, Key, Kind, Table};
 use crate::units::toml_duration;
+use crate::{Config, Handler};
 
 const EXAMPLE: &str = include_str!("../example.toml");
-
-/// Keys of a route of which exactly one is given.
-const HANDLERS: [&str; 5] = ["fixed", "generate", "files", "proxy", "redirect"];
 
 fn parse(text: &str) -> Result<Config, crate::Error> {
     Config::from_toml("edge.toml", text, &Registry::builtin())
@@ -29,7 +26,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
     for other in table.keys().filter(|k| k.name != key) {
         match (table.name, other.name, other.given) {
             ("listener", "tls", _) => keys.push("tls = \"self-signed\"".to_owned()),
-            ("route", "generate", _) if !HANDLERS.contains(&key) => {
+            ("route", "generate", _)
+                if Handler::keys().iter().all(|handler| handler.name != key) =>
+            {
                 keys.push("generate = {}".to_owned());
             }
             (_, name, Given::Required(example)) => keys.push(format!("{name} = {example}")),
@@ -181,4 +180,20 @@ fn every_text_refuses_what_is_too_long() {
             assert_eq!(parse(&document(table, key.name, &quoted(max))).err(), None);
         }
     });
+}
+
+#[test]
+fn a_route_has_exactly_one_handler() {
+    let names: Vec<&str> = Handler::keys().iter().map(|handler| handler.name).collect();
+    let expected = format!("expected exactly one of: {}", names.join(", "));
+    for (handlers, found) in [
+        (
+            "fixed = {}\ngenerate = {}",
+            "4:12: both `fixed` and `generate` in [[route]]",
+        ),
+        ("", "1:1: no handler in [[route]]"),
+    ] {
+        let error = parse(&format!("[[route]]\npath = \"/\"\n{handlers}\n")).unwrap_err();
+        assert_eq!(error.to_string(), format!("edge.toml:{found}; {expected}"));
+    }
 }

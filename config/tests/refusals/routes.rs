@@ -10,15 +10,7 @@ fn route(keys: &str) -> String {
 }
 
 #[test]
-fn routes_have_one_handler_and_a_path() {
-    assert_eq!(
-        refusal_after("[[route]]\npath = \"/\"\nfixed = {}\ngenerate = {}"),
-        "8:12: both `fixed` and `generate` in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
-    );
-    assert_eq!(
-        refusal_after("[[route]]\npath = \"/\""),
-        "5:1: no handler in [[route]]; expected exactly one of: fixed, generate, files, proxy, redirect"
-    );
+fn routes_have_a_path_of_their_own() {
     let path_words = "expected a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #";
     for path in ["", "bytes/", "/a b", "/a?b", "/ä"] {
         assert_eq!(
