@@ -1,5 +1,8 @@
 //! Upstreams on Unix sockets.
 
+use std::os::unix::fs::PermissionsExt as _;
+
+use nix::unistd::Uid;
 use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
 
@@ -82,4 +85,28 @@ fn a_socket_that_does_not_exist_is_502_until_its_server_starts() {
         assert_eq!(status(&front.answer().await), 200);
         task.await.unwrap();
     });
+}
+
+/// The kernel lets root in everywhere, so the test has another user for its file accesses, in a thread of its own.
+#[test]
+fn a_socket_without_permission_is_502_with_a_cause_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let as_nobody = || {
+        nix::unistd::setfsuid(Uid::from_raw(65_534));
+        run(async {
+            let edge = edge(&folder);
+            let (front, task) = edge.get("/");
+            let answer = front.answer().await;
+            task.await.unwrap();
+            assert_eq!(status(&answer), 502);
+            let cause = field(&answer, "proxy-status");
+            assert_eq!(cause, Some("sluicegate; error=proxy_configuration_error"));
+            assert_eq!(edge.failures(Failure::Forbidden), 2);
+            assert_eq!(edge.state().failures, 2);
+        });
+    };
+    std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap());
 }
