@@ -47,7 +47,7 @@ fn main() -> Result<(), Failure> {
         rate(sent.tx_datagrams),
         rate(received.rx_datagrams),
         rate(received.rx_bytes) * 8e-9,
-        received.rx_datagrams as f64 / received.rx_buffers.max(1) as f64,
+        received.rx_datagrams as f64 / received.rx_messages.max(1) as f64,
     );
     println!("sender {sent:?}\nreceiver {received:?}");
     Ok(())

@@ -218,7 +218,7 @@ impl Batch {
         if self.doubtful && !self.failed {
             effects.gso.on_refused();
         }
-        effects.counters.tx_buffers += u64::from(self.sent);
+        effects.counters.tx_messages += u64::from(self.sent);
         effects.counters.tx_errors += u64::from(self.failed);
         Progress::Finished
     }
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(rig.batch.range(), 100..32_100);
         assert_eq!(rig.drain(), [32_000]);
         assert_eq!(
-            (rig.counters.tx_buffers, rig.counters.tx_datagrams),
+            (rig.counters.tx_messages, rig.counters.tx_datagrams),
             (1, 64)
         );
         assert_eq!(rig.counters.tx_bytes, 32_000);
@@ -325,7 +325,10 @@ mod tests {
     fn an_empty_datagram_is_one_message() {
         let mut rig = Rig::new(0, 0);
         assert_eq!(rig.drain(), [0]);
-        assert_eq!((rig.counters.tx_buffers, rig.counters.tx_datagrams), (1, 1));
+        assert_eq!(
+            (rig.counters.tx_messages, rig.counters.tx_datagrams),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -373,7 +376,7 @@ mod tests {
         assert_eq!(rig.refuse(libc::EMSGSIZE), Progress::Ready);
         assert_eq!(rig.refuse(libc::EMSGSIZE), Progress::Finished);
         assert!(rig.gso.is_usable());
-        assert_eq!((rig.counters.tx_errors, rig.counters.tx_buffers), (1, 0));
+        assert_eq!((rig.counters.tx_errors, rig.counters.tx_messages), (1, 0));
         let too_big = Event::TooBig {
             listener: LISTENER,
             peer: peer(),

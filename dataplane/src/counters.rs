@@ -30,32 +30,32 @@ macro_rules! counters {
 counters! {
     /// Datagrams received.
     rx_datagrams = "received_datagrams_total",
-    /// Messages received, each with one datagram or, by GRO, several.
-    rx_buffers = "received_buffers_total",
-    /// UDP payload received.
+    /// Messages received from the kernel, each with one datagram or, with GRO, several.
+    rx_messages = "received_messages_total",
+    /// Bytes of UDP payload received.
     rx_bytes = "received_bytes_total",
-    /// Datagrams dropped because they did not fit a buffer.
+    /// Datagrams dropped because they were larger than a receive buffer.
     rx_truncated = "received_datagrams_truncated_total",
     /// Receive attempts that failed.
     rx_errors = "receive_errors_total",
-    /// Times that no buffer was left to receive into.
-    rx_exhausted = "receive_buffers_exhausted_total",
+    /// Times that all receive buffers were in use (io_uring).
+    rx_buffers_exhausted = "receive_buffers_exhausted_total",
     /// Datagrams dropped because their source port is 0.
     rx_port_zero = "received_datagrams_port_zero_total",
     /// Datagrams that the kernel dropped because the socket's receive buffer was full.
     rx_overflows = "receive_overflows_total",
     /// Datagrams sent.
     tx_datagrams = "sent_datagrams_total",
-    /// Messages sent, each with one datagram or, by GSO, several.
-    tx_buffers = "sent_buffers_total",
-    /// UDP payload sent.
+    /// Messages passed to the kernel, each with one datagram or, with GSO, several.
+    tx_messages = "sent_messages_total",
+    /// Bytes of UDP payload sent.
     tx_bytes = "sent_bytes_total",
-    /// Messages that the system refused to send, and that were dropped.
+    /// Messages dropped because the system refused to send them.
     tx_errors = "send_errors_total",
-    /// GSO batches that had to be sent datagram by datagram.
+    /// GSO batches sent datagram by datagram because GSO was refused.
     tx_gso_fallbacks = "send_gso_fallbacks_total",
-    /// Reports of the network's trouble that were dropped because too many came at once.
-    events_lost = "path_events_lost_total",
+    /// Events of the network, such as an unreachable peer, that were dropped because too many came at once.
+    events_dropped = "path_events_dropped_total",
 }
 
 #[cfg(test)]
@@ -80,8 +80,8 @@ mod tests {
         assert_eq!(names.len(), named.len());
         let counted: Vec<_> = named.iter().filter(|(_, _, value)| *value > 0).collect();
         let expected = [
-            ("received_bytes_total", "UDP payload received.", 3),
-            ("sent_bytes_total", "UDP payload sent.", 4),
+            ("received_bytes_total", "Bytes of UDP payload received.", 3),
+            ("sent_bytes_total", "Bytes of UDP payload sent.", 4),
         ];
         assert_eq!(counted, expected.iter().collect::<Vec<_>>());
     }

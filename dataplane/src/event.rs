@@ -60,7 +60,7 @@ impl Events {
         if self.queue.len() < CAPACITY {
             self.queue.push_back(event);
         } else {
-            counters.events_lost += 1;
+            counters.events_dropped += 1;
         }
     }
 
@@ -82,10 +82,10 @@ mod tests {
         for id in 0..70 {
             events.push(down(id), &mut counters);
         }
-        assert_eq!(counters.events_lost, 6);
+        assert_eq!(counters.events_dropped, 6);
         assert_eq!(events.take(), Some(down(0)));
         events.push(down(99), &mut counters);
-        assert_eq!(counters.events_lost, 6);
+        assert_eq!(counters.events_dropped, 6);
         assert_eq!(std::iter::from_fn(|| events.take()).count(), 64);
     }
 }

@@ -47,7 +47,7 @@ impl Ingress {
                 counters.rx_port_zero += datagrams(len, stride);
                 return true;
             }
-            counters.rx_buffers += 1;
+            counters.rx_messages += 1;
             counters.rx_datagrams += datagrams(len, stride);
             counters.rx_bytes += len as u64;
         }

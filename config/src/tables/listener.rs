@@ -43,7 +43,7 @@ table! {
         /// client, new connections from that client's network (IPv4 /24, IPv6 /64) get another algorithm for ten
         /// minutes: the first of this listener and its rules that is not model-based, with its options, or else cubic
         /// with default options. Each worker measures on its own. The log names each network when the guard begins to
-        /// apply, and sluicegate_connections_guarded_total counts the connections. Set it if bbr3 also serves clients
+        /// apply, and sluicegate_connections_low_rtt_guarded_total counts the connections. Set it if bbr3 also serves clients
         /// in the server's own data centre.
         low_rtt_guard: Option<Duration> {
             kind: duration(micros(10), millis(100)),

@@ -182,7 +182,7 @@ impl Dataplane for Memory {
                 break;
             };
             budget.spend(bytes.len());
-            self.counters.rx_buffers += 1;
+            self.counters.rx_messages += 1;
             self.counters.rx_datagrams += 1;
             self.counters.rx_bytes += bytes.len() as u64;
             sink(&meta, &mut bytes);
@@ -265,7 +265,7 @@ impl Egress for Emission<'_> {
         }
         drop(hub);
         let counters = &mut self.driver.counters;
-        counters.tx_buffers += 1;
+        counters.tx_messages += 1;
         counters.tx_datagrams += 1;
         counters.tx_bytes += len as u64;
     }

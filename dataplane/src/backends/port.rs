@@ -123,7 +123,7 @@ impl Port {
         let size = frame.len;
         match self.switch.send(self.port, frame) {
             Ok(()) => {
-                self.counters.tx_buffers += 1;
+                self.counters.tx_messages += 1;
                 self.counters.tx_datagrams += 1;
                 self.counters.tx_bytes += size as u64;
             }
@@ -191,7 +191,7 @@ impl Dataplane for Port {
             && let Some(mut frame) = self.switch.poll(self.port, self.queue)
         {
             budget.spend(frame.len);
-            self.counters.rx_buffers += 1;
+            self.counters.rx_messages += 1;
             self.counters.rx_datagrams += 1;
             self.counters.rx_bytes += frame.len as u64;
             sink(&frame.meta, &mut frame.buffer.bytes[..frame.len]);

@@ -75,7 +75,7 @@ fn a_datagram_too_big_for_the_path_is_reported_and_costs_neither_socket_nor_gso(
         assert_eq!(client.events(), [too_big]);
         client.send(server.address(), &[2; 5000], 1000);
         assert_eq!(server.collect(5).len(), 5);
-        assert_eq!(client.driver.counters().tx_buffers, 1, "GSO is on");
+        assert_eq!(client.driver.counters().tx_messages, 1, "GSO is on");
     });
 }
 
@@ -173,8 +173,8 @@ fn without_gso_and_gro_everything_still_arrives() {
             .collect();
         assert_eq!(numbers, Vec::from_iter(0..30));
         let counters = client.driver.counters();
-        assert_eq!((counters.tx_buffers, counters.tx_gso_fallbacks), (30, 0));
-        assert_eq!(server.driver.counters().rx_buffers, 30);
+        assert_eq!((counters.tx_messages, counters.tx_gso_fallbacks), (30, 0));
+        assert_eq!(server.driver.counters().rx_messages, 30);
     });
 }
 

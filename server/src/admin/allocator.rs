@@ -8,13 +8,13 @@ metrics! {
     /// Figures of jemalloc, in bytes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) struct Allocator {
-        /// Memory that the process asked for and holds.
+        /// Bytes allocated by the process.
         allocated: usize = gauge("sluicegate_allocator_allocated_bytes"),
-        /// Memory in pages of which at least a part is allocated.
+        /// Bytes in pages that contain allocated memory.
         active: usize = gauge("sluicegate_allocator_active_bytes"),
-        /// Physical memory that the allocator holds, free pages that it has not given back included.
+        /// Bytes of physical memory of the allocator, including free pages that it has not returned.
         resident: usize = gauge("sluicegate_allocator_resident_bytes"),
-        /// Address space that the allocator keeps without memory behind it.
+        /// Bytes of address space of the allocator without physical memory.
         retained: usize = gauge("sluicegate_allocator_retained_bytes"),
     }
 }

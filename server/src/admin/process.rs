@@ -19,11 +19,11 @@ metrics! {
         max_fds: Option<u64> = gauge("process_max_fds"),
         /// Threads.
         threads: Option<u64> = gauge("process_threads"),
-        /// Physical memory of the process.
+        /// Resident memory size, bytes.
         resident_bytes: Option<u64> = gauge("process_resident_memory_bytes"),
-        /// Address space of the process.
+        /// Virtual memory size, bytes.
         virtual_bytes: Option<u64> = gauge("process_virtual_memory_bytes"),
-        /// Processor time of the process, user and system.
+        /// User and system CPU time, seconds.
         cpu_seconds: Option<f64> = counter("process_cpu_seconds_total"),
     }
 }
@@ -67,11 +67,11 @@ metrics! {
     /// When the process began to serve, and since when it does.
     #[derive(Clone, Debug)]
     pub(super) struct Age {
-        /// Time of the start, in seconds since 1970.
+        /// Start time of the process, seconds since 1970.
         pub(super) started: f64 = gauge("process_start_time_seconds"),
-        /// Time since the start.
+        /// Time since the start, seconds.
         pub(super) uptime: f64 = gauge("sluicegate_uptime_seconds"),
-        /// Always 1; what was built.
+        /// 1, with the build's version as a label.
         pub(super) build: BTreeMap<&'static str, u64> = gauge("sluicegate_build_info" by "version"),
     }
 }

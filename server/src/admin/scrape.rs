@@ -103,7 +103,7 @@ impl Scraper {
             page.family(
                 "gauge",
                 "sluicegate_access_log_queued_bytes",
-                "Memory of the lines that wait for the disk.",
+                "Bytes of lines that wait for the disk.",
             );
             page.sample(&[], access.queued_bytes());
         }

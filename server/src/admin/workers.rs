@@ -34,7 +34,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     page.family(
         "gauge",
         "sluicegate_worker_up",
-        "1 if the worker answered this scrape in time; if not, its figures are those of its last answer.",
+        "1 if the worker responded to this scrape in time; otherwise its figures are those of its last response.",
     );
     for known in workers {
         page.sample(&known.labels(), u8::from(known.up));

@@ -61,13 +61,13 @@ impl Totals {
             workers = self.workers,
             received = net.rx_datagrams,
             received_bytes = net.rx_bytes,
-            cut_short = net.rx_truncated,
+            truncated = net.rx_truncated,
             receive_errors = net.rx_errors,
-            buffers_ran_out = net.rx_exhausted,
+            receive_buffers_exhausted = net.rx_buffers_exhausted,
             sent = net.tx_datagrams,
             sent_bytes = net.tx_bytes,
             send_errors = net.tx_errors,
-            sent_without_gso = net.tx_gso_fallbacks,
+            gso_fallbacks = net.tx_gso_fallbacks,
             "total of datagrams"
         );
         for reason in DropReason::ALL.iter().copied() {

@@ -9,25 +9,25 @@ metrics! {
     /// Totals over the sessions that share it; they only rise.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Counters: Sum {
-        /// Request heads received, malformed and refused ones too.
+        /// Request heads received, including malformed and refused ones.
         pub requests: u64 = counter("sluicegate_http_requests_total"),
         /// Bytes of request bodies.
         pub bytes_in: u64 = counter("sluicegate_http_request_body_bytes_total"),
-        /// Bytes of response bodies handed to streams.
+        /// Bytes of response bodies written to streams.
         pub bytes_out: u64 = counter("sluicegate_http_response_body_bytes_total"),
         /// Requests reset for a malformed or incomplete message.
         pub malformed: u64 = counter("sluicegate_http_requests_malformed_total"),
-        /// Requests that the client cancelled before the whole response was handed to their streams.
+        /// Requests that the client cancelled before the whole response was written to the stream.
         pub cancelled: u64 = counter("sluicegate_http_requests_cancelled_total"),
-        /// Responses reset because their handler failed half way.
-        pub broken: u64 = counter("sluicegate_http_responses_broken_total"),
-        /// Connections closed for an error of the client.
+        /// Responses reset because their handler failed after their head was sent.
+        pub broken: u64 = counter("sluicegate_http_responses_aborted_total"),
+        /// Connections closed because of an error of the client.
         pub errors: u64 = counter("sluicegate_http_connection_errors_total"),
         /// Decisions of the gate.
         pub gate: gate::Counters = group,
-        /// Response heads handed to streams, by status.
+        /// Response heads written to streams, by status.
         pub responses: Statuses = counter("sluicegate_http_responses_total" by "code"),
-        /// From a request's head to the last byte of its response handed to the stream.
+        /// Time from a request's head until the last byte of its response is written to the stream.
         pub latency: Histogram = histogram("sluicegate_http_request_duration_seconds"),
     }
 }

@@ -33,18 +33,18 @@ metrics! {
     /// Totals since the start.
     #[derive(Debug, Default)]
     pub struct AccessCounters {
-        /// Lines in the access log.
+        /// Lines written to the access log.
         pub records_written: AtomicU64 = counter("sluicegate_access_log_records_written_total"),
-        /// Bytes in the access log.
+        /// Bytes written to the access log.
         pub bytes_written: AtomicU64 = counter("sluicegate_access_log_written_bytes_total"),
         /// Failed operations on the access log.
         pub disk_errors: AtomicU64 = counter("sluicegate_access_log_disk_errors_total"),
-        /// Times that the access log was opened again.
+        /// Times that the access log was reopened.
         pub reopened: AtomicU64 = counter("sluicegate_access_log_reopened_total"),
         /// Lines dropped because too much waited.
         pub records_dropped_queue: AtomicU64 = counter(
             "sluicegate_access_log_records_dropped_total", reason = "queue";
-            "Requests that the access log lacks, by reason."
+            "Lines dropped before they were written, by reason."
         ),
         /// Lines dropped because the disk failed.
         pub records_dropped_disk: AtomicU64 = also(reason = "disk"),

@@ -33,7 +33,7 @@ metrics! {
         /// Reloads whose configuration took effect.
         taken: AtomicU64 = counter(
             "sluicegate_config_reloads_total", result = "taken";
-            "Times that the configuration was read again, by what came of it."
+            "Reloads of the configuration, by result."
         ),
         /// Reloads that changed nothing.
         refused: AtomicU64 = also(result = "refused"),
@@ -72,7 +72,7 @@ impl Show for Lifecycle {
         page.family(
             "gauge",
             "sluicegate_phase",
-            "1 for what the process is doing.",
+            "1 for the phase that the process is in, 0 for the others.",
         );
         for phase in Phase::ALL {
             let labels = [("phase", phase.name())];
@@ -81,8 +81,8 @@ impl Show for Lifecycle {
         let snapshot = self.snapshot.load(Ordering::Relaxed);
         page.family(
             "gauge",
-            "sluicegate_config_edition",
-            "Number of the configuration in effect; the one of the start is 1.",
+            "sluicegate_config_generation",
+            "Generation of the configuration in effect; 1 at the start.",
         );
         page.sample(&[], snapshot.max(1));
         self.reloads.show(page);

@@ -57,11 +57,11 @@ metrics! {
     pub struct QlogCounters {
         /// Traces opened.
         pub traces_started: AtomicU64 = counter("sluicegate_qlog_traces_started_total"),
-        /// Traces not opened: too many are open.
+        /// Connections not traced because too many traces are open.
         pub traces_refused: AtomicU64 = counter("sluicegate_qlog_traces_refused_total"),
-        /// Records in files.
+        /// Records written to files.
         pub records_written: AtomicU64 = counter("sluicegate_qlog_records_written_total"),
-        /// Bytes in files.
+        /// Bytes written to files.
         pub bytes_written: AtomicU64 = counter("sluicegate_qlog_written_bytes_total"),
         /// Failed operations on the disk.
         pub disk_errors: AtomicU64 = counter("sluicegate_qlog_disk_errors_total"),
@@ -70,7 +70,7 @@ metrics! {
         /// Records dropped because too much waited for the disk.
         pub records_dropped_queue: AtomicU64 = counter(
             "sluicegate_qlog_records_dropped_total", reason = "queue";
-            "Records that no file holds, by reason."
+            "Records dropped before they were written, by reason."
         ),
         /// Records dropped because of their size, their trace's or the directory's.
         pub records_dropped_cap: AtomicU64 = also(reason = "cap"),

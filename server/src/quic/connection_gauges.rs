@@ -8,11 +8,11 @@ metrics! {
     /// Connections at one moment.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ConnectionGauges: Sum {
-        /// Connections, those included that are closing.
+        /// Connections, including those that are closing.
         pub open: u64 = gauge("sluicegate_connections"),
-        /// Connections whose handshake is not done.
+        /// Connections whose handshake is unfinished.
         pub half_open: u64 = gauge("sluicegate_connections_handshaking"),
-        /// Connections by congestion control algorithm and by what its controller does.
+        /// Connections by congestion control algorithm and by state of the controller.
         pub controllers: BTreeMap<Controller, u64> =
             gauge("sluicegate_connections_by_controller_state" by "algorithm", "state"),
     }

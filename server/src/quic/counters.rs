@@ -46,26 +46,26 @@ metrics! {
         pub accepted: u64 = counter("sluicegate_connections_accepted_total"),
         /// Handshakes completed.
         pub established: u64 = counter("sluicegate_connections_established_total"),
-        /// Connections that got another algorithm because of a low round-trip time.
-        pub guarded: u64 = counter("sluicegate_connections_guarded_total"),
+        /// Connections that got another algorithm because of low_rtt_guard.
+        pub guarded: u64 = counter("sluicegate_connections_low_rtt_guarded_total"),
         /// Connections that ended before their handshake did.
         pub unfinished: u64 = counter("sluicegate_handshakes_failed_total"),
         /// Connections closed because their handshake took too long.
         pub handshake_timeouts: u64 = counter("sluicegate_handshake_timeouts_total"),
-        /// Connections not accepted: too many are open, or the server drains.
+        /// Connections refused because too many are open or the server drains.
         pub refused: u64 = counter("sluicegate_connections_refused_total"),
-        /// Connections not accepted: too many of that client are open.
+        /// Connections refused because the client has too many open.
         pub refused_per_client: u64 = counter("sluicegate_connections_refused_per_client_total"),
-        /// Clients asked to prove their address (Retry).
+        /// Retry packets sent, which ask clients to prove their address.
         pub retries: u64 = counter("sluicegate_retries_sent_total"),
-        /// Retry tokens that did not hold.
+        /// Retry tokens that were invalid or expired.
         pub bad_tokens: u64 = counter("sluicegate_retry_tokens_refused_total"),
-        /// Clients told which QUIC versions there are.
+        /// Version Negotiation packets sent.
         pub negotiations: u64 = counter("sluicegate_version_negotiations_sent_total"),
-        /// Clients told that their connection is not known any more.
+        /// Stateless resets sent, for connections that the server does not know.
         pub resets: u64 = counter("sluicegate_stateless_resets_sent_total"),
-        /// Datagrams that reached a worker which does not own their connection.
-        pub misrouted: u64 = counter("sluicegate_datagrams_handed_over_total"),
+        /// Datagrams that arrived at another worker than that of their connection.
+        pub misrouted: u64 = counter("sluicegate_datagrams_misrouted_total"),
         /// Connections accepted, by congestion control algorithm.
         pub by_algorithm: BTreeMap<&'static str, u64> =
             counter("sluicegate_connections_by_algorithm_total" by "algorithm"),

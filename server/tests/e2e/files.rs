@@ -195,7 +195,7 @@ fn clients_that_go_away_leave_no_file_open(backend: &str) {
 }
 
 fn a_small_file_is_answered_from_memory_until_it_changes(backend: &str) {
-    const FROM_MEMORY: &str = "sluicegate_http_requests_from_memory_total";
+    const FROM_MEMORY: &str = "sluicegate_file_cache_hits_total";
     let folder = Folder::new();
     let mut server = server(backend, &folder);
     let admin = address(&mut server);

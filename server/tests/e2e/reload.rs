@@ -74,7 +74,7 @@ fn no_request_fails_while_routes_and_certificates_change(backend: &str) {
             task.await.unwrap();
         }
         let found = metrics(admin);
-        assert_eq!(found["sluicegate_config_edition"], 4.0);
+        assert_eq!(found["sluicegate_config_generation"], 4.0);
         assert_eq!(
             found["sluicegate_config_reloads_total{result=\"taken\"}"],
             3.0
@@ -137,7 +137,7 @@ fn a_configuration_that_cannot_be_served_is_not_taken(backend: &str) {
             assert_eq!(session.get("/").await.text().await, "page 0");
         }
         let found = metrics(admin);
-        assert_eq!(found["sluicegate_config_edition"], 1.0);
+        assert_eq!(found["sluicegate_config_generation"], 1.0);
         assert_eq!(
             found["sluicegate_config_reloads_total{result=\"refused\"}"],
             3.0

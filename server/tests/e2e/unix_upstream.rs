@@ -70,7 +70,7 @@ fn requests_reach_a_socket_and_a_reload_keeps_the_connection(backend: &str) {
         let found = metrics(admin);
         assert_eq!(found["sluicegate_proxy_connections_opened_total"], 1.0);
         assert_eq!(found["sluicegate_proxy_connections_reused_total"], 2.0);
-        let idle = format!("sluicegate_upstream_idle{{upstream=\"{upstream}\"}}");
+        let idle = format!("sluicegate_upstream_idle_connections{{upstream=\"{upstream}\"}}");
         assert_eq!(found[&idle], 1.0);
     });
 }

@@ -74,7 +74,7 @@ impl Receiver {
                 buffer,
                 len,
             }),
-            (Err(libc::ENOBUFS), None) => counters.rx_exhausted += 1,
+            (Err(libc::ENOBUFS), None) => counters.rx_buffers_exhausted += 1,
             (Err(libc::EBADF | libc::ENOTSOCK | libc::EFAULT), None) => {
                 counters.rx_errors += 1;
                 if let Some(state) = self.states.get_mut(socket) {

@@ -58,14 +58,14 @@ metrics! {
     /// What a worker's ends of the rings counted.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct OriginRingCounters: Sum {
-        /// Requests handed to an origin.
+        /// Requests passed to an origin thread.
         pub opened: u64 = counter("sluicegate_origin_exchanges_opened_total"),
-        /// Messages to an origin that had to wait beside a full ring.
+        /// Messages to an origin thread that waited because the ring was full.
         pub waited: u64 = counter("sluicegate_origin_messages_delayed_total"),
         /// Requests refused because the ring was full.
         pub refused_queue: u64 = counter(
             "sluicegate_origin_exchanges_refused_total", reason = "queue";
-            "Requests that no origin was handed, by reason."
+            "Requests refused before they were passed to an origin thread, by reason."
         ),
         /// Requests refused because the worker's memory for them was promised to others.
         pub refused_memory: u64 = also(reason = "memory"),

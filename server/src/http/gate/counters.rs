@@ -6,8 +6,8 @@ metrics! {
     /// Decisions of a front's gate; they only rise.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Counters: Sum {
-        /// Requests for files that a worker had in memory.
-        pub from_memory: u64 = counter("sluicegate_http_requests_from_memory_total"),
+        /// Requests answered with a file from a worker's memory.
+        pub from_memory: u64 = counter("sluicegate_file_cache_hits_total"),
         /// Requests refused while draining.
         pub rejected: u64 = counter(
             "sluicegate_http_requests_refused_total", reason = "draining";

@@ -15,18 +15,18 @@ metrics! {
         /// Requests that cannot be forwarded.
         pub refused: u64 = counter("sluicegate_proxy_refused_total"),
         /// Whole responses forwarded.
-        pub answered: u64 = counter("sluicegate_proxy_answered_total"),
+        pub answered: u64 = counter("sluicegate_proxy_responses_total"),
         /// Requests that the client cancelled, or whose body it stopped sending.
         pub cancelled: u64 = counter("sluicegate_proxy_cancelled_total"),
         /// Responses that ended before their requests did.
-        pub early_answers: u64 = counter("sluicegate_proxy_early_answers_total"),
+        pub early_answers: u64 = counter("sluicegate_proxy_early_responses_total"),
         /// Attempts after one that failed.
         pub retries: u64 = counter("sluicegate_proxy_retries_total"),
         /// Lookups of upstreams' host names.
-        pub lookups: u64 = counter("sluicegate_proxy_lookups_total"),
+        pub lookups: u64 = counter("sluicegate_proxy_name_lookups_total"),
         /// Connections opened to upstreams.
         pub opened: u64 = counter("sluicegate_proxy_connections_opened_total"),
-        /// Requests on a connection that had served another request.
+        /// Requests sent on a connection that had already served another request.
         pub reused: u64 = counter("sluicegate_proxy_connections_reused_total"),
         /// Idle connections that an upstream closed.
         pub idle_closed: u64 = counter("sluicegate_proxy_idle_closed_total"),
@@ -43,15 +43,15 @@ metrics! {
     /// The state of an upstream.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct State: Sum {
-        /// Exchanges that an upstream serves.
-        pub active: u64 = gauge("sluicegate_upstream_active"),
+        /// Requests that an upstream handles now.
+        pub active: u64 = gauge("sluicegate_upstream_active_requests"),
         /// Connections to an upstream.
         pub connections: u64 = gauge("sluicegate_upstream_connections"),
         /// Idle connections kept to an upstream.
-        pub idle: u64 = gauge("sluicegate_upstream_idle"),
-        /// Threads that have an upstream out of rotation.
-        pub out: u64 = gauge("sluicegate_upstream_out"),
-        /// Failures of an upstream since the configuration names it.
+        pub idle: u64 = gauge("sluicegate_upstream_idle_connections"),
+        /// Origin threads that send an upstream no requests because it failed.
+        pub out: u64 = gauge("sluicegate_upstream_out_of_rotation"),
+        /// Failures of an upstream.
         pub failures: u64 = counter("sluicegate_upstream_failures_total"),
     }
 }
@@ -106,7 +106,7 @@ mod tests {
         for line in [
             "sluicegate_proxy_requests_total 6",
             "sluicegate_proxy_failures_total{reason=\"closed\"} 10",
-            "sluicegate_upstream_active{upstream=\"b:1\"} 7",
+            "sluicegate_upstream_active_requests{upstream=\"b:1\"} 7",
             "sluicegate_upstream_failures_total{upstream=\"a:1\"} 8",
         ] {
             assert!(text.lines().any(|known| known == line), "{line}: {text}");

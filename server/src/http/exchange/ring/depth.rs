@@ -11,18 +11,18 @@ metrics! {
         /// Messages in the ring to the origin.
         pub to_origin: u64 = gauge(
             "sluicegate_origin_queue_messages", where = "to_origin";
-            "Messages that wait between workers and origins: in a ring, or beside a full one."
+            "Messages that wait between a worker and its origin thread, in the ring or, if it is full, outside."
         ),
         /// Messages that wait beside the full ring to the origin.
         pub overflow: u64 = also(where = "beside_to_origin"),
         /// Messages in the ring from the origin.
         pub from_origin: u64 = also(where = "from_origin"),
-        /// Messages that the rings of one direction hold at most.
+        /// Capacity of the rings of one direction, messages.
         pub capacity: u64 = gauge("sluicegate_origin_queue_capacity_messages"),
-        /// Requests that an origin handles.
+        /// Requests that an origin thread handles now.
         pub running: u64 = gauge("sluicegate_origin_exchanges"),
-        /// Memory that those requests may take.
-        pub promised: u64 = gauge("sluicegate_origin_promised_bytes"),
+        /// Memory reserved for the requests that origin threads handle.
+        pub promised: u64 = gauge("sluicegate_origin_reserved_bytes"),
         /// What the worker's ends of the rings counted.
         pub counters: OriginRingCounters = group,
     }
