@@ -3,7 +3,7 @@
 use quiche::h3::{Header, NameValue};
 
 use super::priority::Priority;
-use super::request::{self, Request};
+use super::request::{self, ParsedRequest};
 use crate::http::exchange::{Fields, RequestHead};
 use crate::properties::Bytes;
 
@@ -83,7 +83,7 @@ fn check_head(head: &RequestHead) {
 }
 
 /// Neither the length of a body nor the host can be read in two ways.
-fn check_framing(request: &Request) {
+fn check_framing(request: &ParsedRequest) {
     let lines = |wanted: &'static str| {
         let fields = request.head.headers.iter();
         fields.filter(move |(name, _)| name.as_str() == wanted)

@@ -13,7 +13,7 @@ const FIELD_OVERHEAD: usize = 32;
 
 /// A well-formed head.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct ParsedRequest {
     pub(super) head: RequestHead,
     pub(super) content_length: Option<u64>,
     /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
@@ -35,7 +35,7 @@ pub(super) enum Refusal {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RefusedPath {
     /// The request, with an empty path.
-    pub(super) request: Request,
+    pub(super) request: ParsedRequest,
     /// The path as the client sent it.
     pub(super) raw: String,
 }
@@ -61,7 +61,7 @@ struct Framing {
 }
 
 /// Checks a head; `max_section` is the largest size as RFC 9114 §4.2.2 counts it.
-pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Request, Refusal> {
+pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<ParsedRequest, Refusal> {
     check_size(list, max_section)?;
     let mut pseudo = Pseudo::default();
     let mut framing = Framing::default();
@@ -80,7 +80,7 @@ pub(super) fn parse<H: NameValue>(list: &[H], max_section: u64) -> Result<Reques
         }
     }
     let (head, raw) = pseudo.head(framing.host, headers)?;
-    let request = Request {
+    let request = ParsedRequest {
         head,
         content_length: framing.content_length,
         expects_status: framing.expects_status,

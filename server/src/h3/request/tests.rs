@@ -16,11 +16,11 @@ fn lines(list: &[(&str, &str)]) -> Vec<Header> {
         .collect()
 }
 
-fn check(list: &[(&str, &str)]) -> Result<Request, Refusal> {
+fn check(list: &[(&str, &str)]) -> Result<ParsedRequest, Refusal> {
     parse(&lines(list), 16 * 1024)
 }
 
-fn with(more: &[(&str, &str)]) -> Result<Request, Refusal> {
+fn with(more: &[(&str, &str)]) -> Result<ParsedRequest, Refusal> {
     check(&[&GET, more].concat())
 }
 
@@ -41,7 +41,7 @@ fn check_replaced(
     name: &str,
     value: Option<&str>,
     more: &[(&str, &str)],
-) -> Result<Request, Refusal> {
+) -> Result<ParsedRequest, Refusal> {
     let list = replaced(name, value);
     let list: Vec<(&str, &str)> = list.iter().map(|(n, v)| (*n, v.as_str())).collect();
     check(&[&list, more].concat())

@@ -5,7 +5,7 @@ use quiche::h3::{Event, Header, NameValue, WireErrorCode};
 
 use super::{Exchange, Handler, Inbound, Outbound, Session};
 use crate::h3::priority::Priority;
-use crate::h3::request::{self, Refusal, Request};
+use crate::h3::request::{self, ParsedRequest, Refusal};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::ring::OriginRing;
@@ -108,7 +108,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        request: Request,
+        request: ParsedRequest,
         handling: Handling,
         more_frames: bool,
         context: &mut SessionContext,
