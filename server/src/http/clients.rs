@@ -5,18 +5,18 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// Who counts as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Client {
+pub(crate) enum ClientPrefix {
     V4(Ipv4Addr),
     V6([u8; 7]),
 }
 
-impl From<IpAddr> for Client {
+impl From<IpAddr> for ClientPrefix {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V4(address) => Client::V4(address),
+            IpAddr::V4(address) => ClientPrefix::V4(address),
             IpAddr::V6(address) => {
                 let [a, b, c, d, e, f, g, ..] = address.octets();
-                Client::V6([a, b, c, d, e, f, g])
+                ClientPrefix::V6([a, b, c, d, e, f, g])
             }
         }
     }
@@ -25,22 +25,22 @@ impl From<IpAddr> for Client {
 /// Numbers of open things by client; clients with none have no entry.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    open: HashMap<Client, u64>,
+    open: HashMap<ClientPrefix, u64>,
 }
 
 impl Clients {
     /// Returns how many `client` has open.
-    pub(crate) fn open(&self, client: Client) -> u64 {
+    pub(crate) fn open(&self, client: ClientPrefix) -> u64 {
         self.open.get(&client).copied().unwrap_or(0)
     }
 
     /// Counts one that `client` has opened.
-    pub(crate) fn enter(&mut self, client: Client) {
+    pub(crate) fn enter(&mut self, client: ClientPrefix) {
         *self.open.entry(client).or_default() += 1;
     }
 
     /// Counts one that had entered as gone.
-    pub(crate) fn leave(&mut self, client: Client) {
+    pub(crate) fn leave(&mut self, client: ClientPrefix) {
         match self.open.get_mut(&client) {
             Some(open) if *open > 1 => *open -= 1,
             _ => {
@@ -60,7 +60,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    fn client(address: &str) -> Client {
+    fn client(address: &str) -> ClientPrefix {
         address.parse::<IpAddr>().unwrap().into()
     }
 

@@ -17,7 +17,7 @@ use super::path_size::BlackHole;
 use super::reset::ResetTokens;
 use super::timers::Slot;
 use crate::h3;
-use crate::http::clients::Client;
+use crate::http::clients::ClientPrefix;
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::message::ToFront;
 use crate::http::peer::PeerConnection;
@@ -31,7 +31,7 @@ pub struct Connection {
     /// Name of the congestion control algorithm.
     pub(super) algorithm: &'static str,
     /// Client that opened it, wherever it is now.
-    pub(super) client: Client,
+    pub(super) client: ClientPrefix,
     /// Peer's address on the active path, under which the endpoint finds it, too.
     pub(super) address: SocketAddr,
     /// Connection IDs under which the endpoint finds it.
@@ -77,7 +77,7 @@ pub(super) struct Accepted {
     pub(super) quic: quiche::Connection,
     pub(super) listener: ListenerId,
     pub(super) algorithm: &'static str,
-    pub(super) client: Client,
+    pub(super) client: ClientPrefix,
     /// Peer's address.
     pub(super) address: SocketAddr,
     /// When the handshake must be complete.

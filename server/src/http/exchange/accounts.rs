@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::http::clients::{Client, Clients};
+use crate::http::clients::{ClientPrefix, Clients};
 
 /// Part of the memory that one client gets at most, so that it cannot keep all others out: one eighth.
 const CLIENT_PART: u64 = 8;
@@ -48,7 +48,7 @@ pub struct Balance {
 #[derive(Debug)]
 pub struct Permit {
     accounts: Arc<Accounts>,
-    client: Client,
+    client: ClientPrefix,
 }
 
 impl Accounts {
@@ -69,7 +69,7 @@ impl Accounts {
     /// Promises memory to an exchange of the client at `address`; `None` if there is none left, or the client has its part.
     /// One exchange is always possible, and one of each client, however small the memory.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
-        let client = Client::from(address);
+        let client = ClientPrefix::from(address);
         let needs = self.needs();
         let mut open = self.open();
         if open.promised > 0 && open.promised.saturating_add(needs) > self.memory {

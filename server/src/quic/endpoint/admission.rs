@@ -7,7 +7,7 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::Endpoint;
-use crate::http::clients::Client;
+use crate::http::clients::ClientPrefix;
 use crate::http::peer::PeerConnection;
 use crate::observe::qlog::TraceName;
 use crate::quic::cid::ConnectionId;
@@ -29,7 +29,7 @@ impl Endpoint {
             self.counters.refused += 1;
             return None;
         }
-        let client = Client::from(meta.peer.ip());
+        let client = ClientPrefix::from(meta.peer.ip());
         if self.clients.open(client) >= self.settings.limits.connections_per_client {
             self.counters.refused_per_client += 1;
             return None;
@@ -130,7 +130,7 @@ impl Endpoint {
                 return None;
             }
         };
-        let client = Client::from(meta.peer.ip());
+        let client = ClientPrefix::from(meta.peer.ip());
         let accepted = Accepted {
             quic,
             listener: meta.listener,
