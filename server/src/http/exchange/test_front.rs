@@ -15,28 +15,28 @@ use crate::http::gate::{Arrival, Decision, Gate, replies};
 use crate::http::path::CanonicalPath;
 use crate::http::peer::{Peer, PeerConnection};
 
-/// The front's half.
+/// The front's half of an exchange.
 pub(crate) struct Front {
     handle: ExchangeHandle,
     front_queue: Rc<FrontQueue>,
 }
 
-/// A whole response.
+/// A response as the front received it.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct Received {
     /// Statuses before the final one.
     pub(crate) interim: Vec<u16>,
     /// Head of the final response.
     pub(crate) head: Option<Head>,
-    /// All of it.
+    /// Body, as far as it came.
     pub(crate) body: Vec<u8>,
-    /// After it.
+    /// Trailers.
     pub(crate) trailers: Option<Fields>,
-    /// It ended as it should.
+    /// The handler completed the response.
     pub(crate) complete: bool,
 }
 
-/// A request's head at `example.org`; what follows a `?` in `target` is its query.
+/// Returns the head of a request to `example.org`; what follows a `?` in `target` is its query.
 pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -> RequestHead {
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query.to_owned())),
@@ -61,7 +61,7 @@ pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -
     }
 }
 
-/// A request's head that asks for a tunnel to `example.org`, with a protocol for `/chat` there.
+/// Returns the head of a request for a tunnel to `example.org`, with a protocol for `/chat` there.
 pub(crate) fn tunnel(protocol: Option<&str>) -> RequestHead {
     RequestHead {
         protocol: protocol.map(str::to_owned),
@@ -70,7 +70,7 @@ pub(crate) fn tunnel(protocol: Option<&str>) -> RequestHead {
     }
 }
 
-/// The client at 192.0.2.7.
+/// Returns the client at 192.0.2.7.
 fn peer(early_data: bool) -> Peer {
     Peer {
         address: ([192, 0, 2, 7], 50_000).into(),
@@ -84,7 +84,7 @@ fn peer(early_data: bool) -> Peer {
     }
 }
 
-/// A request of 192.0.2.7 for a handler that the test plays.
+/// Returns a request of 192.0.2.7 for a handler that the test plays.
 pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: bool) -> Request {
     Request {
         head,
@@ -96,7 +96,7 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
     }
 }
 
-/// An exchange with `credit` for its response.
+/// Returns both halves of an exchange with `credit` for its response.
 pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
     let front_queue = Rc::new(FrontQueue::default());
     let (incoming, handle) = Incoming::new(1, request, credit, Rc::clone(&front_queue));
@@ -141,69 +141,69 @@ pub(crate) fn ask(
 }
 
 impl Front {
-    /// A block of the request's body.
+    /// Sends a block of the request's body.
     pub(crate) fn data(&self, block: &'static [u8]) {
         self.handle
             .deliver(ToHandler::Data(Bytes::from_static(block)));
     }
 
-    /// The end of the request.
+    /// Ends the request.
     pub(crate) fn end(&self, trailers: Option<Fields>) {
         self.handle.deliver(ToHandler::End(trailers));
     }
 
-    /// The client cancels the request.
+    /// Cancels the request, as its client does.
     pub(crate) fn cancel(&self) {
         self.handle.deliver(ToHandler::Cancel);
     }
 
-    /// Room for more of the response.
+    /// Gives the handler credit for more of the response.
     pub(crate) fn credit(&self, amount: u64) {
         self.handle.deliver(ToHandler::Credit(amount));
     }
 
-    /// The next message, if there is one.
+    /// Returns the next message, if there is one.
     pub(crate) fn try_next(&self) -> Option<ToFront> {
         self.front_queue.pop().map(|envelope| envelope.message)
     }
 
-    /// The next message, whenever there is one.
+    /// Waits for the next message.
     pub(crate) async fn next(&self) -> ToFront {
         self.front_queue.filled().await;
         let envelope = self.front_queue.pop();
         envelope.expect("filled() waits for a message").message
     }
 
-    /// Reads the response to its end, giving credit for what came.
-    pub(crate) async fn answer(&self) -> Answer {
-        let mut answer = Answer::default();
+    /// Receives the response to its end, and returns the credit for each block.
+    pub(crate) async fn response(&self) -> Received {
+        let mut received = Received::default();
         loop {
             match self.next().await {
                 ToFront::Interim(status, fields) => {
                     let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
                     self.handle.deliver(ToHandler::Credit(cost(size)));
-                    answer.interim.push(status);
+                    received.interim.push(status);
                 }
                 ToFront::Head(head) => {
-                    answer.complete = head.end;
+                    received.complete = head.end;
                     let end = head.end;
-                    answer.head = Some(head);
+                    received.head = Some(head);
                     if end {
-                        return answer;
+                        return received;
                     }
                 }
                 ToFront::Data(block) => {
                     self.handle.deliver(ToHandler::Credit(cost(block.len())));
-                    answer.body.extend_from_slice(&block);
+                    received.body.extend_from_slice(&block);
                 }
                 ToFront::End(trailers) => {
-                    answer.trailers = trailers;
-                    answer.complete = true;
-                    return answer;
+                    received.trailers = trailers;
+                    received.complete = true;
+                    return received;
                 }
-                ToFront::Abort(_) => return answer,
+                ToFront::Abort(_) => return received,
                 ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) => {}
-                ToFront::Closed => return answer,
+                ToFront::Closed => return received,
             }
         }
     }

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::http::exchange::RequestHead;
-use crate::http::exchange::test_front::{Answer, Front, head, pair, request};
+use crate::http::exchange::test_front::{Front, Received, head, pair, request};
 use crate::http::path::CanonicalPath;
 
 /// The rules of a route for `/` that changes nothing.
@@ -233,7 +233,7 @@ async fn settle() {
     }
 }
 
-fn status(answer: &Answer) -> u16 {
+fn status(answer: &Received) -> u16 {
     answer
         .head
         .as_ref()
@@ -241,7 +241,7 @@ fn status(answer: &Answer) -> u16 {
         .status
 }
 
-fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+fn field<'a>(answer: &'a Received, name: &str) -> Option<&'a str> {
     let fields = &answer.head.as_ref()?.fields;
     let (_, value) = fields.iter().find(|(known, _)| known == name)?;
     value.to_str().ok()
@@ -263,7 +263,7 @@ fn a_request_and_its_response_pass() {
         assert_eq!(request, expected);
         conn.send(b"HTTP/1.1 203 Fine\r\nx-a: 1\r\nconnection: x-b\r\nx-b: 2\r\ncontent-length: 5\r\n\r\nhello")
             .await;
-        let answer = front.answer().await;
+        let answer = front.response().await;
         task.await.unwrap();
         assert_eq!(status(&answer), 203);
         assert_eq!(answer.head.as_ref().unwrap().length, Some(5));
@@ -295,7 +295,7 @@ fn a_raw_path_arrives_in_the_client_s_spelling() {
         }
         for path in ["/a%62#c", "/a%62\r\nx: y", "/a%62 b"] {
             let (front, _task) = edge.get(path);
-            assert_eq!(status(&front.answer().await), 400);
+            assert_eq!(status(&front.response().await), 400);
         }
     });
 }
@@ -321,7 +321,7 @@ fn what_has_no_body_ends_with_its_head_and_tells_its_length() {
             let (front, task, mut conn) = server.asked(begun).await;
             let response = format!("HTTP/1.1 {response}\r\nconnection: close\r\n\r\n");
             conn.send(response.as_bytes()).await;
-            let answer = front.answer().await;
+            let answer = front.response().await;
             task.await.unwrap();
             let head = answer.head.unwrap();
             assert_eq!((head.status, head.length, head.end), (code, length, true));
@@ -343,7 +343,7 @@ fn informational_responses_pass_but_100() {
         );
         conn.send(b"HTTP/1.1 102 Processing\r\n\r\n").await;
         conn.send(OK).await;
-        let answer = front.answer().await;
+        let answer = front.response().await;
         assert_eq!(
             (answer.interim.as_slice(), status(&answer)),
             (&[102][..], 200)
@@ -359,11 +359,11 @@ fn what_cannot_be_passed_on_is_refused_without_an_upstream() {
         let mut tunnel = head("CONNECT", "", &[]);
         tunnel.scheme = None;
         let (front, _task) = edge.start(tunnel, None, true, PLENTY);
-        assert_eq!(status(&front.answer().await), 501);
+        assert_eq!(status(&front.response().await), 501);
         let (front, _task) = edge.get("/a?b#c");
-        assert_eq!(status(&front.answer().await), 400);
+        assert_eq!(status(&front.response().await), 400);
         let (front, _task) = edge.start(head("POST", "/", &[]), Some(3), false, PLENTY);
-        let answer = front.answer().await;
+        let answer = front.response().await;
         assert_eq!(status(&answer), 400);
         assert!(answer.complete && !answer.body.is_empty());
         settle().await;

@@ -48,8 +48,8 @@ fn a_body_goes_no_further_than_its_credit() {
         assert_eq!(blocks, 2);
         assert!(!sender.is_finished());
         front.credit(3 * cost(10));
-        let answer = front.answer().await;
-        assert_eq!((answer.body.len(), answer.complete), (30, true));
+        let response = front.response().await;
+        assert_eq!((response.body.len(), response.complete), (30, true));
         sender.await.unwrap();
     });
 }
@@ -165,8 +165,11 @@ fn either_direction_of_a_tunnel_may_end_first() {
         let mut writer = incoming.reply.head(ok(false)).await.unwrap();
         writer.data(Bytes::from_static(b"later")).await.unwrap();
         writer.end(None);
-        let answer = front.answer().await;
-        assert_eq!((&answer.body[..], answer.complete), (&b"later"[..], true));
+        let response = front.response().await;
+        assert_eq!(
+            (&response.body[..], response.complete),
+            (&b"later"[..], true)
+        );
     });
 }
 
@@ -177,8 +180,11 @@ fn what_is_dropped_half_way_is_aborted() {
         let mut writer = incoming.reply.head(ok(false)).await.unwrap();
         writer.data(Bytes::from_static(b"begun")).await.unwrap();
         drop(writer);
-        let answer = front.answer().await;
-        assert_eq!((&answer.body[..], answer.complete), (&b"begun"[..], false));
+        let response = front.response().await;
+        assert_eq!(
+            (&response.body[..], response.complete),
+            (&b"begun"[..], false)
+        );
 
         let (incoming, front) = start(false, 1000);
         drop(incoming.reply);

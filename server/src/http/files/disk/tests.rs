@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::http::exchange::handler::Incoming;
-use crate::http::exchange::test_front::{Answer, Front, head, pair, request};
+use crate::http::exchange::test_front::{Front, Received, head, pair, request};
 
 /// When the files of a test were changed, unless they say otherwise.
 const LONG_AGO: Duration = Duration::from_secs(784_111_777);
@@ -80,18 +80,18 @@ impl Folder {
     }
 
     /// The whole answer.
-    async fn answer(&self, head: RequestHead) -> Answer {
+    async fn answer(&self, head: RequestHead) -> Received {
         let (front, task) = self.begin(head, 1 << 20);
-        let answer = front.answer().await;
+        let answer = front.response().await;
         task.await.unwrap();
         answer
     }
 
-    fn ask(&self, method: &str, target: &str, lines: &[(&'static str, &str)]) -> Answer {
+    fn ask(&self, method: &str, target: &str, lines: &[(&'static str, &str)]) -> Received {
         run(self.answer(head(method, target, lines)))
     }
 
-    fn get(&self, target: &str) -> Answer {
+    fn get(&self, target: &str) -> Received {
         self.ask("GET", target, &[])
     }
 
@@ -120,11 +120,11 @@ fn run<F: Future>(future: F) -> F::Output {
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
-fn status(answer: &Answer) -> u16 {
+fn status(answer: &Received) -> u16 {
     answer.head.as_ref().unwrap().status
 }
 
-fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+fn field<'a>(answer: &'a Received, name: &str) -> Option<&'a str> {
     let fields = &answer.head.as_ref().unwrap().fields;
     let mut found = fields.iter().filter(|(found, _)| found == name);
     let value = found.next().map(|(_, value)| value.to_str().unwrap());

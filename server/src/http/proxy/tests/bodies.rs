@@ -57,7 +57,7 @@ fn an_upload_is_passed_on_while_it_comes_in() {
             (&b"second"[..], "x-sum: 9\r\n\r\n")
         );
         conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         assert_eq!(edge.state().idle, 1);
     });
@@ -79,7 +79,7 @@ fn a_request_without_a_body_does_not_become_chunked() {
             assert!(!request.contains("content-length"), "{request}");
             conn.send(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
                 .await;
-            assert_eq!(status(&front.answer().await), 204);
+            assert_eq!(status(&front.response().await), 204);
         }
         // But a body is a body.
         let (front, _task) = edge.start(head("GET", "/", &[]), None, true, PLENTY);
@@ -361,7 +361,7 @@ fn both_bodies_move_at_the_same_time() {
         front.end(None);
         assert_eq!(chunked(&mut conn).await.0, b"");
         conn.send(b"0\r\n\r\n").await;
-        assert!(front.answer().await.complete);
+        assert!(front.response().await.complete);
         task.await.unwrap();
         assert_eq!(edge.state().idle, 1);
     });

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The answer to a GET whose upstream sends `response` and then closes; with no retries.
-async fn answer_to(response: &[u8]) -> (Answer, Edge) {
+async fn answer_to(response: &[u8]) -> (Received, Edge) {
     let server = Server::new().await;
     let edge = Edge::new(Proxy {
         retries: 0,
@@ -13,7 +13,7 @@ async fn answer_to(response: &[u8]) -> (Answer, Edge) {
     // The proxy may have closed the connection before all is sent.
     let _ = conn.0.write_all(response).await;
     drop(conn);
-    let answer = front.answer().await;
+    let answer = front.response().await;
     task.await.unwrap();
     edge.assert_nothing_open();
     (answer, edge)
@@ -75,7 +75,7 @@ fn a_reset_is_502() {
             let (front, task, mut conn) = server.asked(edge.get("/")).await;
             conn.send(part).await;
             conn.reset();
-            assert_eq!(status(&front.answer().await), 502);
+            assert_eq!(status(&front.response().await), 502);
             task.await.unwrap();
             assert_eq!(edge.failures(Failure::Closed), 1);
             edge.assert_nothing_open();
@@ -108,7 +108,7 @@ fn endless_heads_are_502_long_before_memory_ends() {
             sent += 1;
         }
         assert!(sent < 100);
-        assert_eq!(status(&front.answer().await), 502);
+        assert_eq!(status(&front.response().await), 502);
     });
 }
 
@@ -173,7 +173,7 @@ fn a_body_reset_half_way_does_not_look_whole() {
         conn.send(b"HTTP/1.1 200 OK\r\n\r\nsome").await;
         settle().await;
         conn.reset();
-        let answer = front.answer().await;
+        let answer = front.response().await;
         task.await.unwrap();
         assert_eq!((status(&answer), answer.complete), (200, false));
         assert_eq!(edge.failures(Failure::BodyCut), 1);
@@ -200,7 +200,7 @@ fn an_upstream_that_is_not_there_is_502() {
         let address = Server::new().await.address();
         let edge = Edge::new(proxy(&[address]));
         let (front, task) = edge.get("/");
-        let answer = front.answer().await;
+        let answer = front.response().await;
         task.await.unwrap();
         assert_eq!(status(&answer), 502);
         assert_eq!(
@@ -219,7 +219,7 @@ fn a_head_request_gets_its_error_without_a_body() {
         let address = Server::new().await.address();
         let edge = Edge::new(proxy(&[address]));
         let (front, _task) = edge.start(head("HEAD", "/", &[]), None, false, PLENTY);
-        let answer = front.answer().await;
+        let answer = front.response().await;
         let head = answer.head.unwrap();
         assert_eq!((head.status, head.end), (502, true));
         assert!(head.length.is_some_and(|length| length > 0));

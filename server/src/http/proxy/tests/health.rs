@@ -29,7 +29,7 @@ async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
 /// Returns the name of the upstream that has responded, or the status of the proxy's own response.
 pub(super) async fn who(edge: &Edge) -> String {
     let (front, task) = edge.get("/");
-    let answer = front.answer().await;
+    let answer = front.response().await;
     task.await.unwrap();
     match field(&answer, "x-name") {
         Some(name) => name.to_owned(),
@@ -64,7 +64,7 @@ fn a_request_goes_on_to_the_next_upstream_where_one_refuses() {
             let (front, task) = edge.start(head("POST", "/", &[]), length, has_body, PLENTY);
             front.data(b"body");
             front.end(None);
-            assert_eq!(status(&front.answer().await), 200);
+            assert_eq!(status(&front.response().await), 200);
             task.await.unwrap();
         }
         let edge = Edge::new(Proxy {
@@ -148,7 +148,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
         });
         let (front, task) = edge.get("/");
         drop(server.accept().await);
-        assert_eq!(status(&front.answer().await), 502);
+        assert_eq!(status(&front.response().await), 502);
         task.await.unwrap();
         pause();
         advance(edge.proxy.fail_timeout).await;
@@ -164,7 +164,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
         conn.closed().await;
         let (front, _task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
     });
 }
 
@@ -200,7 +200,7 @@ fn a_name_with_an_address_is_found_and_one_without_is_502() {
             vec![UpstreamAddress::Tcp(format!("localhost:{port}"))];
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         // No resolver has to be asked to know that this is no name.
         Rc::make_mut(&mut edge.proxy).upstreams = vec![UpstreamAddress::Tcp("a..b:80".to_owned())];

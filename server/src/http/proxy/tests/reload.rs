@@ -39,7 +39,7 @@ fn a_late_request_does_not_bring_back_a_removed_upstream() {
         warm.closed().await;
         let (front, task, mut conn) = server.asked(edge.get_by(route)).await;
         conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         // It is answered, but neither its connection nor its upstream is kept.
         conn.closed().await;
@@ -84,7 +84,7 @@ fn unchanged_pool_keeps_its_turn_over_reloads_and_routes() {
             let mut routes = edge.reload([&*edge.proxy, &other]);
             let (front, task, mut conn) = server.asked(edge.get_by(routes.remove(route))).await;
             conn.send(OK).await;
-            assert_eq!(status(&front.answer().await), 200);
+            assert_eq!(status(&front.response().await), 200);
             task.await.unwrap();
         }
     });
@@ -100,7 +100,7 @@ fn late_request_of_an_unchanged_pool_uses_its_connections() {
         let (front, task) = edge.get_by(late);
         conn.head().await;
         conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         assert_eq!(edge.state().idle, 1);
     });
@@ -120,7 +120,7 @@ fn upstream_that_a_changed_pool_still_has_keeps_its_connections() {
         let (front, task) = edge.get_by(late);
         conn.head().await;
         conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         assert_eq!(edge.counters().opened, 1);
     });
@@ -134,7 +134,7 @@ fn request_outlives_the_removal_of_its_pool() {
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         edge.reload([]);
         conn.send(OK).await;
-        let answer = front.answer().await;
+        let answer = front.response().await;
         assert!(answer.complete && answer.body == b"ok");
         task.await.unwrap();
         conn.closed().await;

@@ -9,7 +9,7 @@ pub(super) async fn exchange(edge: &Edge, conn: &mut Conn) {
     let (front, task) = edge.get("/");
     conn.head().await;
     conn.send(OK).await;
-    assert_eq!(front.answer().await.body, b"ok");
+    assert_eq!(front.response().await.body, b"ok");
     task.await.unwrap();
 }
 
@@ -18,7 +18,7 @@ pub(super) async fn warm(server: &Server) -> (Edge, Conn) {
     let edge = server.edge();
     let (front, task, mut conn) = server.asked(edge.get("/")).await;
     conn.send(OK).await;
-    front.answer().await;
+    front.response().await;
     task.await.unwrap();
     assert_eq!(edge.state().idle, 1);
     (edge, conn)
@@ -57,7 +57,7 @@ fn bodies_of_every_framing_leave_the_connection_usable() {
             conn.take(rest).await;
             conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-t: 1\r\n\r\n")
                 .await;
-            let answer = front.answer().await;
+            let answer = front.response().await;
             task.await.unwrap();
             assert_eq!(
                 (answer.body.as_slice(), answer.complete),
@@ -82,7 +82,7 @@ fn what_ends_the_connection_leaves_none_idle() {
             let (front, task, mut conn) = server.asked(edge.get("/")).await;
             conn.send(response).await;
             conn.0.shutdown().await.unwrap();
-            let answer = front.answer().await;
+            let answer = front.response().await;
             task.await.unwrap();
             assert_eq!(
                 (answer.body.as_slice(), answer.complete),
@@ -107,7 +107,7 @@ fn idle_connections_are_bounded_in_number() {
         assert_eq!(edge.state().active, 7);
         for (front, task, conn) in &mut running {
             conn.send(OK).await;
-            front.answer().await;
+            front.response().await;
             task.await.unwrap();
         }
         let state = edge.state();
@@ -161,7 +161,7 @@ async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retrie
     let (edge, mut stale) = {
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
-        front.answer().await;
+        front.response().await;
         task.await.unwrap();
         (edge, conn)
     };
@@ -179,7 +179,7 @@ async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retrie
         conn.send(OK).await;
         conn
     });
-    let answer = front.answer().await;
+    let answer = front.response().await;
     task.await.unwrap();
     let counters = edge.counters();
     let ok = status(&answer) == 200;
@@ -223,7 +223,7 @@ fn nothing_is_tried_again_once_a_byte_of_the_response_was_there() {
         conn.send(b"H").await;
         settle().await;
         drop(conn);
-        assert_eq!(status(&front.answer().await), 502);
+        assert_eq!(status(&front.response().await), 502);
         task.await.unwrap();
         assert_eq!(edge.counters().retries, 0);
     });
@@ -236,7 +236,7 @@ fn nothing_is_tried_again_on_a_fresh_connection_that_saw_the_request() {
         let edge = server.edge();
         let (front, task, conn) = server.asked(edge.get("/")).await;
         drop(conn);
-        assert_eq!(status(&front.answer().await), 502);
+        assert_eq!(status(&front.response().await), 502);
         task.await.unwrap();
         assert_eq!((edge.counters().retries, edge.state().failures), (0, 1));
     });

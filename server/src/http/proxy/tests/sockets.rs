@@ -39,7 +39,7 @@ fn a_socket_serves_several_requests_on_one_connection() {
             "{request}"
         );
         stream.write_all(OK).await.unwrap();
-        assert_eq!(front.answer().await.body, b"ok");
+        assert_eq!(front.response().await.body, b"ok");
         task.await.unwrap();
 
         let (front, task) = edge.post(Some(4));
@@ -50,7 +50,7 @@ fn a_socket_serves_several_requests_on_one_connection() {
         stream.read_exact(&mut body).await.unwrap();
         assert_eq!(&body, b"data");
         stream.write_all(OK).await.unwrap();
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         let counters = edge.counters();
         assert_eq!(
@@ -68,7 +68,7 @@ fn a_socket_that_does_not_exist_is_502_until_its_server_starts() {
         let folder = tempfile::tempdir().unwrap();
         let edge = edge(&folder);
         let (front, task) = edge.get("/");
-        let answer = front.answer().await;
+        let answer = front.response().await;
         task.await.unwrap();
         assert_eq!(status(&answer), 502);
         let cause = field(&answer, "proxy-status");
@@ -82,7 +82,7 @@ fn a_socket_that_does_not_exist_is_502_until_its_server_starts() {
         let mut stream = listener.accept().await.unwrap().0;
         head(&mut stream).await;
         stream.write_all(OK).await.unwrap();
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
     });
 }
@@ -99,7 +99,7 @@ fn a_socket_without_permission_is_502_with_a_cause_of_its_own() {
         run(async {
             let edge = edge(&folder);
             let (front, task) = edge.get("/");
-            let answer = front.answer().await;
+            let answer = front.response().await;
             task.await.unwrap();
             assert_eq!(status(&answer), 502);
             let cause = field(&answer, "proxy-status");

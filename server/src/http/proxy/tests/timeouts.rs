@@ -5,10 +5,10 @@ use tokio::time::{Instant, pause};
 use super::*;
 
 /// An answer, once the clock runs by itself.
-async fn late(front: &Front) -> Answer {
+async fn late(front: &Front) -> Received {
     settle().await;
     pause();
-    front.answer().await
+    front.response().await
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_body_that_stands_still_is_reset_and_one_that_drips_is_not() {
             conn.send(b"x").await;
             settle().await;
         }
-        let answer = front.answer().await;
+        let answer = front.response().await;
         task.await.unwrap();
         assert_eq!(
             (answer.body.as_slice(), answer.complete),
@@ -104,7 +104,7 @@ fn a_client_that_reads_late_is_not_the_upstreams_fault() {
             conn
         });
         front.credit(PLENTY);
-        let answer = front.answer().await;
+        let answer = front.response().await;
         task.await.unwrap();
         assert_eq!(
             (answer.body.as_slice(), answer.complete),
@@ -178,7 +178,7 @@ fn the_time_for_the_head_begins_when_the_upload_is_through() {
         }
         tokio::time::sleep(Duration::from_secs(50)).await;
         conn.send(OK).await;
-        assert_eq!(status(&front.answer().await), 200);
+        assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
     });
 }

@@ -104,7 +104,7 @@ fn the_root_of_a_prefix_is_a_folder() {
             let (incoming, front) = pair(asked, 1 << 20);
             let files = Arc::new(folder.files.clone());
             folder.server.serve(&files, rest, incoming, drop).await;
-            front.answer().await
+            front.response().await
         })
     };
     let answer = of("/static", "");

@@ -75,7 +75,7 @@ fn blocks_are_read_no_faster_than_they_are_taken() {
         }
         assert!(front.try_next().is_none());
         front.credit(cost(block.len()));
-        let rest = front.answer().await;
+        let rest = front.response().await;
         assert!(rest.complete);
         assert_eq!(block.len() + rest.body.len(), BLOCKS as usize);
         task.await.unwrap();
@@ -94,7 +94,7 @@ fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
             .unwrap();
         file.set_len(100_000).unwrap();
         front.credit(cost(BLOCKS as usize));
-        let answer = front.answer().await;
+        let answer = front.response().await;
         assert!(!answer.complete);
         assert!(answer.body.len() < BLOCKS as usize);
         task.await.unwrap();
@@ -117,7 +117,7 @@ fn a_file_that_grows_or_is_exchanged_is_sent_as_it_was() {
         folder.write("new", "new");
         fs::rename(folder.path("new"), folder.path("large")).unwrap();
         front.credit(cost(BLOCKS as usize));
-        let answer = front.answer().await;
+        let answer = front.response().await;
         assert!(answer.complete && answer.body == bytes(BLOCKS));
         task.await.unwrap();
         let next = folder.answer(head("GET", "/large", &[])).await;
@@ -177,7 +177,7 @@ fn more_open_files_than_allowed_are_refused_and_small_ones_are_not() {
         let small = folder.answer(head("GET", "/small", &[])).await;
         assert_eq!(small.body, b"small");
         front.credit(cost(BLOCKS as usize));
-        assert!(front.answer().await.complete);
+        assert!(front.response().await.complete);
         task.await.unwrap();
         until(|| folder.server.open.available_permits() == 1).await;
         let again = folder.answer(head("GET", "/large", &[])).await;
@@ -194,7 +194,7 @@ fn more_requests_than_may_look_at_once_are_all_answered() {
             .map(|_| folder.begin(head("GET", "/a", &[]), 1000))
             .collect();
         for (front, task) in begun {
-            assert_eq!(front.answer().await.body, b"a");
+            assert_eq!(front.response().await.body, b"a");
             task.await.unwrap();
         }
     });
