@@ -26,7 +26,7 @@ const LOSS: LossWindow = LossWindow {
 pub enum LossOn {
     /// Server to client: data.
     Down,
-    /// In both directions: data, ACKs and the request too.
+    /// Loss in both directions: of data, of ACKs and of the request.
     BothWays,
 }
 

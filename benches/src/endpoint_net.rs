@@ -48,7 +48,7 @@ pub struct Scenario {
 /// Result of loading the pages.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// From the client's first packet to the end of the last body; `None` where the run ended first.
+    /// Time from the client's first packet to the end of the last body; `None` if the run ended first.
     pub completed: Option<Duration>,
     /// Bytes of bodies that the client received.
     pub received: u64,
@@ -82,7 +82,7 @@ impl Outcome {
     }
 }
 
-/// Why a run could not be made. Pages that do not arrive in time are no error.
+/// Error that kept a run from starting. Pages that do not arrive in time are no error.
 #[derive(Debug, Error)]
 pub enum EndpointError {
     /// The server could not be set up.

@@ -1,4 +1,4 @@
-//! What a controller costs per packet, each registered algorithm beside one that does nothing.
+//! Measures the cost of a controller per packet, each registered algorithm beside one that does nothing.
 //!
 //! Path: 50 Mbit/s, round trip 40 ms and what the queue adds, one packet in 10,000 lost, an ACK for every second packet,
 //! the window always in use. `sent` is one packet leaving, with the questions that pacing asks; `acked` is one ACK of two packets; `packet` is one packet

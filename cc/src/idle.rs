@@ -28,7 +28,7 @@ pub(crate) struct ActiveClock {
     starved: bool,
     /// Whether the window may not grow because it was not used.
     withheld: bool,
-    /// When the present pause began.
+    /// Start of the present pause.
     paused_at: Option<Time>,
 }
 

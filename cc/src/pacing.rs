@@ -8,7 +8,7 @@ use crate::rounding::whole;
 /// Twice the window per round trip in slow start, so that the window can double within one.
 pub(crate) const SLOW_START_GAIN: f64 = 2.0;
 
-/// Below this rate, bytes per second, two datagrams in a row would take long enough to be noticed.
+/// Rate, bytes per second, below which two datagrams in a row cause a noticeable delay.
 const LOW_RATE: u64 = 150_000;
 
 /// Shortest round trip that a rate is computed from.

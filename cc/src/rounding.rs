@@ -1,4 +1,4 @@
-//! From floating point to whole bytes.
+//! Rounds floating point to whole bytes.
 
 /// Returns the whole part of an amount of bytes, or of bytes per second. A negative amount becomes 0, and one past the
 /// range its end.

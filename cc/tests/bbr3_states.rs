@@ -111,7 +111,7 @@ fn exiting_probe_up_on_bandwidth_plateau() {
     assert_eq!(outcome.lost_packets, 0);
 }
 
-/// When UP is first entered on a bottleneck, by an endless flow.
+/// Returns the time at which an endless flow first enters a state on a bottleneck.
 fn first(state: State, bottleneck: &Bottleneck) -> Duration {
     let (_, log) = record(bottleneck, Source::Endless, secs(20));
     log[enters(&log, state, ms(0))].at

@@ -34,7 +34,7 @@ impl History {
         Time::ZERO + Duration::from_millis(10 * number as u64)
     }
 
-    /// Whether two lost packets lie far enough apart with none acknowledged between.
+    /// Returns whether two lost packets lie far enough apart with none acknowledged between.
     fn is_established(&self) -> bool {
         let runs = self.fates.split(|fate| *fate == Fate::Acked);
         let mut start = 0;

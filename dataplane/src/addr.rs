@@ -55,7 +55,7 @@ pub(crate) fn decode(name: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Whether a listener bound to `bound` receives what is sent to `destination`: what a kernel decides for sockets.
+/// Returns whether a listener bound to `bound` receives what is sent to `destination`: what a kernel decides for sockets.
 #[cfg(feature = "test-backends")]
 pub(crate) fn covers(bound: &SocketAddr, destination: &SocketAddr) -> bool {
     bound.port() == destination.port()

@@ -31,7 +31,7 @@ use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
 use crate::waker::Waker;
 
-/// Which backend to open.
+/// Selects the backend to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// The best that this host allows.
@@ -115,7 +115,7 @@ enum Share {
 pub struct Opened {
     /// The driver, ready for use.
     pub driver: Driver,
-    /// Why [`Backend::Auto`] did not open what it tried first.
+    /// Error of the backend that [`Backend::Auto`] tried first and could not open.
     pub fallback: Option<OpenError>,
 }
 

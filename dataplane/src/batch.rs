@@ -36,7 +36,7 @@ impl Gso {
         }
     }
 
-    /// Whether batches may be made now.
+    /// Returns whether batches may be made now.
     pub(crate) fn is_usable(&self) -> bool {
         self.supported && self.pause == 0
     }
@@ -140,7 +140,7 @@ impl Batch {
         self.layout.buffer
     }
 
-    /// Whether any of its messages left.
+    /// Returns whether any of its messages left.
     pub(crate) fn was_sent(&self) -> bool {
         self.sent
     }

@@ -44,12 +44,12 @@ impl Binding {
         self.socket.send_buffer_size().map_or(0, |bytes| bytes / 2)
     }
 
-    /// Whether the kernel can send several datagrams at once.
+    /// Returns whether the kernel can send several datagrams at once.
     pub(crate) fn gso(&self) -> bool {
         self.gso
     }
 
-    /// Whether the kernel may deliver several datagrams at once.
+    /// Returns whether the kernel may deliver several datagrams at once.
     pub(crate) fn gro(&self) -> bool {
         self.gro
     }

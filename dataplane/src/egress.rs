@@ -24,7 +24,7 @@ pub trait Egress {
     fn commit(&mut self, len: usize, meta: &TxMeta);
 }
 
-/// Why there is no room for a datagram.
+/// Reason for which there is no room for a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoom {
     /// The budget of this transmission is spent: go on in the next turn.

@@ -271,7 +271,7 @@ impl<M: Copy> Channel<M> {
         }
     }
 
-    /// One more datagram has overtaken those held back; those that were overtaken often enough become ready.
+    /// Counts one more datagram that overtook the delayed ones, and makes those ready that were overtaken often enough.
     fn overtake(&mut self) {
         for (left, _, _) in &mut self.held {
             *left -= 1;
@@ -281,7 +281,7 @@ impl<M: Copy> Channel<M> {
         }
     }
 
-    /// Nothing comes that could overtake: what is held back becomes ready.
+    /// Makes all delayed datagrams ready, because no later one comes that could overtake them.
     fn release(&mut self) {
         let held = self.held.drain(..).map(|(_, meta, bytes)| (meta, bytes));
         self.ready.extend(held);

@@ -64,7 +64,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether a datagram of `len` bytes at `start` in `buffer` can go as a further segment.
+    /// Returns whether a datagram of `len` bytes at `start` in `buffer` can go as a further segment.
     fn takes(&self, meta: &TxMeta, buffer: usize, start: usize, len: usize) -> bool {
         let Layout { segment, .. } = self.layout;
         self.meta == *meta
@@ -207,12 +207,12 @@ impl Lanes {
         }
     }
 
-    /// Whether the lane takes no datagram before its socket has room.
+    /// Returns whether the lane takes no datagram before its socket has room.
     pub(crate) fn is_blocked(&self, lane: usize) -> bool {
         self.lanes[lane].blocked
     }
 
-    /// Whether anything can be sent, on any lane.
+    /// Returns whether anything can be sent, on any lane.
     pub(crate) fn can_send(&self) -> bool {
         self.lanes.iter().any(|l| !l.blocked && !l.queue.is_empty())
     }

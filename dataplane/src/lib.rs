@@ -1,8 +1,9 @@
-//! How datagrams get in and out: one contract, several backends.
+//! Receives and sends the datagrams of a worker: one contract, several backends.
 //!
-//! At boot one thread opens a group of workers ([`open_group`]), which acquires and configures the sockets of all its
-//! listeners and returns a [`Seed`] per worker. Each worker makes a driver of its seed on its own thread and turns:
-//! receive, work, transmit, wait. The crate allocates nothing per datagram. The README says how to add a backend.
+//! The thread that starts the workers acquires the sockets of each listener ([`Acquired`]) and opens a group of workers
+//! ([`open_group`]), which configures the sockets and returns a [`Seed`] per worker. Each worker makes a driver of its seed
+//! on its own thread and calls it in a loop: receive, work, transmit, wait. The crate allocates nothing per datagram. The
+//! README says how to add a backend.
 
 mod acquire;
 mod addr;

@@ -1,4 +1,4 @@
-//! Which socket of a SO_REUSEPORT group gets a datagram: the one named by its QUIC connection ID.
+//! Selects the socket of a SO_REUSEPORT group for each datagram, by the worker byte of its QUIC connection ID.
 //!
 //! A server chooses its connection IDs so that byte 0 is the worker's index. That is byte 1 of a packet with a short
 //! header (RFC 9000 §17.3) and byte 6 of one with a long header (RFC 8999 §5.1), where only a destination ID of 8

@@ -1,4 +1,4 @@
-//! Where `io_uring` is forbidden, as in most containers, `auto` goes on without and an explicit choice says why not.
+//! If `io_uring` is forbidden, as in most containers, `auto` opens `mio`, and an explicit choice is an error with the reason.
 #![expect(
     unsafe_code,
     reason = "the ban is a seccomp filter of the test's own thread"

@@ -1,4 +1,4 @@
-//! What operators see of the server: metrics, the access log, traces, the phase of the process.
+//! Everything that operators see of the server: metrics, the access log, traces, the phase of the process.
 
 pub mod access;
 mod background;

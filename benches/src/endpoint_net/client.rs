@@ -75,7 +75,7 @@ impl Client {
         self.send_at.get_or_insert(now + ACK_DELAY);
     }
 
-    /// Whether it sends now what it has to send.
+    /// Returns whether it sends now what it has to send.
     pub(super) fn may_send(&mut self, now: Instant) -> bool {
         let due = self.send_at.is_some_and(|at| at <= now);
         let may = due
@@ -127,7 +127,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether every page arrived.
+    /// Returns whether every page arrived.
     pub(super) fn finished(&self) -> bool {
         self.http.is_some() && self.pages == 0 && self.open == 0
     }

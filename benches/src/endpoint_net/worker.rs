@@ -120,7 +120,7 @@ impl Worker {
         self.endpoint.next_deadline()
     }
 
-    /// Whether a handshake is done.
+    /// Returns whether a handshake is done.
     pub(super) fn has_established(&self) -> bool {
         self.endpoint.counters.established > 0
     }

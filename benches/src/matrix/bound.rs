@@ -1,4 +1,4 @@
-//! What must hold: a figure, who it binds, and how large it may be.
+//! Bounds: a figure, the algorithms it binds, and the values that it may have.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,60 +16,60 @@ pub enum Measure {
     UnexplainedRecoveries,
     /// Share of the link that arrived between two times.
     Share {
-        /// From here.
+        /// Start of the interval.
         from: Duration,
-        /// To here, or to the end of the run.
+        /// End of the interval; the run may end earlier.
         until: Duration,
     },
     /// Share of the link in the worst of all stretches of this length, the first left out where `skip_first`.
     WorstStretch {
-        /// Each.
+        /// Length of each stretch.
         length: Duration,
         /// Whether start-up counts.
         skip_first: bool,
     },
     /// Share of the packets sent after this time that was lost.
     Loss {
-        /// From here on.
+        /// Start of the interval, which lasts until the end of the run.
         from: Duration,
     },
     /// Mean smoothed round-trip time after this time, in round trips of the empty path.
     Delay {
-        /// From here on.
+        /// Start of the interval, which lasts until the end of the run.
         from: Duration,
     },
     /// Mean window after this time, datagrams.
     MeanWindow {
-        /// From here on.
+        /// Start of the interval, which lasts until the end of the run.
         from: Duration,
     },
     /// Largest window over the most bytes in flight.
     WindowOverInFlight,
-    /// By how many round trips the growth curve moved more or less than the pause that ended at this time.
+    /// Difference between the pause that ended at this time and the shift of the growth curve, round trips.
     EpochError {
-        /// When data came again.
+        /// Time at which the application had data again.
         restart: Duration,
     },
     /// Largest burst over what was allowed, from this time on.
     Burst {
-        /// From here on.
+        /// Start of the interval, which lasts until the end of the run.
         from: Duration,
     },
     /// Seconds from this time until the queue was this small, bytes, and stayed so for a second.
     Drained {
-        /// From here on.
+        /// Start of the interval, which lasts until the end of the run.
         at: Duration,
-        /// Bytes.
+        /// Size of the queue, bytes.
         below: u64,
     },
     /// Jain's index of the flows' rates after this time.
     Jain {
-        /// From here on.
+        /// Start of the interval, which lasts until the end of the run.
         from: Duration,
     },
     /// The smallest flow's rate after this time, as a multiple of its fair share.
     SmallestShare {
-        /// From here on.
+        /// Start of the interval, which lasts until the end of the run.
         from: Duration,
     },
 }
@@ -158,7 +158,7 @@ pub enum Limit {
 const NEAR: f64 = 0.25;
 
 impl Limit {
-    /// Whether a figure keeps the bound; NaN does not.
+    /// Returns whether a figure keeps the bound; NaN does not.
     pub fn admits(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
@@ -189,7 +189,7 @@ pub enum Who {
 }
 
 impl Who {
-    /// Whether the algorithm of that name is judged.
+    /// Returns whether the algorithm of that name is judged.
     pub fn binds(self, name: &str) -> bool {
         match self {
             Self::All => true,

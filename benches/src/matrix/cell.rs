@@ -45,7 +45,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether the bound judges the control and does not hold.
+    /// Returns whether the bound judges the control and does not hold.
     pub fn fails(&self) -> bool {
         self.judged
             && self

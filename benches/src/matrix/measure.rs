@@ -93,7 +93,7 @@ fn largest_burst(points: &[Point]) -> Option<f64> {
 /// A queue that is small for a moment only, as while the round trip is probed, is not drained.
 const STAYS: Duration = Duration::from_secs(1);
 
-/// How long after `at` the flight began to stay no larger than what the empty path and `below` bytes of queue hold.
+/// Returns the time from `at` until the bytes in flight stay within the BDP and `below` bytes of queue.
 fn drained(scenario: &Scenario, flow: &Record, at: Duration, below: u64) -> Option<Duration> {
     let path = scenario.capacity(at) / 8.0 * scenario.round_trip().as_secs_f64();
     let limit = path + below as f64;

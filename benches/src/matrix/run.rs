@@ -24,10 +24,10 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 /// quiche's own that stand beside ours for comparison.
 const REFERENCES: [Control; 2] = [Control::QuicheCubic { idle_fix: true }, Control::QuicheBbr2];
 
-/// What [`Measure::DoneOverReno`] compares with.
+/// Control that [`Measure::DoneOverReno`] compares with.
 const RENO: Control = Control::Ours("reno");
 
-/// Which part of the matrix to run, and how.
+/// Selects the part of the matrix to run, and how to run it.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'a> {
     /// One control alone.
@@ -46,7 +46,7 @@ pub struct Choice<'a> {
     pub threads: usize,
 }
 
-/// Why cells could not be run.
+/// Error that kept cells from running.
 #[derive(Debug, Error)]
 pub enum MatrixError {
     /// A connection could not be set up.

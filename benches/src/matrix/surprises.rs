@@ -43,7 +43,7 @@ pub fn surprises(cells: &[Cell], expected: &[Expected]) -> Vec<String> {
     found
 }
 
-/// Whether the entry is about this figure.
+/// Returns whether the entry is about this figure.
 fn is_of(entry: &Expected, cell: &Cell, figure: &Figure) -> bool {
     entry.scenario == cell.scenario
         && entry.place.is_none_or(|place| place == cell.place)

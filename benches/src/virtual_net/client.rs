@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Whether the whole body came.
+    /// Returns whether the whole body came.
     pub(super) const fn finished(&self) -> bool {
         self.finished
     }

@@ -1,4 +1,4 @@
-//! Which congestion control the server runs.
+//! Selects the congestion control that the server runs.
 
 use std::fmt;
 

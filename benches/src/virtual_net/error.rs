@@ -1,8 +1,8 @@
-//! Why a simulation cannot run.
+//! Errors that keep a simulation from running.
 
 use thiserror::Error;
 
-/// Why a run could not be made. A download that does not finish is no error.
+/// Error that kept a run from starting. A download that does not finish is no error.
 #[derive(Debug, Error)]
 pub enum SimulationError {
     /// No algorithm has that name.

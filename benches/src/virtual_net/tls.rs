@@ -12,7 +12,7 @@ use sluicegate::quic::self_signed;
 
 use super::{Control, DATAGRAM, SimulationError};
 
-/// Before the first sample, as the product sets it.
+/// Round-trip time assumed before the first sample, as in the product.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
 /// Longer than any run: an idle timeout is not what is tried here.
@@ -23,7 +23,7 @@ const WINDOW: u64 = 1 << 30;
 
 const STREAMS: u64 = 100;
 
-/// When certificates say they were made, since 1970; nobody checks.
+/// Creation time of the certificates, since 1970; nobody checks it.
 const MADE: Duration = Duration::from_secs(1_700_000_000);
 
 /// A certificate and its key, DER.

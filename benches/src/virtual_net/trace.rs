@@ -31,7 +31,7 @@ pub(super) fn tap(quic: &mut quiche::Connection) {
     quic.set_qlog_with_level(tap, title, description, quiche::QlogLevel::Base);
 }
 
-/// Nothing is read any more.
+/// Stops reading traces.
 pub(super) fn forget() {
     TAPPED.set(None);
 }

@@ -47,7 +47,7 @@ pub struct View {
 struct Seen {
     inside: Inside,
     view: View,
-    /// When the flight fell to zero, while it is there.
+    /// Time at which the bytes in flight fell to zero, while they are there.
     empty_since: Option<Time>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn watched(algorithm: Algorithm) -> Algorithm {
     Algorithm { build, ..algorithm }
 }
 
-/// Nothing was seen so far.
+/// Forgets everything seen so far.
 pub(super) fn forget() {
     INNER.set(None);
     SEEN.set(None);

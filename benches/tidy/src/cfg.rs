@@ -1,9 +1,9 @@
-//! Which items exist only in tests.
+//! Recognises items that exist only in tests.
 
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Lit, Meta, MetaNameValue, Token};
 
-/// Whether one of the attributes removes the item from a build for users: `#[test]`, or a `cfg` that holds only when
+/// Returns whether an attribute removes the item from a build for users: `#[test]`, or a `cfg` that holds only when
 /// `test`, `fuzzing` or a feature for tests is set, which is one whose name begins with `test-`.
 #[must_use]
 pub fn test_only(attributes: &[Attribute]) -> bool {
@@ -22,7 +22,7 @@ pub fn test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether the predicate holds for users; `None` where that depends on the platform or on features.
+/// Returns whether the predicate holds for users; `None` where that depends on the platform or on features.
 fn holds(predicate: &Meta) -> Option<bool> {
     let path = predicate.path();
     if path.is_ident("test") || path.is_ident("fuzzing") {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::resolve::{Edge, End};
 use crate::tree::Tree;
 
-/// Which files a file uses.
+/// Files that each file uses.
 pub type Graph = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
 /// Returns which files of a crate use which; see [`Tree::edges`] for what counts.

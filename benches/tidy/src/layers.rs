@@ -1,4 +1,4 @@
-//! What breaks the order of the code: circles of files, and uses that the table of rooms forbids.
+//! Finds violations of the order of the code: circles of files, and uses that the table of rooms forbids.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Whether a module with children has the older form `foo/mod.rs`.
+/// Returns whether a module with children has the older form `foo/mod.rs`.
 ///
 /// A module that integration tests share keeps it: `tests/foo.rs` would be a test of its own.
 #[must_use]

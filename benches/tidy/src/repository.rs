@@ -53,7 +53,7 @@ pub fn read(name: &Path) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether the file's name ends in `.wanted`.
+/// Returns whether the file's name ends in `.wanted`.
 #[must_use]
 pub fn has_extension(name: &Path, wanted: &str) -> bool {
     name.extension().is_some_and(|found| found == wanted)

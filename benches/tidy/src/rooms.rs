@@ -1,4 +1,4 @@
-//! Which parts of the server may use which.
+//! Table of the server's parts and of the parts that each may use.
 
 use std::collections::BTreeSet;
 

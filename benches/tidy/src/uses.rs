@@ -19,9 +19,9 @@ pub struct Named {
 /// Everything that a module's own code names.
 #[derive(Debug, Default)]
 pub struct Used {
-    /// By `use`, inside of functions too.
+    /// Names brought in by `use`, including those inside of functions.
     pub imports: Vec<Import>,
-    /// By paths in signatures, expressions, patterns, and the tokens of macros.
+    /// Names in paths: in signatures, expressions, patterns, and the tokens of macros.
     pub named: Vec<Named>,
 }
 
@@ -71,7 +71,7 @@ impl Collector {
     }
 }
 
-/// Whether an identifier after these tokens is a field, a method or a lifetime; `..` is a range.
+/// Returns whether an identifier after these tokens is a field, a method or a lifetime; `..` is a range.
 fn follows_dot_or_quote(before: &[TokenTree]) -> bool {
     let punct = |back: usize| match before.len().checked_sub(back).map(|at| &before[at]) {
         Some(TokenTree::Punct(punct)) => Some(punct.as_char()),

@@ -1,4 +1,4 @@
-//! Which crates, rooms and files may use which.
+//! Checks which crates, rooms and files use which.
 //!
 //! **Files.** Within a crate, no two files use each other, directly or by way of others. A file uses another when its code names
 //! an item that the other one defines: in a `use`, or by a path in place, in macros too. A re-export is followed to the

@@ -102,7 +102,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// Sends datagrams that every path carries until a probe shows again that the active path carries larger ones. A
-    /// probe of the size that was found goes first; a search under way begins anew.
+    /// probe of the size that was found goes first; a search under way starts over.
     pub fn doubt_pmtu(&mut self) {
         let Ok(path) = self.paths.get_active_mut() else {
             return;

@@ -25,7 +25,7 @@ use crate::recovery::RecoveryStats;
 pub enum Sender {
     /// quiche's own.
     Bbr2(BBRv2),
-    /// From outside.
+    /// A controller from outside of quiche.
     External(External),
 }
 

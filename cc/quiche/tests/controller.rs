@@ -1,4 +1,4 @@
-//! What a controller in quiche's socket gets back, and what quiche reports of it.
+//! Reports that a controller gets from quiche, and statistics that quiche gives of it.
 
 mod support;
 

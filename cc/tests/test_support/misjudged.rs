@@ -12,8 +12,8 @@ pub(crate) struct Stages {
     pub(crate) corrected: Option<Snapshot>,
 }
 
-/// From the first event in `when` on, reports every acknowledged packet as lost until the state changes, or, if
-/// `persistent`, until persistent congestion follows; the next event but one corrects it.
+/// Reports every acknowledged packet as lost, from the first event in `when` until the state changes or, if `persistent`,
+/// until persistent congestion follows. The next event but one corrects it.
 #[derive(Debug)]
 pub(crate) struct Misjudged {
     inner: Box<dyn Controller>,

@@ -53,7 +53,7 @@ pub enum OptionKind {
         /// Largest value allowed.
         max: f64,
     },
-    /// On or off.
+    /// A switch.
     Boolean {
         /// Value of an option that is not given.
         default: bool,

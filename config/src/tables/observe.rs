@@ -1,4 +1,4 @@
-//! What the process reports: traces, messages, metrics and requests.
+//! Reports of the process: traces, messages, metrics and requests.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

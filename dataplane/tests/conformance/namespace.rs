@@ -1,4 +1,4 @@
-//! What only a network of one's own shows: a slow loopback that fills sockets, no routes, forged datagrams, interfaces of
+//! Cases that need a network of their own: a slow loopback that fills sockets, no routes, forged datagrams, interfaces of
 //! several MTUs.
 //!
 //! The test runs this program again in a network namespace, with the ignored tests of this file.

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [Self; 4] = [Self::Mio, Self::IoUring, Self::Memory, Self::Port];
 
-    /// Whether datagrams of one peer travel as one message.
+    /// Returns whether datagrams of one peer travel as one message.
     pub(crate) fn segments(self) -> bool {
         self.backend().is_some()
     }
@@ -75,7 +75,7 @@ fn is_required(name: &str) -> bool {
     required.split(',').any(|required| required == name)
 }
 
-/// As [`each`], for the drivers of sockets.
+/// Runs `test` as [`each`] does, for the drivers of sockets.
 pub(crate) fn each_of_sockets(test: impl Fn(Backend)) {
     each(|world| {
         if let Some(backend) = world.kind.backend() {
@@ -316,7 +316,7 @@ impl Node {
     }
 }
 
-/// Nothing special.
+/// Returns the plainest metadata for a datagram to `peer`.
 pub(crate) fn to(peer: SocketAddr) -> TxMeta {
     TxMeta {
         peer,

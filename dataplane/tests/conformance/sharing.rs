@@ -102,7 +102,7 @@ fn a_port_is_free_again_after_the_driver_is_gone() {
     });
 }
 
-/// Whether the kernel or a card spreads them, each datagram reaches one worker, and any worker can answer.
+/// Each datagram reaches one worker, and any worker can reply, whether the kernel or a card spreads the datagrams.
 #[test]
 fn workers_share_the_datagrams_of_a_port() {
     each(|world| {

@@ -64,7 +64,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
 }
 
 metrics! {
-    /// When the process began to serve, and since when it does.
+    /// Start and age of the process.
     #[derive(Clone, Debug)]
     pub(super) struct Age {
         /// Start time of the process, seconds since 1970.

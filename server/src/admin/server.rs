@@ -26,7 +26,7 @@ const HEAD_BYTES: usize = 8 * 1024;
 /// Pause after a failed accept: the system may be out of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why the admin address cannot be served.
+/// Error that keeps the admin address from being served.
 #[derive(Debug, Error)]
 pub enum AdminError {
     /// Another socket is bound to the address.

@@ -13,8 +13,8 @@ use crate::quic::secrets::SecretsError;
 use crate::quic::selection::UnknownAlgorithm;
 use crate::quic::transport::TransportError;
 
-/// Why the server does not start or ends early. Its text names the place; the error's source, if there is one, says the
-/// cause and the remedy.
+/// Error that keeps the server from starting, or ends it early. Its text names the place; the error's source, if there
+/// is one, says the cause and the remedy.
 #[derive(Debug, Error)]
 pub enum BootError {
     /// The secrets cannot be loaded.
@@ -99,7 +99,7 @@ impl BootError {
     }
 }
 
-/// Why a listener cannot be opened.
+/// Error that keeps a listener from being opened.
 #[derive(Debug, Error)]
 pub enum ListenerError {
     /// The congestion control algorithm does not exist.
@@ -116,7 +116,7 @@ pub enum ListenerError {
     TooManyAddresses,
 }
 
-/// Why a configuration is not taken up.
+/// Error that keeps a reloaded configuration from taking effect.
 #[derive(Debug, Error)]
 pub(super) enum ReloadError {
     #[error("it is part of the binary; start with `-c FILE` to be able to change it")]

@@ -7,7 +7,7 @@ use sluicegate_config::Config;
 
 /// Columns of a line.
 const WIDTH: usize = 100;
-/// Before every line but the algorithms' names.
+/// Indentation of every line but the algorithms' names.
 const INDENT: &str = "  ";
 const TITLES: [&str; 4] = ["OPTION", "DEFAULT", "BOUNDS", "UNIT"];
 

@@ -22,7 +22,7 @@ const EXIT_FAILED_STATUS: u8 = 22;
 /// Fetch a URL over HTTP/3.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GetArgs {
-    /// What to fetch: https://host[:port]/path
+    /// URL to fetch: https://host[:port]/path
     url: String,
     /// Don't check the server's certificate.
     #[arg(short = 'k', long)]

@@ -80,7 +80,7 @@ impl<T> Queue<T> {
         sent
     }
 
-    /// Whether no further item is taken.
+    /// Returns whether no further item is taken.
     pub(super) fn is_closing(&self) -> bool {
         self.level.closing.load(Ordering::Acquire)
     }

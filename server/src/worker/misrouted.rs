@@ -16,7 +16,7 @@ const BUFFER: usize = 1500;
 /// One worker's ends of all rings of its group.
 #[derive(Debug)]
 pub struct Misrouted {
-    /// By destination; `None` for the worker itself.
+    /// Rings to the other workers, by their index; `None` for the worker itself.
     outgoing: Vec<Option<Outgoing>>,
     incoming: Vec<Incoming>,
     /// Sender that comes first in the next turn.

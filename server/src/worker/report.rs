@@ -17,7 +17,7 @@ pub enum Report {
         core: usize,
         /// Backend that was opened.
         backend: &'static str,
-        /// Why the preferred backend was not opened.
+        /// Error of the preferred backend, if it could not be opened.
         fallback: Option<String>,
     },
     /// The worker could not start.

@@ -1,4 +1,4 @@
-//! When to probe for bandwidth, and what ACKs mean meanwhile (draft-ietf-ccwg-bbr-06 §2.14, §5.3.3.8).
+//! Times of probes for bandwidth, and the meaning of ACKs during them (draft-ietf-ccwg-bbr-06 §2.14, §5.3.3.8).
 
 use std::time::Duration;
 

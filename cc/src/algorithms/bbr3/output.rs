@@ -1,4 +1,4 @@
-//! What the controller returns to the transport: window, pacing rate and burst.
+//! Values that the controller returns to the transport: window, pacing rate and burst.
 
 use crate::{MAX_QUANTUM, MAX_WINDOW};
 

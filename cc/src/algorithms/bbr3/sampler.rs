@@ -118,7 +118,7 @@ impl Sampler {
         }
     }
 
-    /// Whether the packet left since the path began.
+    /// Returns whether the packet left since the path began.
     pub(super) const fn is_of_this_path(&self, packet: &Packet) -> bool {
         packet.packet_number >= self.first_number
     }

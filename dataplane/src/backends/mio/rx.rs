@@ -44,7 +44,7 @@ impl Receiver {
         }
     }
 
-    /// Whether messages were received that no budget has allowed to hand over.
+    /// Returns whether messages were received that no budget has allowed to hand over.
     pub(super) fn is_pending(&self) -> bool {
         self.next < self.count
     }

@@ -40,13 +40,13 @@ pub(super) struct Buffer {
 pub(super) struct Frame {
     /// Listener that it left by.
     pub(super) sender: ListenerId,
-    /// As its receiver sees it, once it is delivered.
+    /// Metadata for its receiver, once it is delivered.
     pub(super) meta: RxMeta,
     pub(super) buffer: Buffer,
     pub(super) len: usize,
 }
 
-/// Why a frame was dropped.
+/// Reason for which a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The sender's link is down.

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 
 use super::connection::ClientConnection;
 
-/// Why a connection ended, as one line.
+/// Returns in one line why a connection ended.
 pub(super) fn closed(client: &mut ClientConnection) -> anyhow::Error {
     let peer = client.peer;
     if let Some(error) = client.connection.peer_error() {

@@ -1,4 +1,4 @@
-//! From a URL to an open connection: addresses, trust, handshake.
+//! Opens the connection for a URL: addresses, trust, handshake.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
@@ -39,7 +39,7 @@ pub(super) fn resolve(url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// What connections are made with: whom to trust, and how much to take in.
+/// Returns quiche's configuration: trusted issuers, and flow control windows.
 ///
 /// # Errors
 /// The file of issuers can't be read.

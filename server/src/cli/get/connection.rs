@@ -59,7 +59,7 @@ impl ClientConnection {
         })
     }
 
-    /// When the current turn began.
+    /// Returns the start of the current turn.
     pub(super) fn now(&self) -> Instant {
         self.now
     }

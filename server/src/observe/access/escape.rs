@@ -52,7 +52,8 @@ fn ends_a_line(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
-/// Within quotes of the combined format: printable ASCII as it is, but quotes and backslashes; `\xHH` for every other byte.
+/// Writes a field for the quotes of the combined format: printable ASCII as it is, except quotes and backslashes; every
+/// other byte as `\xHH`.
 pub(super) fn quoted(out: &mut Vec<u8>, field: &[u8]) {
     hex_unless(out, field, |byte| byte == b' ' || byte.is_ascii_graphic());
 }

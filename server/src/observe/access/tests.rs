@@ -41,7 +41,7 @@ struct State {
     files: Vec<Vec<u8>>,
     /// Bytes that it takes before it is full.
     room: usize,
-    /// Nothing is written until this is false.
+    /// Whether writes block.
     stuck: bool,
     refuses_to_open: bool,
     /// Number of writes for which it had no room.

@@ -114,9 +114,9 @@ mod tests {
         /// A colour.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         enum Colour {
-            /// As a rose.
+            /// The colour of a rose.
             Red = "red",
-            /// As the sky.
+            /// The colour of the sky.
             Blue = "sky_blue",
         }
     }

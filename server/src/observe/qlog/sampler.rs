@@ -1,4 +1,4 @@
-//! Which connections are traced.
+//! Selects the connections that are traced.
 
 use boring::hash::hmac_sha256;
 
@@ -37,7 +37,7 @@ impl Sampler {
         self.rate
     }
 
-    /// Whether the connection that a client opened with `original_dcid` is traced.
+    /// Returns whether the connection that a client opened with `original_dcid` is traced.
     pub fn samples(&self, original_dcid: &[u8]) -> bool {
         let Some(threshold) = self.threshold else {
             return true;

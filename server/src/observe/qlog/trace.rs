@@ -93,7 +93,7 @@ pub(super) struct Batch {
     pub(super) records: u64,
 }
 
-/// Why a trace takes no more records.
+/// Reason for which a trace takes no more records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Cap,
@@ -200,7 +200,7 @@ impl Trace {
         }
     }
 
-    /// Whether the queue took it.
+    /// Returns whether the queue took it.
     fn send(&self, bytes: Vec<u8>, records: u64) -> bool {
         let length = bytes.len() as u64;
         let batch = Batch {

@@ -113,7 +113,7 @@ fn unescaped(field: &str) -> Vec<u8> {
 }
 
 proptest! {
-    /// What the client sent can be read back, byte by byte as far as the format allows it.
+    /// The client's bytes can be read back, as far as the format allows it.
     #[test]
     fn no_bytes_break_a_line(
         method in "\\PC{1,20}",
