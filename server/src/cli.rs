@@ -129,7 +129,7 @@ fn start_log(log: &Log) {
     };
 }
 
-/// A panic in any thread takes the process down: half a server is worse than none.
+/// Lets a panic in any thread end the process: a server that has lost a thread would silently drop connections.
 fn die_loudly() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -1,4 +1,4 @@
-//! Figures of the process, as the system has them.
+//! Figures of the process from the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::observe::metrics::metrics;
 
-/// Units of processor time in a second, in every Linux ABI that the server runs on.
+/// Number of clock ticks in a second, in every Linux ABI that the server runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 metrics! {

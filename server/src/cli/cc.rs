@@ -1,11 +1,11 @@
-//! `sluicegate cc`: the algorithms and their options, as tables.
+//! `sluicegate cc` prints the algorithms and their options as tables.
 
 use std::io::{self, Write};
 
 use sluicegate_cc::{Algorithm, Registry};
 use sluicegate_config::Config;
 
-/// Columns of a line.
+/// Longest line, in columns.
 const WIDTH: usize = 100;
 /// Indentation of every line but the algorithms' names.
 const INDENT: &str = "  ";
@@ -38,7 +38,7 @@ pub(super) fn list(registry: &Registry, out: &mut impl Write) -> io::Result<()> 
     Ok(())
 }
 
-/// The first columns are as wide as what stands in them; the last one takes the rest, over as many lines as it needs.
+/// Writes the options of an algorithm. The last column wraps; the others are as wide as their longest cell.
 fn table(algorithm: &Algorithm, out: &mut impl Write) -> io::Result<()> {
     let rows: Vec<[String; 4]> = algorithm
         .options
@@ -78,7 +78,7 @@ fn table(algorithm: &Algorithm, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Lines of at most `width` characters, but for longer words; at least one.
+/// Wraps a text into one line or more of at most `width` characters, except for longer words.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

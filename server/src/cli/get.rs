@@ -1,4 +1,4 @@
-//! `sluicegate get`: one request over HTTP/3, with curl's letters.
+//! `sluicegate get` sends one request over HTTP/3; its options have the letters of curl's.
 
 mod closed;
 mod connect;
@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use fetch::{Fetched, Sink};
 use url::Url;
 
-/// Exit code where `--fail` turned a status into a failure, as curl has it.
+/// Exit code if `--fail` turned a status into a failure, as in curl.
 const EXIT_FAILED_STATUS: u8 = 22;
 
 /// Fetch a URL over HTTP/3.
@@ -88,7 +88,7 @@ fn resolution(text: &str) -> Result<Resolution, String> {
 }
 
 impl GetArgs {
-    /// Addresses to try, in order.
+    /// Returns the addresses to try, in order.
     fn addresses(&self, url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
         let given = self.resolve.iter();
         let given: Vec<_> = given
@@ -107,8 +107,8 @@ impl GetArgs {
 /// with `--fail` 22 for a status of 400 or above. Blocks the thread, at most for `--max-time` beyond name resolution.
 ///
 /// # Errors
-/// A URL that is none, a name without address, no answer, no HTTP/3, a certificate that is not trusted, a response that broke off or
-/// could not be written, time up: the chain of causes makes one line.
+/// The URL is invalid, its name has no address, the server does not respond or has no HTTP/3, its certificate is not trusted, the
+/// response broke off or could not be written, or time is up. The chain of causes makes one line.
 pub fn run(
     args: &GetArgs,
     clock: fn() -> Instant,
@@ -125,13 +125,13 @@ pub fn run(
         writeln!(stderr, "{}", summary(&fetched, start, handshake))?;
     }
     if args.fail && fetched.status >= 400 {
-        writeln!(stderr, "the server answered {}", fetched.status)?;
+        writeln!(stderr, "the server responded with {}", fetched.status)?;
         return Ok(EXIT_FAILED_STATUS);
     }
     Ok(0)
 }
 
-/// Also says when the handshake was complete.
+/// Connects and fetches; also returns the time when the handshake was complete.
 fn exchange(
     args: &GetArgs,
     url: &Url,
@@ -145,7 +145,7 @@ fn exchange(
     let mut tls = connect::client_config(args.insecure, args.cacert.as_deref())?;
     let mut note = |line: &str| {
         if args.verbose {
-            // What can't be told is no reason to stop.
+            // A lost note is no reason to stop.
             let _ = writeln!(stderr, "{line}");
         }
     };
@@ -169,7 +169,7 @@ fn exchange(
     Ok((handshake, fetched?))
 }
 
-/// One line: times since `start`, the size of the body, and the rate over the whole time.
+/// Returns one line: times since `start`, the size of the body, and the rate over the whole time.
 fn summary(fetched: &Fetched, start: Instant, handshake: Instant) -> String {
     let since = |time: Instant| time.saturating_duration_since(start).as_secs_f64();
     let total = since(fetched.finished);

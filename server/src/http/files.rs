@@ -1,8 +1,7 @@
-//! What a request for a file is about, and what it gets (RFC 9110), as far as no disk is needed to tell: GET and HEAD, with
-//! preconditions, ranges, and encodings that lie beside a file.
+//! Serves files (RFC 9110): GET and HEAD, with preconditions, ranges, and encoded variants that lie beside a file.
 //!
-//! A worker answers hot files from its [`Cache`] with what is here, and an origin's thread, which has the disk
-//! ([`crate::http::files::disk`]), all others; so both give the same answers. Nothing here opens a file or waits.
+//! A worker responds with small files from its [`Cache`], the origin thread with all others from the disk ([`disk`]). Both build the
+//! response here, so it is the same. Only [`disk`] opens files and waits.
 
 mod accept;
 mod cache;

@@ -1,7 +1,7 @@
 //! The access log: a line for each request, written by one thread for the whole process.
 //!
-//! A worker writes lines into memory and hands them over once in a turn; it never waits for a disk. Where too much waits, or the
-//! disk fails, whole lines are dropped and counted. Whatever a client sends, a line stays one line, and ends whole.
+//! A worker writes lines into memory and hands them over once in a turn; it never waits for a disk. If too much waits, or the
+//! disk fails, it drops whole lines and counts them. Whatever a client sends, a line stays one line, and ends whole.
 
 mod escape;
 mod format;

@@ -1,5 +1,5 @@
-//! A thread that writes the items of others. They never wait for it: its queue is bounded, and an item that does not fit is
-//! refused at once.
+//! A thread that writes the items of other threads. They never wait for it: its queue is bounded and refuses an item that does not
+//! fit.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ pub(super) trait Job: Send + 'static {
     /// Processes an item.
     fn take(&mut self, item: Self::Item);
 
-    /// Receives a wake-up without an item.
+    /// Called after a wake-up without an item.
     fn on_wake(&mut self) {}
 
-    /// Receives that nothing came for a second.
+    /// Called if nothing arrived for a second.
     fn on_idle(&mut self) {}
 }
 
@@ -51,7 +51,7 @@ impl<T> Clone for Queue<T> {
     }
 }
 
-/// The size of what waits.
+/// Size of the waiting items.
 #[derive(Debug)]
 struct Level {
     bytes: AtomicU64,
@@ -90,7 +90,7 @@ impl<T> Queue<T> {
         self.level.bytes.load(Ordering::Relaxed)
     }
 
-    /// Lets the thread look around. A full queue keeps it awake anyway.
+    /// Wakes the thread. A full queue keeps it awake anyway.
     pub(super) fn wake(&self) {
         let _ = self.sender.try_send(Message::Wake);
     }
@@ -137,8 +137,8 @@ impl<T: Send + 'static> Background<T> {
 }
 
 impl<T> Background<T> {
-    /// Lets the thread finish what was handed over, and ends it; whether that was done within `limit`. If the disk hangs, the
-    /// thread is left behind.
+    /// Lets the thread finish its items and end, and returns whether it did within `limit`. If the disk hangs, the thread is left
+    /// behind.
     pub(super) fn shutdown(&self, limit: Duration) -> bool {
         self.close();
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,7 +182,7 @@ fn read<J: Job>(job: &mut J, message: Message<J::Item>, level: &Level) {
     }
 }
 
-/// Whether a disk works, told once whenever that changes.
+/// Health of a disk, logged once whenever it changes.
 #[derive(Debug)]
 pub(super) struct Health {
     subject: &'static str,
@@ -205,7 +205,7 @@ impl Health {
         }
     }
 
-    /// An operation failed.
+    /// Records that an operation failed.
     pub(super) fn failed(&mut self, action: &str, name: &str, error: &io::Error) {
         if !std::mem::replace(&mut self.failing, true) {
             let subject = self.subject;

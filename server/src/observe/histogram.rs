@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::sum::Sum;
 
-/// Longest duration of each bucket; a last bucket has what is longer.
+/// Longest duration of each bucket; a last bucket counts longer ones.
 pub const BOUNDS: [Duration; 19] = [
     Duration::from_micros(50),
     Duration::from_micros(100),
@@ -27,7 +27,7 @@ pub const BOUNDS: [Duration; 19] = [
     Duration::from_secs(60),
 ];
 
-/// A plain array: recording is a search among 19 numbers and two additions.
+/// Histogram in a plain array. To record is a search among 19 numbers and two additions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     buckets: [u64; BOUNDS.len() + 1],

@@ -1,7 +1,7 @@
 //! Figures for Prometheus.
 //!
 //! Threads count in plain structs of their own. `metrics!` declares such a struct: what a field counts, and the family by
-//! which the page shows it, stand in one place. What has a form of its own implements [`Show`].
+//! which the page shows it, stand in one place. Figures of another form implement [`Show`].
 
 mod declare;
 mod labels;

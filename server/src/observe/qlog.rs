@@ -1,7 +1,7 @@
 //! qlog traces of sampled connections, written by one thread for the whole process.
 //!
-//! A worker never waits for a disk: a [`Trace`] gathers whole records and hands them over in batches; where the queue is full, a cap
-//! is reached or the disk fails, whole records are dropped and counted. Files are JSON text sequences (RFC 7464), readable while they
+//! A worker never waits for a disk: a [`Trace`] gathers whole records and hands them over in batches. If the queue is full, a cap is
+//! reached or the disk fails, it drops whole records and counts them. Files are JSON text sequences (RFC 7464), readable while they
 //! grow and after a crash, named `<original DCID>_<listener>_<algorithm>.sqlog`.
 
 mod sampler;
@@ -23,17 +23,18 @@ pub use writer::QlogWriter;
 /// Bounds on the resources of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QlogOptions {
-    /// Directory of the files; made if missing.
+    /// Directory of the files; created if missing.
     pub directory: PathBuf,
-    /// Traces open at once, each a file descriptor.
+    /// Largest number of open traces; each has a file descriptor.
     pub max_open: usize,
-    /// Bytes of one trace.
+    /// Largest size of one trace, bytes.
     pub max_trace_bytes: u64,
-    /// Bytes of all traces in the directory, those of earlier processes too; the oldest finished ones are deleted first.
+    /// Largest size of all traces in the directory, bytes, those of earlier processes included. The oldest finished ones are deleted
+    /// first.
     pub max_directory_bytes: u64,
-    /// Batches that wait for the disk.
+    /// Largest number of batches that wait for the disk.
     pub queue_batches: usize,
-    /// Bytes that wait for the disk.
+    /// Largest number of bytes that wait for the disk.
     pub queue_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Sums over what several threads counted.
+//! Sums over the counts of several threads.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Messages about connections that ended.
+//! Explains why a connection ended.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ pub(super) fn closed(client: &mut ClientConnection) -> anyhow::Error {
     }
 }
 
-/// TLS alerts stand in codes from 0x100 to 0x1ff of the transport (RFC 9001 §4.8).
+/// Explains the peer's CONNECTION_CLOSE. Codes of the transport from 0x100 to 0x1ff are TLS alerts (RFC 9001 §4.8).
 fn by_peer(peer: SocketAddr, error: &quiche::ConnectionError) -> anyhow::Error {
     const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
     match (error.is_app, error.error_code) {

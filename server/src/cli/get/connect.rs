@@ -18,17 +18,17 @@ const TRY_NEXT: Duration = Duration::from_secs(1);
 const TRY_LAST: Duration = Duration::from_secs(10);
 /// Silence that ends a connection.
 const IDLE_MS: u64 = 30_000;
-/// Flow control of the connection and of the one stream.
+/// Receive window of the connection and of its one request stream, bytes.
 const WINDOW: u64 = 16 << 20;
-/// The control stream and QPACK's, and some to spare (RFC 9114 §6.2).
+/// Number of unidirectional streams: the control stream, QPACK's, and some to spare (RFC 9114 §6.2).
 const UNI_STREAMS: u64 = 16;
 const UNI_WINDOW: u64 = 1 << 20;
-/// Fits every common path.
+/// Size of the largest datagram, bytes; it fits every common path.
 const MAX_DATAGRAM: usize = 1350;
 /// File in which Linux distributions keep all trusted issuers.
 const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// The addresses of a URL's host, in the order of the system's resolver.
+/// Returns the addresses of a URL's host, in the order of the system's resolver.
 pub(super) fn resolve(url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
     let found = (url.host.as_str(), url.port).to_socket_addrs();
     let found = found.with_context(|| format!("cannot resolve {}", url.host))?;
@@ -120,7 +120,7 @@ pub(super) fn connect(
             Ok(Handshake::Refused(error)) => return Err(error),
             Ok(Handshake::Silence) => {
                 last = anyhow!(
-                    "no HTTP/3 answer from {peer}; see that a server listens there and that UDP may pass"
+                    "no HTTP/3 response from {peer}; see that a server listens there and that UDP may pass"
                 )
             }
             Err(error) => last = error,

@@ -1,4 +1,4 @@
-//! One QUIC connection of a client on a socket of its own.
+//! A client's QUIC connection on a socket of its own.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,18 +12,18 @@ use sluicegate_dataplane::{
 /// Datagrams received or sent in one turn.
 const BUDGET: Budget = Budget::of_datagrams(1024);
 
-/// The only listener.
+/// Identity of the only listener.
 const LISTENER: ListenerId = ListenerId(0);
 
-/// Room asked for each packet, bytes.
+/// Room for each packet, bytes.
 const ROOM: usize = 1472;
 
-/// A connection with its driver. Call [`ClientConnection::turn`] until it has what you want.
+/// A connection with its driver; [`ClientConnection::turn`] makes progress.
 pub(super) struct ClientConnection {
     driver: Driver,
-    /// quiche's half of it.
+    /// State of the connection.
     pub(super) connection: quiche::Connection,
-    /// The server's address.
+    /// Address of the server.
     pub(super) peer: SocketAddr,
     received: bool,
     clock: fn() -> Instant,
@@ -34,7 +34,7 @@ impl ClientConnection {
     /// Opens a socket that reaches `peer` and starts the handshake with what `connect` makes of the two addresses (own, peer's).
     ///
     /// # Errors
-    /// No route to `peer`, or no socket to be had.
+    /// There is no route to `peer`, or no socket.
     pub(super) fn open(
         peer: SocketAddr,
         clock: fn() -> Instant,
@@ -64,15 +64,15 @@ impl ClientConnection {
         self.now
     }
 
-    /// Something came from the peer's address.
+    /// Returns whether a datagram has arrived from the peer's address.
     pub(super) fn has_received(&self) -> bool {
         self.received
     }
 
-    /// Sends what is due, sleeps until something happens, at most until `limit`, and takes in what came.
+    /// Sends due packets, sleeps until an event or `limit`, and receives.
     ///
     /// # Errors
-    /// The driver broke.
+    /// The driver is broken for good.
     pub(super) fn turn(&mut self, limit: Instant) -> anyhow::Result<()> {
         let release = self.send()?;
         self.tick();
@@ -91,10 +91,10 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// Tells the peer that this was all, if it still listens.
+    /// Closes the connection without an error.
     pub(super) fn close(&mut self) {
         self.tick();
-        // It may be closed already, and nobody waits for an answer.
+        // It may be closed already.
         let code = quiche::h3::WireErrorCode::NoError as u64;
         if self.connection.close(true, code, b"").is_ok() {
             let _ = self.send();
@@ -123,7 +123,7 @@ impl ClientConnection {
         Ok(())
     }
 
-    /// Sends what may leave now, and says when the pacer allows the next datagram.
+    /// Sends the datagrams that may leave now, and returns when the pacer allows the next one.
     fn send(&mut self) -> anyhow::Result<Option<Instant>> {
         let (connection, now) = (&mut self.connection, self.now);
         let release = self.driver.transmit(BUDGET, |out| {
@@ -149,7 +149,7 @@ impl ClientConnection {
     }
 }
 
-/// The address that the host would send to `peer` from, with port 0: quiche asks for the real one.
+/// Returns the address from which the host would send to `peer`, with port 0: quiche needs the real address.
 fn source_for(peer: SocketAddr) -> std::io::Result<SocketAddr> {
     let any: SocketAddr = if peer.is_ipv4() {
         ([0, 0, 0, 0], 0).into()

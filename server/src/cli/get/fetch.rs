@@ -1,4 +1,4 @@
-//! One request and its response, written out as it comes.
+//! Sends one request and writes the response as it arrives.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +11,7 @@ use quiche::h3::{self, NameValue as _};
 use super::closed::{closed, readable};
 use super::connection::ClientConnection;
 
-/// Read from the stream at once.
+/// Bytes read from the stream at once.
 const CHUNK: usize = 64 * 1024;
 
 /// A request without body.
@@ -37,13 +37,13 @@ pub(super) struct Fetched {
 /// Destination of the response.
 pub(super) struct Sink<'a, W> {
     pub(super) stdout: &'a mut W,
-    /// Made with the first thing to write.
+    /// Open file, made with the first write.
     pub(super) file: Option<File>,
-    /// The file, where not to `stdout`.
+    /// Path of the file, if the response does not go to `stdout`.
     pub(super) path: Option<&'a Path>,
-    /// Heads are written too.
+    /// Whether heads are written, too.
     pub(super) headers: bool,
-    /// Bodies of this status and above are not.
+    /// Lowest status whose bodies are not written.
     pub(super) body_below: u16,
 }
 
@@ -67,7 +67,7 @@ impl<W: Write> Sink<'_, W> {
         status < self.body_below
     }
 
-    /// A body may be empty, and its file is made all the same.
+    /// Ends the body, and makes the file even if the body is empty.
     fn finish(&mut self, status: u16) -> anyhow::Result<()> {
         if self.takes_body(status) {
             self.write(&[])?;
@@ -78,7 +78,7 @@ impl<W: Write> Sink<'_, W> {
     }
 }
 
-/// The response as far as it is known.
+/// State of the response.
 struct Progress {
     stream: u64,
     head: Option<(u16, Instant)>,
@@ -88,7 +88,7 @@ struct Progress {
     done: bool,
 }
 
-/// Sends `request` on `link` and writes the response to `sink`.
+/// Sends `request` over `client` and writes the response to `sink`.
 ///
 /// # Errors
 /// The connection or the stream ended before the response did, it can't be written, or `deadline` passed.
@@ -179,7 +179,7 @@ fn events<W: Write>(
     }
 }
 
-/// Interim responses come before the final one, trailers after it.
+/// Processes a field section: interim responses precede the final one, trailers follow it.
 fn head<W: Write>(
     now: Instant,
     list: &[h3::Header],

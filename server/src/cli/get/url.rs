@@ -1,4 +1,4 @@
-//! URLs (RFC 3986).
+//! Parses URLs (RFC 3986).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -18,10 +18,10 @@ pub(super) struct Url {
 }
 
 impl Url {
-    /// Reads `https://host[:port][/path][?query][#fragment]`; the scheme can be left out, the fragment is.
+    /// Parses `https://host[:port][/path][?query][#fragment]`; the scheme can be left out, the fragment is.
     ///
     /// # Errors
-    /// Another scheme, user information, no host, a port that is none, or a character that has to be encoded.
+    /// Another scheme, user information, no host, an invalid port, or a character that has to be encoded.
     pub(super) fn parse(text: &str) -> anyhow::Result<Url> {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,

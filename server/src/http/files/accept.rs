@@ -1,20 +1,20 @@
-//! Which encodings of a file a client takes, best first (RFC 9110 §12.5.3).
+//! Ranks the encodings of a file that a client accepts (RFC 9110 §12.5.3).
 
 use http::HeaderValue;
 use http::header::ACCEPT_ENCODING;
 
 use crate::http::exchange::Fields;
 
-/// How a file may lie on the disk, the most wanted last where a client does not care.
+/// Encoding of a file on the disk. A later variant is preferred if the client's weights are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
     /// The original, without an encoding.
     Identity,
-    /// RFC 1952.
+    /// gzip (RFC 1952).
     Gzip,
-    /// RFC 8878.
+    /// Zstandard (RFC 8878).
     Zstd,
-    /// RFC 7932.
+    /// Brotli (RFC 7932).
     Brotli,
 }
 
@@ -55,8 +55,8 @@ impl Coding {
     }
 }
 
-/// The codings that a client takes, best first, up to the original, which is always there: two clients with the same
-/// preference get the same file.
+/// Encodings that a client accepts, best first, up to the original, which always exists. Clients with the same preference get the
+/// same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Preference {
     codings: [Coding; 4],
@@ -64,14 +64,15 @@ pub(crate) struct Preference {
 }
 
 impl Preference {
-    /// Only the file as it is.
+    /// Preference for the original alone.
     pub(super) const ORIGINAL: Preference = Preference {
         codings: [Coding::Identity; 4],
         count: 1,
     };
 
-    /// Of the client that sent these fields. With no `accept-encoding` it gets the original, though it would have to take
-    /// anything; a coding that is not named is not taken, `identity` is, but last. What cannot be read is passed over.
+    /// Returns the preference of the client that sent these fields. Without `accept-encoding` it is the original, though such a client
+    /// accepts any. An encoding that is not named is not accepted; `identity` is, as the last. Ignores members that cannot be
+    /// parsed.
     pub(super) fn of(headers: &Fields) -> Preference {
         let mut weights: [Option<u16>; 4] = [None; 4];
         let mut others = None;
@@ -87,7 +88,7 @@ impl Preference {
         }
         let mut wanted = Vec::with_capacity(4);
         for coding in CODINGS {
-            // Below the least that can be written, which is 1.
+            // The least weight that can be written is 1.
             let unnamed = (coding == Coding::Identity).then_some((0, true));
             let named = weights[coding as usize].or(others);
             match named.map(|weight| (weight, false)).or(unnamed) {
@@ -114,13 +115,13 @@ impl Preference {
         preference
     }
 
-    /// Best first; without the original only where the client refuses it.
+    /// Returns the encodings, best first; without the original only if the client refuses it.
     pub(crate) fn codings(&self) -> &[Coding] {
         &self.codings[..usize::from(self.count)]
     }
 }
 
-/// `token;q=0.5`, the weight in thousandths.
+/// Parses `token;q=0.5`; the weight is in thousandths.
 fn weighted(member: &str) -> Option<(&str, u16)> {
     let mut parts = member.split(';').map(|part| part.trim_matches([' ', '\t']));
     let token = parts.next().filter(|token| !token.is_empty())?;
@@ -134,7 +135,7 @@ fn weighted(member: &str) -> Option<(&str, u16)> {
     Some((token, weight))
 }
 
-/// A weight (RFC 9110 §12.4.2): from 0 to 1 with up to three digits behind the point.
+/// Parses a weight (RFC 9110 §12.4.2): from 0 to 1 with up to three digits behind the point.
 fn thousandths(text: &str) -> Option<u16> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = fraction.bytes().all(|byte| byte.is_ascii_digit());
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(preference(&["gzip;q=9, br"]).codings(), [Brotli, Identity]);
     }
 
-    /// So that the key of a cache is the same for all that get the same file.
+    /// Otherwise a cache would hold a file more than once.
     #[test]
     fn what_comes_behind_the_original_makes_no_difference() {
         assert_eq!(

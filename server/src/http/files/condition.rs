@@ -1,4 +1,4 @@
-//! Preconditions (RFC 9110 §13): whether a client wants an answer only if the file is, or is no longer, what it has.
+//! Evaluates preconditions (RFC 9110 §13).
 
 use http::HeaderName;
 use http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
@@ -9,15 +9,15 @@ use crate::http::exchange::Fields;
 /// Outcome of the preconditions of a GET or HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Answer as if there were none.
+    /// All hold, or there are none.
     Go,
-    /// 304: the client has it.
+    /// The client has this state of the file: 304.
     Unchanged,
-    /// 412: the client wanted another state of it.
+    /// The client asked for another state of the file: 412.
     Failed,
 }
 
-/// In the order of RFC 9110 §13.2.2. Dates that cannot be read, or that are given twice, do not count.
+/// Evaluates preconditions in the order of RFC 9110 §13.2.2. Ignores dates that cannot be parsed or that are given twice.
 pub(super) fn evaluate(headers: &Fields, meta: &Meta) -> Verdict {
     if has(headers, &IF_MATCH) {
         if !any_tag(headers, &IF_MATCH, |tag| tag.is_strongly(meta)) {
@@ -40,7 +40,7 @@ pub(super) fn evaluate(headers: &Fields, meta: &Meta) -> Verdict {
     Verdict::Go
 }
 
-/// Whether `range` counts (RFC 9110 §13.1.5): with `if-range` only where that names exactly this state of the file.
+/// Returns whether `range` applies (RFC 9110 §13.1.5): with `if-range`, only if that names exactly this state of the file.
 pub(super) fn range_counts(headers: &Fields, meta: &Meta) -> bool {
     let mut lines = lines(headers, &IF_RANGE);
     let Some(value) = lines.next() else {
@@ -65,7 +65,7 @@ fn has(headers: &Fields, name: &HeaderName) -> bool {
     lines(headers, name).next().is_some()
 }
 
-/// The client's date and the file's, in seconds since 1970.
+/// Returns the client's date and the file's, in seconds since 1970.
 fn dates(headers: &Fields, name: &HeaderName, meta: &Meta) -> (Option<u64>, Option<u64>) {
     let mut lines = lines(headers, name);
     let asked = lines.next().filter(|_| lines.next().is_none());
@@ -84,12 +84,12 @@ fn date(value: &[u8]) -> Option<u64> {
 #[derive(Clone, Copy, Debug)]
 struct Tag<'a> {
     weak: bool,
-    /// With its quotes.
+    /// Tag with its quotes.
     opaque: &'a [u8],
 }
 
 impl<'a> Tag<'a> {
-    /// The tag in front, and what follows it.
+    /// Returns the first tag and the text behind it.
     fn read(text: &'a [u8]) -> Option<(Tag<'a>, &'a [u8])> {
         let (weak, text) = match text.strip_prefix(b"W/") {
             Some(text) => (true, text),
@@ -101,7 +101,7 @@ impl<'a> Tag<'a> {
         Some((Tag { weak, opaque }, rest))
     }
 
-    /// Byte for byte the same file.
+    /// Returns whether the tag is that of the file, byte for byte.
     fn is_strongly(self, meta: &Meta) -> bool {
         !self.weak && self.is_weakly(meta)
     }
@@ -111,7 +111,7 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// Whether one of the tags of a list fits; `*` does, since the file is there. What follows an error of syntax does not count.
+/// Returns whether one of the tags of a list fits; `*` does, since the file exists. Ignores the list from the first syntax error on.
 fn any_tag(headers: &Fields, name: &HeaderName, fits: impl Fn(Tag<'_>) -> bool) -> bool {
     lines(headers, name).any(|line| {
         let mut left = line;
@@ -165,7 +165,7 @@ mod tests {
         Meta::new(b"a", &stat, Coding::Identity, &files(false), now)
     }
 
-    /// `name: value` lines, `TAG` standing for the file's.
+    /// Parses `name: value` lines; `TAG` stands for the file's tag.
     fn fields(lines: &[&str]) -> Fields {
         let parse = |line: &&str| {
             let (name, value) = line.split_once(": ").unwrap();

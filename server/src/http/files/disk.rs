@@ -1,15 +1,14 @@
-//! Files of a folder: opened, found in the encoding that a client prefers, and streamed.
+//! Finds the files of a folder in the encoding that a client prefers, opens and streams them.
 //!
-//! Nothing outside of the folder is ever opened: the kernel resolves a path below it (openat2), symbolic links as the route
-//! allows. An absolute link counts as leading out, wherever it leads. `rustix` makes that call without unsafe code here; of
-//! the crates that sandbox paths none has a policy of no links at all. Hidden files are not found, `.well-known` apart. A
-//! folder answers with its index, never with a list.
+//! It never opens anything outside of the folder: the kernel resolves a path below it (openat2) and follows symbolic links as the
+//! route allows. An absolute link counts as leading out, wherever it leads. `rustix` makes that call without unsafe code here; no
+//! crate that sandboxes paths can refuse all links. Hidden files are not found, except `.well-known`. The response to a folder is
+//! its index, never a list.
 //!
-//! A variant (`name.br`, `name.zst`, `name.gz`) answers for `name` where the client prefers it and it is not older than the
-//! original; all answers of such a route vary by `accept-encoding`. It is a file of its own: its entity tag, its date.
+//! A variant (`name.br`, `name.zst`, `name.gz`) is sent for `name` if the client prefers it and it is not older than the original; all
+//! responses of such a route vary by `accept-encoding`. A variant has an entity tag and a date of its own.
 //!
-//! What to answer is told by [`crate::http::files`], as it is for a worker's memory; [`FileServer::serve`] waits for the disk on
-//! threads beside the origin's.
+//! [`FileServer::serve`] waits for the disk on threads beside the origin's.
 
 mod locate;
 mod open;
@@ -34,10 +33,10 @@ use crate::http::exchange::message::Head;
 use crate::http::files::response_plan::{self, Piece, ResponsePlan};
 use crate::http::files::{Entry, Refusal, Target, preference};
 
-/// Requests of an origin that look for their files at once; each takes up to three descriptors for the time that takes. The
-/// others wait, each for its turn.
+/// Number of requests of an origin that look for their files at the same time; each holds up to three descriptors meanwhile. The
+/// others wait in order.
 const LOOKING: usize = 64;
-/// Between two warnings.
+/// Shortest time between two warnings.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Serves files on an origin's thread.
@@ -46,7 +45,7 @@ pub struct FileServer {
     looking: Arc<Semaphore>,
     open: Arc<Semaphore>,
     entry_max: u64,
-    /// No warning before that.
+    /// Time of the next warning at the earliest.
     quiet_until: Cell<Option<Instant>>,
 }
 
@@ -57,7 +56,8 @@ enum Source {
 }
 
 impl FileServer {
-    /// Holds up to `open_files` files open while they are sent, and has files of up to `entry_max` bytes kept in a cache.
+    /// Returns a server that keeps up to `open_files` files open while it sends them, and offers files of up to `entry_max` bytes to a
+    /// cache.
     pub fn new(open_files: usize, entry_max: u64) -> FileServer {
         FileServer {
             looking: Arc::new(Semaphore::new(LOOKING)),
@@ -67,9 +67,8 @@ impl FileServer {
         }
     }
 
-    /// Answers with the file at `rest`, what is left of the request's path behind the route's prefix. `learn` is called once,
-    /// before the answer: with what a cache should hold under the request's [`Key`](crate::http::files::Key) from now on, or `None`
-    /// if it should hold nothing.
+    /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `learn` once, before the
+    /// response: with the entry for a cache under the request's [`Key`](crate::http::files::Key), or `None` if it should hold nothing.
     pub async fn serve(
         &self,
         files: &Arc<Files>,
@@ -82,7 +81,7 @@ impl FileServer {
             body,
             reply,
         } = incoming;
-        // No method that is answered has one.
+        // GET and HEAD have none.
         drop(body);
         let head = &request.head;
         let (plan, source) = match self.find(files, rest, head).await {
@@ -92,13 +91,16 @@ impl FileServer {
                 (plan, Source::Memory(Bytes::new()))
             }
         };
-        match answer(reply, head, plan, source).await {
+        match respond(reply, head, plan, source).await {
             Ok(()) | Err(Broken::Cancelled(Cancelled)) => {}
             Err(Broken::Disk(error)) => self.warn(files, head, &error),
         }
     }
 
-    /// Looks for the file, or says why there is none.
+    /// Looks for the file.
+    ///
+    /// # Errors
+    /// There is none; the plan is the response that says so.
     async fn find(
         &self,
         files: &Arc<Files>,
@@ -109,7 +111,7 @@ impl FileServer {
             return Err(plan);
         }
         let target = Target::of(&head.path, rest).map_err(ResponsePlan::refusal)?;
-        // What is sent at once is not worth a second look at the disk.
+        // A file that one block holds is read together with the look at the disk.
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
         let query = Query {
             target,
@@ -144,7 +146,7 @@ impl FileServer {
         }
     }
 
-    /// What to answer, and from where. Memory is held for what a client takes at once; for more the file stays open.
+    /// Plans the response and selects the source of its bytes: memory for a small file, else the open file.
     fn prepare(
         &self,
         head: &RequestHead,
@@ -203,8 +205,8 @@ fn busy() -> ResponsePlan {
     ResponsePlan::plain(503, "503 too many files are open\n")
 }
 
-/// Sends the answer. Where its body breaks off, so does the client's stream.
-async fn answer(
+/// Sends the response. An error resets the client's stream.
+async fn respond(
     reply: Responder,
     head: &RequestHead,
     plan: ResponsePlan,

@@ -1,4 +1,4 @@
-//! A file's metadata, as response fields.
+//! Metadata of a file, as response fields.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,14 +15,14 @@ use super::accept::Coding;
 use super::kind;
 use crate::http::exchange::Fields;
 
-/// What tells one state of a file from another: no two of them have all of this alike, unless a file is written twice within
-/// a tick of the file system's clock and keeps its size.
+/// Identity of one state of a file. Two states differ in it, unless a file is written twice within a tick of the file system's clock
+/// and keeps its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStat {
     pub(super) inode: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) size: u64,
-    /// Since 1970.
+    /// Time of the last change since 1970; the nanoseconds are those within the second.
     pub(super) seconds: i64,
     pub(super) nanoseconds: i64,
 }
@@ -37,27 +37,27 @@ impl FileStat {
         }
     }
 
-    /// Changed before the other one was.
+    /// Returns whether it changed before the other one did.
     pub(crate) fn is_older(&self, other: &FileStat) -> bool {
         (self.seconds, self.nanoseconds) < (other.seconds, other.nanoseconds)
     }
 }
 
-/// A file as far as the head of a response tells it.
+/// Facts about a file in the head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// Bytes.
+    /// Length in bytes.
     pub size: u64,
-    /// Strong; another one for each encoding, and for each state of the file.
+    /// Strong entity tag, different for each encoding and each state of the file.
     pub etag: HeaderValue,
-    /// Seconds since 1970, and the same as text. Missing where the file says that it will be changed in the future: RFC 9110
-    /// §8.8.2.1 forbids to send that.
+    /// Time of the last change, in seconds since 1970 and as text; `None` for a time in the future, which RFC 9110 §8.8.2.1 forbids to
+    /// send.
     pub modified: Option<(u64, HeaderValue)>,
-    /// By its name, without the suffix of the encoding.
+    /// Media type by the name without the suffix of the encoding.
     pub content_type: HeaderValue,
     /// Encoding of the bytes.
     pub encoding: Coding,
-    /// Clients with other preferences may get another file.
+    /// Whether clients with other preferences may get another file.
     pub varies: bool,
 }
 
@@ -94,7 +94,7 @@ impl Meta {
         }
     }
 
-    /// What every answer tells that leaves the client with this state of the file, 304 too.
+    /// Returns the fields of every response that leaves the client with this state of the file, 304 included.
     pub(super) fn validators(&self) -> Fields {
         let mut fields: Fields = vec![(ETAG, self.etag.clone())];
         if let Some((_, text)) = &self.modified {
@@ -106,7 +106,7 @@ impl Meta {
         fields
     }
 
-    /// Adds the fields that come with the file's bytes, their type apart.
+    /// Adds the fields that accompany the file's bytes, except their type.
     pub(super) fn describe(&self, fields: &mut Fields) {
         fields.push((ACCEPT_RANGES, HeaderValue::from_static("bytes")));
         if let Some(encoding) = self.encoding.field() {
@@ -119,7 +119,7 @@ impl Meta {
     }
 }
 
-/// The answer depends on what the client accepts.
+/// Returns the field which says that the response depends on what the client accepts.
 pub(super) fn vary() -> (HeaderName, HeaderValue) {
     (VARY, HeaderValue::from_static("accept-encoding"))
 }
@@ -128,12 +128,12 @@ pub(super) fn visible(text: String) -> HeaderValue {
     HeaderValue::try_from(text).expect("made of visible ASCII characters and spaces")
 }
 
-/// A file as it was when it was looked at.
+/// Snapshot of a whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Metadata of the file.
     pub meta: Meta,
-    /// The whole content: `meta.size` bytes.
+    /// Content, `meta.size` bytes.
     pub bytes: Bytes,
 }
 

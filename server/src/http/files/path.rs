@@ -1,8 +1,8 @@
-//! From the path of a request to a path below a folder, without a look at the disk.
+//! Turns the path of a request into a path below a folder, without a look at the disk.
 
-/// Largest name of a file, bytes: what Linux allows.
+/// Longest name of a file that Linux allows, bytes.
 const MAX_NAME: usize = 255;
-/// Largest path below the root, bytes: PATH_MAX less room for an index and for the suffix of a variant.
+/// Longest path below the root, bytes: PATH_MAX less room for an index and for the suffix of a variant.
 const MAX_PATH: usize = 3584;
 /// The one hidden name that is served (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
@@ -12,25 +12,25 @@ const WELL_KNOWN: &[u8] = b".well-known";
 pub(crate) struct Target {
     /// Names joined by `/`, with none in front or behind; empty for the root itself.
     pub(crate) path: Box<[u8]>,
-    /// The path ends with a slash, so it means a folder.
+    /// Whether the path ends with a slash and so means a folder.
     pub(crate) folder: bool,
 }
 
 /// Why a path cannot name a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is none: bad percent-encoding, NUL, `.` or `..` for a name.
+    /// Its syntax is wrong: bad percent-encoding, NUL, `.` or `..` for a name.
     Malformed,
-    /// It is one that is never served.
+    /// It is never served.
     NotFound,
 }
 
 impl Target {
-    /// Reads `rest`, what is left of `path` behind a route's prefix; both still percent-encoded, and decoded once.
+    /// Decodes `rest`, the part of `path` behind a route's prefix, once; both are percent-encoded.
     ///
-    /// Slashes in a row count as one. A name is refused where it holds a slash or backslash that was encoded, and a
-    /// backslash that was not: other systems and clients would see another path there. Hidden names (a dot in front)
-    /// are never found, `.well-known` apart: what tools leave in a folder is not meant for clients.
+    /// Consecutive slashes count as one. Refuses names with an encoded slash or any backslash, since other systems and clients
+    /// would see another path there. Hidden names (a dot in front) are not found, except `.well-known`, because tools leave
+    /// files in a folder that are not meant for clients.
     pub(crate) fn of(path: &str, rest: &str) -> Result<Target, Refusal> {
         let prefix = path.strip_suffix(rest).unwrap_or_default();
         if !(rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')) {
@@ -58,7 +58,7 @@ impl Target {
     }
 }
 
-/// Whether a decoded name may be looked up. A malformed one is the outer error: it outweighs all others of the path.
+/// Returns whether a decoded name may be looked up. The outer error is a malformed name, which outweighs all others of the path.
 fn check(name: &[u8]) -> Result<Result<(), Refusal>, Refusal> {
     if name == b"." || name == b".." || name.contains(&0) {
         return Err(Refusal::Malformed);
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(of("/static/", "../etc"), Err(Refusal::Malformed));
     }
 
-    /// Every path of up to six bytes out of those that matter.
+    /// Tries every path of up to six of the bytes that matter.
     #[test]
     fn no_path_leads_anywhere_but_down() {
         const ALPHABET: &[u8] = b"./%2e5cCfF\\0a";

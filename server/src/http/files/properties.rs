@@ -1,4 +1,4 @@
-//! What holds for every path, and for every answer with a file in memory.
+//! Invariants of every path, and of every response with a file in memory.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::http::exchange::{Body, Reply, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::properties::Bytes;
 
-/// Of the file, bytes; around the gap that is not worth two ranges.
+/// Lengths of files, bytes, some of them around the gap that joins two ranges.
 const SIZES: [usize; 8] = [0, 1, 2, 79, 80, 81, 300, 1000];
-/// Of the longest answer, beyond the file's bytes: 32 parts, each with its head.
+/// Length of the longest response beyond the file's bytes: 32 parts, each with its head.
 const OVERHEAD: usize = 33 * 200;
 
-/// Asks for a file: method, path and fields, 0x1e between them, behind three bytes that choose file and prefix. `true`
-/// where the path is one that could be a file's.
+/// Requests a file: method, path and fields, 0x1e between them, behind three bytes that select file and prefix. Returns whether the
+/// path can be that of a file.
 pub fn file(bytes: &[u8]) -> bool {
     let mut bytes = Bytes::new(bytes);
     let size = bytes.one_of(&SIZES);
@@ -63,7 +63,7 @@ pub fn file(bytes: &[u8]) -> bool {
     true
 }
 
-/// A file whose bytes tell their places.
+/// Returns a file whose bytes tell their offsets.
 fn entry(size: usize, kind: u8) -> Entry {
     let codings = [Coding::Identity, Coding::Gzip, Coding::Zstd, Coding::Brotli];
     let stat = FileStat {
@@ -81,7 +81,7 @@ fn entry(size: usize, kind: u8) -> Entry {
     Entry { meta, bytes }
 }
 
-/// Every name is one of a file below the root, and says what its part of the path says, decoded once.
+/// Checks that every name is that of a file below the root, and its part of the path decoded once.
 fn check_target(target: &Target, rest: &str) {
     assert!(target.path.len() < 4096);
     let asked: Vec<Vec<u8>> = { rest.split('/') }
@@ -110,7 +110,7 @@ fn decoded(segment: &str) -> Vec<u8> {
     bytes
 }
 
-/// A redirect to the folder stays on this host.
+/// Checks that a redirect to the folder stays on this host.
 fn check_place(plan: &ResponsePlan) {
     let location = plan.fields.iter().find(|(name, _)| name == "location");
     let Some((_, place)) = location else {
@@ -122,7 +122,7 @@ fn check_place(plan: &ResponsePlan) {
     assert!(inside && place.ends_with(b"/"), "{place:?}");
 }
 
-/// Each coding once, the original last.
+/// Checks that each encoding occurs once, the original last.
 fn check_preference(preference: &Preference) {
     let codings = preference.codings();
     for (place, coding) in codings.iter().enumerate() {
@@ -132,7 +132,7 @@ fn check_preference(preference: &Preference) {
     }
 }
 
-/// Ranges within the file, in its order, not too many; every byte that is asked for, and few others.
+/// Checks that ranges lie within the file, in its order, not too many, and cover every requested byte and few others.
 fn check_ranges(value: &[u8], size: u64) {
     let wanted = range::wanted(value, size);
     let asked = asked(value, size);
@@ -155,7 +155,7 @@ fn check_ranges(value: &[u8], size: u64) {
     }
 }
 
-/// Which bytes of the file a value asks for, where it is written in the plainest way.
+/// Returns the bytes of the file that a value requests, if it is written in the plainest way.
 fn asked(value: &[u8], size: u64) -> Option<Vec<bool>> {
     let list = std::str::from_utf8(value).ok()?.strip_prefix("bytes=")?;
     let mut asked = vec![false; usize::try_from(size).ok()?];
@@ -175,7 +175,7 @@ fn asked(value: &[u8], size: u64) -> Option<Vec<bool>> {
     Some(asked)
 }
 
-/// The status is one that the request can get, and says what is in the body: only bytes of the file, each in its place.
+/// Checks that the request can get the status, and that the body is what the status says: bytes of the file, each at its offset.
 fn check_reply(head: &RequestHead, entry: &Entry) {
     let reply = reply_from_memory(head, entry);
     let body = match &reply.body {
@@ -212,7 +212,7 @@ fn field<'a>(reply: &'a Reply, wanted: &str) -> Option<&'a str> {
     found.1.to_str().ok()
 }
 
-/// One range by its field, or several by their own heads (RFC 9110 §14.6).
+/// Checks one range by its field, or several by their own heads (RFC 9110 §14.6).
 fn check_parts(reply: &Reply, body: &[u8], file: &[u8]) {
     if let Some(range) = field(reply, "content-range") {
         assert_eq!(body, named(range, file));
@@ -239,7 +239,7 @@ fn check_parts(reply: &Reply, body: &[u8], file: &[u8]) {
     }
 }
 
-/// The bytes that a content-range names.
+/// Returns the bytes that a content-range names.
 fn named<'a>(range: &str, file: &'a [u8]) -> &'a [u8] {
     let parse = || {
         let (range, size) = range.strip_prefix("bytes ")?.split_once('/')?;

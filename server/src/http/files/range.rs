@@ -1,33 +1,33 @@
-//! Ranges of bytes (RFC 9110 §14).
+//! Parses requests for ranges of bytes (RFC 9110 §14).
 
 use std::ops::Range;
 
-/// Most ranges of a request; with more it gets the whole file.
+/// Largest number of ranges; a request with more gets the whole file.
 const MAX_RANGES: usize = 32;
-/// Ranges with fewer bytes between them are sent as one: what a part costs is more than that (RFC 9110 §15.3.7.2).
+/// Largest gap between ranges that are sent as one, bytes: the head of a part is longer (RFC 9110 §15.3.7.2).
 const GAP: u64 = 80;
 
 /// The part of a file that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// All of it: the field cannot be read, or is about another unit, or asks too much.
+    /// The whole file: the field cannot be parsed, has another unit, or too many ranges.
     Whole,
-    /// Ranges that are not empty, in the file's order and apart from each other; at least one.
+    /// At least one range; none is empty, and they are ascending and apart.
     Parts(Vec<Range<u64>>),
-    /// Nothing that is there.
+    /// No byte that the file has.
     Nothing,
 }
 
-/// One range as it is written.
+/// One range as written in the field.
 #[derive(Clone, Copy, Debug)]
 enum Spec {
-    /// From a first to a last byte.
+    /// Offsets of the first and the last byte.
     From(u64, u64),
-    /// So many at the end.
+    /// Number of bytes at the end.
     Last(u64),
 }
 
-/// Reads the value of a `range` field for a file of `size` bytes.
+/// Parses the value of a `range` field for a file of `size` bytes.
 pub(super) fn wanted(value: &[u8], size: u64) -> Wanted {
     let Some(specs) = specs(value) else {
         return Wanted::Whole;
@@ -61,7 +61,7 @@ impl Spec {
     }
 }
 
-/// `bytes=` and at least one range; `None` where that is not what it says.
+/// Parses `bytes=` and at least one range.
 fn specs(value: &[u8]) -> Option<Vec<Spec>> {
     let text = std::str::from_utf8(value).ok()?.trim_ascii();
     let (unit, list) = text.split_once('=')?;
@@ -88,7 +88,7 @@ fn specs(value: &[u8]) -> Option<Vec<Spec>> {
     (!specs.is_empty()).then_some(specs)
 }
 
-/// Digits; what no file can have is as good as the most.
+/// Parses digits; a number that does not fit becomes the largest.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(ask(100_000), Wanted::Whole);
     }
 
-    /// Against sets of bytes: every pair of ranges over files of 0 to 4 bytes, then pairs around the gap.
+    /// Compares with sets of bytes: every pair of ranges over files of 0 to 4 bytes, then pairs around the gap.
     #[test]
     fn parts_hold_what_was_asked_for_and_little_else() {
         let mut specs = vec!["-0".to_owned(), "-1".to_owned(), "-3".to_owned()];
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// Whether a range holds a byte, by the words of RFC 9110 §14.1.2.
+    /// Returns whether a range holds a byte, by the words of RFC 9110 §14.1.2.
     fn holds(spec: &str, byte: u64, size: u64) -> bool {
         let (first, last) = spec.split_once('-').unwrap();
         let number = |text: &str| text.parse::<u64>().unwrap();

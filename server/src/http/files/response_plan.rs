@@ -1,4 +1,4 @@
-//! What is answered, and which bytes of a file that takes; pure, so that a worker's memory and a disk answer alike.
+//! Plans the response to a request for a file, without I/O: the worker's cache and the disk use the same plan.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
@@ -15,12 +15,12 @@ use super::path::Refusal;
 use super::range::{self, Wanted};
 use crate::http::exchange::{Body, Fields, Reply, RequestHead};
 
-/// An answer whose bytes are still in the file.
+/// Response whose bytes are still in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResponsePlan {
     pub(crate) status: u16,
     pub(crate) fields: Fields,
-    /// The content, for HEAD too; one after the other.
+    /// Content in order, for HEAD too.
     pub(crate) pieces: Vec<Piece>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct ResponsePlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Text(Bytes),
-    /// These bytes of the file; not empty.
+    /// Range of the file, not empty.
     File(Range<u64>),
 }
 
@@ -42,7 +42,7 @@ impl Piece {
 }
 
 impl ResponsePlan {
-    /// A status with a line of text that says it.
+    /// Returns a status with a line of text.
     pub(crate) fn plain(status: u16, text: &'static str) -> ResponsePlan {
         ResponsePlan {
             status,
@@ -62,15 +62,15 @@ impl ResponsePlan {
         }
     }
 
-    /// No encoding of the file is one that the client takes.
+    /// Returns the response for a client that accepts no encoding of the file.
     pub(crate) fn not_acceptable() -> ResponsePlan {
         let mut plan = ResponsePlan::plain(406, "406 no encoding of this file is acceptable\n");
         plan.fields.push(meta::vary());
         plan
     }
 
-    /// To the same path with a slash behind it, since names in an index are relative to that. The place is always a path of
-    /// this host: a canonical path begins neither with `//` nor with `/\`.
+    /// Returns a redirect to the same path with a slash at the end, which relative names in an index need. The target is always on this
+    /// host: a canonical path begins neither with `//` nor with `/\`.
     pub(crate) fn moved(head: &RequestHead) -> ResponsePlan {
         let mut place = head.path.forward(0).to_owned();
         if !place.ends_with('/') {
@@ -88,18 +88,18 @@ impl ResponsePlan {
         plan
     }
 
-    /// Length of the content in bytes; `None` where there is none by the status, so that nothing is said about it.
+    /// Returns the length of the content in bytes; `None` if the status has no content, so that no field tells it.
     pub(crate) fn length(&self) -> Option<u64> {
         let described = !matches!(self.status, 204 | 304);
         described.then(|| self.pieces.iter().map(Piece::length).sum())
     }
 
-    /// Whether it takes the file's bytes.
+    /// Returns whether the content includes bytes of the file.
     pub(crate) fn reads_file(&self) -> bool {
         { self.pieces.iter() }.any(|piece| matches!(piece, Piece::File(_)))
     }
 
-    /// With the file's bytes put in.
+    /// Returns the response with the file's bytes.
     fn into_reply(self, bytes: &Bytes) -> Reply {
         let mut pieces = self.pieces.into_iter().map(|piece| match piece {
             Piece::Text(text) => text,
@@ -123,7 +123,7 @@ impl ResponsePlan {
     }
 }
 
-/// A range that is within the file, of a file that is in memory whole.
+/// Returns a range of a file in memory; the range lies within the file.
 pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
     let index = |offset: u64| usize::try_from(offset).map_or(bytes.len(), |i| i.min(bytes.len()));
     debug_assert!(range.end <= bytes.len() as u64);
@@ -146,7 +146,7 @@ pub(crate) fn refuse_method(method: &str) -> Option<ResponsePlan> {
     Some(plan)
 }
 
-/// Answers a GET or HEAD that has found a file.
+/// Returns the response to a GET or HEAD of a file.
 pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
     match condition::evaluate(&head.headers, meta) {
         Verdict::Go => {}
@@ -181,14 +181,14 @@ pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
     }
 }
 
-/// Answers with a file that is in memory, without a look at the disk.
+/// Returns the response with a file in memory.
 pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Reply {
     refuse_method(&head.method)
         .unwrap_or_else(|| respond(head, &entry.meta))
         .into_reply(&entry.bytes)
 }
 
-/// An error that depends on which file was chosen.
+/// Adds `vary` to an error that depends on the selected variant.
 fn about(meta: &Meta, mut plan: ResponsePlan) -> ResponsePlan {
     if meta.varies {
         plan.fields.push(meta::vary());
@@ -196,8 +196,8 @@ fn about(meta: &Meta, mut plan: ResponsePlan) -> ResponsePlan {
     plan
 }
 
-/// HEAD has no ranges (RFC 9110 §14.2). Nor have several parts of an encoded file: whether `content-encoding` would be
-/// about the parts or about the whole of them, clients read differently.
+/// Returns the part of the file that a request asks for. HEAD has no ranges (RFC 9110 §14.2). Several ranges of an encoded file get
+/// the whole file, since clients disagree on whether `content-encoding` describes each part or all of them together.
 fn wanted(head: &RequestHead, meta: &Meta) -> Wanted {
     let mut lines = head.headers.iter().filter(|(name, _)| name == RANGE);
     let (Some((_, value)), None) = (lines.next(), lines.next()) else {
@@ -242,7 +242,7 @@ fn content_range(part: &Range<u64>, size: u64) -> String {
     format!("bytes {}-{}/{size}", part.start, part.end - 1)
 }
 
-/// RFC 9110 §14.6
+/// Returns a multipart response (RFC 9110 §14.6).
 fn multiple(meta: &Meta, parts: &[Range<u64>]) -> ResponsePlan {
     let boundary = boundary(meta);
     let mut fields = meta.validators();
@@ -270,8 +270,8 @@ fn multiple(meta: &Meta, parts: &[Range<u64>]) -> ResponsePlan {
     }
 }
 
-/// A line that the file does not hold: nobody can have written it there, since it hangs on random keys of this process and
-/// on the state of the file.
+/// Returns a line that the file does not hold: it depends on random keys of this process and on the state of the file, so nobody can
+/// have written it there.
 fn boundary(meta: &Meta) -> String {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let half = |which: u8| KEYS.hash_one((which, meta.etag.as_bytes()));

@@ -1,8 +1,8 @@
-//! A client's bytes within a line, so that nothing in them ends the line, a field or a terminal's patience.
+//! Escapes a client's bytes within a line, so that they end neither the line nor a field and send no command to a terminal.
 
 use std::io::Write;
 
-/// Longest piece of a client's making in bytes; what is longer is cut and ends with [`CUT`].
+/// Longest piece of a client's text, bytes; a longer one is cut and ends with [`CUT`].
 pub(super) const MAX_FIELD: usize = 4096;
 /// Marks a field that was cut off.
 pub(super) const CUT: &str = "...";
@@ -14,8 +14,8 @@ fn cut(field: &[u8]) -> (&[u8], &'static str) {
     }
 }
 
-/// The content of a JSON string (RFC 8259 §7). Beyond what JSON asks for, everything that some reader may take for the end
-/// of a line or for a command is escaped; what is not UTF-8 becomes U+FFFD.
+/// Writes the content of a JSON string (RFC 8259 §7). Escapes more than JSON requires: everything that some reader may take for the
+/// end of a line or for a command. Bytes that are not UTF-8 become U+FFFD.
 pub(super) fn json(out: &mut Vec<u8>, field: &[u8]) {
     let (field, end) = cut(field);
     match std::str::from_utf8(field) {
@@ -47,7 +47,7 @@ fn json_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(rest.as_bytes());
 }
 
-/// Line and paragraph separators end a line as control characters do (Unicode Standard Annex 14).
+/// Returns whether a character ends a line: control characters, line and paragraph separators (Unicode Standard Annex 14).
 fn ends_a_line(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }

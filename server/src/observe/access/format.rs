@@ -1,4 +1,4 @@
-//! Lines.
+//! Formats of a line.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use super::escape;
 use super::record::Record;
 use super::time;
 
-/// One object, without spaces. `worker` tells who served it.
+/// Writes one JSON object without spaces. `worker` is the name of the worker that served the request.
 pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     // Named one by one, so that none is forgotten.
     let Record {
@@ -70,7 +70,7 @@ fn text(out: &mut Vec<u8>, key: &str, content: Option<&[u8]>) {
     }
 }
 
-/// `client - - [time] "request" status bytes "referer" "user agent"`. A request that got no status has `000`.
+/// Writes `client - - [time] "request" status bytes "referer" "user agent"`. The status is `000` if there was none.
 pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     put(out, format_args!("{} - - [", record.client.ip()));
     time::common(out, record.received);

@@ -1,4 +1,4 @@
-//! The facts of a request.
+//! Facts of a request for the access log.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum Outcome {
     /// The whole response was handed to its stream.
     Complete,
-    /// The client cancelled it: it reset or stopped the stream, or left.
+    /// The client reset or stopped the stream, or closed the connection.
     Cancelled,
     /// The server reset the stream: the request was malformed, or its response could not be finished.
     Reset,

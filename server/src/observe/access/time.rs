@@ -1,4 +1,4 @@
-//! Times as the formats write them: in UTC, by the Gregorian calendar.
+//! Formats times in UTC, by the Gregorian calendar.
 
 use std::time::Duration;
 

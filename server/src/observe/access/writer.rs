@@ -1,4 +1,4 @@
-//! The thread that writes lines.
+//! The thread that writes the access log.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl AccessWriter {
         }
     }
 
-    /// Has the target opened again: its name may lead to another file now. Lines that wait go there.
+    /// Opens the target again, since its name may lead to another file now. Waiting lines go there.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Release);
         self.thread.queue.wake();

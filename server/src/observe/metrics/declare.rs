@@ -85,7 +85,7 @@ impl Figure for AtomicU64 {
     }
 }
 
-/// A figure that the system may not have: no sample then.
+/// Figure that the system may not have; then there is no sample.
 impl<T: Figure> Figure for Option<T> {
     fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
         if let Some(figure) = self {
@@ -112,7 +112,7 @@ impl LabelValues for &'static str {
     }
 }
 
-/// A sample for each key.
+/// One sample per key.
 impl<K: LabelValues, V: Display> Figure for BTreeMap<K, V> {
     fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
         for (key, value) in self {

@@ -95,7 +95,7 @@ impl<L> Sum for PerLabel<L> {
     }
 }
 
-/// A sample for each value, zeros included.
+/// One sample per value, zeros included.
 impl<L: Label> Figure for PerLabel<L> {
     fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
         for (label, count) in L::ALL.iter().zip(&self.counts) {

@@ -13,7 +13,7 @@ pub trait Show {
     fn show(&self, page: &mut Page);
 }
 
-/// A page that is being written. Each family stands on it once, with all of its samples.
+/// Builds a page. Each family occurs on it once, with all of its samples.
 #[derive(Debug, Default)]
 pub struct Page {
     text: String,

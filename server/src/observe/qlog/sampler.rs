@@ -32,7 +32,7 @@ impl Sampler {
         }
     }
 
-    /// The share asked for, to stand in the trace so that statistics can be weighted.
+    /// Returns the configured share; the trace holds it, so that statistics can be weighted.
     pub fn rate(&self) -> f64 {
         self.rate
     }

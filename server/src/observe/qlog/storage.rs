@@ -11,7 +11,7 @@ pub(super) const SUFFIX: &str = ".sqlog";
 
 /// A store of files by name. The writer thread alone uses it, and it may block.
 pub trait Storage: Send {
-    /// Makes the store if need be and returns the trace files in it, the oldest first.
+    /// Creates the store if it is missing, and returns the trace files in it, the oldest first.
     ///
     /// # Errors
     /// The store is missing and cannot be made, or cannot be read.
@@ -32,7 +32,7 @@ pub trait Storage: Send {
 
 /// A file that a trace is appended to.
 pub trait TraceFile: Write + Send {
-    /// Takes back everything behind the first `length` bytes, after a write that failed half-way.
+    /// Truncates the file to `length` bytes, after a write that failed half-way.
     ///
     /// # Errors
     /// The system's error; the file is then closed.
@@ -45,14 +45,14 @@ impl TraceFile for File {
     }
 }
 
-/// A file that was there already.
+/// A file that existed before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredFile {
     /// File name.
     pub name: String,
     /// Size in bytes.
     pub bytes: u64,
-    /// Last change.
+    /// Time of the last change.
     pub modified: SystemTime,
 }
 

@@ -1,4 +1,4 @@
-//! A connection's end of its trace.
+//! Gathers the records of a connection for the writer.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ pub struct Trace {
     records: u64,
     /// Bytes of records taken so far.
     taken: u64,
-    /// The record at hand is too long: skip to its end.
+    /// Whether the current record is too long and skipped to its end.
     skipping: bool,
     started: bool,
     end: Option<End>,

@@ -12,9 +12,9 @@ use super::trace::{Batch, Trace, TraceName, TraceState};
 use super::{QlogCounters, QlogOptions, count};
 use crate::observe::background::{Background, Bounds, Health, Job};
 
-/// Finished traces are looked for after so many batches, and whenever there are none.
+/// Number of batches after which the thread looks for finished traces; it also does when idle.
 const SWEEP_EVERY: u32 = 256;
-/// Names tried for one trace, as clients may choose the same connection ID again.
+/// Number of names tried for one trace, since clients may choose the same connection ID again.
 const NAME_ATTEMPTS: u32 = 10;
 
 /// Opens traces, from any thread, and owns the thread that writes them.
@@ -72,9 +72,9 @@ impl QlogWriter {
         })
     }
 
-    /// Opens a trace. `header` is written first: whole records, or nothing where, as in quiche, quiche writes its own.
+    /// Opens a trace that begins with `header`: whole records, or nothing, since quiche writes its own.
     ///
-    /// `None`, counted, where too many are open or the writer is shutting down.
+    /// Returns `None`, and counts that, if too many are open or the writer is shutting down.
     pub fn open(&self, name: &TraceName<'_>, header: &[u8]) -> Option<Trace> {
         let counters = &self.shared.counters;
         let taken = self.shared.open.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +130,7 @@ struct OpenFile {
 impl Job for Files {
     type Item = Batch;
 
-    /// Knows the old files before the first new one, so that an idle server shows a bad directory too.
+    /// Lists the old files before the first new one, so that an idle server reports a bad directory, too.
     fn begin(&mut self) {
         self.disk.ready();
     }
@@ -220,7 +220,7 @@ impl Files {
     }
 }
 
-/// The storage, how full it is and whether it works.
+/// Storage with its fill level and health.
 struct Disk {
     shared: Arc<Shared>,
     storage: Box<dyn Storage>,

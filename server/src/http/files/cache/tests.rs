@@ -27,7 +27,7 @@ fn entry(size: usize) -> Arc<Entry> {
     Arc::new(Entry { meta, bytes })
 }
 
-/// What an entry of `size` bytes counts.
+/// Returns the weight of an entry of `size` bytes.
 fn cost(size: usize) -> u64 {
     OVERHEAD + 4 + size as u64
 }
@@ -65,7 +65,7 @@ fn a_key_is_what_decides_which_file_is_sent() {
 }
 
 #[test]
-fn an_entry_is_answered_while_it_is_valid() {
+fn an_entry_is_served_while_it_is_valid() {
     let (mut cache, t) = (Cache::new(1 << 20, VALID), start());
     assert_eq!(cache.get(&key(1), t), None);
     cache.put(key(1), entry(5), t);
@@ -91,7 +91,7 @@ fn one_request_looks_again_while_the_others_get_what_is_there() {
     assert!(cache.get(&key(1), t + VALID).is_none());
     assert!(cache.get(&key(1), t + VALID).is_some());
     assert!(cache.get(&key(1), t + VALID * 3 / 2).is_some());
-    // Nobody brought an answer: all look.
+    // Nobody put the file in: all look.
     assert!(cache.get(&key(1), t + VALID * 2).is_none());
     assert!(cache.get(&key(1), t + VALID * 2).is_none());
     // What is put in is asked for once more when its own time is over.
@@ -101,7 +101,7 @@ fn one_request_looks_again_while_the_others_get_what_is_there() {
 }
 
 #[test]
-fn without_a_time_of_validity_nothing_is_answered() {
+fn without_a_time_of_validity_nothing_is_served() {
     let (mut cache, t) = (Cache::new(1 << 20, Duration::ZERO), start());
     cache.put(key(1), entry(5), t);
     assert!((0..3).all(|_| cache.get(&key(1), t).is_none()));
@@ -137,7 +137,7 @@ fn what_is_asked_for_outlives_what_is_not() {
     assert!(cache.get(&key(0), t).is_none());
 }
 
-/// Whatever is done, in any order: what it holds is what was put in last, and what it counts is what it holds.
+/// After any operations, the cache holds what was put in last, and its weight is that of its entries.
 #[test]
 fn bytes_are_counted_through_any_history() {
     for seed in 1..=40_u64 {

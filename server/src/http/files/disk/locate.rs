@@ -1,4 +1,4 @@
-//! From a target to an open file: indexes, encodings, and small files read whole. All of it may wait for the disk.
+//! Opens the file of a target: selects index and encoding, and reads small files whole. All of it may wait for the disk.
 
 use std::fs::File;
 use std::io;
@@ -12,38 +12,38 @@ use super::open::{Found, Root};
 use super::stream;
 use crate::http::files::{Coding, FileStat, Meta, Preference, Target};
 
-/// A request as far as it matters to which file it gets.
+/// Facts of a request that select its file.
 #[derive(Debug)]
 pub(super) struct Query {
     pub(super) target: Target,
     pub(super) preference: Preference,
-    /// A file of so many bytes is read at once.
+    /// Largest file that is read at once, bytes.
     pub(super) whole: u64,
-    /// Since 1970.
+    /// Time since 1970.
     pub(super) now: Duration,
 }
 
-/// A file to answer with.
+/// An open file for a response.
 #[derive(Debug)]
 pub(super) struct Located {
     pub(super) file: File,
     pub(super) meta: Meta,
-    /// All of it, if it was to be read at once, and did not change meanwhile.
+    /// The whole content, if it was read at once and the file did not change meanwhile.
     pub(super) bytes: Option<Bytes>,
 }
 
-/// Why there is none.
+/// Why there is no file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Miss {
     #[error("no such file")]
     NotFound,
     #[error("a folder whose path lacks the slash")]
     Folder,
-    #[error("permission denied, or a symbolic origin_ring that is not to be followed")]
+    #[error("permission denied, or a symbolic link that must not be followed")]
     Forbidden,
     #[error("no acceptable encoding")]
     NotAcceptable,
-    /// There are too many open files, or too little memory.
+    /// Too many files are open, or memory is short.
     #[error("{0}")]
     Exhausted(Errno),
     #[error("{0}")]
@@ -92,7 +92,7 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
     Ok(Located { file, meta, bytes })
 }
 
-/// The file, or the index of the folder.
+/// Opens the file, or the index of the folder.
 fn original(
     root: &Root,
     files: &Files,
@@ -125,8 +125,8 @@ fn original(
     Err(Miss::NotFound)
 }
 
-/// The best encoding that lies beside the original. One that is older is of an earlier state of it, and one that is empty is
-/// still being written: neither counts.
+/// Opens the best encoding beside the original. Ignores one that is older, since it encodes an earlier state, and one that is empty,
+/// since it is still being written.
 fn encoded(
     root: &Root,
     path: &[u8],
@@ -150,7 +150,7 @@ fn encoded(
     Err(Miss::NotAcceptable)
 }
 
-/// `None` where the file is no longer the one that was described.
+/// Reads the whole file; returns `None` if it changed since `stat`.
 fn read_whole(file: &File, stat: &FileStat) -> Result<Option<Bytes>, Miss> {
     let bytes = match stream::read(file, 0, stat.size) {
         Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! Opening what lies below a root, and nothing else.
+//! Opens files below a root, and nothing else.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -11,14 +11,14 @@ use sluicegate_config::Symlinks;
 use super::walk;
 use crate::http::files::FileStat;
 
-/// A FIFO without a writer, or a device, must not block.
+/// Flags for reading. A FIFO without a writer, or a device, must not block.
 const READ: OFlags = OFlags::NONBLOCK
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOCTTY);
 /// Number of tries for a path while folders on it are being renamed.
 const TRIES: u32 = 4;
 
-/// The folder of a route. It is opened for each request, so that a folder that replaces it is seen.
+/// The folder of a route. Each request opens it, so it sees a folder that replaces it.
 #[derive(Debug)]
 pub(super) struct Root {
     folder: OwnedFd,
@@ -35,7 +35,7 @@ pub(super) enum Found {
 }
 
 impl Root {
-    /// The path itself may lead through links: the operator named it.
+    /// Opens the folder. Its path may lead through links, since the operator named it.
     pub(super) fn open(path: &Path, symlinks: Symlinks) -> Result<Root, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
@@ -61,7 +61,7 @@ impl Root {
         }
         let links = self.symlinks == Symlinks::Inside;
         match self.ask_kernel(path, links) {
-            // As old systems answer, and filters of system calls that do not know it.
+            // Old kernels lack the call, and filters of system calls may not know it.
             Err(Errno::NOSYS | Errno::PERM) => walk::open(self.folder.as_fd(), path, READ, links),
             opened => opened,
         }

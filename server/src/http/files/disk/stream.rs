@@ -1,4 +1,4 @@
-//! A file's bytes on their way to a client, a block at a time and one ahead.
+//! Streams a file to a client, a block at a time, and reads one ahead.
 
 use std::fs::File;
 use std::io;
@@ -13,14 +13,14 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
-/// Read at once, bytes.
+/// Bytes read at once.
 pub(super) const BLOCK: u64 = 64 * 1024;
 
-/// A file that stays open while it is sent: a read that has begun outlives a client that has gone.
+/// A file that stays open while it is sent; a read that has begun outlives its client.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) file: File,
-    /// Counts it among the open files.
+    /// Place among the open files.
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Held {
 pub(super) enum Broken {
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
-    /// The disk failed, or the file has become shorter than was promised.
+    /// The disk failed, or the file is shorter now than the head says.
     #[error(transparent)]
     Disk(#[from] io::Error),
 }
@@ -60,7 +60,7 @@ fn begin(held: &Arc<Held>, offset: u64, end: u64) -> JoinHandle<io::Result<Bytes
 /// Reads exactly `count` bytes.
 ///
 /// # Errors
-/// `UnexpectedEof` where the file ends before them.
+/// `UnexpectedEof` if the file has fewer.
 pub(super) fn read(file: &File, offset: u64, count: u64) -> io::Result<Bytes> {
     let size = usize::try_from(count).map_err(io::Error::other)?;
     if size == 0 {

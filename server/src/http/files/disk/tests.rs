@@ -1,6 +1,6 @@
-//! Files asked for through an exchange.
+//! Requests files through an exchange.
 
-mod answers;
+mod responses;
 mod streams;
 
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ use super::*;
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::test_front::{Front, Received, head, pair, request};
 
-/// When the files of a test were changed, unless they say otherwise.
+/// Time of the last change of a test's files, unless the test sets another.
 const LONG_AGO: Duration = Duration::from_secs(784_111_777);
 
 /// A folder that is served at `/`.
@@ -26,7 +26,7 @@ struct Folder {
     outer: TempDir,
     files: Files,
     server: Rc<FileServer>,
-    /// What a cache was told last.
+    /// Last entry offered to a cache.
     learnt: Rc<RefCell<Option<Arc<Entry>>>>,
 }
 
@@ -53,7 +53,7 @@ impl Folder {
         self.files.root.join(name)
     }
 
-    /// A file that was changed so many seconds after [`LONG_AGO`].
+    /// Writes a file with a last change so many seconds after [`LONG_AGO`].
     fn write_at(&self, name: &str, bytes: impl AsRef<[u8]>, seconds: u64) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,27 +79,27 @@ impl Folder {
         (front, task)
     }
 
-    /// The whole answer.
-    async fn answer(&self, head: RequestHead) -> Received {
+    /// Returns the whole response.
+    async fn response(&self, head: RequestHead) -> Received {
         let (front, task) = self.begin(head, 1 << 20);
-        let answer = front.response().await;
+        let response = front.response().await;
         task.await.unwrap();
-        answer
+        response
     }
 
     fn ask(&self, method: &str, target: &str, lines: &[(&'static str, &str)]) -> Received {
-        run(self.answer(head(method, target, lines)))
+        run(self.response(head(method, target, lines)))
     }
 
     fn get(&self, target: &str) -> Received {
         self.ask("GET", target, &[])
     }
 
-    /// Status and body of the answer to a plain GET.
+    /// Returns status and body of the response to a plain GET.
     fn text(&self, target: &str) -> (u16, String) {
-        let answer = self.get(target);
-        assert!(answer.complete, "{target}");
-        (status(&answer), String::from_utf8(answer.body).unwrap())
+        let response = self.get(target);
+        assert!(response.complete, "{target}");
+        (status(&response), String::from_utf8(response.body).unwrap())
     }
 }
 
@@ -120,19 +120,19 @@ fn run<F: Future>(future: F) -> F::Output {
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
-fn status(answer: &Received) -> u16 {
-    answer.head.as_ref().unwrap().status
+fn status(response: &Received) -> u16 {
+    response.head.as_ref().unwrap().status
 }
 
-fn field<'a>(answer: &'a Received, name: &str) -> Option<&'a str> {
-    let fields = &answer.head.as_ref().unwrap().fields;
+fn field<'a>(response: &'a Received, name: &str) -> Option<&'a str> {
+    let fields = &response.head.as_ref().unwrap().fields;
     let mut found = fields.iter().filter(|(found, _)| found == name);
     let value = found.next().map(|(_, value)| value.to_str().unwrap());
     assert!(found.next().is_none(), "{name} twice");
     value
 }
 
-/// `count` bytes of which no two stretches are alike.
+/// Returns `count` bytes of which no two stretches are alike.
 fn bytes(count: u32) -> Vec<u8> {
     let words = (0..count.div_ceil(4)).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes());
     words.take(count as usize).collect()

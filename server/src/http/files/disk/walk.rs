@@ -1,21 +1,21 @@
-//! Opening a path name by name, for systems whose filters forbid openat2.
+//! Opens a path name by name, for systems whose filters forbid openat2.
 //!
-//! Every step is taken from a folder that is open, so whatever is renamed meanwhile, `..` in a link leads back the way that it
-//! came, and never above the root.
+//! Every step begins at an open folder. So whatever is renamed meanwhile, `..` in a link leads back along the steps taken, and never
+//! above the root.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Links followed on the way to one file: what Linux allows.
+/// Largest number of links on the way to one file, as in Linux.
 const MAX_LINKS: usize = 40;
-/// Folders below each other.
+/// Largest depth of folders.
 const MAX_DEPTH: usize = 128;
 
 const LOOK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens `path` below `root`, for reading as `flags` say; with `links`, links that do not lead out of the root are followed.
+/// Opens `path` below `root` with `flags`. With `links`, it follows links that do not lead out of the root.
 ///
 /// # Errors
 /// As openat2 with RESOLVE_BENEATH: LOOP for a link, or for too many of them, XDEV for one that leads out.
@@ -60,7 +60,7 @@ pub(super) fn open(
     rustix::fs::openat(here, ".", flags, Mode::empty())
 }
 
-/// The names of a path, the last one first.
+/// Returns the names of a path, the last one first.
 fn names(path: &[u8]) -> Vec<Vec<u8>> {
     let names = path.split(|byte| *byte == b'/').rev();
     names

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// `root/` with files and links in it, `secret` and `outer/` beside it.
+/// Makes `root/` with files and links in it, `secret` and `outer/` beside it.
 fn tree() -> (TempDir, PathBuf) {
     let outer = tempfile::tempdir().unwrap();
     let root = outer.path().join("root");
@@ -36,7 +36,7 @@ fn tree() -> (TempDir, PathBuf) {
     (outer, root)
 }
 
-/// What is read at a path, a folder as `/`.
+/// Returns the content at a path; `/` for a folder.
 fn content(opened: Result<OwnedFd, Errno>) -> Result<String, Errno> {
     let mut file = File::from(opened?);
     if file.metadata().unwrap().is_dir() {
@@ -47,7 +47,7 @@ fn content(opened: Result<OwnedFd, Errno>) -> Result<String, Errno> {
     Ok(text)
 }
 
-/// By the kernel, which some systems forbid, and name by name.
+/// Opens the path by the kernel, unless the system forbids that, and name by name, and compares.
 fn both(root: &Root, path: &str, links: bool) -> Result<String, Errno> {
     let path = path.as_bytes();
     let walked = content(walk::open(root.folder.as_fd(), path, READ, links));
@@ -149,8 +149,7 @@ fn only_regular_files_are_files() {
     assert!(matches!(root.find(b"a"), Ok(Found::Folder)));
 }
 
-/// Trees of folders, files and links made at random: the kernel and the walk agree on each path, and what they open was below
-/// the root.
+/// In random trees of folders, files and links, the kernel and the walk agree on each path, and open only files below the root.
 #[test]
 fn no_tree_leads_out() {
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];

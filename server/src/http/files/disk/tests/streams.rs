@@ -1,4 +1,4 @@
-//! Files that do not fit into one block, and clients that do not wait for their end.
+//! Files larger than a block, and clients that leave before the end.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -13,7 +13,7 @@ fn with_large() -> Folder {
     folder
 }
 
-/// Descriptors of this process that are open on files of the folder.
+/// Returns the number of descriptors of this process that are open on files of the folder.
 fn open_files(folder: &Folder) -> usize {
     let links = fs::read_dir("/proc/self/fd").unwrap();
     let root = fs::canonicalize(&folder.files.root).unwrap();
@@ -21,6 +21,19 @@ fn open_files(folder: &Folder) -> usize {
         .filter_map(|origin_ring| fs::read_link(origin_ring.unwrap().path()).ok())
         .filter(|target| target.starts_with(&root) && *target != root)
         .count()
+}
+
+/// Requests the large file, takes the head of the response, and grants the least credit for the body.
+async fn begin_large(folder: &Folder) -> (Front, tokio::task::JoinHandle<()>) {
+    let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
+    assert!(matches!(front.next().await, ToFront::Head(_)));
+    (front, task)
+}
+
+/// Opens the large file for writing.
+fn open_large(folder: &Folder) -> fs::File {
+    let mut options = fs::File::options();
+    options.write(true).open(folder.path("large")).unwrap()
 }
 
 /// Lets tasks and blocking reads go on until `done`; no test waits for a time that it asserts on.
@@ -39,9 +52,9 @@ async fn until(done: impl Fn() -> bool) {
 fn a_large_file_arrives_whole_and_in_parts() {
     let folder = with_large();
     let all = bytes(BLOCKS);
-    let answer = folder.get("/large");
-    assert!(answer.complete && answer.body == all);
-    assert_eq!(answer.head.unwrap().length, Some(u64::from(BLOCKS)));
+    let response = folder.get("/large");
+    assert!(response.complete && response.body == all);
+    assert_eq!(response.head.unwrap().length, Some(u64::from(BLOCKS)));
     for (value, range) in [
         ("bytes=0-0", 0..1),
         ("bytes=65535-65536", 65_535..65_537),
@@ -49,14 +62,19 @@ fn a_large_file_arrives_whole_and_in_parts() {
         ("bytes=100-", 100..all.len()),
         ("bytes=-1", all.len() - 1..all.len()),
     ] {
-        let answer = folder.ask("GET", "/large", &[("range", value)]);
-        assert_eq!(status(&answer), 206);
-        assert!(answer.complete && answer.body == all[range], "{value}");
+        let response = folder.ask("GET", "/large", &[("range", value)]);
+        assert_eq!(status(&response), 206);
+        assert!(response.complete && response.body == all[range], "{value}");
     }
-    let answer = folder.ask("GET", "/large", &[("range", "bytes=0-99999,200000-200009")]);
-    let length = answer.head.as_ref().unwrap().length;
-    assert_eq!(length, Some(answer.body.len() as u64));
-    let holds = |part: &[u8]| answer.body.windows(part.len()).any(|window| window == part);
+    let response = folder.ask("GET", "/large", &[("range", "bytes=0-99999,200000-200009")]);
+    let length = response.head.as_ref().unwrap().length;
+    assert_eq!(length, Some(response.body.len() as u64));
+    let holds = |part: &[u8]| {
+        response
+            .body
+            .windows(part.len())
+            .any(|window| window == part)
+    };
     assert!(holds(&all[..100_000]) && holds(&all[200_000..200_010]));
 }
 
@@ -64,8 +82,7 @@ fn a_large_file_arrives_whole_and_in_parts() {
 fn blocks_are_read_no_faster_than_they_are_taken() {
     run(async {
         let folder = with_large();
-        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
-        assert!(matches!(front.next().await, ToFront::Head(_)));
+        let (front, task) = begin_large(&folder).await;
         let ToFront::Data(block) = front.next().await else {
             panic!("a block follows the head");
         };
@@ -86,17 +103,13 @@ fn blocks_are_read_no_faster_than_they_are_taken() {
 fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
     run(async {
         let folder = with_large();
-        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
-        assert!(matches!(front.next().await, ToFront::Head(_)));
-        let file = fs::File::options()
-            .write(true)
-            .open(folder.path("large"))
-            .unwrap();
+        let (front, task) = begin_large(&folder).await;
+        let file = open_large(&folder);
         file.set_len(100_000).unwrap();
         front.credit(cost(BLOCKS as usize));
-        let answer = front.response().await;
-        assert!(!answer.complete);
-        assert!(answer.body.len() < BLOCKS as usize);
+        let response = front.response().await;
+        assert!(!response.complete);
+        assert!(response.body.len() < BLOCKS as usize);
         task.await.unwrap();
         until(|| open_files(&folder) == 1).await;
         drop(file);
@@ -107,20 +120,16 @@ fn a_file_that_shrinks_while_it_is_sent_never_looks_whole() {
 fn a_file_that_grows_or_is_exchanged_is_sent_as_it_was() {
     run(async {
         let folder = with_large();
-        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
-        assert!(matches!(front.next().await, ToFront::Head(_)));
-        let file = fs::File::options()
-            .write(true)
-            .open(folder.path("large"))
-            .unwrap();
+        let (front, task) = begin_large(&folder).await;
+        let file = open_large(&folder);
         file.write_at(b"more", u64::from(BLOCKS)).unwrap();
         folder.write("new", "new");
         fs::rename(folder.path("new"), folder.path("large")).unwrap();
         front.credit(cost(BLOCKS as usize));
-        let answer = front.response().await;
-        assert!(answer.complete && answer.body == bytes(BLOCKS));
+        let response = front.response().await;
+        assert!(response.complete && response.body == bytes(BLOCKS));
         task.await.unwrap();
-        let next = folder.answer(head("GET", "/large", &[])).await;
+        let next = folder.response(head("GET", "/large", &[])).await;
         assert_eq!(next.body, b"new");
     });
 }
@@ -131,8 +140,7 @@ fn a_client_that_goes_away_leaves_nothing_open() {
         let folder = with_large();
         let free = folder.server.open.available_permits();
         for abort in [false, true] {
-            let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
-            assert!(matches!(front.next().await, ToFront::Head(_)));
+            let (front, task) = begin_large(&folder).await;
             assert_eq!(folder.server.open.available_permits(), free - 1);
             if abort {
                 task.abort();
@@ -168,25 +176,24 @@ fn more_open_files_than_allowed_are_refused_and_small_ones_are_not() {
         let mut folder = with_large();
         folder.write("small", "small");
         folder.server = Rc::new(FileServer::new(1, 0));
-        let (front, task) = folder.begin(head("GET", "/large", &[]), cost(1));
-        assert!(matches!(front.next().await, ToFront::Head(_)));
-        let refused = folder.answer(head("GET", "/large", &[])).await;
+        let (front, task) = begin_large(&folder).await;
+        let refused = folder.response(head("GET", "/large", &[])).await;
         assert_eq!((status(&refused), refused.complete), (503, true));
-        let described = folder.answer(head("HEAD", "/large", &[])).await;
+        let described = folder.response(head("HEAD", "/large", &[])).await;
         assert_eq!(status(&described), 200);
-        let small = folder.answer(head("GET", "/small", &[])).await;
+        let small = folder.response(head("GET", "/small", &[])).await;
         assert_eq!(small.body, b"small");
         front.credit(cost(BLOCKS as usize));
         assert!(front.response().await.complete);
         task.await.unwrap();
         until(|| folder.server.open.available_permits() == 1).await;
-        let again = folder.answer(head("GET", "/large", &[])).await;
+        let again = folder.response(head("GET", "/large", &[])).await;
         assert!(again.complete && again.body.len() == BLOCKS as usize);
     });
 }
 
 #[test]
-fn more_requests_than_may_look_at_once_are_all_answered() {
+fn more_requests_than_may_look_at_once_are_all_served() {
     run(async {
         let folder = Folder::new();
         folder.write("a", "a");

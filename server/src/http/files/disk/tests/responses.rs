@@ -1,4 +1,4 @@
-//! Which file answers, and how.
+//! Status, fields and body of responses.
 
 use std::os::unix::fs::symlink;
 
@@ -13,22 +13,22 @@ fn a_file_is_sent() {
     let folder = Folder::new();
     folder.write("a b/page.html", "<p>");
     for method in ["GET", "HEAD"] {
-        let answer = folder.ask(method, "/a%20b/page.html?x=1", &[]);
-        let head = answer.head.as_ref().unwrap();
+        let response = folder.ask(method, "/a%20b/page.html?x=1", &[]);
+        let head = response.head.as_ref().unwrap();
         assert_eq!((head.status, head.length), (200, Some(3)));
         assert_eq!(
-            field(&answer, "content-type"),
+            field(&response, "content-type"),
             Some("text/html; charset=utf-8")
         );
         assert_eq!(
-            field(&answer, "last-modified"),
+            field(&response, "last-modified"),
             Some("Sun, 06 Nov 1994 08:49:37 GMT")
         );
-        assert_eq!(field(&answer, "accept-ranges"), Some("bytes"));
-        assert_eq!(field(&answer, "vary"), Some("accept-encoding"));
-        assert!(answer.complete);
+        assert_eq!(field(&response, "accept-ranges"), Some("bytes"));
+        assert_eq!(field(&response, "vary"), Some("accept-encoding"));
+        assert!(response.complete);
         let body = if method == "GET" { "<p>" } else { "" };
-        assert_eq!(answer.body, body.as_bytes());
+        assert_eq!(response.body, body.as_bytes());
     }
 }
 
@@ -62,7 +62,7 @@ fn what_is_not_there_is_not_found() {
 }
 
 #[test]
-fn folders_answer_with_their_index() {
+fn folders_respond_with_their_index() {
     let folder = Folder::new();
     folder.write("one/index.html", "one");
     folder.write("two/index.txt", "two");
@@ -87,13 +87,13 @@ fn folders_answer_with_their_index() {
         ("//one", "/one/"),
         ("/four/index.html", "/four/index.html/"),
     ] {
-        let answer = folder.get(target);
-        assert_eq!(status(&answer), 301, "{target}");
-        assert_eq!(field(&answer, "location"), Some(place), "{target}");
+        let response = folder.get(target);
+        assert_eq!(status(&response), 301, "{target}");
+        assert_eq!(field(&response, "location"), Some(place), "{target}");
     }
 }
 
-/// The route's prefix without its slash is the root without one.
+/// The route's prefix without its slash redirects as a folder does.
 #[test]
 fn the_root_of_a_prefix_is_a_folder() {
     let folder = Folder::new();
@@ -107,8 +107,8 @@ fn the_root_of_a_prefix_is_a_folder() {
             front.response().await
         })
     };
-    let answer = of("/static", "");
-    assert_eq!(field(&answer, "location"), Some("/static/"));
+    let response = of("/static", "");
+    assert_eq!(field(&response, "location"), Some("/static/"));
     assert_eq!(status(&of("/static/", "/")), 200);
     assert_eq!(status(&of("/static/", "")), 200);
     assert_eq!(status(&of("/static/index.html", "/index.html")), 200);
@@ -126,10 +126,10 @@ fn other_methods_are_refused() {
         ("OPTIONS", "/a", 204),
         ("OPTIONS", "*", 204),
     ] {
-        let answer = folder.ask(method, target, &[]);
-        assert_eq!(status(&answer), expected, "{method}");
-        assert_eq!(field(&answer, "allow"), Some("GET, HEAD"));
-        assert!(answer.complete);
+        let response = folder.ask(method, target, &[]);
+        assert_eq!(status(&response), expected, "{method}");
+        assert_eq!(field(&response, "allow"), Some("GET, HEAD"));
+        assert!(response.complete);
     }
 }
 
@@ -171,19 +171,19 @@ fn encodings_are_chosen_by_the_client() {
         ("/b.js", "gzip, br", None, "original"),
         ("/b.js", "gzip, br, zstd;q=0.1", Some("zstd"), "zstd"),
     ] {
-        let answer = folder.ask("GET", target, &[("accept-encoding", accept)]);
-        assert_eq!(field(&answer, "content-encoding"), encoding, "{accept}");
-        assert_eq!(answer.body, body.as_bytes(), "{accept}");
-        let kind = field(&answer, "content-type");
+        let response = folder.ask("GET", target, &[("accept-encoding", accept)]);
+        assert_eq!(field(&response, "content-encoding"), encoding, "{accept}");
+        assert_eq!(response.body, body.as_bytes(), "{accept}");
+        let kind = field(&response, "content-type");
         assert_eq!(kind, Some("text/javascript; charset=utf-8"));
-        assert_eq!(field(&answer, "vary"), Some("accept-encoding"));
-        tags.insert((body, field(&answer, "etag").unwrap().to_owned()));
+        assert_eq!(field(&response, "vary"), Some("accept-encoding"));
+        tags.insert((body, field(&response, "etag").unwrap().to_owned()));
     }
     // The original of `a.js` and that of `b.js` have a tag each.
     assert_eq!(tags.len(), 5);
-    let answer = folder.ask("GET", "/a.js", &[("accept-encoding", "zstd, identity;q=0")]);
-    assert_eq!(status(&answer), 406);
-    assert_eq!(field(&answer, "vary"), Some("accept-encoding"));
+    let response = folder.ask("GET", "/a.js", &[("accept-encoding", "zstd, identity;q=0")]);
+    assert_eq!(status(&response), 406);
+    assert_eq!(field(&response, "vary"), Some("accept-encoding"));
     // A variant is a file too.
     assert_eq!(folder.text("/a.js.gz"), (200, "gzip".to_owned()));
     assert_eq!(field(&folder.get("/a.js.gz"), "content-encoding"), None);
@@ -196,9 +196,12 @@ fn encodings_are_left_alone_where_the_route_has_none() {
     folder.write("a.js", "original");
     folder.write("a.js.gz", "gzip");
     for accept in ["gzip", "gzip, identity;q=0"] {
-        let answer = folder.ask("GET", "/a.js", &[("accept-encoding", accept)]);
-        assert_eq!((status(&answer), &answer.body[..]), (200, &b"original"[..]));
-        assert_eq!(field(&answer, "vary"), None);
+        let response = folder.ask("GET", "/a.js", &[("accept-encoding", accept)]);
+        assert_eq!(
+            (status(&response), &response.body[..]),
+            (200, &b"original"[..])
+        );
+        assert_eq!(field(&response, "vary"), None);
     }
 }
 
@@ -208,8 +211,8 @@ fn a_cache_learns_small_files_and_forgets_the_rest() {
     folder.write("small", bytes(1000));
     folder.write("large", bytes(1001));
     let learnt = |method: &str, target: &str, lines: &[(&'static str, &str)]| {
-        let answer = folder.ask(method, target, lines);
-        (status(&answer), folder.learnt.borrow().clone())
+        let response = folder.ask(method, target, lines);
+        (status(&response), folder.learnt.borrow().clone())
     };
     let conditional = [("if-none-match", "*")];
     for (method, lines, expected) in [
@@ -231,7 +234,7 @@ fn a_cache_learns_small_files_and_forgets_the_rest() {
 }
 
 #[test]
-fn memory_and_disk_answer_alike() {
+fn memory_and_disk_respond_alike() {
     let folder = Folder::new();
     folder.write("a.txt", bytes(900));
     folder.write("a.txt.gz", bytes(700));
@@ -254,7 +257,7 @@ fn memory_and_disk_answer_alike() {
                 &[("if-modified-since", date)],
             ] {
                 let request = head(method, target, lines);
-                let disk = run(folder.answer(request.clone()));
+                let disk = run(folder.response(request.clone()));
                 let entry = folder.learnt.borrow().clone().unwrap();
                 let memory = reply_from_memory(&request, &entry);
                 let sent = disk.head.as_ref().unwrap();
@@ -275,7 +278,7 @@ fn memory_and_disk_answer_alike() {
     }
 }
 
-/// A deployment that puts another folder or another link in the place of the root needs no reload.
+/// A deployment that replaces the root by another folder or link needs no reload.
 #[test]
 fn a_root_that_was_exchanged_is_seen() {
     let mut folder = Folder::new();
