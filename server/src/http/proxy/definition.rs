@@ -1,17 +1,10 @@
 //! Upstream pools as a site defines them, and as its routes refer to them.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_config::{Proxy, UpstreamAddress};
-
-static LAST_ID: AtomicU64 = AtomicU64::new(0);
-
-/// Identity of a pool. Sites share it as long as the definition stays the same; no other pool of the process has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PoolId(u64);
 
 /// Settings on which an upstream's connections and health depend. Pools that differ in them share no upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +22,11 @@ pub(super) struct UpstreamSettings {
 }
 
 /// Definition of an upstream pool.
+///
+/// Its address in memory is the pool's identity: the sites of consecutive configurations share the `Arc` as long as the
+/// definition stays the same.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PoolDefinition {
+pub(crate) struct PoolDefinition {
     /// Name of the pool, for the log.
     pub(super) name: String,
     /// Addresses of the upstreams, in the order in which they take turns.
@@ -58,32 +54,14 @@ impl PoolDefinition {
     }
 }
 
-/// Reference of a route to its pool.
-#[derive(Clone, Debug)]
-pub(super) struct PoolRef {
-    pub(super) id: PoolId,
-    pub(super) definition: Arc<PoolDefinition>,
-}
-
 /// The upstream pools of a site, each once.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct SitePools(BTreeMap<Arc<PoolDefinition>, PoolId>);
+#[derive(Debug, Default)]
+pub struct SitePools(BTreeSet<Arc<PoolDefinition>>);
 
 impl SitePools {
     /// Returns every pool.
-    pub(super) fn iter(&self) -> impl Iterator<Item = PoolRef> {
-        self.0.iter().map(|(definition, id)| PoolRef {
-            id: *id,
-            definition: Arc::clone(definition),
-        })
-    }
-
-    fn find(&self, definition: &PoolDefinition) -> Option<PoolRef> {
-        let (definition, id) = self.0.get_key_value(definition)?;
-        Some(PoolRef {
-            id: *id,
-            definition: Arc::clone(definition),
-        })
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<PoolDefinition>> {
+        self.0.iter()
     }
 }
 
@@ -117,16 +95,12 @@ impl<'a> PoolCompiler<'a> {
         self.pools
     }
 
-    fn resolve(&mut self, definition: PoolDefinition) -> PoolRef {
-        if let Some(pool) = self.pools.find(&definition) {
-            return pool;
-        }
-        let pool = self.previous.find(&definition).unwrap_or_else(|| PoolRef {
-            id: PoolId(LAST_ID.fetch_add(1, Ordering::Relaxed)),
-            definition: Arc::new(definition),
-        });
-        let definition = Arc::clone(&pool.definition);
-        self.pools.0.insert(definition, pool.id);
+    fn resolve(&mut self, definition: PoolDefinition) -> Arc<PoolDefinition> {
+        let SitePools(pools) = &mut self.pools;
+        let known = pools.get(&definition);
+        let known = known.or_else(|| self.previous.0.get(&definition)).cloned();
+        let pool = known.unwrap_or_else(|| Arc::new(definition));
+        pools.insert(Arc::clone(&pool));
         pool
     }
 }
@@ -136,7 +110,7 @@ impl<'a> PoolCompiler<'a> {
 pub struct RouteProxy {
     /// Settings of the requests.
     pub settings: Proxy,
-    pub(super) pool: PoolRef,
+    pub(super) pool: Arc<PoolDefinition>,
 }
 
 #[cfg(test)]
@@ -144,7 +118,7 @@ mod tests {
     use super::super::tests::proxy;
     use super::*;
 
-    fn compile(previous: &SitePools, proxies: &[&Proxy]) -> (SitePools, Vec<PoolRef>) {
+    fn compile(previous: &SitePools, proxies: &[&Proxy]) -> (SitePools, Vec<Arc<PoolDefinition>>) {
         let mut compiler = PoolCompiler::new(previous);
         let compiled = proxies.iter().map(|proxy| compiler.compile(proxy).pool);
         let compiled = compiled.collect();
@@ -155,7 +129,7 @@ mod tests {
     fn pool_is_named_after_its_upstreams() {
         let two = proxy(&["192.0.2.1:80", "192.0.2.2:81"].map(|a| a.parse().unwrap()));
         let (_, pools) = compile(&SitePools::default(), &[&two]);
-        assert_eq!(pools[0].definition.name, "192.0.2.1:80,192.0.2.2:81");
+        assert_eq!(pools[0].name, "192.0.2.1:80,192.0.2.2:81");
     }
 
     #[test]
@@ -173,14 +147,13 @@ mod tests {
         };
         let (first, pools) = compile(&SitePools::default(), &[&one, &same, &other]);
         assert_eq!(first.iter().count(), 2);
-        assert_eq!(pools[0].id, pools[1].id);
-        assert_ne!(pools[0].id, pools[2].id);
+        assert!(Arc::ptr_eq(&pools[0], &pools[1]));
+        assert!(!Arc::ptr_eq(&pools[0], &pools[2]));
         let (second, kept) = compile(&first, &[&other, &one]);
-        assert_eq!(second, first);
-        assert_eq!(kept[0].id, pools[2].id);
+        assert!(Arc::ptr_eq(&kept[0], &pools[2]) && Arc::ptr_eq(&kept[1], &pools[0]));
         // A pool that comes back after it was removed is another one.
         let (without, _) = compile(&second, &[&other]);
         let (_, back) = compile(&without, &[&one]);
-        assert_ne!(back[0].id, pools[0].id);
+        assert!(!Arc::ptr_eq(&back[0], &pools[0]));
     }
 }

@@ -1,12 +1,13 @@
 //! Forwards one request: chooses the upstream and the connection, retries, and responds to the client.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
 
 use super::attempt::Attempt;
 use super::connection::UpstreamConnection;
-use super::definition::{PoolRef, RouteProxy};
+use super::definition::{PoolDefinition, RouteProxy};
 use super::failure::Failure;
 use super::pool::Pools;
 use super::relay::Relay;
@@ -54,7 +55,7 @@ impl FailedAttempt {
 /// Exchange with an upstream: a request, and the state of its attempts.
 pub(super) struct Exchange<'a> {
     pools: &'a Pools,
-    pool: &'a PoolRef,
+    pool: &'a Arc<PoolDefinition>,
     proxy: &'a Proxy,
     rules: &'a dyn RequestRules,
     request: Request,

@@ -9,7 +9,7 @@ use sluicegate_config::UpstreamAddress;
 use tokio::time::Instant;
 
 use super::counters::{Counters, Tally};
-use super::definition::{PoolDefinition, PoolId, PoolRef, SitePools, UpstreamSettings};
+use super::definition::{PoolDefinition, SitePools, UpstreamSettings};
 use super::upstream::{ActiveRequest, Upstream};
 use crate::observe::sum::Sum;
 
@@ -26,7 +26,8 @@ pub struct Pools {
 /// The pools of the site in effect, and all their upstreams.
 #[derive(Debug, Default)]
 struct InEffect {
-    pools: BTreeMap<PoolId, Rc<Pool>>,
+    /// Pools by identity. Each keeps its definition alive, so no other definition gets the same address.
+    pools: BTreeMap<*const PoolDefinition, Rc<Pool>>,
     upstreams: BTreeMap<UpstreamKey, Rc<Upstream>>,
 }
 
@@ -36,8 +37,8 @@ impl Pools {
     pub fn adopt(&self, site: &SitePools) {
         let mut in_effect = self.in_effect.borrow_mut();
         let mut before = std::mem::take(&mut *in_effect);
-        for PoolRef { id, definition } in site.iter() {
-            let upstreams = Pool::upstreams(&definition, |key| {
+        for definition in site.iter() {
+            let upstreams = Pool::upstreams(definition, |key| {
                 let known = in_effect.upstreams.entry(key.clone());
                 let upstream = known.or_insert_with(|| {
                     let kept = before.upstreams.remove(key);
@@ -45,9 +46,10 @@ impl Pools {
                 });
                 Rc::clone(upstream)
             });
-            let kept = before.pools.remove(&id);
+            let identity = Arc::as_ptr(definition);
+            let kept = before.pools.remove(&identity);
             let pool = kept.unwrap_or_else(|| Pool::new(definition, upstreams));
-            in_effect.pools.insert(id, pool);
+            in_effect.pools.insert(identity, pool);
         }
         for retired in before.upstreams.values() {
             retired.retire();
@@ -75,12 +77,12 @@ impl Pools {
     /// A route that was matched before a reload may refer to a pool that is not in effect any more. It gets a pool of its
     /// own, whose upstreams are retired unless another pool has them: a late request does not bring back what the reload
     /// removed.
-    pub(super) fn pool(&self, pool: &PoolRef) -> Rc<Pool> {
+    pub(super) fn pool(&self, definition: &Arc<PoolDefinition>) -> Rc<Pool> {
         let in_effect = self.in_effect.borrow();
-        if let Some(pool) = in_effect.pools.get(&pool.id) {
+        if let Some(pool) = in_effect.pools.get(&Arc::as_ptr(definition)) {
             return Rc::clone(pool);
         }
-        let upstreams = Pool::upstreams(&pool.definition, |key| {
+        let upstreams = Pool::upstreams(definition, |key| {
             let known = in_effect.upstreams.get(key).cloned();
             known.unwrap_or_else(|| {
                 let upstream = Upstream::new(&key.0, key.1, &self.tally);
@@ -88,7 +90,7 @@ impl Pools {
                 upstream
             })
         });
-        Pool::new(Arc::clone(&pool.definition), upstreams)
+        Pool::new(definition, upstreams)
     }
 }
 
@@ -102,9 +104,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    fn new(definition: Arc<PoolDefinition>, upstreams: Vec<Rc<Upstream>>) -> Rc<Pool> {
+    fn new(definition: &Arc<PoolDefinition>, upstreams: Vec<Rc<Upstream>>) -> Rc<Pool> {
         Rc::new(Pool {
-            definition,
+            definition: Arc::clone(definition),
             upstreams,
             next: Cell::new(0),
         })
