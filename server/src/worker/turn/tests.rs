@@ -125,6 +125,38 @@ fn commands_pass_a_flood_of_misrouted_datagrams() {
 }
 
 #[test]
+fn a_turn_receives_no_more_than_its_budget() {
+    let mut rig = Rig::new();
+    for _ in 0..2 * RECEIVE_BUDGET.datagrams {
+        rig.send_misrouted();
+    }
+    rig.worker.turn().unwrap();
+    let received = rig.worker.driver.counters().rx_datagrams;
+    assert_eq!(received, RECEIVE_BUDGET.datagrams as u64);
+}
+
+#[test]
+fn packets_are_stamped_when_the_phases_before_emission_are_over() {
+    let mut rig = Rig::new();
+    for _ in 0..RECEIVE_BUDGET.datagrams {
+        rig.send_misrouted();
+    }
+    let began = clock::now();
+    rig.worker.turn().unwrap();
+    let times = &rig.worker.times;
+    let before = [
+        &times.receive,
+        &times.timers,
+        &times.mailbox,
+        &times.origin,
+        &times.service,
+    ];
+    let before: Duration = before.iter().map(|phase| phase.sum()).sum();
+    assert!(before > Duration::ZERO);
+    assert!(quiche::clock::now() >= began + before);
+}
+
+#[test]
 fn a_flood_of_unknown_versions_gets_an_eighth_of_a_turns_datagrams() {
     let mut rig = Rig::new();
     let mut packet = vec![0; 1200];
