@@ -47,7 +47,7 @@ pub fn serve(
     let observability = Observability::open(&shared)?;
     let (events, inbox) = channel();
     let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
-    let (mut workers, mut origins) = (Vec::new(), Vec::new());
+    let mut workers = Vec::new();
     let mut announced = Announced::inherit();
     for group in &shared.config.groups {
         for (setup, mailbox) in prepare_group(group, &shared, registry, &mut announced)? {
@@ -57,7 +57,6 @@ pub fn serve(
                 mailbox: mailbox.clone(),
                 origin: setup.origin.clone(),
             });
-            origins.push(setup.origin.clone());
             setups.push(setup);
             mailboxes.push(mailbox);
         }
@@ -73,7 +72,7 @@ pub fn serve(
         relay(forward, events.clone())?;
     }
     observability.admin_state.scraper.watch(workers.clone());
-    let mut supervisor = Supervisor::new(workers, clock::now());
+    let mut supervisor = Supervisor::new(workers.clone(), clock::now());
     // Before it reports that it serves: from then on the signal to stop may come.
     signal::watch(events, Event::Signal).map_err(BootError::Signals)?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
@@ -90,8 +89,7 @@ pub fn serve(
         config: shared.config.clone(),
         snapshot,
         secrets: Arc::clone(&shared.secrets),
-        mailboxes: mailboxes.clone(),
-        origins,
+        workers,
     };
     supervisor.ready(&reloader.standing());
     run_down(

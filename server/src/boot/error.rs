@@ -127,6 +127,8 @@ pub(super) enum ReloadError {
     NeedsRestart(Vec<String>),
     #[error(transparent)]
     Boot(#[from] BootError),
+    #[error(transparent)]
+    Transport(#[from] TransportError),
 }
 
 /// Returns an error and its sources as one line.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Cores, Group, Listener};
-use sluicegate_dataplane::{ListenerId, open_group};
+use sluicegate_dataplane::open_group;
 
 use super::error::BootError;
 use super::listen::{Announced, BoundListeners, open_listener};
@@ -38,11 +38,6 @@ pub(super) fn prepare_group(
     let cores = cores(group)?;
     let workers = cores.len();
     let opened = open_listeners(group, &listeners, workers, shared, registry, announced)?;
-    let ids: Vec<ListenerId> = opened
-        .listeners
-        .iter()
-        .map(|facts| facts.listener)
-        .collect();
     let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
         cores.iter().map(|_| worker::mailbox()).unzip();
     let peers = Arc::new(mailboxes.clone());
@@ -59,7 +54,7 @@ pub(super) fn prepare_group(
         let index = u8::try_from(index).map_err(|_| BootError::TooManyCores {
             group: group.name.clone(),
         })?;
-        let (shared, ids) = (Arc::clone(shared), ids.clone());
+        let (shared, group_name) = (Arc::clone(shared), group.name.clone());
         let name = format!("{}-{index}", group.name);
         let (origin_ring, origin) = start_origin(group, index, &spare, &shared)?;
         setups.push((
@@ -72,7 +67,7 @@ pub(super) fn prepare_group(
                     settings(
                         &shared,
                         snapshot,
-                        &ids,
+                        &group_name,
                         &name,
                         (index, workers),
                         origin_ring,
@@ -178,18 +173,18 @@ pub(super) fn cores(group: &Group) -> Result<Vec<usize>, BootError> {
 fn settings(
     shared: &Shared,
     snapshot: &ConfigSnapshot,
-    ids: &[ListenerId],
+    group: &str,
     name: &str,
     (worker, workers): (u8, usize),
     origin_ring: OriginRing,
 ) -> Result<Settings, String> {
-    let listeners = snapshot.listeners(|id| ids.contains(&id), &shared.secrets);
-    let h3 = crate::h3::config(&snapshot.limits).map_err(|e| e.to_string())?;
-    let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), h3, clock::now());
+    let own = snapshot.for_worker(group, &shared.secrets);
+    let own = own.map_err(|e| e.to_string())?;
+    let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());
     sessions.origin_ring = Some(origin_ring);
     sessions.access = shared.access.as_ref().map(|log| log.log(name.to_owned()));
     Ok(Settings {
-        listeners: listeners.map_err(|e| e.to_string())?,
+        listeners: own.listeners,
         sessions,
         limits: snapshot.limits.clone(),
         quic: snapshot.quic.clone(),

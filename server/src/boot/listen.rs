@@ -143,6 +143,7 @@ pub(super) fn open_listener(
         announced.bound_listeners.push(BoundListener {
             id,
             name: listener.name.clone(),
+            group: group.name.clone(),
             selection: selection.clone(),
             payloads: Payloads::default(),
             identities: Arc::clone(&identities),

@@ -8,10 +8,10 @@ use sluicegate_config::Config;
 
 use super::error::{BootError, ReloadError, one_line};
 use super::listen::prepare;
-use crate::http::origin::{self, OriginCommand};
+use crate::http::origin::OriginCommand;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
-use crate::worker::{Command, MailboxSender};
+use crate::worker::{Command, WorkerHandle};
 
 /// Makes new snapshots of the configuration and sends them to the workers and origins.
 pub(super) struct Reloader<'a> {
@@ -22,8 +22,7 @@ pub(super) struct Reloader<'a> {
     pub(super) config: Config,
     pub(super) snapshot: Arc<ConfigSnapshot>,
     pub(super) secrets: Arc<Secrets>,
-    pub(super) mailboxes: Vec<MailboxSender>,
-    pub(super) origins: Vec<origin::OriginSender>,
+    pub(super) workers: Vec<WorkerHandle>,
 }
 
 impl Reloader<'_> {
@@ -61,13 +60,19 @@ impl Reloader<'_> {
             return Err(ReloadError::NeedsRestart(fixed));
         }
         let snapshot = Arc::new(self.make(&config)?);
+        // Whatever can fail comes before the first worker learns of it.
+        let of_worker = |worker: &WorkerHandle| snapshot.for_worker(&worker.group, &self.secrets);
+        let own = self.workers.iter().map(of_worker);
+        let own = own.collect::<Result<Vec<_>, _>>()?;
         // Origins first, so that they have the pools of a new route before a worker sends them its requests.
-        for origin in &self.origins {
+        for worker in &self.workers {
             // An origin ends only with the process.
-            let _ = origin.send(OriginCommand::Adopt(Arc::clone(&snapshot.site)));
+            let command = OriginCommand::Adopt(Arc::clone(&snapshot.site));
+            let _ = worker.origin.send(command);
         }
-        for mailbox in &self.mailboxes {
-            mailbox.send(Command::Adopt(Arc::clone(&snapshot)));
+        for (worker, own) in self.workers.iter().zip(own) {
+            let command = Command::Adopt(Arc::clone(&snapshot), Box::new(own));
+            worker.mailbox.send(command);
         }
         self.config = config;
         self.snapshot = snapshot;
@@ -92,6 +97,7 @@ impl Reloader<'_> {
             bound_listeners.extend(before.map(|before| BoundListener {
                 id: before.id,
                 name: before.name.clone(),
+                group: before.group.clone(),
                 selection: selection.clone(),
                 payloads: before.payloads.clone(),
                 // A certificate that was made at the start stays.
@@ -109,5 +115,93 @@ impl Reloader<'_> {
             quic: config.quic.clone(),
             bound_listeners,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use sluicegate_dataplane::{ListenerId, Payloads};
+
+    use super::*;
+    use crate::boot::liveness::tests::watched;
+    use crate::http::route::Site;
+    use crate::quic::transport::Identity;
+
+    const FILE: &str = "[[listener]]\nname = \"main\"\naddress = \"[::1]:1\"\n\
+                        tls = { certificate = \"chain.pem\", key = \"key.pem\" }\n";
+
+    fn bound(reloader: &Reloader<'_>) -> BoundListener {
+        let listener = &reloader.config.listeners[0];
+        let prepared = prepare(
+            listener,
+            reloader.registry,
+            &reloader.config,
+            &reloader.secrets,
+        );
+        let (selection, identities) = prepared.unwrap();
+        BoundListener {
+            id: ListenerId(0),
+            name: listener.name.clone(),
+            group: "a".to_owned(),
+            selection,
+            payloads: Payloads::default(),
+            identities: Arc::new(identities),
+        }
+    }
+
+    #[test]
+    fn a_configuration_reaches_all_workers_ready_for_use_or_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let [source, chain, key] =
+            ["s.toml", "chain.pem", "key.pem"].map(|f| folder.path().join(f));
+        let [first, second] = [(); 2].map(|()| Identity::self_signed().unwrap());
+        fs::write(&source, FILE).unwrap();
+        fs::write(&chain, &first.chain).unwrap();
+        fs::write(&key, &first.key).unwrap();
+        let registry = Registry::builtin();
+        let config = Config::load(&source, &registry).unwrap();
+        let (workers, mailboxes): (Vec<_>, Vec<_>) = (0..2)
+            .map(|index| {
+                let (worker, mailbox, commands) = watched(index);
+                (worker, (mailbox, commands))
+            })
+            .unzip();
+        let mut reloader = Reloader {
+            source: Some(source),
+            registry: &registry,
+            snapshot: Arc::new(ConfigSnapshot {
+                generation: 1,
+                site: Arc::new(Site::compile(&config.routes, &config.limits).unwrap()),
+                limits: config.limits.clone(),
+                quic: config.quic.clone(),
+                bound_listeners: Vec::new(),
+            }),
+            config,
+            secrets: Arc::new(Secrets::in_memory()),
+            workers,
+        };
+        let bound_listeners = vec![bound(&reloader)];
+        Arc::get_mut(&mut reloader.snapshot)
+            .unwrap()
+            .bound_listeners = bound_listeners;
+
+        fs::write(&key, &second.key).unwrap();
+        assert_eq!(reloader.reload(), None, "the key of another certificate");
+        assert!(
+            mailboxes
+                .iter()
+                .all(|(mailbox, _)| mailbox.take().is_none())
+        );
+
+        fs::write(&chain, &second.chain).unwrap();
+        assert_eq!(reloader.reload(), Some(2));
+        for (mailbox, _) in &mailboxes {
+            let Some(Command::Adopt(snapshot, own)) = mailbox.take() else {
+                panic!("a worker keeps the old configuration");
+            };
+            assert_eq!((snapshot.generation, own.listeners.len()), (2, 1));
+        }
     }
 }

@@ -27,6 +27,8 @@ pub struct BoundListener {
     pub id: ListenerId,
     /// Name of the listener.
     pub name: String,
+    /// Name of the group whose workers serve it.
+    pub group: String,
     /// Choice of congestion control.
     pub selection: Selection,
     /// Largest datagrams that its interfaces carry.
@@ -49,6 +51,21 @@ pub struct ConfigSnapshot {
     pub bound_listeners: Vec<BoundListener>,
 }
 
+/// The part of a snapshot that a worker does not share with others. Whoever has it can take the snapshot up without failing.
+pub struct WorkerConfig {
+    /// The listeners of the worker's group.
+    pub listeners: HashMap<ListenerId, Listener>,
+    /// quiche's configuration of HTTP/3.
+    pub h3: quiche::h3::Config,
+}
+
+/// Leaves the keys out.
+impl std::fmt::Debug for WorkerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerConfig").finish_non_exhaustive()
+    }
+}
+
 /// Leaves the keys out.
 impl std::fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,18 +76,18 @@ impl std::fmt::Debug for ConfigSnapshot {
 }
 
 impl ConfigSnapshot {
-    /// Makes a worker's own state of the listeners for which `is_its` returns true. Only a listener's first certificate is
-    /// read again; the contexts of the others are shared.
+    /// Makes the own state of a worker of `group`. No file is read; the TLS contexts of all certificates of a listener but
+    /// the first are shared.
     ///
     /// # Errors
-    /// Certificates or settings that cannot be used; all were tried when the snapshot was made.
-    pub fn listeners(
+    /// Certificates or settings that cannot be used.
+    pub fn for_worker(
         &self,
-        is_its: impl Fn(ListenerId) -> bool,
+        group: &str,
         secrets: &Secrets,
-    ) -> Result<HashMap<ListenerId, Listener>, TransportError> {
-        let bound_listeners = self.bound_listeners.iter().filter(|bound| is_its(bound.id));
-        let listeners = bound_listeners.map(|bound| {
+    ) -> Result<WorkerConfig, TransportError> {
+        let of_group = self.bound_listeners.iter().filter(|b| b.group == group);
+        let listeners = of_group.map(|bound| {
             let identities = (&bound.identities.first, &bound.identities.others);
             let listener = Listener {
                 name: bound.name.as_str().into(),
@@ -80,6 +97,9 @@ impl ConfigSnapshot {
             };
             Ok((bound.id, listener))
         });
-        listeners.collect()
+        Ok(WorkerConfig {
+            listeners: listeners.collect::<Result<_, TransportError>>()?,
+            h3: crate::h3::config(&self.limits).map_err(TransportError::Http)?,
+        })
     }
 }

@@ -7,7 +7,7 @@ use sluicegate_dataplane::Waker;
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
-use crate::quic::config_snapshot::ConfigSnapshot;
+use crate::quic::config_snapshot::{ConfigSnapshot, WorkerConfig};
 
 /// A message to a worker.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub enum Command {
     Drain,
     /// Close all connections and stop.
     Stop,
-    /// Serve by this snapshot of the configuration.
-    Adopt(Arc<ConfigSnapshot>),
+    /// Serve by this snapshot of the configuration, with the worker's own part of it.
+    Adopt(Arc<ConfigSnapshot>, Box<WorkerConfig>),
     /// Reply, as a sign of life.
     Ping(oneshot::Sender<()>),
     /// Return what was counted so far and what is held.

@@ -172,12 +172,7 @@ impl Worker {
         for _ in 0..MAILBOX_BUDGET {
             match self.inbox.take() {
                 Some(Command::Drain) => self.endpoint.drain(now),
-                Some(Command::Adopt(snapshot)) => {
-                    // It was tried before it was sent.
-                    if let Err(error) = self.endpoint.adopt(&snapshot) {
-                        tracing::error!(%error, snapshot = snapshot.generation, "this worker stays with its configuration");
-                    }
-                }
+                Some(Command::Adopt(snapshot, own)) => self.endpoint.adopt(&snapshot, *own),
                 Some(Command::Stop) => {
                     self.endpoint.close_all(now);
                     self.stopping = true;
