@@ -1,4 +1,4 @@
-//! HTTP/3 (RFC 9114) for the server: sessions, checks of requests, replies.
+//! HTTP/3 (RFC 9114) for the server: sessions, checks of requests, responses.
 
 mod counters;
 mod date;
@@ -16,17 +16,17 @@ pub use session::Session;
 pub use session_context::SessionContext;
 pub use statuses::Statuses;
 
-/// HTTP/3 settings for every connection.
+/// Returns the HTTP/3 settings of every connection.
 ///
-/// The header section that is announced and decoded is twice `limits.header_bytes`: what lies between gets 431, and only
-/// what exceeds it closes the connection, with H3_EXCESSIVE_LOAD.
+/// The announced limit of a header section is twice `limits.header_bytes`. A request between the two gets 431; only a larger
+/// one closes the connection, with H3_EXCESSIVE_LOAD.
 ///
 /// # Errors
-/// None that depends on `limits`.
+/// quiche refuses the settings, whatever the limits.
 pub fn config(limits: &sluicegate_config::Limits) -> Result<quiche::h3::Config, quiche::h3::Error> {
     let mut config = quiche::h3::Config::new()?;
     config.set_max_field_section_size(limits.header_bytes.saturating_mul(2));
-    // Header compression is with the static table alone: no memory for peers to fill, no stream that waits for another.
+    // Header compression uses the static table alone: peers fill no memory, and no stream waits for another.
     config.set_qpack_max_table_capacity(0);
     config.set_qpack_blocked_streams(0);
     Ok(config)

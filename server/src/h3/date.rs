@@ -1,10 +1,10 @@
-//! The `date` field of replies.
+//! The `date` field of responses.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
 thread_local! {
-    /// The second that was formatted last, and its text.
+    /// Second that was formatted last, and its text.
     static LAST: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
 }
 

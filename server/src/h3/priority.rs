@@ -1,4 +1,4 @@
-//! Which of a connection's responses goes first (RFC 9218).
+//! The order of a connection's responses (RFC 9218).
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -7,12 +7,12 @@ use std::ops::Bound;
 const ENGINE_OFFSET: u8 = 124;
 const LOWEST: u8 = 7;
 
-/// A response's priority; lower orders first.
+/// Priority of a response; a lower one goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Priority {
-    /// 0 to 7, 0 first.
+    /// Urgency from 0 to 7; 0 goes first.
     pub(super) urgency: u8,
-    /// Whether it is of use in parts, so that it shares with others of its urgency.
+    /// The client can use parts of the response, so it shares with others of its urgency.
     pub(super) incremental: bool,
 }
 
@@ -26,8 +26,8 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// From a `priority` field or a PRIORITY_UPDATE frame; what is missing, unknown or out of bounds counts as not said
-    /// (RFC 9218 §4), and so does all of a value that is no dictionary.
+    /// Reads a `priority` field or a PRIORITY_UPDATE frame. Parameters that are missing, unknown or out of bounds keep their
+    /// defaults (RFC 9218 §4), as all do if the value is no dictionary.
     pub(super) fn parse(value: &[u8]) -> Priority {
         let mut priority = Priority::default();
         let Ok(text) = std::str::from_utf8(value) else {
@@ -51,19 +51,19 @@ impl Priority {
         priority
     }
 
-    /// Has quiche order the stream's packets by it.
+    /// Sets the stream's priority in quiche.
     pub(super) fn apply(self, conn: &mut quiche::Connection, stream: u64) {
-        // The stream may be gone, and then there is nothing to order.
+        // The stream may be gone, and then it needs no priority.
         let _ = conn.stream_priority(stream, self.urgency + ENGINE_OFFSET, self.incremental);
     }
 }
 
-/// Streams with something to write, in the order of their turns: by urgency; of the same urgency first those that are of
-/// use only when whole, one after the other; then the others, block by block in turn.
+/// Streams with something to write, by urgency. Of the same urgency, the streams that are not incremental write first, one
+/// after the other; then the incremental ones, a block each in turn.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     streams: BTreeSet<(Priority, u64)>,
-    /// The incremental stream that wrote last: the next round begins after it.
+    /// Incremental stream that wrote last; the next round begins after it.
     last: u64,
 }
 
@@ -80,14 +80,14 @@ impl Queue {
         self.streams.clear();
     }
 
-    /// The most urgent priority in the queue that comes after `after`.
+    /// Returns the most urgent priority in the queue behind `after`.
     pub(super) fn level(&self, after: Option<Priority>) -> Option<Priority> {
         let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded((after, u64::MAX)));
         let mut streams = self.streams.range((from, Bound::Unbounded));
         streams.next().map(|(priority, _)| *priority)
     }
 
-    /// The streams of a priority, in the order of their turns.
+    /// Returns the streams of a priority, in the order of their turns.
     pub(super) fn streams(&self, priority: Priority) -> Vec<u64> {
         let all = self.streams.range((priority, 0)..=(priority, u64::MAX));
         let all = all.map(|(_, stream)| *stream);

@@ -1,4 +1,4 @@
-//! What holds for every head, trailer section and priority that a client may send.
+//! Properties of every head, trailer section and priority that a client may send.
 
 use quiche::h3::{Header, NameValue};
 
@@ -7,9 +7,9 @@ use super::request::{self, ParsedRequest};
 use crate::http::exchange::{Fields, RequestHead};
 use crate::properties::Bytes;
 
-/// Largest section.
+/// Largest field section, bytes.
 const LARGEST: u64 = 4096;
-/// Fields about a connection of HTTP/1.1 (RFC 9114 §4.2).
+/// Connection-specific fields (RFC 9114 §4.2).
 const FORBIDDEN: [&str; 5] = [
     "connection",
     "keep-alive",
@@ -18,7 +18,7 @@ const FORBIDDEN: [&str; 5] = [
     "upgrade",
 ];
 
-/// Reads field lines, `name 0x1f value 0x1e` each, as a head and as trailers. `true` for a head that is served.
+/// Reads field lines, `name 0x1f value 0x1e` each, as a head and as trailers. Returns whether the head is well-formed.
 pub fn head(bytes: &[u8]) -> bool {
     let lines = Bytes::new(bytes).fields();
     let list: Vec<Header> = { lines.iter() }
@@ -82,7 +82,7 @@ fn check_head(head: &RequestHead) {
     assert!(scheme || names_authority_alone, "{head:?}");
 }
 
-/// Neither the length of a body nor the host can be read in two ways.
+/// Checks that neither the length of a body nor the host can be read in two ways.
 fn check_framing(request: &ParsedRequest) {
     let lines = |wanted: &'static str| {
         let fields = request.head.headers.iter();
@@ -104,7 +104,7 @@ fn check_framing(request: &ParsedRequest) {
     assert!(hosts.len() <= 1 && hosts.iter().all(|(_, value)| same(value.as_bytes())));
 }
 
-/// Each line as it was sent, and none that an HTTP/1.1 server could take for more than one, or for framing.
+/// Checks that each line is as it was sent, and none could be more than one line or framing to an HTTP/1.1 server.
 fn check_fields(fields: &Fields, sent: &[Header]) {
     assert_eq!(fields.len(), sent.len());
     for ((name, value), line) in fields.iter().zip(sent) {
@@ -119,7 +119,7 @@ fn check_fields(fields: &Fields, sent: &[Header]) {
     }
 }
 
-/// A head as a client would write it.
+/// Returns a head as a client would write it.
 fn written(head: &RequestHead) -> Vec<Header> {
     let mut list = vec![
         Header::new(b":method", head.method.as_bytes()),
@@ -143,14 +143,14 @@ fn written(head: &RequestHead) -> Vec<Header> {
     list
 }
 
-/// Reads a priority (RFC 9218). `true` where it says something.
+/// Reads a priority (RFC 9218). Returns whether it differs from the default.
 pub fn priority(value: &[u8]) -> bool {
     let priority = Priority::parse(value);
     assert!(priority.urgency <= 7, "{priority:?}");
     let incremental = u8::from(priority.incremental);
     let written = format!("u={}, i=?{incremental}", priority.urgency);
     assert_eq!(Priority::parse(written.as_bytes()), priority);
-    // What nobody knows changes nothing.
+    // An unknown parameter changes nothing.
     let extended = [value, b", sg-trial=1"].concat();
     assert_eq!(Priority::parse(&extended), priority);
     priority != Priority::default()

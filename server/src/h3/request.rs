@@ -1,4 +1,4 @@
-//! Whether a request's head is well-formed (RFC 9114 §4.1 to §4.4), and what it says.
+//! Parses and validates the head of a request (RFC 9114 §4.1 to §4.4).
 
 use http::{HeaderName, HeaderValue};
 use quiche::h3::NameValue;
@@ -6,12 +6,12 @@ use quiche::h3::NameValue;
 use crate::http::exchange::{Fields, RequestHead};
 use crate::http::path::CanonicalPath;
 
-/// Field lines of a head or trailer section.
+/// Largest number of field lines of a head or trailer section.
 const MAX_FIELDS: usize = 128;
 /// Bytes that a field line counts beyond its name and value (RFC 9114 §4.2.2).
 const FIELD_OVERHEAD: usize = 32;
 
-/// A well-formed head.
+/// Well-formed head.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ParsedRequest {
     pub(super) head: RequestHead,
@@ -20,10 +20,10 @@ pub(super) struct ParsedRequest {
     pub(super) expects_status: bool,
 }
 
-/// Why a head is not served.
+/// Reason to refuse a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// H3_MESSAGE_ERROR.
+    /// The head is malformed: H3_MESSAGE_ERROR.
     Malformed,
     /// The field section is larger than the limit: 431.
     TooLarge,
@@ -31,12 +31,12 @@ pub(super) enum Refusal {
     Path(Box<RefusedPath>),
 }
 
-/// A head that is well-formed but for its path.
+/// Head that is well-formed except for its path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RefusedPath {
-    /// The request, with an empty path.
+    /// Request with an empty path.
     pub(super) request: ParsedRequest,
-    /// The path as the client sent it.
+    /// Path as the client sent it.
     pub(super) raw: String,
 }
 
@@ -52,7 +52,7 @@ struct Pseudo<'a> {
     path: Option<&'a str>,
 }
 
-/// Fields that say something about the message itself.
+/// Fields that frame the message or name its host.
 #[derive(Default)]
 struct Framing {
     host: Option<String>,
@@ -141,7 +141,7 @@ impl<'a> Pseudo<'a> {
         Ok(())
     }
 
-    /// Returns the head, and the raw path where that is refused.
+    /// Returns the head, and the raw path if it is refused.
     fn head(
         self,
         host: Option<String>,
@@ -153,7 +153,7 @@ impl<'a> Pseudo<'a> {
             .ok_or(Malformed)?;
         let authority = authority(self.authority, host)?;
         let (scheme, target) = match (method, self.protocol) {
-            // RFC 9114 §4.4: where to connect to stands in :authority, and nowhere else.
+            // RFC 9114 §4.4: :authority names the host and port to connect to, and nothing else does.
             ("CONNECT", None) => {
                 if self.authority.is_none() || self.scheme.is_some() || self.path.is_some() {
                     return Err(Malformed);
@@ -259,7 +259,7 @@ fn content_length(value: &[u8]) -> Result<u64, Refusal> {
     digits.parse().map_err(|_| Malformed)
 }
 
-/// A field line that is no pseudo-header field (RFC 9114 §4.2, RFC 9110 §5.5); its name.
+/// Checks a field line other than a pseudo-header field (RFC 9114 §4.2, RFC 9110 §5.5), and returns its name.
 fn field<'a>(name: &'a [u8], value: &[u8]) -> Result<&'a str, Refusal> {
     if !is_token(name) || name.iter().any(u8::is_ascii_uppercase) || !is_value(value) {
         return Err(Malformed);
@@ -274,13 +274,13 @@ fn field<'a>(name: &'a [u8], value: &[u8]) -> Result<&'a str, Refusal> {
     }
 }
 
-/// RFC 9110 §5.6.2.
+/// Whether text is a token (RFC 9110 §5.6.2).
 fn is_token(text: &[u8]) -> bool {
     let tchar = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
     !text.is_empty() && text.iter().all(tchar)
 }
 
-/// RFC 9110 §5.5: no control characters but the tab, no whitespace at either end.
+/// Whether bytes are a field value (RFC 9110 §5.5): no control characters except tabs, no whitespace at either end.
 fn is_value(value: &[u8]) -> bool {
     let blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
     let allowed = |b: &u8| *b == b'\t' || !b.is_ascii_control();

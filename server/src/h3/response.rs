@@ -1,4 +1,4 @@
-//! A reply on its way: heads, then the body from wherever the stream stopped taking it, then trailers.
+//! Writes a response to its stream: heads, then the body from where the stream stopped taking it, then trailers.
 
 use std::collections::VecDeque;
 
@@ -11,25 +11,25 @@ use super::priority::Priority;
 use crate::http::exchange::message::{Head, ToFront, cost};
 use crate::http::exchange::{Body, Fields, Reply};
 
-/// Largest piece of a body offered at once, bytes.
+/// Largest part of a body that is offered to quiche at once, bytes.
 pub(super) const BLOCK: usize = 64 * 1024;
 
 /// Outcome of an attempt to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Something was taken, more is left.
+    /// The stream took a part, and more is left.
     Some,
-    /// Nothing was taken: the connection or the stream is blocked, or enough waits to be sent.
+    /// The stream took nothing: it or the connection is blocked, or enough waits to be sent.
     Blocked,
-    /// All there is was taken, and more is to come from a handler.
+    /// The stream took all that the handler has sent, and the handler will send more.
     Waiting,
-    /// All was taken.
+    /// The stream took the whole response.
     Complete,
-    /// The handler's body is not as long as it said; what was sent must not look whole.
+    /// The handler's body has another length than its head says, so the response must not look whole.
     Broken,
 }
 
-/// Stream that a response is written to, lent for the time of a call.
+/// Stream that a response is written to, lent for one call.
 pub(super) struct Sink<'a> {
     pub(super) h3: &'a mut quiche::h3::Connection,
     pub(super) conn: &'a mut quiche::Connection,
@@ -42,12 +42,12 @@ pub(super) struct Sink<'a> {
     pub(super) counters: &'a mut Counters,
 }
 
-/// A response that its stream has not taken in full.
+/// Response that its stream has not taken in full.
 #[derive(Debug)]
 pub(super) struct Response {
     /// Status of the final head; 0 until there is one.
     pub(super) status: u16,
-    /// Heads to be sent: status and fields.
+    /// Heads that wait to be sent: status and fields.
     heads: VecDeque<(u16, Vec<Header>)>,
     /// A head was sent.
     begun: bool,
@@ -62,9 +62,9 @@ pub(super) struct Response {
 
 #[derive(Debug)]
 enum Content {
-    /// All of it is known.
+    /// The whole content is known.
     Whole(Body),
-    /// It comes from a handler, block by block.
+    /// A handler sends the content, block by block.
     Flow(Flow),
 }
 
@@ -79,7 +79,7 @@ struct Flow {
 }
 
 impl Response {
-    /// Frames a reply; for HEAD its body is only described.
+    /// Frames a reply; for HEAD only the length of its body.
     pub(super) fn whole(reply: Reply, is_head: bool) -> Response {
         let length = reply.body.len();
         let head = frame(reply.status, &reply.headers, Some(length));
@@ -94,7 +94,7 @@ impl Response {
         }
     }
 
-    /// A response that a handler will give.
+    /// Returns a response that a handler will send.
     pub(super) fn awaited() -> Response {
         Response {
             status: 0,
@@ -107,7 +107,7 @@ impl Response {
         }
     }
 
-    /// Puts a reply in the place of what a handler has not begun to answer; `false` where a head is on its way already.
+    /// Replaces a handler's response by a reply; returns `false` if the handler's head has come already.
     pub(super) fn replace(&mut self, reply: Reply, is_head: bool) -> bool {
         if self.status != 0 {
             return false;
@@ -119,13 +119,13 @@ impl Response {
         true
     }
 
-    /// An informational response.
+    /// Adds an informational response.
     pub(super) fn interim(&mut self, status: u16, fields: &Fields) {
         let head = lines(status, fields);
         self.heads.push_back((status, head));
     }
 
-    /// Takes what a handler says of the response.
+    /// Takes a handler's message about the response.
     pub(super) fn take(&mut self, message: ToFront) {
         let Content::Flow(flow) = &mut self.content else {
             return;
@@ -212,7 +212,7 @@ impl Response {
         self.begun
     }
 
-    /// Whether everything that a handler has sent so far was taken.
+    /// Whether the stream took all blocks that the handler has sent so far.
     pub(super) fn is_drained(&self) -> bool {
         match &self.content {
             Content::Whole(_) => false,
@@ -235,7 +235,7 @@ impl Response {
 }
 
 impl Flow {
-    /// Writes a block, or the end; answers how much was taken.
+    /// Writes a block, or the end; returns the number of bytes taken.
     fn write(
         &mut self,
         sent: u64,
@@ -254,7 +254,7 @@ impl Flow {
         if self.promised.is_some_and(|length| after > length) {
             return Ok((0, Progress::Broken));
         }
-        // The end goes with the last block, if that is known to be the last and as long as was promised.
+        // The end goes with the last block, if that is known to be the last and the length is right.
         let last = self.blocks.len() == 1
             && offered.len() == rest.len()
             && self.ended
@@ -311,7 +311,7 @@ fn lines(status: u16, fields: &Fields) -> Vec<Header> {
     head
 }
 
-/// A final head: what the server adds, and the length where there is one.
+/// Returns a final head, with the server's own fields and the length if it is known.
 fn frame(status: u16, fields: &Fields, length: Option<u64>) -> Vec<Header> {
     let mut head = lines(status, fields);
     let has = |wanted| fields.iter().any(|(name, _)| *name == wanted);
@@ -324,7 +324,7 @@ fn frame(status: u16, fields: &Fields, length: Option<u64>) -> Vec<Header> {
             Header::new(b"date", date.as_bytes())
         }));
     }
-    // RFC 9110 §8.6: not with 204; with 304 it would describe what is not known here.
+    // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length
         && !matches!(status, 204 | 304)
     {

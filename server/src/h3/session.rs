@@ -1,4 +1,4 @@
-//! One connection's requests, from their events to the last byte of their replies.
+//! Requests of one connection, from their events to the last byte of their responses.
 
 mod ending;
 mod output;
@@ -29,15 +29,14 @@ thread_local! {
 
 /// The HTTP/3 side of one connection.
 ///
-/// It holds state for open requests only, of which there are at most as many as streams that the transport allows. What
-/// the site answers by itself is answered when the request has arrived in full, and its body is discarded; a handler on
-/// the origin thread gets the request at once, and its body as it comes.
+/// It holds state for open requests only, at most as many as the transport allows streams. A response that needs no handler
+/// waits until the whole request has arrived, and the body is discarded. A handler on the origin thread gets the request at
+/// once, and its body as it arrives.
 pub struct Session {
     h3: quiche::h3::Connection,
     /// Names the connection to the origin thread.
     key: ConnectionKey,
-    /// Set where a response stopped writing because `limits.stream_send_buffer` bytes wait to be sent: the number of unsent bytes
-    /// at which it goes on.
+    /// Number of unsent bytes at which responses go on, if one stopped because `limits.stream_send_buffer` bytes wait to be sent.
     resume_below: Option<usize>,
     open: HashMap<u64, Exchange>,
     /// Streams with something to write.
@@ -48,20 +47,20 @@ pub struct Session {
     awaiting_ring: Vec<u64>,
     /// Number of handlers that have not finished, those of cancelled requests included.
     running: u64,
-    /// One past the highest request stream seen, as GOAWAY tells it.
+    /// Stream behind the highest request stream seen, as GOAWAY names it.
     next_stream: u64,
     /// Requests from this stream on are refused.
     refused_from: Option<u64>,
     goaway_sent: bool,
     /// The client's connection, as handlers and logs see it.
     connection: Arc<PeerConnection>,
-    /// Heads that came, refused ones too.
+    /// Heads received, including refused ones.
     requests: u64,
     /// Requests accepted.
     taken: u64,
-    /// Requests that came to nothing: malformed, or reset by the client.
+    /// Requests that were malformed, or reset by the client.
     wasted: u64,
-    /// Resets of streams that were not open; a STOP_SENDING of ours provokes most of them.
+    /// Resets of streams that were not open; most respond to the server's STOP_SENDING.
     late_resets: u64,
     /// Streams for which STOP_SENDING was sent before they had ended.
     stopped: u64,
@@ -69,7 +68,7 @@ pub struct Session {
     stops: u64,
 }
 
-/// An open request.
+/// Open request.
 #[derive(Debug)]
 struct Exchange {
     begun: Instant,
@@ -82,35 +81,35 @@ struct Exchange {
     content_length: Option<u64>,
     /// Largest body that is accepted, bytes.
     limit: u64,
-    /// Bytes of body received so far.
+    /// Bytes of the body received so far.
     received: u64,
-    /// Facts for the access log, until its line is written.
+    /// Record for the access log, until its line is written.
     record: Option<Box<RequestRecord>>,
 }
 
-/// The client's half.
+/// State of the request's body.
 #[derive(Debug)]
 enum Inbound {
-    /// The body is dropped; the reply waits for its end.
+    /// The session discards the body; the reply waits for its end.
     Discarding(Box<Reply>),
-    /// The body goes to a handler.
+    /// The session passes the body to a handler.
     Passing,
-    /// It has ended, or is not wanted any more.
+    /// The body has ended, or the session has stopped it.
     Over,
 }
 
-/// The server's half.
+/// State of the response.
 #[derive(Debug)]
 enum Outbound {
-    /// Nothing to write yet.
+    /// There is no response yet.
     Silent,
-    /// Being written, or waiting for its handler.
+    /// The response is being written, or waits for its handler.
     Replying(Response),
-    /// All was written.
+    /// The stream has taken the whole response.
     Over,
 }
 
-/// A handler on the origin thread, as the session knows it.
+/// Session's state of a handler on the origin thread.
 #[derive(Debug)]
 struct Handler {
     /// Number of the exchange in the origin's ring.
@@ -133,7 +132,7 @@ impl Session {
     /// Opens the control streams on a connection that can send.
     ///
     /// # Errors
-    /// The client allows no streams for it; the connection is then being closed.
+    /// The client allows no streams for them; the connection is then being closed.
     pub fn new(
         conn: &mut quiche::Connection,
         h3: &quiche::h3::Config,
@@ -168,8 +167,8 @@ impl Session {
         })
     }
 
-    /// Takes all events of the connection and writes what it takes; called after datagrams or messages of handlers came in,
-    /// after a timer, and once [`Session::has_room_again`].
+    /// Handles all events of the connection, and writes as much as it takes. Called after datagrams, handlers' messages and
+    /// timers, and once [`Session::has_room_again`].
     ///
     /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
     pub fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
@@ -184,7 +183,7 @@ impl Session {
         self.cancelled.clear();
         self.notice_stops(conn, context);
         if conn.local_error().is_some() {
-            // Closed while a body was read: nothing more can be written.
+            // The read of a body closed the connection, so nothing more can be written.
             self.clear(context);
             return;
         }
@@ -197,14 +196,13 @@ impl Session {
         self.write(conn, context);
     }
 
-    /// Takes no more requests: sends GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets those
-    /// accepted finish.
+    /// Accepts no more requests: sends GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets accepted ones finish.
     pub fn drain(&mut self, conn: &mut quiche::Connection) {
         self.refused_from.get_or_insert(self.next_stream);
         self.send_goaway(conn);
     }
 
-    /// Whether a response waits for room in the send buffer and there is enough of it again.
+    /// Whether a response waits for room in the send buffer, and there is enough again.
     pub fn has_room_again(&self, conn: &quiche::Connection) -> bool {
         self.resume_below.is_some_and(|most| conn.unsent() <= most)
     }
@@ -231,8 +229,7 @@ impl Session {
         self.awaiting_ring.clear();
     }
 
-    /// Cancels requests whose responses the client has stopped. Where nothing is there to be written, nothing else
-    /// would notice.
+    /// Cancels requests whose responses the client has stopped. A response that waits for its handler would notice nothing.
     fn notice_stops(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         let stops = conn.streams_stopped_by_peer();
         if std::mem::replace(&mut self.stops, stops) == stops {
@@ -250,7 +247,7 @@ impl Session {
         }
     }
 
-    /// Tried again each turn: it waits for room like everything else.
+    /// Sends GOAWAY once it is due and there is room; called each turn.
     fn send_goaway(&mut self, conn: &mut quiche::Connection) {
         if let Some(stream) = self.refused_from
             && !self.goaway_sent
@@ -266,13 +263,13 @@ impl Session {
         context: &mut SessionContext,
     ) {
         context.counters.errors += 1;
-        // quiche has closed it for most errors; the first code given stands.
+        // quiche has closed the connection for most errors, and then the first code stands.
         let _ = conn.close(true, code as u64, b"");
         self.clear(context);
     }
 }
 
-/// Returns the code to close a connection with where quiche has not closed it for the error itself.
+/// Returns the code to close a connection with, if quiche has not closed it for the error itself.
 fn code(error: Error) -> WireErrorCode {
     match error {
         Error::ExcessiveLoad => WireErrorCode::ExcessiveLoad,

@@ -16,13 +16,13 @@ pub struct SessionContext {
     pub site: Arc<Site>,
     /// HTTP/3 settings of new sessions.
     pub h3: quiche::h3::Config,
-    /// Ring to the worker's origin thread, where the site needs one.
+    /// Ring to the worker's origin thread.
     pub origin_ring: Option<OriginRing>,
     /// Counters of all sessions.
     pub counters: Counters,
-    /// Files that are answered from memory.
+    /// Files in memory.
     pub cache: Cache,
-    /// The worker's end of the access log, where there is one.
+    /// Worker's end of the access log, if one is configured.
     pub access: Option<AccessLog>,
     /// Time of the present step of the turn.
     pub now: Instant,

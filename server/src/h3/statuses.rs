@@ -1,4 +1,4 @@
-//! Responses, counted by status.
+//! Counters of responses by status.
 
 use crate::observe::metrics::{Figure, Labels, Page};
 use crate::observe::sum::Sum;
@@ -6,7 +6,7 @@ use crate::observe::sum::Sum;
 /// Lowest and highest status (RFC 9110 §15).
 const RANGE: std::ops::RangeInclusive<u16> = 100..=599;
 
-/// Response heads by their status.
+/// Numbers of response heads by status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statuses(Box<[u64]>);
 
@@ -17,23 +17,23 @@ impl Default for Statuses {
 }
 
 impl Statuses {
-    /// Counts a head. What is no status counts as the nearest one.
+    /// Counts a head. A number outside of the range counts as the nearest status.
     pub fn record(&mut self, status: u16) {
         self.0[index(status)] += 1;
     }
 
-    /// Heads with this status.
+    /// Returns the number of heads with this status.
     pub fn of(&self, status: u16) -> u64 {
         self.0[index(status)]
     }
 
-    /// Heads whose status begins with this digit.
+    /// Returns the number of heads whose status begins with this digit.
     pub fn class(&self, digit: u16) -> u64 {
         let all = self.seen().filter(|(status, _)| status / 100 == digit);
         all.map(|(_, count)| count).sum()
     }
 
-    /// Every status that was answered, and how often.
+    /// Returns every status that was sent, and how often.
     pub fn seen(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let counts = RANGE.zip(self.0.iter().copied());
         counts.filter(|(_, count)| *count > 0)
@@ -50,7 +50,7 @@ impl Sum for Statuses {
     }
 }
 
-/// A sample for each status that was sent.
+/// Writes a sample for each status that was sent.
 impl Figure for Statuses {
     fn samples(&self, labels: &Labels<'_>, own: &[&'static str], page: &mut Page) {
         for (status, count) in self.seen() {

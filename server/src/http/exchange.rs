@@ -1,9 +1,8 @@
-//! What a front and a handler say to each other: a request's head one way, a reply the other.
+//! The interface between fronts and handlers: a request's head one way, a response the other.
 //!
-//! Neither side sees the other's transport: a front checks the syntax before a handler sees a request, and frames what a
-//! handler answers. What is known at once is a [`Reply`]; what takes a file or another server is an exchange of messages
-//! ([`message`]) with a handler on another thread ([`handler`]), under a credit each way, so that neither a slow client
-//! nor a slow handler makes the other side's memory grow.
+//! Neither side sees the other's transport: a front checks the syntax of a request and frames the response. A response that
+//! needs the head alone is a [`Reply`]. Every other one comes from a handler on another thread ([`handler`]), as messages
+//! ([`message`]) with a credit each way, so that neither a slow client nor a slow handler makes the other side's memory grow.
 
 pub mod accounts;
 mod generate;
@@ -27,7 +26,7 @@ use crate::http::path::CanonicalPath;
 /// Field lines in the order sent.
 pub type Fields = Vec<(HeaderName, HeaderValue)>;
 
-/// A request as a handler sees it; the front has checked its syntax.
+/// Head of a request; the front has checked its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
     /// Method, a token, as sent: methods are case-sensitive.
@@ -39,9 +38,9 @@ pub struct RequestHead {
     pub scheme: Option<String>,
     /// Host and perhaps port, never empty; where to connect to, for CONNECT without a protocol.
     pub authority: String,
-    /// Path, one spelling for all of the server; `*` for OPTIONS, empty for CONNECT without a protocol.
+    /// Canonical path; `*` for OPTIONS, empty for CONNECT without a protocol.
     pub path: CanonicalPath,
-    /// Query: what follows the first `?` of the target.
+    /// Query: the part of the target behind the first `?`.
     pub query: Option<String>,
     /// Fields in the order sent, without pseudo-header fields.
     pub headers: Fields,
@@ -49,25 +48,25 @@ pub struct RequestHead {
 
 impl RequestHead {
     /// Whether the request asks for a tunnel: after a 2xx head its body and that of the response are the bytes of both
-    /// directions (RFC 9110 §9.3.6), and either may end first.
+    /// directions (RFC 9110 §9.3.6). Either may end first.
     pub fn is_tunnel(&self) -> bool {
         self.method == "CONNECT"
     }
 }
 
-/// A reply that is known at once.
+/// Response that is known at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// A final status, 200 to 599.
+    /// Final status, 200 to 599.
     pub status: u16,
-    /// Fields beyond `content-length`, which the front writes, as it does `server` and `date` where they are missing.
+    /// Fields without `content-length`, which the front adds, as it does `server` and `date` if they are missing.
     pub headers: Fields,
-    /// The content, given for HEAD too: the front leaves it out and tells its length.
+    /// Content, also for HEAD: the front then sends only its length.
     pub body: Body,
 }
 
 impl Reply {
-    /// A status with a line of text that says it.
+    /// Returns a response with a line of text.
     pub fn plain(status: u16, text: &'static str) -> Reply {
         Reply {
             status,
@@ -80,12 +79,12 @@ impl Reply {
     }
 }
 
-/// The content of a reply.
+/// Content of a [`Reply`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// No content.
     Empty,
-    /// Bytes in memory, shared by all replies that carry them.
+    /// Bytes in memory, shared by all responses with them.
     Bytes(Bytes),
     /// Bytes that are generated while they are sent.
     Generated(Generator),

@@ -1,6 +1,6 @@
-//! Policy before a handler, the same for every front: which requests are refused, answered at once or handed to a handler.
+//! Policy before a handler, the same for every front: which requests are refused, get a response at once, or go to a handler.
 //!
-//! A front reads a request's head, asks [`Gate::decide`] and does what the [`Decision`] says. It frames, and decides nothing.
+//! A front reads a request's head, calls [`Gate::decide`] and carries out the [`Decision`]. It frames, and decides nothing.
 
 mod counters;
 mod log;
@@ -18,12 +18,12 @@ use super::files::{Cache, Key, reply_from_memory};
 use super::peer::Peer;
 use super::route::{Action, OriginHandler, Route, Routed, Site};
 
-/// What decisions depend on beside the request; a front's thread owns it and lends it.
+/// The state that decisions need beside the request; a front's thread owns it and lends it.
 #[derive(Debug)]
 pub struct Gate<'a> {
     /// Routes and limits of the configuration in effect.
     pub site: &'a Site,
-    /// Files that are answered from memory.
+    /// Files in memory.
     pub cache: &'a mut Cache,
     /// Counters of the front's thread.
     pub counters: &'a mut Counters,
@@ -31,16 +31,16 @@ pub struct Gate<'a> {
     pub now: Instant,
 }
 
-/// A request whose head has arrived, as its front describes it.
+/// Description of a request whose head has arrived, by its front.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// The head; its path is empty where the raw one was refused.
+    /// Head of the request; its path is empty if the raw one was refused.
     pub head: &'a RequestHead,
     /// The path has no canonical spelling.
     pub path_refused: bool,
     /// The request came in early data.
     pub early_data: bool,
-    /// Length that the client promised for the body, bytes.
+    /// Length of the body by `content-length`, bytes.
     pub content_length: Option<u64>,
     /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
     pub expects_status: bool,
@@ -53,11 +53,11 @@ pub struct Arrival<'a> {
 /// A decision about a request, for its front to carry out.
 #[derive(Debug)]
 pub enum Decision {
-    /// It sends the reply at once and reads no more of the request.
+    /// The front sends the response at once and reads no more of the request.
     Refuse(Reply),
-    /// It discards the body, of at most so many bytes, and then sends the reply.
+    /// The front discards the body, of at most so many bytes, and then sends the response.
     Discard(Reply, u64),
-    /// It hands the request to a handler by [`Handling`].
+    /// The front hands the request to a handler by [`Handling`].
     Handle(Handling),
 }
 
@@ -65,16 +65,16 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct Handling {
     route: Arc<Route>,
-    /// Key under which the answer may be kept in memory.
+    /// Key of the file in memory.
     file: Option<Key>,
 }
 
 impl Gate<'_> {
-    /// Decides about a request. The order is part of the policy: what the client may not do comes before what there is.
+    /// Decides about a request. The order is part of the policy: a request that is not allowed learns nothing about routes.
     pub fn decide(&mut self, arrival: &Arrival<'_>) -> Decision {
         let head = arrival.head;
         if arrival.early_data && !is_safe(&head.method) {
-            // RFC 8470 §5.2: what has effects is not done on the word of somebody who may only repeat it.
+            // RFC 8470 §5.2: early data may be a replay, so a request with effects must wait.
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early());
         }
@@ -95,7 +95,7 @@ impl Gate<'_> {
         }
     }
 
-    /// Answers without a handler. A client that waits for a status gets it instead of 100: nobody needs the body.
+    /// Responds without a handler. A client that waits for a status gets the final one in place of 100: no body is needed.
     fn discard(&self, arrival: &Arrival<'_>, reply: Reply) -> Decision {
         let limit = self.site.limits().max_request_body;
         if arrival.content_length.is_some_and(|length| length > limit) {
@@ -120,7 +120,7 @@ impl Gate<'_> {
         Decision::Handle(handling)
     }
 
-    /// Returns the reply of a file in memory, or the key that the file would be found under.
+    /// Returns the response with a file in memory, or the file's key if it is not there.
     fn look_in_memory(&mut self, head: &RequestHead, route: &Route) -> Result<Reply, Option<Key>> {
         let Action::Origin(OriginHandler::Files(files)) = &route.action else {
             return Err(None);
@@ -140,7 +140,7 @@ impl Counters {
     /// Opens an exchange in the ring to the origin thread, within its accounts, and returns the exchange's number.
     ///
     /// # Errors
-    /// There is no room for another exchange; the reply says so.
+    /// There is no room for another exchange; the front sends the response.
     pub fn open(
         &mut self,
         origin_ring: Option<&mut OriginRing>,
@@ -164,7 +164,7 @@ impl Handling {
         self.route.max_request_body
     }
 
-    /// Returns the request for the handler, with its fields changed as the route says.
+    /// Returns the request for the handler, with the route's changes to its fields.
     pub fn request(
         &self,
         mut head: RequestHead,
@@ -183,12 +183,12 @@ impl Handling {
         })
     }
 
-    /// Changes the head of the handler's response as the route says.
+    /// Applies the route's changes to the head of the handler's response.
     pub fn edit_response(&self, head: &mut Head) {
         self.route.edit_response(&mut head.fields);
     }
 
-    /// Keeps what the handler offers for memory, or forgets what was kept; once for a request.
+    /// Keeps the entry that the handler offers for memory, or drops the earlier one; works once for a request.
     pub fn keep(&mut self, entry: Option<Opaque>, cache: &mut Cache, now: Instant) {
         let Some(key) = self.file.take() else {
             return;
@@ -200,7 +200,7 @@ impl Handling {
     }
 }
 
-/// RFC 9110 §9.2.1.
+/// Whether a method is safe (RFC 9110 §9.2.1).
 fn is_safe(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
 }

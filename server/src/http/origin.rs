@@ -1,7 +1,7 @@
-//! The thread beside a worker that does what may wait: files, and other servers.
+//! The origin thread beside a worker, which runs handlers that may wait: for files, for upstreams.
 //!
 //! Each worker has one, with a runtime of its own; pairs share nothing. The worker hands requests over by a ring
-//! ([`crate::http::exchange::ring`]); here each becomes a task, which is dropped when its client cancels.
+//! ([`crate::http::exchange::ring`]). Each becomes a task, which is dropped if its client cancels.
 
 mod pump;
 
@@ -23,9 +23,9 @@ use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::ring::WorkerRing;
 use crate::http::route::{Action, OriginHandler, Route, Site};
 
-/// Threads for what the system offers no other way to wait for, such as reading files, beside the origin's own.
+/// Threads for blocking system calls, such as reads of files, beside the origin thread itself.
 const BLOCKING_THREADS: usize = 16;
-/// Files that are being sent by one origin; a request beyond them gets 503.
+/// Files that one origin thread sends at a time; a further request gets 503.
 const OPEN_FILES: usize = 1024;
 
 /// Everything an origin thread needs to start.
@@ -34,7 +34,7 @@ pub struct OriginSetup {
     pub name: String,
     /// Core to pin the thread to; `None` leaves the choice to the system.
     pub core: Option<usize>,
-    /// Its end of the rings with its worker.
+    /// The thread's end of the rings with its worker.
     pub worker_ring: WorkerRing,
     /// Site in effect at the start.
     pub site: Arc<Site>,
@@ -43,9 +43,9 @@ pub struct OriginSetup {
 /// Commands to an origin thread that concern no exchange.
 #[derive(Debug)]
 pub enum OriginCommand {
-    /// Take upstreams from this site from now on.
+    /// Takes the upstream pools of this site into effect.
     Adopt(Arc<Site>),
-    /// Say what the proxy did so far, and how its upstreams are.
+    /// Requests the proxy's counters and the states of its upstreams.
     Report(oneshot::Sender<Box<proxy::Counters>>),
 }
 
@@ -104,9 +104,9 @@ impl Handlers {
     fn obey(&self, order: OriginCommand) {
         match order {
             OriginCommand::Adopt(site) => self.pools.adopt(site.pools()),
-            OriginCommand::Report(answer) => {
+            OriginCommand::Report(reply) => {
                 // The caller may no longer wait.
-                let _ = answer.send(Box::new(self.pools.counters()));
+                let _ = reply.send(Box::new(self.pools.counters()));
             }
         }
     }

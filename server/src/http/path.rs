@@ -48,7 +48,7 @@ impl CanonicalPath {
     /// Reads the raw path of a request target, without its query.
     ///
     /// # Errors
-    /// Paths that servers read differently; a front answers 400.
+    /// Servers read the path differently; a front responds with 400.
     pub fn parse(raw: &str) -> Result<CanonicalPath, PathError> {
         if is_canonical(raw.as_bytes()) {
             return Ok(CanonicalPath::plain(raw));
@@ -56,12 +56,12 @@ impl CanonicalPath {
         Reader::read(raw)
     }
 
-    /// The target `*` of an OPTIONS request for the whole server (RFC 9110 §7.1).
+    /// Returns the target `*` of an OPTIONS request for the whole server (RFC 9110 §7.1).
     pub fn asterisk() -> CanonicalPath {
         CanonicalPath::plain("*")
     }
 
-    /// The empty path of a CONNECT request.
+    /// Returns the empty path of CONNECT without a protocol.
     pub fn empty() -> CanonicalPath {
         CanonicalPath::plain("")
     }
@@ -116,17 +116,17 @@ impl fmt::Display for CanonicalPath {
     }
 }
 
-/// RFC 3986 §2.3.
+/// Whether an octet is unreserved (RFC 3986 §2.3).
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// What a segment holds as itself beside unreserved characters: sub-delims, `:` and `@` (RFC 3986 §3.3).
+/// Whether an octet is reserved and may stand in a segment unencoded: sub-delims, `:` and `@` (RFC 3986 §3.3).
 fn is_reserved_in_segment(byte: u8) -> bool {
     b"!$&'()*+,;=:@".contains(&byte)
 }
 
-/// Whether a path is in its canonical spelling, at a glance: `false` for some that are.
+/// Whether a path surely is in its canonical spelling; `false` for some that are.
 fn is_canonical(raw: &[u8]) -> bool {
     let mut after_slash = false;
     for byte in raw {
@@ -140,7 +140,7 @@ fn is_canonical(raw: &[u8]) -> bool {
     raw.first() == Some(&b'/')
 }
 
-/// Both spellings, while a path is read.
+/// Spellings of a path while it is read.
 struct Reader {
     text: String,
     forward: String,

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use http::Version;
 
-/// The client of a request, at the time of the request.
+/// Client of a request, at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The client's address on its current path.
+    /// Address of the client on its current network path.
     pub address: SocketAddr,
-    /// The server's address on that path.
+    /// Address of the server on that network path.
     pub local: Option<SocketAddr>,
     /// The request came in early data, so somebody may be replaying it (RFC 8470).
     pub early_data: bool,
-    /// The connection, the same for all its requests.
+    /// Connection of the client, the same for all its requests.
     pub connection: Arc<PeerConnection>,
 }
 
@@ -31,11 +31,11 @@ pub struct PeerConnection {
     pub server_name: Option<Box<str>>,
     /// Protocol that the TLS handshake agreed on (ALPN); empty without TLS.
     pub alpn: Box<[u8]>,
-    /// The client's certificate in DER, where it showed one.
+    /// Certificate of the client in DER, if it sent one.
     pub client_certificate: Option<Box<[u8]>>,
     /// Connection ID for logs and traces: over QUIC the client's first destination connection ID.
     pub id: Box<[u8]>,
-    /// Congestion control of the connection.
+    /// Congestion control algorithm of the connection.
     pub algorithm: &'static str,
 }
 

@@ -22,7 +22,7 @@ use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::proxy::{PoolCompiler, SitePools};
 
-/// Every route with its handler, and the limits for requests; immutable.
+/// Routes with their handlers, and the limits for requests; immutable.
 #[derive(Debug)]
 pub struct Site {
     table: Table,
@@ -55,7 +55,7 @@ impl Site {
     /// same pools, so they keep their connections and health.
     ///
     /// # Errors
-    /// As [`Site::compile`].
+    /// The same as of [`Site::compile`].
     pub fn recompile(
         &self,
         routes: &[sluicegate_config::Route],
@@ -120,7 +120,7 @@ impl Site {
             Found::Nothing => return Routed::Reply(not_found()),
         };
         let mut reply = match &route.action {
-            // What is left behind `/app` of `/app../x` is no path below it, and would be another one upstream.
+            // The rest of `/app../x` behind `/app` is no path below it, and upstream it would be another path.
             Action::Origin(OriginHandler::Proxy(proxy))
                 if proxy.settings.strip_prefix && route.ends_within_segment(&head.path) =>
             {

@@ -1,4 +1,4 @@
-//! Requests that end early: resets, refusals, malformed ones.
+//! Ends requests early: resets, refusals, malformed requests.
 
 use quiche::Shutdown;
 use quiche::h3::WireErrorCode;
@@ -24,12 +24,12 @@ impl Session {
         };
         self.record(stream, outcome, context);
         self.forget(stream, context);
-        // Either direction may be over already, which is as good.
+        // Either direction may have ended already.
         let _ = conn.stream_shutdown(stream, Shutdown::Write, code as u64);
         self.stop(conn, stream, code);
     }
 
-    /// Drops what is kept of a request and stops its handler, unless that has answered and has all of the body.
+    /// Drops the state of a request, and cancels its handler unless request and response are complete.
     pub(super) fn forget(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(exchange) = self.open.remove(&stream) else {
             return;
@@ -54,7 +54,7 @@ impl Session {
         self.reset_stream(conn, stream, WireErrorCode::MessageError, context);
     }
 
-    /// Asks the client to send no more of a request that is answered without it (RFC 9114 §4.1).
+    /// Asks the client to send no more of a request whose response does not need it (RFC 9114 §4.1).
     pub(super) fn stop_reading(&mut self, conn: &mut quiche::Connection, stream: u64) {
         if let Some(exchange) = self.open.get_mut(&stream) {
             exchange.inbound = Inbound::Over;
@@ -62,7 +62,7 @@ impl Session {
         self.stop(conn, stream, WireErrorCode::NoError);
     }
 
-    /// Takes no more of a stream. The client may answer with a reset, unless it has sent all already.
+    /// Reads no more of a stream. The client may respond with a reset, unless it has sent all already.
     fn stop(&mut self, conn: &mut quiche::Connection, stream: u64, code: WireErrorCode) {
         let over = conn.stream_finished(stream);
         let stopped = conn.stream_shutdown(stream, Shutdown::Read, code as u64);
@@ -73,8 +73,8 @@ impl Session {
         }
     }
 
-    /// Answers before the request has ended, in its handler's stead if it has one. Where a handler has begun to answer
-    /// only a reset is left.
+    /// Responds before the request has ended, and cancels its handler. If the handler's response has begun, the stream is
+    /// reset.
     pub(super) fn refuse(
         &mut self,
         conn: &mut quiche::Connection,

@@ -1,4 +1,4 @@
-//! Replies on their way into streams.
+//! Writes responses to streams.
 
 use quiche::h3::WireErrorCode;
 
@@ -17,7 +17,7 @@ impl Session {
             while progressed {
                 progressed = false;
                 for stream in self.pending.streams(priority) {
-                    // One that is of use only when whole writes all it can; the others a block each in turn.
+                    // A response that is not incremental writes all it can; the others write a block each in turn.
                     while self.write_block(conn, stream, context) {
                         progressed = true;
                         if priority.incremental {
@@ -68,7 +68,7 @@ impl Session {
                 self.return_credit(stream, context);
                 return true;
             }
-            // Anything else that blocks it ends with a datagram of the client.
+            // Every other block ends with a datagram of the client.
             Ok(Progress::Blocked) if room == 0 => self.resume_below = Some(limit / 2),
             Ok(Progress::Blocked) => {}
             Ok(Progress::Waiting) => {
@@ -81,7 +81,7 @@ impl Session {
                 self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
             }
             Err(_) => {
-                // The client stopped it, or the stream is gone.
+                // The client stopped the response, or the stream is gone.
                 context.counters.cancelled += 1;
                 self.wasted += 1;
                 self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
@@ -90,7 +90,7 @@ impl Session {
         false
     }
 
-    /// The whole response was taken.
+    /// Ends a response that its stream has taken as a whole.
     fn complete(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
@@ -104,7 +104,7 @@ impl Session {
         };
         exchange.outbound = Outbound::Over;
         if exchange.handler.is_none() && !matches!(exchange.inbound, Inbound::Discarding(_)) {
-            // Whatever still comes of the request concerns nobody.
+            // Nobody reads the rest of the request.
             exchange.limit = u64::MAX;
         }
         if exchange.is_over() {
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    /// Tells a handler what it may send again: not for every block, but before it has to wait.
+    /// Returns credit to a handler: not for every block, but before it has to wait.
     pub(super) fn return_credit(&mut self, stream: u64, context: &mut SessionContext) {
         let Some(Exchange {
             outbound: Outbound::Replying(response),

@@ -1,4 +1,4 @@
-//! The access log's view of a session's requests.
+//! Records of a session's requests for the access log.
 
 use super::{Exchange, Outbound, Session};
 use crate::h3::session_context::SessionContext;
@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    /// Returns the client as it is now. Data that comes before the handshake is done is early data.
+    /// Returns the client at present. Data that arrives before the handshake is complete is early data.
     pub(super) fn peer(&self, conn: &quiche::Connection) -> Peer {
         let path = conn.path_stats().find(|path| path.active);
         let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();

@@ -1,4 +1,4 @@
-//! Messages of handlers on the origin thread.
+//! Takes messages of handlers on the origin thread.
 
 use quiche::h3::WireErrorCode;
 
@@ -8,7 +8,7 @@ use crate::http::exchange::message::ToFront;
 use crate::http::gate::replies;
 
 impl Session {
-    /// Takes a handler's message about a stream; [`Session::turn`] writes what comes of it.
+    /// Takes a handler's message about a stream; [`Session::turn`] writes the result.
     pub fn on_message(
         &mut self,
         conn: &mut quiche::Connection,
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Adds to a response and lets it have its turn.
+    /// Adds to a response, and queues its stream for writing.
     fn respond(&mut self, stream: u64, message: ToFront) {
         if let Some(Exchange {
             priority,
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// The handler failed: the client hears it by a status if it has heard nothing yet, or else by a reset.
+    /// Ends a response whose handler failed: with a status, or with a reset if the response has begun.
     fn on_abort(
         &mut self,
         conn: &mut quiche::Connection,
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Nothing of the exchange is left on the handler's side.
+    /// Ends an exchange that its handler has closed.
     fn on_closed(
         &mut self,
         conn: &mut quiche::Connection,
@@ -110,7 +110,7 @@ impl Session {
         };
         exchange.handler = None;
         if matches!(exchange.inbound, Inbound::Passing) {
-            // It has answered without the rest of the body.
+            // The handler has responded without the rest of the body.
             self.stop_reading(conn, stream);
         }
         let over = self.open.get(&stream).is_some_and(Exchange::is_over);

@@ -1,4 +1,4 @@
-//! Requests as they arrive: read, shown to the gate, and treated as it decides.
+//! Reads requests, and carries out the gate's decisions about them.
 
 use quiche::Shutdown;
 use quiche::h3::{Event, Header, NameValue, WireErrorCode};
@@ -32,7 +32,7 @@ impl Session {
             Event::Finished => self.on_end(conn, stream, context),
             Event::Reset(_) => self.on_reset(conn, stream, context),
             Event::PriorityUpdate => self.on_priority_update(conn, stream),
-            // It limits pushes, and there are none.
+            // A client's GOAWAY limits pushes, and this server sends none.
             Event::GoAway => {}
         }
     }
@@ -185,7 +185,7 @@ impl Session {
             }
             None => {
                 self.late_resets += 1;
-                // Its head was never seen, and nothing else would end the stream and let the client open another.
+                // The head was never seen, so only this ends the stream and lets the client open another.
                 if !conn.has_written(stream) {
                     let code = WireErrorCode::RequestCancelled as u64;
                     let _ = conn.stream_shutdown(stream, Shutdown::Write, code);
@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// By the request's own field (RFC 9218 §4), or by a frame that came before it (§7.1), which weighs more.
+    /// Sets the priority by the request's field (RFC 9218 §4), or by a frame that came before it (§7.1), which takes precedence.
     fn prioritize(&mut self, conn: &mut quiche::Connection, stream: u64, head: &RequestHead) {
         let mut fields = head.headers.iter();
         let field = fields.find(|(name, _)| name == "priority");
@@ -208,7 +208,7 @@ impl Session {
     }
 
     fn on_priority_update(&mut self, conn: &mut quiche::Connection, stream: u64) {
-        // Before its request it stays with quiche, which bounds it by the streams that the client may open.
+        // An update before its request stays with quiche, which bounds them by the streams that the client may open.
         if self.open.contains_key(&stream)
             && let Ok(value) = self.h3.take_last_priority_update(stream)
         {
@@ -223,7 +223,7 @@ impl Session {
         let before = std::mem::replace(&mut exchange.priority, priority);
         if let Outbound::Replying(response) = &exchange.outbound {
             self.pending.remove(before, stream);
-            // One that has nothing to write takes itself out again.
+            // A response that has nothing to write leaves the queue at its turn.
             self.pending.insert(priority, stream);
             if response.has_begun() {
                 priority.apply(conn, stream);
@@ -235,7 +235,7 @@ impl Session {
 fn blank(list: &[Header], context: &SessionContext) -> Exchange {
     Exchange {
         begun: context.now,
-        // Whatever is wrong with the rest: no body comes with the answer to it.
+        // A response to HEAD has no body, even if the rest of the head is malformed.
         is_head: { list.iter() }.any(|line| line.name() == b":method" && line.value() == b"HEAD"),
         priority: Priority::default(),
         inbound: Inbound::Over,

@@ -1,4 +1,4 @@
-//! Bodies of requests.
+//! Reads bodies of requests.
 
 use bytes::Bytes;
 use quiche::h3::{Error, WireErrorCode};
@@ -45,8 +45,8 @@ impl Session {
         }
     }
 
-    /// Hands the body to its handler, as far as its credit and the ring allow. The client's flow-control credit grows
-    /// with what is read, so a handler that takes nothing stops the client.
+    /// Passes the body to its handler, as far as credit and ring allow. The client's flow-control window grows only by the
+    /// bytes that are read, so a handler that reads nothing stops the client.
     pub(super) fn pass_on(
         &mut self,
         conn: &mut quiche::Connection,
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Tries again where the ring was full.
+    /// Passes bodies on that waited for room in the ring.
     pub(super) fn feed_starved(
         &mut self,
         conn: &mut quiche::Connection,
@@ -113,7 +113,7 @@ impl Session {
         !self.awaiting_ring.is_empty()
     }
 
-    /// Counts what was read; `false` where the request is refused for it.
+    /// Counts bytes that were read; returns `false` if the request is refused for them.
     fn account(
         &mut self,
         conn: &mut quiche::Connection,
@@ -154,14 +154,14 @@ impl Session {
         }
     }
 
-    /// The client has sent all of a request.
+    /// Ends a request that the client has sent in full.
     pub(super) fn on_end(
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
         context: &mut SessionContext,
     ) {
-        // RFC 9114 §7.1. What is not wanted any more may end anywhere.
+        // RFC 9114 §7.1. A body that nobody reads any more may end anywhere.
         let cut = self.h3.finished_within_frame();
         let Some(exchange) = self.open.get_mut(&stream) else {
             if !self.cancelled.contains(&stream) {

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::http::clients::{ClientPrefix, Clients};
 
-/// Part of the memory that one client gets at most, so that it cannot keep all others out: one eighth.
+/// Divisor of the memory: one client gets at most an eighth of it, so that it cannot keep all others out.
 const CLIENT_PART: u64 = 8;
 
-/// Bytes that exchanges may hold, and the bytes promised to those that are open.
+/// Memory that exchanges may hold, and the part promised to open ones.
 #[derive(Debug)]
 pub struct Accounts {
-    /// Bytes for all exchanges.
+    /// Memory for all exchanges, bytes.
     memory: u64,
-    /// Bytes that one exchange may have on its way, each way.
+    /// Largest sum of an exchange's blocks in each direction, bytes.
     share: u64,
     open: Mutex<Open>,
 }
@@ -33,7 +33,7 @@ struct Open {
     refused_client: u64,
 }
 
-/// The sums of [`Accounts`] at one moment.
+/// Sums of [`Accounts`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     /// Bytes promised to open exchanges.
@@ -44,7 +44,7 @@ pub struct Balance {
     pub refused_client: u64,
 }
 
-/// The memory of one exchange; dropping it returns the memory.
+/// Memory of one exchange; dropping it returns the memory.
 #[derive(Debug)]
 pub struct Permit {
     accounts: Arc<Accounts>,
@@ -52,7 +52,7 @@ pub struct Permit {
 }
 
 impl Accounts {
-    /// Accounts of `memory` bytes, for exchanges of `share` bytes each way.
+    /// Returns accounts of `memory` bytes, for exchanges of `share` bytes in each direction.
     pub fn new(share: u64, memory: u64) -> Arc<Accounts> {
         Arc::new(Accounts {
             memory,
@@ -61,13 +61,13 @@ impl Accounts {
         })
     }
 
-    /// Returns the bytes that one exchange may have on its way, each way, by [`cost`](super::message::cost).
+    /// Returns the largest sum of an exchange's blocks in each direction, bytes by [`cost`](super::message::cost).
     pub fn share(&self) -> u64 {
         self.share
     }
 
     /// Promises memory to an exchange of the client at `address`; `None` if there is none left, or the client has its part.
-    /// One exchange is always possible, and one of each client, however small the memory.
+    /// The first exchange always gets a permit, however small the memory.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
         let client = ClientPrefix::from(address);
         let needs = self.needs();
@@ -89,7 +89,7 @@ impl Accounts {
         })
     }
 
-    /// Returns the sums of this moment.
+    /// Returns the present sums.
     pub fn balance(&self) -> Balance {
         let open = self.open();
         Balance {

@@ -2,19 +2,19 @@
 
 const WORD: usize = size_of::<u64>();
 
-/// A body of a given size; byte `i` is byte `i % 8` of the little-endian counter `i / 8`.
+/// Body of a given size; byte `i` is byte `i % 8` of the little-endian counter `i / 8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generator {
     size: u64,
 }
 
 impl Generator {
-    /// A body of `size` bytes.
+    /// Returns a body of `size` bytes.
     pub fn new(size: u64) -> Generator {
         Generator { size }
     }
 
-    /// Bytes in all.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -26,7 +26,7 @@ impl Generator {
         let out = &mut out[..count];
         let word = WORD as u64;
         let mut counter = offset / word;
-        // What is left of a counter that the last call broke off.
+        // The rest of a counter that the last call wrote in part.
         #[expect(clippy::cast_possible_truncation, reason = "less than 8")]
         let skip = (offset % word) as usize;
         let mut rest = out;

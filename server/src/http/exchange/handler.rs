@@ -1,4 +1,4 @@
-//! A handler's side of an exchange, on the thread of an origin: nothing here crosses threads.
+//! A handler's side of an exchange. All of it stays on one origin thread.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,14 +14,12 @@ use tokio::sync::Notify;
 use super::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
 use super::{Fields, Opaque};
 
-/// The client went away, or broke off what it was sending.
+/// Error of a request that its client has cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the client has cancelled the request")]
 pub struct Cancelled;
 
-/// Messages on their way to the front, of all exchanges of a thread.
-///
-/// Each exchange's part is bounded by its credit.
+/// Messages of all exchanges of a thread, on their way to the front. The credit of each exchange bounds its part.
 #[derive(Debug, Default)]
 pub struct FrontQueue {
     messages: RefCell<VecDeque<Envelope<ToFront>>>,
@@ -41,7 +39,7 @@ impl FrontQueue {
         self.messages.borrow_mut().pop_front()
     }
 
-    /// Puts back what could not be passed on.
+    /// Puts a message back in front, if it could not be passed on.
     pub fn put_back(&self, envelope: Envelope<ToFront>) {
         self.messages.borrow_mut().push_front(envelope);
     }
@@ -54,30 +52,30 @@ impl FrontQueue {
     }
 }
 
-/// State that the halves of an exchange share.
+/// State that both halves of an exchange share.
 #[derive(Debug)]
 struct Shared {
     exchange: u64,
     front_queue: Rc<FrontQueue>,
-    /// What of the response may still be sent; below zero by what the last block took too much.
+    /// Credit left for the response; below zero if the last block cost more than there was.
     credit: Cell<i64>,
     sender: RefCell<Option<Waker>>,
     body: RefCell<Upload>,
     gone: Cell<bool>,
-    /// The response has begun, so that only a reset can tell that it failed.
+    /// The response has begun, so that a failure can only reset the stream.
     begun: Cell<bool>,
     ended: Cell<bool>,
-    /// The status if the handler is lost before it answered.
+    /// Status of the response if the handler is dropped before it responds.
     excuse: Cell<u16>,
 }
 
-/// The part of the request's body that has arrived and is unread.
+/// Part of the request's body that has arrived and is unread.
 #[derive(Debug, Default)]
 struct Upload {
     blocks: VecDeque<Bytes>,
     trailers: Option<Fields>,
     ended: bool,
-    /// Nobody reads it any more.
+    /// The handler has dropped the body.
     dropped: bool,
     reader: Option<Waker>,
 }
@@ -89,7 +87,7 @@ impl Shared {
         }
     }
 
-    /// Waits until there is credit, and takes `amount` of it, more than there is if need be: one block is always allowed.
+    /// Waits until there is credit, and takes `amount` of it, even if there is less: one block is always allowed.
     async fn spend(&self, amount: u64) -> Result<(), Cancelled> {
         std::future::poll_fn(|cx| {
             if self.gone.get() {
@@ -148,7 +146,7 @@ impl ExchangeHandle {
 }
 
 impl Drop for ExchangeHandle {
-    /// The exchange's task has ended, or is about to be aborted.
+    /// Wakes both halves: the exchange's task has ended or is about to be aborted.
     fn drop(&mut self) {
         self.0.gone.set(true);
         if let Some(waker) = self.0.body.borrow_mut().reader.take() {
@@ -160,35 +158,35 @@ impl Drop for ExchangeHandle {
     }
 }
 
-/// A request as a handler gets it.
+/// Request as a handler receives it.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The request without its body.
+    /// Request without its body.
     pub request: Request,
-    /// The request's body.
+    /// Body of the request.
     pub body: RequestBody,
-    /// Sends the response.
+    /// Sender of the response.
     pub reply: Responder,
 }
 
-/// Offers the front what it may keep in memory of a response.
+/// Offers the front an entry for its memory.
 #[derive(Debug)]
 pub struct CacheOffer(Rc<Shared>);
 
 impl CacheOffer {
-    /// Offers an entry for the front's memory, or `None` in the place of the one that it has.
+    /// Offers an entry for the front's memory; `None` removes the one that it has.
     pub fn keep(self, entry: Option<Opaque>) {
         self.0.say(ToFront::Keep(entry));
     }
 }
 
 impl Incoming {
-    /// Returns the offer of what the front may keep in memory.
+    /// Returns the way to offer an entry for the front's memory.
     pub fn cache_offer(&self) -> CacheOffer {
         CacheOffer(Rc::clone(&self.reply.shared))
     }
 
-    /// A new exchange, and where the front's further messages go.
+    /// Returns a new exchange, and the receiver of the front's further messages to it.
     pub fn new(
         exchange: u64,
         request: Request,
@@ -223,7 +221,7 @@ impl Incoming {
     }
 }
 
-/// The request's body, block by block, then its trailers. Dropping it tells the client to stop sending.
+/// Body of a request: block by block, then its trailers. Dropping it asks the client to stop sending.
 #[derive(Debug)]
 pub struct RequestBody {
     shared: Rc<Shared>,
@@ -281,7 +279,8 @@ impl Drop for RequestBody {
     }
 }
 
-/// Answers an exchange. Dropped without an answer, it answers 502 in the handler's stead, or what [`ExchangeHandle::excuse`] said.
+/// Sends the response of an exchange. Dropping it before the response begins sends 502, or the status that
+/// [`ExchangeHandle::excuse`] set.
 #[derive(Debug)]
 pub struct Responder {
     shared: Rc<Shared>,
@@ -326,15 +325,15 @@ impl Drop for Responder {
     }
 }
 
-/// Takes the body of a response. Dropped before its end, it has the client's stream reset: a body that was cut short must
-/// not look whole.
+/// Sends the body of a response. Dropping it before the end resets the client's stream: a truncated body must not look
+/// whole.
 #[derive(Debug)]
 pub struct BodySender {
     shared: Rc<Shared>,
 }
 
 impl BodySender {
-    /// Sends a block, once the client has taken enough of the earlier ones. Its backing memory should not be much larger
+    /// Sends a block, once the client has taken enough of the earlier ones. The memory behind it should not be much larger
     /// than the block.
     ///
     /// # Errors

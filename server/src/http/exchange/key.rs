@@ -1,15 +1,15 @@
-//! Names that a front gives to its connections and exchanges. Handlers return them and look into neither.
+//! Keys of a front's connections and exchanges; handlers return them unread.
 
-/// Names a connection of a front, also after it is gone.
+/// Key of a front's connection, valid also after the connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionKey {
-    /// Index in the front's table of connections; used again once the connection is gone.
+    /// Index in the front's table of connections; a later connection may have the same.
     pub slot: usize,
     /// Number that no other connection in the same slot has.
     pub generation: u64,
 }
 
-/// Names an exchange: a connection and one of its streams.
+/// Key of an exchange: a connection and one of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeKey {
     /// Connection that the request arrived on.

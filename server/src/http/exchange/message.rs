@@ -1,4 +1,4 @@
-//! Messages between a front and a handler that does not respond at once.
+//! Messages between a front and a handler.
 
 use std::time::Duration;
 
@@ -7,91 +7,91 @@ use bytes::Bytes;
 use super::{Fields, Opaque, RequestHead};
 use crate::http::peer::Peer;
 
-/// Cost of a block beyond its bytes: one-byte blocks must not cost more memory than they are charged.
+/// Cost of a block beyond its bytes, so that one-byte blocks take no more memory than their credit.
 const BLOCK_OVERHEAD: u64 = 256;
 
-/// Returns what `bytes` of a body or head count against a credit.
+/// Returns the credit that a block or a head of so many bytes takes.
 pub fn cost(bytes: usize) -> u64 {
     bytes as u64 + BLOCK_OVERHEAD
 }
 
-/// A request for a handler, with its body to follow.
+/// Request for a handler; its body follows in further messages.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Head of the request; the front has checked it.
+    /// Head of the request.
     pub head: RequestHead,
-    /// The client.
+    /// Client of the request.
     pub peer: Peer,
-    /// The handler that the gate chose; only the origin thread knows its type.
+    /// Handler that the gate chose; only the origin thread knows its type.
     pub handler: Opaque,
-    /// Longest time that the exchange may take.
+    /// Time limit of the exchange.
     pub timeout: Option<Duration>,
-    /// The length that the client promised for the body; the front holds it to it.
+    /// Length of the body by `content-length`, bytes; the front refuses a body of any other length.
     pub content_length: Option<u64>,
     /// Whether a body follows; it may be empty.
     pub has_body: bool,
 }
 
-/// A message about one exchange.
+/// Message about one exchange.
 #[derive(Debug)]
 pub struct Envelope<T> {
-    /// The front's number for the exchange, never used twice.
+    /// Number of the exchange, which its front never uses twice.
     pub exchange: u64,
-    /// The message.
+    /// Message to or from the handler.
     pub message: T,
 }
 
 /// Messages from a front to a handler.
 #[derive(Debug)]
 pub enum ToHandler {
-    /// A new exchange: the handler may send blocks of `credit` in all, by [`cost`].
+    /// Opens an exchange: the handler may send blocks of `credit` in all, by [`cost`].
     Open {
-        /// The request.
+        /// Request without its body.
         request: Box<Request>,
         /// Credit for the response, by [`cost`].
         credit: u64,
     },
-    /// The next block of the request's body.
+    /// Carries the next block of the request's body.
     Data(Bytes),
-    /// The request is complete.
+    /// Ends the request, perhaps with trailers.
     End(Option<Fields>),
-    /// That much of the response has left the front.
+    /// Returns credit for blocks of the response that have left the front.
     Credit(u64),
-    /// The client has cancelled the request. The last message of an exchange.
+    /// Cancels the exchange for its client; the last message of an exchange.
     Cancel,
 }
 
 /// Messages from a handler to a front.
 #[derive(Debug)]
 pub enum ToFront {
-    /// An informational response; counts as one block.
+    /// Carries an informational response, which takes credit as one block.
     Interim(u16, Fields),
-    /// The head of the final response.
+    /// Begins the final response.
     Head(Head),
-    /// The next block of the response's body.
+    /// Carries the next block of the response's body.
     Data(Bytes),
-    /// The response is complete.
+    /// Ends the response, perhaps with trailers.
     End(Option<Fields>),
-    /// The handler failed: the status says how if no head was sent; what was sent must not look whole.
+    /// Reports that the handler failed: the client gets this status, or a reset if the response has begun.
     Abort(u16),
-    /// That much of the request's body has been used.
+    /// Returns credit for blocks of the request's body that the handler has read.
     Credit(u64),
-    /// The handler wants no more of the request's body.
+    /// Refuses the rest of the request's body.
     StopBody,
-    /// An entry that the front may answer the same request with for a while; `None` replaces an earlier entry by nothing.
+    /// Offers an entry from which the front may respond to the same request for a while; `None` removes an earlier one.
     Keep(Option<Opaque>),
-    /// Nothing of the exchange is left on the handler's side. Its last message, after a cancellation too.
+    /// Closes the exchange on the handler's side; the last message of an exchange, also after a cancellation.
     Closed,
 }
 
-/// The head of a final response.
+/// Head of a final response.
 #[derive(Debug)]
 pub struct Head {
     /// Status, 200 to 599.
     pub status: u16,
-    /// Fields, without those that frame the message.
+    /// Fields without those that frame the message.
     pub fields: Fields,
-    /// The body's length where it is known; what a GET would have got, for HEAD.
+    /// Length of the body in bytes, if it is known; for HEAD that of the response to GET.
     pub length: Option<u64>,
     /// No body and no trailers follow.
     pub end: bool,

@@ -1,9 +1,9 @@
-//! Values that cross an exchange without the exchange knowing what they are.
+//! Values whose type the exchange that carries them does not know.
 
 use std::any::Any;
 use std::sync::Arc;
 
-/// A shared value whose type only its maker and its reader know: the handler of a request, an entry of a front's cache.
+/// Shared value whose type only its writer and its reader know: the handler of a request, an entry of a front's cache.
 #[derive(Clone, Debug)]
 pub struct Opaque(Arc<dyn Any + Send + Sync>);
 

@@ -1,8 +1,8 @@
 //! Two bounded rings between a worker and its origin thread, and a waker for each side.
 //!
-//! Both sides write what they have, then wake the other once. A full ring is an answer: a new exchange is refused, a body waits
-//! where it is. What must not be lost (an end, a credit, a cancellation) waits beside the ring; there are at most a few
-//! of these for each exchange, and the number of exchanges is bounded.
+//! Each side writes its messages, then wakes the other once. If a ring is full, a new exchange is refused and a body stays
+//! where it is. Messages that must not be lost (an end, a credit, a cancellation) wait beside the ring; there are at most a
+//! few of them for each exchange, and the number of exchanges is bounded.
 
 mod depth;
 
@@ -22,7 +22,7 @@ use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
 
-/// Wakers of both sides.
+/// Wakers of both sides, and the reasons to wake them.
 #[derive(Debug, Default)]
 struct Wakers {
     origin: Notify,
@@ -55,7 +55,7 @@ pub struct OriginRing {
 }
 
 metrics! {
-    /// What a worker's ends of the rings counted.
+    /// Counters of a worker's ends of the rings.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct OriginRingCounters: Sum {
         /// Requests passed to an origin thread.
@@ -140,17 +140,17 @@ impl OriginRing {
         Some(exchange)
     }
 
-    /// Whether a block of a body can be handed over. If not, the origin wakes the worker once it can.
+    /// Whether the ring has room for a block of a body. If not, the origin wakes the worker once it has.
     pub fn has_room(&self) -> bool {
         if self.overflow.is_empty() && self.to.slots() > 0 {
             return true;
         }
         self.wakers.worker_waits.store(true, Ordering::SeqCst);
-        // It may have made room before it could see that somebody waits.
+        // The origin may have made room before it could see the flag.
         self.overflow.is_empty() && self.to.slots() > 0
     }
 
-    /// Hands a block of a request's body over; only after [`OriginRing::has_room`].
+    /// Sends a block of a request's body; only after [`OriginRing::has_room`].
     pub fn data(&mut self, exchange: u64, block: Bytes) {
         self.push(exchange, ToHandler::Data(block));
     }
@@ -160,7 +160,7 @@ impl OriginRing {
         self.push(exchange, ToHandler::End(trailers));
     }
 
-    /// Sends credit for what has left of the response.
+    /// Returns credit for blocks of the response that have left the front.
     pub fn credit(&mut self, exchange: u64, amount: u64) {
         self.push(exchange, ToHandler::Credit(amount));
     }
@@ -182,7 +182,7 @@ impl OriginRing {
         }
     }
 
-    /// Passes on what waited beside the ring, and wakes the origin if there is news. Called once a turn.
+    /// Sends the messages that waited beside the ring, and wakes the origin if there are new ones. Called once a turn.
     pub fn flush(&mut self) {
         while let Some(envelope) = self.overflow.pop_front() {
             if let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) {
@@ -229,7 +229,7 @@ impl WorkerRing {
     /// Sends a message.
     ///
     /// # Errors
-    /// The ring is full; the message comes back, and the worker wakes this end once there is room.
+    /// The ring is full. The error returns the message, and the worker wakes this end once there is room.
     pub fn give(&mut self, envelope: Envelope<ToFront>) -> Result<(), Envelope<ToFront>> {
         let Err(rtrb::PushError::Full(envelope)) = self.to.push(envelope) else {
             return Ok(());
@@ -241,7 +241,7 @@ impl WorkerRing {
         }
     }
 
-    /// Wakes the worker: for news, or where it waits for room.
+    /// Wakes the worker if there are new messages or it waits for room.
     pub fn wake(&self, news: bool) {
         let waits = self.wakers.worker_waits.swap(false, Ordering::SeqCst);
         if (news || waits)

@@ -3,10 +3,10 @@
 use crate::observe::metrics::metrics;
 
 metrics! {
-    /// Decisions of a front's gate; they only rise.
+    /// Counters of a front's gate; they only rise.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Counters: Sum {
-        /// Requests answered with a file from a worker's memory.
+        /// Requests that got a file from a worker's memory.
         pub from_memory: u64 = counter("sluicegate_file_cache_hits_total"),
         /// Requests refused while draining.
         pub rejected: u64 = counter(

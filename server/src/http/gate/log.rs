@@ -24,7 +24,7 @@ pub struct RequestRecord {
     user_agent: Option<HeaderValue>,
 }
 
-/// The end of a request.
+/// Outcome of a request and figures about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
     /// Time since the head arrived.
@@ -35,13 +35,13 @@ pub struct Ending {
     pub bytes_sent: u64,
     /// Bytes of the request's body that were received.
     pub bytes_received: u64,
-    /// Whether the response is whole, and if not, who ended it.
+    /// Completeness of the response, or the side that ended it early.
     pub outcome: Outcome,
 }
 
 impl RequestRecord {
-    /// Begins the record of a request. Without a `head`, which was malformed, its fields stay empty; `raw_path` is a path that
-    /// was refused.
+    /// Begins the record of a request. Without a `head`, because it was malformed, the fields stay empty. `raw_path` is a path
+    /// that was refused.
     pub fn new(peer: Peer, head: Option<&RequestHead>, raw_path: Option<&str>) -> RequestRecord {
         let field = |wanted| {
             let mut fields = head.into_iter().flat_map(|head| &head.headers);

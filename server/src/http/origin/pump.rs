@@ -1,4 +1,4 @@
-//! Between the rings and the tasks.
+//! Passes messages between the rings and the tasks.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use crate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
 use crate::http::exchange::ring::WorkerRing;
 
-/// Messages taken before tasks get their turn.
+/// Largest number of messages taken before tasks run.
 const BUDGET: usize = 256;
 
-/// The exchanges that have not ended.
+/// Exchanges that have not ended.
 type Running = Rc<RefCell<HashMap<u64, Task>>>;
 
 struct Task {
@@ -57,7 +57,7 @@ where
             return;
         }
         if took {
-            // What the tasks make of it goes out together.
+            // The messages that the tasks now produce leave together.
             yield_now().await;
             continue;
         }
@@ -120,7 +120,7 @@ fn take<H, F>(
     }
 }
 
-/// Says that an exchange is over, however its task ends.
+/// Closes an exchange, however its task ends.
 struct Closing {
     exchange: u64,
     front_queue: Rc<FrontQueue>,

@@ -1,8 +1,8 @@
-//! What holds for every path of a request.
+//! Properties of every request's path.
 
 use super::CanonicalPath;
 
-/// Reads a path. `true` where it is one.
+/// Reads a path. Returns whether it is one.
 pub fn path(bytes: &[u8]) -> bool {
     let raw = String::from_utf8_lossy(bytes);
     let Ok(path) = CanonicalPath::parse(&raw) else {
@@ -28,7 +28,7 @@ pub fn path(bytes: &[u8]) -> bool {
     true
 }
 
-/// One spelling of each octet, and no segment that a server could resolve.
+/// Checks that each octet has one spelling, and that no segment is left that a server could resolve.
 fn check(path: &str) {
     assert!(path.starts_with('/') && !path.contains("//"), "{path}");
     let allowed = |byte: u8| byte.is_ascii_graphic() && !b"\"#<>?[\\]^`{|}".contains(&byte);
@@ -58,7 +58,7 @@ fn decoded(path: &str) -> Vec<u8> {
     bytes
 }
 
-/// The octets of a path as a server reads them that decodes all at once and then walks down a tree of folders.
+/// Returns the octets of a path as a server reads them that decodes all at once and then walks down a tree of folders.
 fn resolved(raw: &str) -> Vec<u8> {
     let bytes = decoded(raw);
     let mut folders: Vec<&[u8]> = Vec::new();

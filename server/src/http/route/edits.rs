@@ -14,8 +14,10 @@ pub(super) struct Edits {
 }
 
 impl Edits {
+    /// Reads the fields of a configuration.
+    ///
     /// # Errors
-    /// A name or value that cannot be sent; the configuration refuses these by the same rules.
+    /// A name or value cannot be sent; the configuration refuses these by the same rules.
     pub(super) fn new(edits: &HeaderEdits) -> Result<Edits, String> {
         let name = |name: &String| HeaderName::try_from(name).map_err(|_| name.clone());
         let fields = |list: &[(String, String)]| {
@@ -32,7 +34,7 @@ impl Edits {
         })
     }
 
-    /// Whether every line of a field is this one's own.
+    /// Whether all lines of a field come from these edits.
     pub(super) fn sets(&self, name: &HeaderName) -> bool {
         self.set.iter().any(|(set, _)| set == name)
     }

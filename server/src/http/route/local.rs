@@ -37,7 +37,7 @@ impl LocalHandler {
     }
 }
 
-/// Target of a redirect, made for each request.
+/// Location of a redirect, with placeholders that each request fills.
 #[derive(Debug)]
 pub struct Location {
     status: u16,
@@ -92,7 +92,7 @@ impl Location {
                 Part::Host => location.push_str(host(&head.authority)),
                 Part::Path => location.push_str(head.path.forward(0)),
                 Part::Rest => {
-                    // Behind a host it must not become a part of its name.
+                    // Behind a host the rest must not become a part of the name.
                     if ends_in_host(&location) && !rest.starts_with('/') {
                         location.push('/');
                     }
@@ -106,7 +106,7 @@ impl Location {
                 }
             }
         }
-        // A path of the client's at the beginning must not become another host. Browsers take a backslash for a slash.
+        // A client's path at the beginning must not become another host. Browsers read a backslash as a slash.
         let here = match self.parts.first() {
             Some(Part::Text(text)) => text.starts_with('/') && !text.starts_with("//"),
             Some(Part::Path | Part::Rest) => true,
@@ -127,7 +127,7 @@ impl Location {
     }
 }
 
-/// Whether what comes next would stand in the name of a host.
+/// Whether further text would become a part of a host's name.
 fn ends_in_host(location: &str) -> bool {
     let host = location.split_once("//").map(|(_, host)| host);
     host.is_some_and(|host| !host.contains('/'))

@@ -78,11 +78,11 @@ static KNOWN: LazyLock<Known> = LazyLock::new(|| {
     }
 });
 
-/// Looks a request up: method, authority, path and query, 0x1e between them. `true` where a route answers.
+/// Looks a request up: method, authority, path and query, 0x1e between them. Returns whether a route matches.
 pub fn route(bytes: &[u8]) -> bool {
     let mut bytes = Bytes::new(bytes);
     let [method, mut authority, mut path, query] = [0; 4].map(|_: u8| bytes.text());
-    // As they come out of the check of a head.
+    // The check of a head lets only these pass.
     authority.retain(|c| c.is_ascii_graphic() && !"@/?#\\".contains(c));
     path.retain(|c| c.is_ascii_graphic() && !"?#".contains(c));
     path.insert(0, '/');
@@ -126,9 +126,9 @@ pub fn route(bytes: &[u8]) -> bool {
     found.is_some()
 }
 
-/// The number of the route that should answer, in the plainest way; an error where only its methods do not fit.
+/// Returns the number of the route that should match, in the plainest way; an error if only its methods do not.
 fn chosen(config: &Config, host: &str, path: &str, method: &str) -> Option<Result<u64, ()>> {
-    // How well a host fits: by its name, by its longest end, or as any does.
+    // A name ranks before a suffix, a longer suffix before a shorter one, and both before any host.
     let fits = |pattern: &HostPattern| match pattern {
         HostPattern::Exact(name) => (name == host).then_some(usize::MAX),
         HostPattern::Suffix(end) => {
@@ -157,7 +157,7 @@ fn chosen(config: &Config, host: &str, path: &str, method: &str) -> Option<Resul
     )
 }
 
-/// A client's path never becomes another host.
+/// Checks that a client's path never becomes another host.
 fn check_location(location: &[u8], host: &str) {
     let start = format!("https://{host}");
     if let Some(rest) = location.strip_prefix(start.as_bytes()) {

@@ -1,4 +1,4 @@
-//! From host, path and method to a route.
+//! The lookup of a route by host, path and method.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::compiled::Route;
 #[derive(Debug, Default)]
 pub(super) struct Table {
     exact: HashMap<String, Vec<Arc<Route>>>,
-    /// Longest suffix first.
+    /// Routes by suffix of the host, longest first.
     suffixes: Vec<(String, Vec<Arc<Route>>)>,
     any: Vec<Arc<Route>>,
 }
 
 /// Result of a lookup.
 pub(super) enum Found<'a> {
-    /// This route.
+    /// The route matches.
     Route(&'a Arc<Route>),
-    /// The path is there for other methods.
+    /// Routes match the path for these methods only.
     OtherMethods(Vec<&'a str>),
-    /// There is none.
+    /// No route matches the path.
     Nothing,
 }
 
@@ -54,7 +54,7 @@ impl Table {
         let suffixes = self.suffixes.iter_mut().map(|(_, list)| list);
         let exact = self.exact.values_mut();
         for list in exact.chain(suffixes).chain([&mut self.any]) {
-            // Of the same path those for certain methods come first.
+            // Routes for certain methods come before those of the same path for any.
             list.sort_by_key(|route| {
                 (
                     std::cmp::Reverse(route.path.len()),

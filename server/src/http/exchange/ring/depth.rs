@@ -5,7 +5,7 @@ use crate::http::exchange::accounts::Balance;
 use crate::observe::metrics::metrics;
 
 metrics! {
-    /// The rings between a worker and its origin thread, at one moment.
+    /// Fill levels of the rings between a worker and its origin thread, at one moment.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Depth: Sum {
         /// Messages in the ring to the origin.
@@ -23,7 +23,7 @@ metrics! {
         pub running: u64 = gauge("sluicegate_origin_exchanges"),
         /// Memory reserved for the requests that origin threads handle.
         pub promised: u64 = gauge("sluicegate_origin_reserved_bytes"),
-        /// What the worker's ends of the rings counted.
+        /// Counters of the worker's ends of the rings.
         pub counters: OriginRingCounters = group,
     }
 }
