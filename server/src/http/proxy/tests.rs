@@ -25,7 +25,7 @@ use crate::http::exchange::RequestHead;
 use crate::http::exchange::test_front::{Front, Received, head, pair, request};
 use crate::http::path::CanonicalPath;
 
-/// The rules of a route for `/` that changes nothing.
+/// Rules of a route for `/` that changes nothing.
 pub(super) struct Plain;
 
 impl RequestRules for Plain {
@@ -38,10 +38,10 @@ impl RequestRules for Plain {
     }
 }
 
-/// More credit than a test uses up.
+/// Credit in bytes, more than a test uses up.
 const PLENTY: u64 = 1 << 30;
 
-/// Runs a test; one that hangs fails, at once where the clock is paused.
+/// Runs a test. One that hangs fails, and at once if the clock is paused.
 fn run<F: Future>(test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
@@ -70,7 +70,7 @@ pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
     }
 }
 
-/// The proxy of a thread, with one route.
+/// Proxy of a thread, with one route.
 struct Edge {
     pools: Rc<Pools>,
     proxy: Rc<Proxy>,
@@ -87,7 +87,7 @@ impl Edge {
         }
     }
 
-    /// A request whose body, if there is one, the front will send.
+    /// Begins a request whose body, if it has one, the front sends later.
     fn start(
         &self,
         head: RequestHead,
@@ -136,7 +136,7 @@ impl Edge {
         self.start(head("GET", path, &[]), None, false, PLENTY)
     }
 
-    /// A POST whose body the front will send.
+    /// Begins a POST whose body the front sends later.
     fn post(&self, length: Option<u64>) -> (Front, JoinHandle<()>) {
         self.start(head("POST", "/", &[]), length, true, PLENTY)
     }
@@ -154,7 +154,7 @@ impl Edge {
         self.counters().upstreams[&self.proxy.upstreams[0].to_string()]
     }
 
-    /// Nothing is left of any exchange.
+    /// Asserts that nothing is left of any exchange.
     fn assert_nothing_open(&self) {
         for (address, state) in self.counters().upstreams {
             assert_eq!((state.active, state.connections), (0, 0), "{address}");
@@ -162,7 +162,7 @@ impl Edge {
     }
 }
 
-/// An upstream that does what the test says.
+/// Upstream that does what the test says.
 struct Server(TcpListener);
 
 impl Server {
@@ -178,24 +178,24 @@ impl Server {
         Conn(self.0.accept().await.unwrap().0)
     }
 
-    /// Lets in the connection that a request comes on which an edge has begun, and reads the request's head.
+    /// Accepts the connection of a request that has begun, and reads the request's head.
     async fn asked(&self, (front, task): (Front, JoinHandle<()>)) -> (Front, JoinHandle<()>, Conn) {
         let mut conn = self.accept().await;
         conn.head().await;
         (front, task, conn)
     }
 
-    /// An edge with this upstream alone.
+    /// Returns an edge that has only this upstream.
     fn edge(&self) -> Edge {
         Edge::new(proxy(&[self.address()]))
     }
 }
 
-/// A connection as the upstream has it.
+/// Upstream's end of a connection.
 struct Conn(TcpStream);
 
 impl Conn {
-    /// A request's head, up to the empty line.
+    /// Reads the head of a request, up to the empty line.
     async fn head(&mut self) -> String {
         let mut text = Vec::new();
         while !text.ends_with(b"\r\n\r\n") {
@@ -214,13 +214,13 @@ impl Conn {
         self.0.write_all(bytes).await.unwrap();
     }
 
-    /// Waits until the proxy closes the connection; whatever it still sends is of no interest.
+    /// Waits until the proxy closes the connection, and drops what it still sends.
     async fn closed(&mut self) {
         let mut bytes = [0; 4096];
         while matches!(self.0.read(&mut bytes).await, Ok(1..)) {}
     }
 
-    /// Closes with a reset.
+    /// Resets the connection.
     fn reset(self) {
         self.0.set_zero_linger().unwrap();
     }
@@ -233,16 +233,16 @@ async fn settle() {
     }
 }
 
-fn status(answer: &Received) -> u16 {
-    answer
+fn status(received: &Received) -> u16 {
+    received
         .head
         .as_ref()
         .expect("the response has a head")
         .status
 }
 
-fn field<'a>(answer: &'a Received, name: &str) -> Option<&'a str> {
-    let fields = &answer.head.as_ref()?.fields;
+fn field<'a>(received: &'a Received, name: &str) -> Option<&'a str> {
+    let fields = &received.head.as_ref()?.fields;
     let (_, value) = fields.iter().find(|(known, _)| known == name)?;
     value.to_str().ok()
 }
@@ -263,14 +263,14 @@ fn a_request_and_its_response_pass() {
         assert_eq!(request, expected);
         conn.send(b"HTTP/1.1 203 Fine\r\nx-a: 1\r\nconnection: x-b\r\nx-b: 2\r\ncontent-length: 5\r\n\r\nhello")
             .await;
-        let answer = front.response().await;
+        let received = front.response().await;
         task.await.unwrap();
-        assert_eq!(status(&answer), 203);
-        assert_eq!(answer.head.as_ref().unwrap().length, Some(5));
-        assert_eq!(field(&answer, "x-a"), Some("1"));
-        assert_eq!(answer.head.as_ref().unwrap().fields.len(), 1);
-        assert_eq!(answer.body, b"hello");
-        assert!(answer.complete);
+        assert_eq!(status(&received), 203);
+        assert_eq!(received.head.as_ref().unwrap().length, Some(5));
+        assert_eq!(field(&received, "x-a"), Some("1"));
+        assert_eq!(received.head.as_ref().unwrap().fields.len(), 1);
+        assert_eq!(received.body, b"hello");
+        assert!(received.complete);
         let counters = edge.counters();
         assert_eq!((counters.requests, counters.answered), (1, 1));
     });
@@ -321,9 +321,9 @@ fn what_has_no_body_ends_with_its_head_and_tells_its_length() {
             let (front, task, mut conn) = server.asked(begun).await;
             let response = format!("HTTP/1.1 {response}\r\nconnection: close\r\n\r\n");
             conn.send(response.as_bytes()).await;
-            let answer = front.response().await;
+            let received = front.response().await;
             task.await.unwrap();
-            let head = answer.head.unwrap();
+            let head = received.head.unwrap();
             assert_eq!((head.status, head.length, head.end), (code, length, true));
         }
         edge.assert_nothing_open();
@@ -343,9 +343,9 @@ fn informational_responses_pass_but_100() {
         );
         conn.send(b"HTTP/1.1 102 Processing\r\n\r\n").await;
         conn.send(OK).await;
-        let answer = front.response().await;
+        let received = front.response().await;
         assert_eq!(
-            (answer.interim.as_slice(), status(&answer)),
+            (received.interim.as_slice(), status(&received)),
             (&[102][..], 200)
         );
     });
@@ -363,9 +363,9 @@ fn what_cannot_be_passed_on_is_refused_without_an_upstream() {
         let (front, _task) = edge.get("/a?b#c");
         assert_eq!(status(&front.response().await), 400);
         let (front, _task) = edge.start(head("POST", "/", &[]), Some(3), false, PLENTY);
-        let answer = front.response().await;
-        assert_eq!(status(&answer), 400);
-        assert!(answer.complete && !answer.body.is_empty());
+        let received = front.response().await;
+        assert_eq!(status(&received), 400);
+        assert!(received.complete && !received.body.is_empty());
         settle().await;
         let counters = edge.counters();
         assert_eq!((counters.refused, counters.opened), (3, 0));

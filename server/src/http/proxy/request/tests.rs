@@ -32,7 +32,7 @@ fn lines(head: RequestHead) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Values of a field of the rewritten request.
+/// Returns the values of a field of the rewritten request.
 fn values(head: RequestHead, name: &str) -> Vec<String> {
     let lines = lines(head).into_iter().filter(|(known, _)| known == name);
     lines.map(|(_, value)| value).collect()

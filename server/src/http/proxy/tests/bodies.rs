@@ -1,4 +1,4 @@
-//! Bodies both ways: streamed, bounded, cut where they must be.
+//! Tests bodies both ways: they stream, are bounded, and are cut off if the other side fails.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use super::*;
 use crate::http::exchange::message::{ToFront, cost};
 
-/// Reads a chunked body up to its last chunk; content and trailer lines.
+/// Reads a chunked body up to its last chunk. Returns the content and the trailer lines.
 async fn chunked(conn: &mut Conn) -> (Vec<u8>, String) {
     let mut content = Vec::new();
     loop {
@@ -242,7 +242,7 @@ fn small_chunks_that_are_there_together_become_few_blocks() {
 }
 
 #[test]
-fn an_early_answer_gets_through_and_stops_the_upload() {
+fn an_early_response_gets_through_and_stops_the_upload() {
     run(async {
         for reset in [false, true] {
             let server = Server::new().await;
@@ -323,7 +323,7 @@ fn a_body_of_another_length_than_promised_is_not_passed_on() {
 }
 
 #[test]
-fn cancellation_before_the_answer_closes_the_connection() {
+fn cancellation_before_the_response_closes_the_connection() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();

@@ -1,9 +1,9 @@
-//! What upstreams do wrong: the client gets 502 or a reset, never a short body that looks whole, and nothing is left.
+//! Tests faults of upstreams: the client gets 502 or a reset, never a short body that looks whole, and nothing is left.
 
 use super::*;
 
-/// The answer to a GET whose upstream sends `response` and then closes; with no retries.
-async fn answer_to(response: &[u8]) -> (Received, Edge) {
+/// Returns what a client receives if the upstream sends `response` and closes, without retries.
+async fn received_for(response: &[u8]) -> (Received, Edge) {
     let server = Server::new().await;
     let edge = Edge::new(Proxy {
         retries: 0,
@@ -13,18 +13,18 @@ async fn answer_to(response: &[u8]) -> (Received, Edge) {
     // The proxy may have closed the connection before all is sent.
     let _ = conn.0.write_all(response).await;
     drop(conn);
-    let answer = front.response().await;
+    let received = front.response().await;
     task.await.unwrap();
     edge.assert_nothing_open();
-    (answer, edge)
+    (received, edge)
 }
 
 async fn assert_502(response: &[u8], failure: Failure) {
-    let (answer, edge) = answer_to(response).await;
+    let (received, edge) = received_for(response).await;
     let shown = String::from_utf8_lossy(&response[..response.len().min(60)]);
-    assert_eq!(status(&answer), 502, "{shown}");
-    assert!(answer.complete, "{shown}");
-    let cause = field(&answer, "proxy-status").unwrap();
+    assert_eq!(status(&received), 502, "{shown}");
+    assert!(received.complete, "{shown}");
+    let cause = field(&received, "proxy-status").unwrap();
     assert!(cause.starts_with("sluicegate; error="), "{cause}");
     assert_eq!(edge.failures(failure), 1, "{shown}: {:?}", edge.counters());
     assert_eq!(edge.counters().answered, 0);
@@ -152,11 +152,11 @@ fn a_body_that_breaks_off_does_not_look_whole() {
                 b"",
             ),
         ] {
-            let (answer, edge) = answer_to(response).await;
+            let (received, edge) = received_for(response).await;
             let shown = String::from_utf8_lossy(response);
-            assert_eq!(status(&answer), 200, "{shown}");
-            assert!(!answer.complete, "{shown}");
-            assert!(arrived.starts_with(&answer.body), "{shown}");
+            assert_eq!(status(&received), 200, "{shown}");
+            assert!(!received.complete, "{shown}");
+            assert!(arrived.starts_with(&received.body), "{shown}");
             assert_eq!(edge.failures(Failure::BodyCut), 1, "{shown}");
             assert_eq!(edge.counters().answered, 0);
         }
@@ -173,9 +173,9 @@ fn a_body_reset_half_way_does_not_look_whole() {
         conn.send(b"HTTP/1.1 200 OK\r\n\r\nsome").await;
         settle().await;
         conn.reset();
-        let answer = front.response().await;
+        let received = front.response().await;
         task.await.unwrap();
-        assert_eq!((status(&answer), answer.complete), (200, false));
+        assert_eq!((status(&received), received.complete), (200, false));
         assert_eq!(edge.failures(Failure::BodyCut), 1);
         edge.assert_nothing_open();
     });
@@ -184,10 +184,11 @@ fn a_body_reset_half_way_does_not_look_whole() {
 #[test]
 fn more_than_was_promised_is_not_passed_and_ends_the_connection() {
     run(async {
-        let (answer, edge) =
-            answer_to(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n").await;
+        let (received, edge) =
+            received_for(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n")
+                .await;
         assert_eq!(
-            (answer.body.as_slice(), answer.complete),
+            (received.body.as_slice(), received.complete),
             (&b"ok"[..], true)
         );
         assert_eq!(edge.state().idle, 0);
@@ -200,11 +201,11 @@ fn an_upstream_that_is_not_there_is_502() {
         let address = Server::new().await.address();
         let edge = Edge::new(proxy(&[address]));
         let (front, task) = edge.get("/");
-        let answer = front.response().await;
+        let received = front.response().await;
         task.await.unwrap();
-        assert_eq!(status(&answer), 502);
+        assert_eq!(status(&received), 502);
         assert_eq!(
-            field(&answer, "proxy-status"),
+            field(&received, "proxy-status"),
             Some("sluicegate; error=connection_refused")
         );
         // The retry has failed too.
@@ -219,8 +220,8 @@ fn a_head_request_gets_its_error_without_a_body() {
         let address = Server::new().await.address();
         let edge = Edge::new(proxy(&[address]));
         let (front, _task) = edge.start(head("HEAD", "/", &[]), None, false, PLENTY);
-        let answer = front.response().await;
-        let head = answer.head.unwrap();
+        let received = front.response().await;
+        let head = received.head.unwrap();
         assert_eq!((head.status, head.end), (502, true));
         assert!(head.length.is_some_and(|length| length > 0));
     });

@@ -1,15 +1,15 @@
-//! Several upstreams: who is asked, who is left out.
+//! Tests which of several upstreams gets a request.
 
 use tokio::time::{advance, pause, resume};
 
 use super::*;
 
-/// An address where nobody listens.
+/// Returns an address where nobody listens.
 pub(super) async fn nobody() -> SocketAddr {
     Server::new().await.address()
 }
 
-/// An upstream that says its name to everybody, as often as asked; each answer ends its connection.
+/// Starts an upstream that responds to every request with its name, and closes the connection.
 async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
     let server = Server::new().await;
     let address = server.address();
@@ -29,11 +29,11 @@ async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
 /// Returns the name of the upstream that has responded, or the status of the proxy's own response.
 pub(super) async fn who(edge: &Edge) -> String {
     let (front, task) = edge.get("/");
-    let answer = front.response().await;
+    let received = front.response().await;
     task.await.unwrap();
-    match field(&answer, "x-name") {
+    match field(&received, "x-name") {
         Some(name) => name.to_owned(),
-        None => status(&answer).to_string(),
+        None => status(&received).to_string(),
     }
 }
 

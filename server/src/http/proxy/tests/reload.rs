@@ -1,4 +1,4 @@
-//! Reloads: which pools and upstreams keep their state, and which are retired.
+//! Tests reloads: which pools and upstreams keep their state, and which are retired.
 
 use super::health::{nobody, who};
 use super::reuse::{exchange, warm};
@@ -47,7 +47,7 @@ fn a_late_request_does_not_bring_back_a_removed_upstream() {
     });
 }
 
-/// A proxy to `upstreams` that leaves one out after a failure and does not retry.
+/// Returns a proxy that leaves an upstream out after one failure and does not retry.
 fn strict(upstreams: &[SocketAddr]) -> Proxy {
     Proxy {
         retries: 0,
@@ -134,8 +134,8 @@ fn request_outlives_the_removal_of_its_pool() {
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         edge.reload([]);
         conn.send(OK).await;
-        let answer = front.response().await;
-        assert!(answer.complete && answer.body == b"ok");
+        let received = front.response().await;
+        assert!(received.complete && received.body == b"ok");
         task.await.unwrap();
         conn.closed().await;
         assert_eq!(edge.counters().upstreams.len(), 0);

@@ -1,4 +1,4 @@
-//! Connections that serve several requests, and what may be tried again on another.
+//! Tests connections that serve several requests, and retries on another one.
 
 use tokio::time::pause;
 
@@ -57,13 +57,13 @@ fn bodies_of_every_framing_leave_the_connection_usable() {
             conn.take(rest).await;
             conn.send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-t: 1\r\n\r\n")
                 .await;
-            let answer = front.response().await;
+            let received = front.response().await;
             task.await.unwrap();
             assert_eq!(
-                (answer.body.as_slice(), answer.complete),
+                (received.body.as_slice(), received.complete),
                 (&b"ok"[..], true)
             );
-            assert_eq!(answer.trailers.unwrap()[0].0, "x-t");
+            assert_eq!(received.trailers.unwrap()[0].0, "x-t");
         }
         assert_eq!(edge.counters().opened, 1);
     });
@@ -82,10 +82,10 @@ fn what_ends_the_connection_leaves_none_idle() {
             let (front, task, mut conn) = server.asked(edge.get("/")).await;
             conn.send(response).await;
             conn.0.shutdown().await.unwrap();
-            let answer = front.response().await;
+            let received = front.response().await;
             task.await.unwrap();
             assert_eq!(
-                (answer.body.as_slice(), answer.complete),
+                (received.body.as_slice(), received.complete),
                 (&b"ok"[..], true)
             );
             assert_eq!(edge.state().idle, 0);
@@ -153,7 +153,7 @@ fn a_connection_that_the_upstream_closes_or_talks_on_while_idle_is_gone() {
     });
 }
 
-/// A request on a connection that the upstream closes when it sees it; what becomes of it on the next one.
+/// Sends a request on an idle connection that the upstream closes when it sees the request. Returns the client's status.
 async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retries: u64) -> u16 {
     let server = Server::new().await;
     let mut edge = server.edge();
@@ -179,16 +179,16 @@ async fn on_a_stale_connection(method: &str, body: Option<&'static [u8]>, retrie
         conn.send(OK).await;
         conn
     });
-    let answer = front.response().await;
+    let received = front.response().await;
     task.await.unwrap();
     let counters = edge.counters();
-    let ok = status(&answer) == 200;
+    let ok = status(&received) == 200;
     assert_eq!(counters.retries, u64::from(ok), "{method}");
     assert_eq!(edge.failures(Failure::Closed), u64::from(!ok), "{method}");
     // A connection that had waited says nothing about the upstream's health.
     assert_eq!(edge.state().failures, 0, "{method}");
     upstream.abort();
-    status(&answer)
+    status(&received)
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Upstreams on Unix sockets.
+//! Tests upstreams on Unix sockets.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,7 +8,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::*;
 
-/// An edge whose only upstream is `app.sock` in a folder.
+/// Returns an edge whose only upstream is `app.sock` in a folder.
 fn edge(folder: &TempDir) -> Edge {
     Edge::new(Proxy {
         upstreams: vec![UpstreamAddress::Unix(folder.path().join("app.sock"))],
@@ -68,10 +68,10 @@ fn a_socket_that_does_not_exist_is_502_until_its_server_starts() {
         let folder = tempfile::tempdir().unwrap();
         let edge = edge(&folder);
         let (front, task) = edge.get("/");
-        let answer = front.response().await;
+        let received = front.response().await;
         task.await.unwrap();
-        assert_eq!(status(&answer), 502);
-        let cause = field(&answer, "proxy-status");
+        assert_eq!(status(&received), 502);
+        let cause = field(&received, "proxy-status");
         assert_eq!(cause, Some("sluicegate; error=connection_refused"));
         // The retry has failed too.
         assert_eq!(edge.failures(Failure::NoSocket), 2);
@@ -99,10 +99,10 @@ fn a_socket_without_permission_is_502_with_a_cause_of_its_own() {
         run(async {
             let edge = edge(&folder);
             let (front, task) = edge.get("/");
-            let answer = front.response().await;
+            let received = front.response().await;
             task.await.unwrap();
-            assert_eq!(status(&answer), 502);
-            let cause = field(&answer, "proxy-status");
+            assert_eq!(status(&received), 502);
+            let cause = field(&received, "proxy-status");
             assert_eq!(cause, Some("sluicegate; error=proxy_configuration_error"));
             assert_eq!(edge.failures(Failure::Forbidden), 2);
             assert_eq!(edge.state().failures, 2);

@@ -1,10 +1,10 @@
-//! How long anything may take. The clock stands still but for what the timers wait for.
+//! Tests timeouts. The paused clock advances only to the next timer.
 
 use tokio::time::{Instant, pause};
 
 use super::*;
 
-/// An answer, once the clock runs by itself.
+/// Returns what the client receives once the clock is paused.
 async fn late(front: &Front) -> Received {
     settle().await;
     pause();
@@ -18,9 +18,9 @@ fn a_head_that_does_not_come_is_504() {
         let edge = server.edge();
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         let before = Instant::now();
-        let answer = late(&front).await;
+        let received = late(&front).await;
         task.await.unwrap();
-        assert_eq!(status(&answer), 504);
+        assert_eq!(status(&received), 504);
         assert_eq!(edge.failures(Failure::HeadTimeout), 1);
         assert!(before.elapsed() >= edge.proxy.head_timeout);
         // Nothing that was sent is sent again.
@@ -46,9 +46,9 @@ fn neither_drops_of_a_head_nor_informational_responses_prolong_the_wait() {
                 }
             }
         });
-        let answer = late(&front).await;
+        let received = late(&front).await;
         task.await.unwrap();
-        assert_eq!(status(&answer), 504);
+        assert_eq!(status(&received), 504);
         let took = before.elapsed();
         assert!(took >= edge.proxy.head_timeout && took < edge.proxy.head_timeout * 2);
         drip.await.unwrap();
@@ -71,10 +71,10 @@ fn a_body_that_stands_still_is_reset_and_one_that_drips_is_not() {
             conn.send(b"x").await;
             settle().await;
         }
-        let answer = front.response().await;
+        let received = front.response().await;
         task.await.unwrap();
         assert_eq!(
-            (answer.body.as_slice(), answer.complete),
+            (received.body.as_slice(), received.complete),
             (&b"xxxxx"[..], false)
         );
         assert_eq!(edge.failures(Failure::BodyTimeout), 1);
@@ -104,10 +104,10 @@ fn a_client_that_reads_late_is_not_the_upstreams_fault() {
             conn
         });
         front.credit(PLENTY);
-        let answer = front.response().await;
+        let received = front.response().await;
         task.await.unwrap();
         assert_eq!(
-            (answer.body.as_slice(), answer.complete),
+            (received.body.as_slice(), received.complete),
             (&b"abcd"[..], true)
         );
         drop(slow);
@@ -124,9 +124,9 @@ fn an_upload_that_the_upstream_does_not_take_is_504() {
         for _ in 0..2000 {
             front.data(&[0; 16 << 10]);
         }
-        let answer = late(&front).await;
+        let received = late(&front).await;
         task.await.unwrap();
-        assert_eq!(status(&answer), 504);
+        assert_eq!(status(&received), 504);
         assert_eq!(edge.failures(Failure::WriteTimeout), 1);
         edge.assert_nothing_open();
     });
@@ -150,10 +150,10 @@ fn an_upload_that_the_client_does_not_send_is_408() {
                     Some(conn)
                 }
             };
-            let answer = late(&front).await;
+            let received = late(&front).await;
             tokio::time::resume();
             task.await.unwrap();
-            assert_eq!(status(&answer), 408, "{method}");
+            assert_eq!(status(&received), 408, "{method}");
             drop(conn);
         }
         let counters = edge.counters();
@@ -198,9 +198,9 @@ fn an_upstream_that_does_not_let_anyone_in_is_504() {
         settle().await;
         let edge = Edge::new(proxy(&[address]));
         let (front, task) = edge.get("/");
-        let answer = late(&front).await;
+        let received = late(&front).await;
         task.await.unwrap();
-        assert_eq!(status(&answer), 504);
+        assert_eq!(status(&received), 504);
         assert_eq!(edge.failures(Failure::ConnectTimeout), 2);
         for waiting in queue {
             waiting.abort();
