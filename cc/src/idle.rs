@@ -25,7 +25,7 @@ pub(crate) struct ActiveClock {
     /// Whether data ran out since the last packet with data.
     out_of_data: bool,
     /// Whether the window was not in use at some moment since data ran out.
-    starved: bool,
+    was_unused: bool,
     /// Whether the window may not grow because it was not used.
     withheld: bool,
     /// Start of the present pause.
@@ -46,7 +46,7 @@ impl ActiveClock {
     pub(crate) fn on_sent(&mut self, has_data: bool) {
         if has_data {
             self.out_of_data = false;
-            self.starved = false;
+            self.was_unused = false;
             self.settle();
         }
     }
@@ -59,7 +59,7 @@ impl ActiveClock {
 
     /// The bytes in flight changed.
     pub(crate) fn on_in_flight(&mut self, window_in_use: bool) {
-        self.starved |= self.out_of_data && !window_in_use;
+        self.was_unused |= self.out_of_data && !window_in_use;
         self.settle();
     }
 
@@ -71,7 +71,7 @@ impl ActiveClock {
 
     /// Stops or resumes the clock.
     fn settle(&mut self) {
-        if self.starved || self.withheld {
+        if self.was_unused || self.withheld {
             self.paused_at.get_or_insert(self.now);
         } else if self.paused_at.is_some() {
             self.excluded = self.excluded();

@@ -1,4 +1,4 @@
-//! The frame of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
+//! The common part of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
 //! it cuts the window and how it grows it ([`WindowLaw`]).
 
 mod window_law;
@@ -17,7 +17,7 @@ use crate::{
     Options, Packet, PacketState, PathChange, Sent, Snapshot, State, Time, Unit, pacing,
 };
 
-/// Options of the frame; an algorithm lists each among its own.
+/// Options of every loss-based algorithm, which lists each among its own.
 pub(crate) const HYSTART: OptionSpec = OptionSpec {
     name: "hystart",
     kind: OptionKind::Boolean { default: true },
@@ -56,7 +56,7 @@ pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
               fills the window sooner.",
 };
 
-/// Phase of the frame.
+/// Phase of a loss-based algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     SlowStart,
@@ -72,7 +72,7 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct LossBased<L> {
     law: L,
-    /// The law of a path of which nothing is known.
+    /// The law in its initial state, for a new path.
     initial_law: L,
     mtu: u64,
     min_packets: u64,
@@ -81,7 +81,7 @@ pub(crate) struct LossBased<L> {
     cwnd: u64,
     ssthresh: Option<u64>,
     phase: Phase,
-    /// The detector that a path's first slow start begins with.
+    /// The detector in its initial state, for a path's first slow start.
     initial_hystart: Option<HyStart>,
     hystart: Option<HyStart>,
     boundary: Boundary,
@@ -94,7 +94,7 @@ pub(crate) struct LossBased<L> {
 }
 
 impl<L: WindowLaw> LossBased<L> {
-    /// Returns a controller before its first packet; `options` hold the frame's own.
+    /// Returns a controller before its first packet; `options` contain the options of this module.
     pub(crate) fn new(law: L, init: &Init, options: &Options) -> Self {
         let paced = options.boolean(PACING.name);
         let min_packets = options.integer(MIN_WINDOW.name);

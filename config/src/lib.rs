@@ -1,7 +1,7 @@
 //! Configuration of Sluicegate: a TOML file in, checked and typed values out.
 //!
 //! Each key is declared once, as a field of a table's struct: type, unit, bounds, default, sentence, and whether a reload
-//! takes it up. The parser, the printer, the manual, the JSON Schema and the check of a reload read that declaration. An
+//! applies a change of it. The parser, the printer, the manual, the JSON Schema and the check of a reload read that declaration. An
 //! error names the place, what was found, what was expected, and the nearest valid word. The server checks what needs the
 //! machine: whether a file exists, how many cores there are.
 

@@ -1,4 +1,4 @@
-//! One run as a picture: window and flight, rates, round-trip time, state.
+//! Plots one run: window and bytes in flight, rates, round-trip time, state.
 
 use std::fmt::Display;
 use std::path::Path;

@@ -14,7 +14,7 @@ use sluicegate_cc::{
 /// Extremes of an algorithm over a whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inside {
-    /// Largest flight as the server counts it, bytes.
+    /// Most bytes in flight as the server counts them.
     pub max_in_flight: u64,
     /// Largest window, bytes.
     pub max_cwnd: u64,
@@ -135,8 +135,8 @@ impl Watched {
     }
 }
 
-/// The flight is `bytes` from now on.
-fn note_flight(now: Time, bytes: u64) {
+/// Notes that `bytes` are in flight from now on.
+fn note_in_flight(now: Time, bytes: u64) {
     SEEN.with_borrow_mut(|seen| {
         let Some(Seen {
             inside,
@@ -164,15 +164,15 @@ impl Layer for Watched {
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
-        note_flight(now, sent.in_flight_before);
-        note_flight(now, sent.bytes);
+        note_in_flight(now, sent.in_flight_before);
+        note_in_flight(now, sent.bytes);
         let state = self.inner.on_sent(now, sent);
         self.note(sent.in_flight_before + sent.bytes, true);
         state
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
-        note_flight(event.now, event.in_flight);
+        note_in_flight(event.now, event.in_flight);
         self.inner.on_event(event);
         self.note(event.in_flight, event.lost.is_empty() && event.ecn.ce == 0);
     }

@@ -1,4 +1,4 @@
-//! The bottleneck: rate, delay, queue, and what goes wrong on the way.
+//! The bottleneck: rate, delay, queue and faults of the path.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,25 +10,26 @@ use super::Rng;
 /// A path with one bottleneck towards the receivers; ACKs come back with the same delay and no queue.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
-    /// Bits per second, each from its time on; ascending, the first at 0. `u64::MAX` takes no time at all.
+    /// Rates, bits per second, each with the time from which it applies; ascending, the first at 0. `u64::MAX` delivers
+    /// without delay.
     pub rate: Vec<(Duration, u64)>,
     /// Propagation delay, one way.
     pub delay: Duration,
-    /// Deviation of the delay of data, uniform between minus and plus this; order is kept.
+    /// Largest deviation of the delay of data, in either direction, uniformly distributed; packets keep their order.
     pub jitter: Duration,
-    /// Room in the queue, bytes, the packet in service included. A packet that does not fit is dropped.
+    /// Room in the queue, bytes, including the packet in service. A packet that does not fit is dropped.
     pub queue_bytes: u64,
     /// Random loss of data.
     pub loss: Vec<LossWindow>,
     /// Random loss of ACKs.
     pub ack_loss: Vec<LossWindow>,
-    /// Random late arrivals.
+    /// Random delays by which later packets overtake one.
     pub reorder: Option<Reorder>,
-    /// A token bucket in front of the queue.
+    /// Token bucket in front of the queue.
     pub policer: Option<Policer>,
-    /// Data that finds more bytes than this in the queue is marked Congestion Experienced.
+    /// Bytes in the queue above which data is marked Congestion Experienced.
     pub ce_above: Option<u64>,
-    /// ACKs are held back and come in batches this far apart.
+    /// Interval between the batches in which held-back ACKs arrive; zero delivers each ACK at once.
     pub ack_hold: Duration,
 }
 
@@ -55,9 +56,9 @@ pub struct Reorder {
 /// A token bucket that drops what exceeds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Policer {
-    /// Rate of tokens.
+    /// Rate of tokens, bits per second.
     pub bits_per_second: u64,
-    /// Size of the bucket.
+    /// Size of the bucket, bytes.
     pub burst_bytes: u64,
 }
 

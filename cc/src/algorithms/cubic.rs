@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438): the window follows a cubic function of the time since the last cut, and Reno's line where that
-//! is higher.
+//! CUBIC (RFC 9438): the window follows a cubic function of the time since the last cut, or an estimate of Reno's window
+//! (W_est) where that is larger.
 
 mod curve;
 mod decrease;

@@ -1,8 +1,8 @@
 //! A window that never changes.
 //!
-//! It shows what the contract asks for and nothing more. It is of use where the path is known and nobody else is on it:
-//! between two of one's own machines, or in an experiment that needs a sender without a will. On a shared network it is
-//! wrong, since it responds to loss with the same load.
+//! It implements what the contract requires and nothing more. It is useful on a known path that nobody else uses, such as
+//! between two machines of your own, or in an experiment that needs a sender which does not adapt. On a shared network it
+//! is wrong, because it responds to loss with the same load.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ struct Constant {
 }
 
 impl Controller for Constant {
-    // What left, what was lost and what the application does changes nothing here. An algorithm that learns from them
-    // has all it needs in the arguments: times, sizes, flights, the transport's round-trip estimate.
+    // Packets sent or lost and pauses of the application change nothing here. An algorithm that learns from them finds
+    // everything in the arguments: times, sizes, bytes in flight, the transport's round-trip estimate.
     fn on_sent(&mut self, _now: Time, _sent: &Sent) -> PacketState {
         PacketState::default()
     }
@@ -67,7 +67,7 @@ impl Controller for Constant {
         }
     }
 
-    /// The round trip of another address is another one.
+    /// Forgets the round-trip time of the former address.
     fn on_path_changed(&mut self, _now: Time, change: PathChange) {
         if change == PathChange::Address {
             self.srtt = None;
@@ -82,7 +82,7 @@ impl Controller for Constant {
         self.packets.saturating_mul(self.mtu)
     }
 
-    /// One window in nine tenths of a round trip: smooth, and quick enough to keep the window full.
+    /// Sends one window in nine tenths of a round trip: evenly, and fast enough to keep the window full.
     fn pacing_rate(&self) -> Option<u64> {
         let nanos = self.srtt?.as_nanos().max(1_000) * 9 / 10;
         let rate = u128::from(self.cwnd()) * 1_000_000_000 / nanos;
@@ -93,7 +93,7 @@ impl Controller for Constant {
         (BURST * self.mtu).min(65_536).max(self.mtu)
     }
 
-    /// There is no search for a window, so it is always as in avoidance.
+    /// Returns congestion avoidance at all times, because the algorithm searches for no window.
     fn state(&self) -> State {
         State::CongestionAvoidance
     }

@@ -66,10 +66,10 @@ impl Bbr3 {
 
     /// Returns the bytes that the rate delivers while the hosts, not the path, hold packets and ACKs back.
     ///
-    /// Inside a cluster the path's round trip can be a tenth of a millisecond and a scheduler's turn several. Twice
-    /// the BDP is then a fraction of what one turn needs: the window holds the rate back, the lower rate is
-    /// measured, the window follows it down, and the flow stays at a crawl. So the part of the round trip that is
-    /// not the path's counts too, up to a bound small enough that a queue mistaken for it does no harm.
+    /// Inside a cluster the path's round trip can be a tenth of a millisecond, and a time slice of the scheduler several.
+    /// Twice the BDP is then a fraction of what the path delivers in one time slice: the window limits the rate, BBR
+    /// measures the lower rate and lowers the window, and the flow stays slow. So the part of the round trip that the
+    /// hosts add counts too, up to a bound small enough that a queue mistaken for it does no harm.
     fn host_budget(&self) -> u64 {
         let srtt = self.observed.srtt;
         let path = self.model.min_rtt.get().unwrap_or(srtt);

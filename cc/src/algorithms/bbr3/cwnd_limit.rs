@@ -1,4 +1,4 @@
-//! Whether the window limits the bytes in flight.
+//! Detects that the window limits the bytes in flight.
 
 /// Full use of the window in this round and in the one before.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use crate::{MAX_QUANTUM, MAX_WINDOW};
 /// Largest rate, bytes per second.
 const MAX_RATE: u64 = 1 << 50;
 
-/// Datagrams a second that are sent whatever the estimate is. A rate measured across a long silence can be next to
-/// nothing, and a flow that follows it would need as long again to correct it.
+/// Lowest pacing rate, datagrams per second. A rate measured across a long silence can be close to zero, and a flow at
+/// that rate would need as long again to correct it.
 const MIN_RATE_PACKETS: u64 = 2;
 
 /// The three values, bytes and bytes per second.

@@ -1,4 +1,4 @@
-//! The draft's constants (draft-ietf-ccwg-bbr-06 §2) and the options that operators may turn.
+//! The draft's constants (draft-ietf-ccwg-bbr-06 §2) and the options that operators may set.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub(super) struct RttProbe {
     done: Option<Time>,
     round_done: bool,
     /// Round trip that the model used before the visit. The one that expires as the visit begins is replaced by the
-    /// latest sample, queue and all, and half the BDP of such a path may be a full queue.
+    /// latest sample, which contains the delay of the queue, and half the BDP of such a path may be a full queue.
     rtt_before: Option<Duration>,
     /// Rate of the path if a queue stays although few bytes are in flight; [`UNBOUNDED`] before that is seen.
     bw: u64,
@@ -41,7 +41,7 @@ impl RttProbe {
     ///
     /// A path that became much slower is known by its old rate for two more cycles, and half of its old BDP can be a
     /// full queue now, which would be taken for the path's own round trip. As long as round trips show a queue, the
-    /// delivered rate is that of the path, however few bytes are in flight. A smaller gap is what other flows leave.
+    /// delivered rate is that of the path, however few bytes are in flight. A smaller difference may come from other flows.
     pub(super) fn follow_a_slower_path(
         &mut self,
         sample: &RateSample,

@@ -1,9 +1,9 @@
 //! Delivery-rate samples (draft-ietf-ccwg-bbr-06 §4.1).
 //!
-//! Each packet that leaves carries a note of how much was delivered by then ([`PacketState`]). When it is acknowledged,
-//! the difference over the time since is a sample of the delivery rate: the time is the longer one of how long it took
-//! to send the data and how long it took to have it acknowledged, so that neither compressed ACKs nor bursts pass for
-//! bandwidth.
+//! The state of each packet ([`PacketState`]) contains the bytes delivered before it left. When the packet is acknowledged,
+//! the bytes delivered since then, divided by a time, are a sample of the delivery rate. The time is the longer of two: the
+//! time in which the data was sent, and the time in which it was acknowledged. So neither compressed ACKs nor bursts look
+//! like bandwidth.
 
 use crate::rounding::whole;
 use crate::{Packet, PacketState, Sent, Time};

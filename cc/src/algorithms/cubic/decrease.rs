@@ -9,7 +9,7 @@ pub(super) struct Decrease {
     fast_convergence: bool,
     /// Plateau of the curve, bytes; 0 before the first signal.
     w_max: f64,
-    /// Window at the latest signal, bytes; 0 before the first, so that Reno's line is Reno's own until then.
+    /// Window at the latest signal, bytes; 0 before the first, so that W_est grows as fast as Reno until then.
     prior: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::loss_based::Credit;
 
-/// W_est: Reno's line, tilted so that a sender with this β takes as much as one with 1/2.
+/// W_est: the window of an AIMD sender with this β, whose α is chosen so that it gets the throughput of Reno.
 #[derive(Clone, Debug)]
 pub(super) struct RenoFriendly {
     alpha: f64,
@@ -19,7 +19,7 @@ impl RenoFriendly {
         }
     }
 
-    /// Begins avoidance at `cwnd`; above `prior`, the window before the cut, the line is Reno's own.
+    /// Begins avoidance at `cwnd`. Above `prior`, the window before the cut, W_est grows as fast as Reno.
     pub(super) fn begin(&mut self, cwnd: u64, prior: f64) {
         self.w_est = cwnd as f64;
         self.prior = prior;
@@ -34,7 +34,7 @@ impl RenoFriendly {
         self.w_est += alpha * credit.mtu as f64 * credit.bytes as f64 / credit.cwnd.max(1) as f64;
     }
 
-    /// Returns the window of Reno's line, bytes.
+    /// Returns W_est, bytes.
     pub(super) const fn window(&self) -> f64 {
         self.w_est
     }
