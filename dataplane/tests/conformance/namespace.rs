@@ -46,7 +46,7 @@ fn in_a_network_namespace() {
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
-    assert!(text.contains("6 passed"));
+    assert!(text.contains("7 passed"));
 }
 
 #[test]
@@ -239,5 +239,59 @@ fn a_datagram_too_big_for_its_interface_is_reported_once_a_batch() {
         client.send(peer, &[2; 8 * 1252], 1252);
         assert_eq!(client.driver.counters().tx_datagrams, 8);
         assert_eq!(client.events(), []);
+    });
+}
+
+/// Returns an ICMP error of type 3 about a datagram of 1280 bytes that nobody sent from `source`.
+fn icmp_error(code: u8, source: SocketAddr) -> [u8; 36] {
+    let mut error = [0; 36];
+    error[..8].copy_from_slice(&[3, code, 0, 0, 0, 0, 2, 0]);
+    // Header of the quoted datagram: version, length, time to live, protocol, addresses, ports.
+    error[8] = 0x45;
+    error[10..12].copy_from_slice(&1308u16.to_be_bytes());
+    error[16..18].copy_from_slice(&[64, 17]);
+    error[20..24].copy_from_slice(&[127, 0, 0, 1]);
+    error[24..28].copy_from_slice(&[192, 0, 2, 77]);
+    error[28..30].copy_from_slice(&source.port().to_be_bytes());
+    error[31] = 9;
+    error[32..34].copy_from_slice(&1288u16.to_be_bytes());
+    let words = error
+        .chunks(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let sum: u32 = words.sum();
+    let checksum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+    error[2..4].copy_from_slice(&checksum.to_be_bytes());
+    error
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn forged_icmp_errors_fail_no_send_and_take_no_room() {
+    each_of_sockets(|backend| {
+        let options = SocketOptions {
+            receive_buffer: 32 << 10,
+            ..SocketOptions::default()
+        };
+        let mut server = Node::with(backend, "127.0.0.1:0", &options);
+        let mut client = Node::with(backend, "127.0.0.1:0", &options);
+        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();
+        // Port unreachable, and fragmentation needed.
+        for code in [3, 4] {
+            let error = icmp_error(code, server.address());
+            for _ in 0..500 {
+                // The slow loopback refuses some for a while.
+                while raw.send_to(&error, &server.address().into()).is_err() {
+                    std::thread::park_timeout(Duration::from_millis(1));
+                }
+            }
+            client.send(server.address(), b"question", 8);
+            assert_eq!(server.collect(1)[0].bytes, b"question");
+            raw.send_to(&error, &server.address().into()).unwrap();
+            server.send(client.address(), b"reply", 5);
+            assert_eq!(client.collect(1)[0].bytes, b"reply");
+        }
+        assert_eq!(server.events(), []);
+        let counters = server.driver.counters();
+        assert_eq!((counters.tx_errors, counters.rx_errors), (0, 0));
     });
 }

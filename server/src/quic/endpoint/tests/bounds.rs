@@ -29,6 +29,7 @@ fn a_client_has_no_more_connections_than_its_share() {
     // None of them goes on: all are forgotten, and their clients with them.
     bench.pass(Duration::from_secs(60));
     assert_eq!((bench.endpoint.len(), bench.endpoint.clients.len()), (0, 0));
+    bench.endpoint.check();
     assert!(open(&mut bench, "192.0.2.1:5002"));
 }
 

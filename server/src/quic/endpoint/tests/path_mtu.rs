@@ -198,7 +198,6 @@ fn a_client_that_has_moved_is_found_at_its_new_address() {
         }
         assert_eq!(served(&bench).pmtu(), Some(1472));
     }
-    bench.endpoint.check();
     bench.endpoint.on_too_big(ListenerId(0), old, 1472);
     assert_eq!(served(&bench).pmtu(), Some(1472));
     bench.endpoint.on_too_big(ListenerId(0), new, 1472);
