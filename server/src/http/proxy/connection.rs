@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use http::{Request, Response, Version};
+use http::Version;
 use hyper::body::Incoming;
 
 use super::http1::Http1Connection;
@@ -30,8 +30,8 @@ impl UpstreamConnection {
     /// Sends a request. The response comes while the connection is driven.
     pub(super) fn send(
         &mut self,
-        request: Request<UploadBody>,
-    ) -> impl Future<Output = hyper::Result<Response<Incoming>>> + use<> {
+        request: http::Request<UploadBody>,
+    ) -> impl Future<Output = hyper::Result<http::Response<Incoming>>> + use<> {
         let UpstreamConnection::Exclusive(connection, _) = self;
         connection.send(request)
     }
