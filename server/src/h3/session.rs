@@ -172,7 +172,7 @@ impl Session {
     ///
     /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
     pub fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
-        self.feed_starved(conn, context);
+        self.resume_uploads(conn, context);
         loop {
             match self.h3.poll(conn) {
                 Ok((stream, event)) => self.on_event(conn, stream, event, context),

@@ -68,7 +68,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_name(format!("{}-files", setup.name))
         .build()?;
-    let (post, mut orders) = unbounded_channel();
+    let (sender, mut commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
     std::thread::Builder::new()
         .name(setup.name)
@@ -88,8 +88,8 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             };
             LocalSet::new().block_on(&runtime, async {
                 spawn_local(async move {
-                    while let Some(order) = orders.recv().await {
-                        handlers.obey(order);
+                    while let Some(command) = commands.recv().await {
+                        handlers.execute(command);
                     }
                 });
                 pump::run(worker_ring, handler).await;
@@ -97,12 +97,12 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             // A file that is being read keeps nobody waiting.
             runtime.shutdown_background();
         })?;
-    Ok(post)
+    Ok(sender)
 }
 
 impl Handlers {
-    fn obey(&self, order: OriginCommand) {
-        match order {
+    fn execute(&self, command: OriginCommand) {
+        match command {
             OriginCommand::Adopt(site) => self.pools.adopt(site.pools()),
             OriginCommand::Report(reply) => {
                 // The caller may no longer wait.

@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Passes bodies on that waited for room in the ring.
-    pub(super) fn feed_starved(
+    pub(super) fn resume_uploads(
         &mut self,
         conn: &mut quiche::Connection,
         context: &mut SessionContext,

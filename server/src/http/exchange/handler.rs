@@ -66,7 +66,7 @@ struct Shared {
     begun: Cell<bool>,
     ended: Cell<bool>,
     /// Status of the response if the handler is dropped before it responds.
-    excuse: Cell<u16>,
+    abort_status: Cell<u16>,
 }
 
 /// Part of the request's body that has arrived and is unread.
@@ -81,7 +81,7 @@ struct Upload {
 }
 
 impl Shared {
-    fn say(&self, message: ToFront) {
+    fn send(&self, message: ToFront) {
         if !self.gone.get() {
             self.front_queue.push(self.exchange, message);
         }
@@ -111,8 +111,8 @@ pub struct ExchangeHandle(Rc<Shared>);
 
 impl ExchangeHandle {
     /// Sets the status that the client gets if the handler is dropped before it responds; 502 by default.
-    pub fn excuse(&self, status: u16) {
-        self.0.excuse.set(status);
+    pub fn set_abort_status(&self, status: u16) {
+        self.0.abort_status.set(status);
     }
 
     /// Takes a message that is not [`ToHandler::Open`].
@@ -121,7 +121,7 @@ impl ExchangeHandle {
         let mut body = shared.body.borrow_mut();
         match message {
             ToHandler::Data(block) if body.dropped => {
-                shared.say(ToFront::Credit(cost(block.len())));
+                shared.send(ToFront::Credit(cost(block.len())));
             }
             ToHandler::Data(block) => body.blocks.push_back(block),
             ToHandler::End(trailers) => {
@@ -176,7 +176,7 @@ pub struct CacheOffer(Rc<Shared>);
 impl CacheOffer {
     /// Offers an entry for the front's memory; `None` removes the one that it has.
     pub fn keep(self, entry: Option<Opaque>) {
-        self.0.say(ToFront::Keep(entry));
+        self.0.send(ToFront::Keep(entry));
     }
 }
 
@@ -205,7 +205,7 @@ impl Incoming {
             gone: Cell::new(false),
             begun: Cell::new(false),
             ended: Cell::new(false),
-            excuse: Cell::new(502),
+            abort_status: Cell::new(502),
         });
         let incoming = Incoming {
             body: RequestBody {
@@ -238,7 +238,7 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, Cancelled>>> {
         let mut body = self.shared.body.borrow_mut();
         if let Some(block) = body.blocks.pop_front() {
-            self.shared.say(ToFront::Credit(cost(block.len())));
+            self.shared.send(ToFront::Credit(cost(block.len())));
             return Poll::Ready(Some(Ok(Frame::data(block))));
         }
         if body.ended {
@@ -274,13 +274,13 @@ impl Drop for RequestBody {
         body.dropped = true;
         body.blocks.clear();
         if !body.ended {
-            self.shared.say(ToFront::StopBody);
+            self.shared.send(ToFront::StopBody);
         }
     }
 }
 
 /// Sends the response of an exchange. Dropping it before the response begins sends 502, or the status that
-/// [`ExchangeHandle::excuse`] set.
+/// [`ExchangeHandle::set_abort_status`] set.
 #[derive(Debug)]
 pub struct Responder {
     shared: Rc<Shared>,
@@ -294,7 +294,7 @@ impl Responder {
     pub async fn interim(&mut self, status: u16, fields: Fields) -> Result<(), Cancelled> {
         let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
         self.shared.spend(cost(size)).await?;
-        self.shared.say(ToFront::Interim(status, fields));
+        self.shared.send(ToFront::Interim(status, fields));
         Ok(())
     }
 
@@ -308,7 +308,7 @@ impl Responder {
         }
         self.shared.begun.set(true);
         self.shared.ended.set(head.end);
-        self.shared.say(ToFront::Head(head));
+        self.shared.send(ToFront::Head(head));
         Ok(BodySender {
             shared: Rc::clone(&self.shared),
         })
@@ -320,7 +320,8 @@ impl Drop for Responder {
         if !self.shared.begun.get() {
             self.shared.begun.set(true);
             self.shared.ended.set(true);
-            self.shared.say(ToFront::Abort(self.shared.excuse.get()));
+            self.shared
+                .send(ToFront::Abort(self.shared.abort_status.get()));
         }
     }
 }
@@ -343,14 +344,14 @@ impl BodySender {
             return Ok(());
         }
         self.shared.spend(cost(block.len())).await?;
-        self.shared.say(ToFront::Data(block));
+        self.shared.send(ToFront::Data(block));
         Ok(())
     }
 
     /// Completes the response.
     pub fn end(self, trailers: Option<Fields>) {
         if !self.shared.ended.replace(true) {
-            self.shared.say(ToFront::End(trailers));
+            self.shared.send(ToFront::End(trailers));
         }
     }
 }
@@ -358,7 +359,8 @@ impl BodySender {
 impl Drop for BodySender {
     fn drop(&mut self) {
         if !self.shared.ended.replace(true) {
-            self.shared.say(ToFront::Abort(self.shared.excuse.get()));
+            self.shared
+                .send(ToFront::Abort(self.shared.abort_status.get()));
         }
     }
 }

@@ -96,7 +96,7 @@ fn take<H, F>(
                     None => work.await,
                     Some(limit) => {
                         if timeout(limit, work.as_mut()).await.is_err() {
-                            closing.excuse(504);
+                            closing.set_abort_status(504);
                         }
                     }
                 }
@@ -128,9 +128,9 @@ struct Closing {
 }
 
 impl Closing {
-    fn excuse(&self, status: u16) {
+    fn set_abort_status(&self, status: u16) {
         if let Some(task) = self.running.borrow().get(&self.exchange) {
-            task.handle.excuse(status);
+            task.handle.set_abort_status(status);
         }
     }
 }
