@@ -9,12 +9,28 @@ mod bytes;
 
 pub(crate) use bytes::Bytes;
 
+use crate::http::exchange::RequestHead;
+use crate::http::path::CanonicalPath;
+
 pub use crate::h3::properties::{head, priority};
 pub use crate::http::files::properties::file;
 pub use crate::http::path::properties::path;
 pub use crate::http::route::properties::route;
 pub use crate::observe::access::properties::line;
 pub use crate::quic::properties::{datagrams, header, token};
+
+/// Returns the head of a request to `example.org` without query and fields.
+pub(crate) fn request_head(method: String, path: CanonicalPath) -> RequestHead {
+    RequestHead {
+        method,
+        protocol: None,
+        scheme: Some("https".to_owned()),
+        authority: "example.org".to_owned(),
+        path,
+        query: None,
+        headers: Vec::new(),
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -61,16 +61,13 @@ fn limits() -> Limits {
 
 fn site() -> Arc<Site> {
     let text = format!(
-        "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n\
-         [[route]]\npath = \"/page\"\nfixed = {{ content_type = \"text/html\", body = {PAGE:?} }}\n\
+        "[[route]]\npath = \"/page\"\nfixed = {{ content_type = \"text/html\", body = {PAGE:?} }}\n\
          [[route]]\npath = \"/bytes/\"\ngenerate = {{ max_size = \"1MiB\" }}\n\
          [[route]]\npath = \"/app/\"\nmax_request_body = 60000\nproxy = {{ upstreams = \"127.0.0.1:1\" }}\n\
          [route.request_headers]\nset = {{ \"x-set\" = \"new\" }}\nremove = [\"x-gone\"]\n\
          [route.response_headers]\nadd = {{ \"x-added\" = \"1\" }}\n"
     );
-    let registry = sluicegate_cc::Registry::builtin();
-    let config = Config::from_toml("test.toml", &text, &registry).unwrap();
-    Arc::new(Site::compile(&config.routes, &limits()).unwrap())
+    Site::of_routes(&text, &limits())
 }
 
 impl Pair {

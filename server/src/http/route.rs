@@ -93,6 +93,19 @@ impl Site {
         &self.pools
     }
 
+    /// Compiles the routes of a configuration's text.
+    #[cfg(test)]
+    pub(crate) fn of_routes(text: &str, limits: &Limits) -> Arc<Site> {
+        let listener = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n";
+        let registry = sluicegate_cc::Registry::builtin();
+        let config = sluicegate_config::Config::from_toml(
+            "test.toml",
+            &format!("{listener}{text}"),
+            &registry,
+        );
+        Arc::new(Site::compile(&config.unwrap().routes, limits).unwrap())
+    }
+
     /// Returns a route for any host.
     #[cfg(test)]
     pub(crate) fn any_route(&self) -> Option<&Arc<Route>> {

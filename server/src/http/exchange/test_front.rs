@@ -9,11 +9,12 @@ use http::{HeaderName, HeaderValue};
 use super::accounts::Accounts;
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
 use super::message::{Head, Request, ToFront, ToHandler, cost};
-use super::ring::rings;
+use super::ring::{OriginRing, rings};
 use super::{ConnectionKey, ExchangeKey, Fields, Opaque, Reply, RequestHead};
 use crate::http::gate::{Arrival, Decision, Gate, replies};
 use crate::http::path::CanonicalPath;
 use crate::http::peer::{Peer, PeerConnection};
+use crate::properties::request_head;
 
 /// The front's half of an exchange.
 pub(crate) struct Front {
@@ -36,6 +37,21 @@ pub(crate) struct Received {
     pub(crate) complete: bool,
 }
 
+/// Key of a test's exchange.
+pub(crate) const KEY: ExchangeKey = ExchangeKey {
+    connection: ConnectionKey {
+        slot: 3,
+        generation: 7,
+    },
+    stream: 4,
+};
+
+/// Opens an exchange as a front does: with a permit.
+pub(crate) fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
+    let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
+    origin_ring.open(KEY, request, permit)
+}
+
 /// Returns the head of a request to `example.org`; what follows a `?` in `target` is its query.
 pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -> RequestHead {
     let (path, query) = match target.split_once('?') {
@@ -46,18 +62,15 @@ pub(crate) fn head(method: &str, target: &str, lines: &[(&'static str, &str)]) -
         let name = HeaderName::from_static(name);
         (name, HeaderValue::from_str(value).unwrap())
     };
+    let path = match path {
+        "*" => CanonicalPath::asterisk(),
+        "" => CanonicalPath::empty(),
+        path => CanonicalPath::parse(path).unwrap(),
+    };
     RequestHead {
-        method: method.to_owned(),
-        protocol: None,
-        scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
-        path: match path {
-            "*" => CanonicalPath::asterisk(),
-            "" => CanonicalPath::empty(),
-            path => CanonicalPath::parse(path).unwrap(),
-        },
         query,
         headers: lines.iter().map(line).collect(),
+        ..request_head(method.to_owned(), path)
     }
 }
 
@@ -126,14 +139,7 @@ pub(crate) fn ask(
     let (head, peer) = (arrival.head.clone(), peer(arrival.early_data));
     let request = handling.request(head, peer, arrival.content_length, arrival.has_body);
     let (mut origin_ring, mut worker_ring) = rings(1, accounts);
-    let key = ExchangeKey {
-        connection: ConnectionKey {
-            slot: 0,
-            generation: 0,
-        },
-        stream: 0,
-    };
-    gate.counters.open(Some(&mut origin_ring), key, request)?;
+    gate.counters.open(Some(&mut origin_ring), KEY, request)?;
     match worker_ring.take().map(|envelope| envelope.message) {
         Some(ToHandler::Open { request, credit }) => Ok(pair(*request, credit)),
         other => panic!("an exchange that begins with {other:?}"),

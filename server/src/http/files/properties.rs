@@ -13,7 +13,7 @@ use super::response_plan::ResponsePlan;
 use super::{Coding, Entry, Meta, Target, reply_from_memory};
 use crate::http::exchange::{Body, Reply, RequestHead};
 use crate::http::path::CanonicalPath;
-use crate::properties::Bytes;
+use crate::properties::{Bytes, request_head};
 
 /// Lengths of files, bytes, some of them around the gap that joins two ranges.
 const SIZES: [usize; 8] = [0, 1, 2, 79, 80, 81, 300, 1000];
@@ -36,13 +36,8 @@ pub fn file(bytes: &[u8]) -> bool {
         Some((name, HeaderValue::from_bytes(value).ok()?))
     });
     let head = RequestHead {
-        method,
-        protocol: None,
-        scheme: Some("https".to_owned()),
-        authority: "example.org".to_owned(),
-        path,
-        query: None,
         headers: fields.collect(),
+        ..request_head(method, path)
     };
     check_preference(&Preference::of(&head.headers));
     for (name, value) in &head.headers {

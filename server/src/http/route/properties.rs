@@ -10,7 +10,7 @@ use super::table::Found;
 use super::{Routed, Site};
 use crate::http::exchange::{Body, RequestHead};
 use crate::http::path::CanonicalPath;
-use crate::properties::Bytes;
+use crate::properties::{Bytes, request_head};
 
 /// Hosts of all kinds, prefixes of each other, methods that share a path with others, redirects to all that they may name.
 /// `max_request_body` tells one from another.
@@ -90,13 +90,9 @@ pub fn route(bytes: &[u8]) -> bool {
         return false;
     };
     let head = RequestHead {
-        method,
-        protocol: None,
-        scheme: Some("https".to_owned()),
         authority,
-        path,
         query: Some(query).filter(|query| !query.is_empty()),
-        headers: Vec::new(),
+        ..request_head(method, path)
     };
     let Known { config, site } = &*KNOWN;
     let host = host(&head.authority);

@@ -1,13 +1,5 @@
 use super::*;
-use crate::http::exchange::{ConnectionKey, test_front};
-
-const KEY: ExchangeKey = ExchangeKey {
-    connection: ConnectionKey {
-        slot: 3,
-        generation: 7,
-    },
-    stream: 4,
-};
+use crate::http::exchange::test_front::{self, KEY, open};
 
 fn request() -> Box<Request> {
     Box::new(test_front::request(
@@ -15,12 +7,6 @@ fn request() -> Box<Request> {
         None,
         true,
     ))
-}
-
-/// Opens an exchange as a front does: with a permit.
-fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
-    let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
-    origin_ring.open(KEY, request, permit)
 }
 
 #[test]

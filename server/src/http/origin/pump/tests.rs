@@ -8,27 +8,13 @@ use super::*;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Head, Request, cost};
 use crate::http::exchange::ring::{OriginRing, rings};
-use crate::http::exchange::{ConnectionKey, ExchangeKey, test_front};
-
-const KEY: ExchangeKey = ExchangeKey {
-    connection: ConnectionKey {
-        slot: 0,
-        generation: 1,
-    },
-    stream: 0,
-};
+use crate::http::exchange::test_front::{self, KEY, open};
 
 fn request(path: &str, timeout: Option<Duration>) -> Box<Request> {
     Box::new(Request {
         timeout,
         ..test_front::request(test_front::head("GET", path, &[]), None, true)
     })
-}
-
-/// Opens an exchange as a front does: with a permit.
-fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
-    let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
-    origin_ring.open(KEY, request, permit)
 }
 
 /// Lets every task run until none can: the paused clock moves on only then.

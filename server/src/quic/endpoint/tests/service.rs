@@ -14,13 +14,7 @@ const SHARE: u64 = 4096;
 
 fn with_routes(text: &str) -> Settings {
     settings(|settings| {
-        let text = format!(
-            "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n{text}"
-        );
-        let registry = sluicegate_cc::Registry::builtin();
-        let config = sluicegate_config::Config::from_toml("test.toml", &text, &registry).unwrap();
-        let site = Site::compile(&config.routes, &settings.limits);
-        settings.sessions.site = Arc::new(site.unwrap());
+        settings.sessions.site = Site::of_routes(text, &settings.limits);
     })
 }
 
