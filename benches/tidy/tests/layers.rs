@@ -24,6 +24,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-dataplane", &["sluicegate-options"]),
     ("sluicegate-quiche", &["sluicegate-cc"]),
     (
+        "sluicegate-test-support",
+        &["sluicegate-cc", "sluicegate-quiche"],
+    ),
+    (
         "sluicegate-config",
         &[
             "sluicegate-cc",
@@ -55,7 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Packages that the tests of every package may use.
-const TEST_TOOLS: &[&str] = &["sluicegate-sim"];
+const TEST_TOOLS: &[&str] = &["sluicegate-sim", "sluicegate-test-support"];
 
 #[test]
 fn crates_depend_in_one_direction() {

@@ -1,15 +1,10 @@
 //! Reports that a controller gets from quiche, and statistics that quiche gives of it.
 
-mod support;
-
 use std::cell::RefCell;
 use std::time::Duration;
 
-use quiche::cc::Factory;
-use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Time,
-};
-use support::{emit, Pair};
+use sluicegate_cc::{Algorithm, Controller, Event, Init, Layer, Options, PacketState, Sent, Time};
+use sluicegate_test_support::{built_by, builtin, config, emit, set_algorithm, Pair};
 
 /// Numbers of the packets that the server's controller saw sent, acknowledged and lost.
 #[derive(Debug, Default)]
@@ -60,18 +55,13 @@ impl Layer for Marking {
 }
 
 fn marking(init: &Init, options: &Options) -> Box<dyn Controller> {
-    let reno = algorithm("reno");
-    Box::new(Marking((reno.build)(init, options)))
-}
-
-fn algorithm(name: &str) -> Algorithm {
-    *Registry::builtin().find(name).expect("built in")
+    Box::new(Marking((builtin("reno").build)(init, options)))
 }
 
 /// Connects with a controller on the server's side, and lets the server send `len` bytes and lose every 20th packet.
 fn download(algorithm: Algorithm, len: usize) -> Pair {
-    let (mut client, mut server) = (support::config(), support::config());
-    server.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
+    let (mut client, mut server) = (config(1000), config(1000));
+    set_algorithm(&mut server, algorithm);
     let mut pair = Pair::connect(&mut client, &mut server);
     pair.client.stream_send(0, b"?", true).expect("request");
     pair.settle();
@@ -103,11 +93,7 @@ fn download(algorithm: Algorithm, len: usize) -> Pair {
 
 #[test]
 fn packet_state_returns_with_the_acknowledged_or_lost_packet() {
-    let marked = Algorithm {
-        build: marking,
-        ..algorithm("reno")
-    };
-    download(marked, 500_000);
+    download(built_by("reno", marking), 500_000);
     let seen = SEEN.take();
     assert!(seen.sent.len() > 400, "{} packets", seen.sent.len());
     assert!(seen.lost.len() >= 10, "{} lost", seen.lost.len());
@@ -117,7 +103,7 @@ fn packet_state_returns_with_the_acknowledged_or_lost_packet() {
 #[test]
 fn delivery_rate_is_the_models_or_none() {
     for (name, has_model) in [("reno", false), ("cubic", false), ("bbr3", true)] {
-        let pair = download(algorithm(name), 500_000);
+        let pair = download(builtin(name), 500_000);
         let path = pair.server.path_stats().next().expect("a path");
         assert_eq!(path.delivery_rate > 0, has_model, "{name}");
         assert_eq!(path.max_bandwidth.is_some(), has_model, "{name}");

@@ -1,15 +1,10 @@
 //! Packets that are acknowledged after they were declared lost reach the controller, and quiche's packet threshold.
 
-mod support;
-
 use std::cell::RefCell;
 use std::time::Duration;
 
-use quiche::cc::Factory;
-use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Time,
-};
-use support::{emit, Pair};
+use sluicegate_cc::{Controller, Event, Init, Layer, Options, PacketState, Sent, Time};
+use sluicegate_test_support::{built_by, builtin, config, emit, set_algorithm, Pair};
 
 /// Numbers of the packets that the server's controller saw lost and acknowledged late.
 #[derive(Debug, Default)]
@@ -56,20 +51,12 @@ impl Layer for Watched {
 }
 
 fn watched(init: &Init, options: &Options) -> Box<dyn Controller> {
-    Box::new(Watched((reno().build)(init, options)))
-}
-
-fn reno() -> Algorithm {
-    *Registry::builtin().find("reno").expect("built in")
+    Box::new(Watched((builtin("reno").build)(init, options)))
 }
 
 fn connect() -> Pair {
-    let (mut client, mut server) = (support::config(), support::config());
-    let algorithm = Algorithm {
-        build: watched,
-        ..reno()
-    };
-    server.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
+    let (mut client, mut server) = (config(1000), config(1000));
+    set_algorithm(&mut server, built_by("reno", watched));
     let mut pair = Pair::connect(&mut client, &mut server);
     pair.client.stream_send(0, b"?", true).expect("request");
     round(&mut pair, 0, 0, Duration::ZERO);

@@ -1,12 +1,10 @@
 //! Streams that have ended share packets; streams that go on do not.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quiche::h3;
-use support::{emit, Pair};
+use sluicegate_test_support::{config, emit, Pair};
 
 /// Largest datagram of these connections, bytes.
 const DATAGRAM: usize = 1200;
@@ -16,7 +14,7 @@ const DATAGRAM: usize = 1200;
 const OVERHEAD: usize = 64;
 
 fn connect() -> Pair {
-    let (mut client, mut server) = (support::config(), support::config());
+    let (mut client, mut server) = (config(1000), config(1000));
     server.set_max_send_udp_payload_size(DATAGRAM);
     Pair::connect(&mut client, &mut server)
 }

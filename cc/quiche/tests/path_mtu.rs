@@ -1,14 +1,11 @@
 //! Path MTU discovery as the server uses it: up to 1472 bytes, the UDP payload of an MTU of 1500 over IPv4.
 
-mod support;
-
 use std::cell::RefCell;
 use std::time::Duration;
 
-use quiche::cc::Factory;
 use quiche::{Connection, ConnectionId};
-use sluicegate_cc::{Algorithm, Controller, Event, Init, Layer, Options, Registry};
-use support::{emit, Pair};
+use sluicegate_cc::{Controller, Event, Init, Layer, Options};
+use sluicegate_test_support::{built_by, builtin, config, emit, set_algorithm, Pair};
 
 /// UDP payload that an MTU of 1500 bytes carries over IPv4.
 const WIDE: usize = 1472;
@@ -52,25 +49,16 @@ impl Layer for Watched {
 }
 
 fn watched(init: &Init, options: &Options) -> Box<dyn Controller> {
-    Box::new(Watched((cubic().build)(init, options)))
-}
-
-fn cubic() -> Algorithm {
-    *Registry::builtin().find("cubic").expect("built in")
+    Box::new(Watched((builtin("cubic").build)(init, options)))
 }
 
 /// Connects over a path that carries datagrams of up to `limit` bytes. Only the server looks for the path's MTU.
 fn connect(limit: usize) -> Pair {
-    let algorithm = Algorithm {
-        build: watched,
-        ..cubic()
-    };
-    let mut server = support::config();
-    server.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
-    server.set_initial_congestion_window_packets(10);
+    let mut server = config(10);
+    set_algorithm(&mut server, built_by("cubic", watched));
     server.set_max_send_udp_payload_size(WIDE);
     server.discover_pmtu(true);
-    let mut pair = Pair::new(&mut support::config(), &mut server);
+    let mut pair = Pair::new(&mut config(1000), &mut server);
     while !pair.client.is_established() {
         turn(&mut pair, limit);
     }
@@ -163,11 +151,10 @@ fn narrow_path_is_found_without_a_congestion_signal() {
     assert!(seen.sizes.iter().all(|size| *size <= NARROW as u64));
 
     // It takes as long as a path of which nothing wider is tried.
-    let mut plain = support::config();
-    plain.set_cc_factory(Factory::new(cubic(), cubic().defaults()));
-    plain.set_initial_congestion_window_packets(10);
+    let mut plain = config(10);
+    set_algorithm(&mut plain, builtin("cubic"));
     plain.set_max_send_udp_payload_size(1200);
-    let mut other = Pair::connect(&mut support::config(), &mut plain);
+    let mut other = Pair::connect(&mut config(1000), &mut plain);
     let plain = download(&mut other, 0, 3_000_000, NARROW);
     assert!(turns <= plain + 2, "{turns} turns, {plain} without probes");
 }

@@ -1,4 +1,4 @@
-//! A client and a server joined in memory, on a clock that the test moves.
+//! Joins a client and a server in memory, on a clock that the test moves.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +10,9 @@ use boring::nid::Nid;
 use boring::pkey::PKey;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::{X509Builder, X509NameBuilder};
+use quiche::cc::Factory;
 use quiche::{Connection, ConnectionId, Error, RecvInfo};
+use sluicegate_cc::{Algorithm, Controller, Init, Options, Registry};
 
 /// Flow control that limits nothing, bytes.
 const WINDOW: u64 = 1 << 24;
@@ -18,8 +20,12 @@ const WINDOW: u64 = 1 << 24;
 /// Larger than any datagram.
 const BUFFER: usize = 4096;
 
-/// Returns a configuration, for the client or the server.
-pub fn config() -> quiche::Config {
+/// Returns a configuration for the client or the server, with an initial window of so many packets.
+///
+/// # Panics
+/// If TLS fails.
+#[must_use]
+pub fn config(window_packets: usize) -> quiche::Config {
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, identity())
             .expect("config");
@@ -36,8 +42,34 @@ pub fn config() -> quiche::Config {
     config.set_initial_max_stream_data_uni(WINDOW);
     config.set_initial_max_streams_bidi(100);
     config.set_initial_max_streams_uni(100);
-    config.set_initial_congestion_window_packets(1000);
+    config.set_initial_congestion_window_packets(window_packets);
     config
+}
+
+/// Returns the built-in algorithm of that name.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn builtin(name: &str) -> Algorithm {
+    *Registry::builtin().find(name).expect("built in")
+}
+
+/// Function that builds a controller.
+pub type Build = fn(&Init, &Options) -> Box<dyn Controller>;
+
+/// Returns the built-in algorithm of that name, whose controllers come from `build`: one in a layer, for example.
+#[must_use]
+pub fn built_by(name: &str, build: Build) -> Algorithm {
+    Algorithm {
+        build,
+        ..builtin(name)
+    }
+}
+
+/// Lets connections use an algorithm with its default options.
+pub fn set_algorithm(config: &mut quiche::Config, algorithm: Algorithm) {
+    config.set_cc_factory(Factory::new(algorithm, algorithm.defaults()));
 }
 
 /// Returns TLS settings with a self-signed certificate.
@@ -62,9 +94,11 @@ fn identity() -> SslContextBuilder {
     tls
 }
 
-/// Two connections and the link between them.
+/// Two connections and their clock.
 pub struct Pair {
+    /// Connection of the client.
     pub client: Connection,
+    /// Connection of the server.
     pub server: Connection,
     /// Address that the server sees the client at.
     pub client_at: SocketAddr,
@@ -72,7 +106,10 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Makes both connections, of which neither has sent anything.
+    /// Returns two connections that have sent nothing.
+    ///
+    /// # Panics
+    /// If a configuration is incomplete.
     pub fn new(client: &mut quiche::Config, server: &mut quiche::Config) -> Pair {
         #[allow(
             clippy::disallowed_methods,
@@ -91,6 +128,9 @@ impl Pair {
     }
 
     /// Connects, and exchanges packets until both sides have nothing to send.
+    ///
+    /// # Panics
+    /// If the handshake fails.
     pub fn connect(client: &mut quiche::Config, server: &mut quiche::Config) -> Pair {
         let mut pair = Pair::new(client, server);
         pair.settle();
@@ -115,6 +155,7 @@ impl Pair {
         }
     }
 
+    /// Passes a datagram of the server to the client.
     pub fn client_receives(&mut self, datagram: &[u8]) {
         receive(
             &mut self.client,
@@ -124,6 +165,7 @@ impl Pair {
         );
     }
 
+    /// Passes a datagram of the client to the server.
     pub fn server_receives(&mut self, datagram: &[u8]) {
         receive(&mut self.server, datagram, self.client_at, server_address());
     }
@@ -141,6 +183,9 @@ impl Pair {
 }
 
 /// Returns every datagram that a side sends now.
+///
+/// # Panics
+/// If the connection has failed.
 pub fn emit(side: &mut Connection) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     let mut buffer = [0; BUFFER];
@@ -159,7 +204,9 @@ fn receive(side: &mut Connection, datagram: &[u8], from: SocketAddr, to: SocketA
         .expect("a packet that the other side has sent");
 }
 
-fn client_address() -> SocketAddr {
+/// Returns the address of a [`Pair`]'s client.
+#[must_use]
+pub fn client_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 1234))
 }
 
