@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_follows_the_second() {
+    fn date_changes_with_the_second() {
         for (millis, expected) in [
             (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
             (784_111_777_999, "Sun, 06 Nov 1994 08:49:37 GMT"),

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_is_read_as_far_as_it_makes_sense() {
+    fn invalid_parameters_of_a_priority_keep_their_defaults() {
         for (text, expected) in [
             ("", at(3, false)),
             ("u=0", at(0, false)),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_go_first_the_whole_one_by_one_and_the_others_in_turn() {
+    fn urgent_streams_go_first_and_incremental_ones_take_turns() {
         let mut queue = Queue::default();
         for (priority, stream) in [
             (at(3, true), 0),

@@ -101,7 +101,7 @@ impl Pair {
         }
     }
 
-    /// Lets the session work, with whatever handlers have said.
+    /// Runs the session once, on the messages of handlers too.
     fn turn(&mut self) {
         self.context.now = clock::now();
         while let Some((key, message)) =
@@ -116,13 +116,13 @@ impl Pair {
         }
     }
 
-    /// Wants no more of a response (H3_REQUEST_CANCELLED).
-    fn limit(&mut self, stream: u64) {
+    /// Stops a response (H3_REQUEST_CANCELLED).
+    fn stop(&mut self, stream: u64) {
         let stop = quiche::Shutdown::Read;
         self.client.stream_shutdown(stream, stop, 0x10c).unwrap();
     }
 
-    /// Takes the client's packets to the session, and none back: the handshake stays unfinished.
+    /// Carries the client's packets to the session, and none back: the handshake stays unfinished.
     fn early_step(&mut self) {
         carry(&mut self.client, &mut self.server);
         self.turn();
@@ -195,7 +195,7 @@ impl Pair {
         &self.streams[&stream]
     }
 
-    /// A request whose body is sent with or without its end.
+    /// Sends a request with a body, with its end or without, and settles.
     fn upload(&mut self, more: &[(&str, &str)], body: &[u8], fin: bool) -> u64 {
         let stream = self.request("GET", "/page", more, false);
         let sent = self.h3.send_body(&mut self.client, stream, body, fin);
@@ -211,7 +211,7 @@ fn counters(size: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_page_is_answered_whole_and_to_head_without_its_body() {
+fn a_page_is_sent_whole_and_to_head_without_its_body() {
     let mut pair = Pair::new();
     let length = PAGE.len().to_string();
     for (method, body) in [("GET", PAGE), ("HEAD", "")] {
@@ -229,7 +229,7 @@ fn a_page_is_answered_whole_and_to_head_without_its_body() {
 }
 
 #[test]
-fn what_cannot_be_answered_gets_its_status() {
+fn requests_that_no_route_serves_get_their_status() {
     let mut pair = Pair::new();
     let large = "x".repeat(2048);
     for (method, path, more, status) in [
@@ -360,13 +360,13 @@ fn draining_refuses_new_requests_and_finishes_the_others() {
 }
 
 #[test]
-fn a_client_that_gives_up_request_after_request_is_closed() {
+fn cancelled_requests_beyond_the_limit_close_the_connection() {
     let mut pair = Pair::new();
     let mut cancelled = 0;
     while pair.server.local_error().is_none() && cancelled < 450 {
         let stream = pair.request("GET", "/bytes/500000", &[], true);
         pair.step();
-        pair.limit(stream);
+        pair.stop(stream);
         pair.step();
         cancelled += 1;
     }

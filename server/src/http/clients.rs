@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_is_forgotten() {
+    fn a_client_with_nothing_open_has_no_entry() {
         let (one, other) = (client("192.0.2.1"), client("2001:db8::1"));
         let mut clients = Clients::default();
         for who in [one, other, one] {

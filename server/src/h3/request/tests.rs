@@ -48,7 +48,7 @@ fn check_replaced(
 }
 
 #[test]
-fn a_head_is_taken_apart() {
+fn a_head_is_parsed() {
     let request = with(&[("x-a", "1 2"), ("content-length", "10"), ("te", "trailers")]).unwrap();
     assert_eq!(request.content_length, Some(10));
     assert_eq!(request.head.method, "GET");
@@ -274,7 +274,7 @@ const VALUES: [&str; 14] = [
     "\0",
 ];
 
-/// Half of them start from a good head, so that both answers are frequent.
+/// Half of them start from a good head, so that both outcomes are frequent.
 fn random(seed: u64) -> Vec<(&'static str, &'static str)> {
     let mut rng = Rng::new(seed);
     let mut below = |bound: usize| rng.below(bound);
@@ -291,7 +291,7 @@ fn random(seed: u64) -> Vec<(&'static str, &'static str)> {
 }
 
 #[test]
-fn what_is_accepted_keeps_the_rules() {
+fn accepted_heads_keep_the_rules() {
     let mut accepted = 0;
     for seed in 1..=50_000_u64 {
         let list = random(seed);

@@ -10,7 +10,7 @@ use super::Pair;
 
 /// Credit of one exchange, bytes.
 pub(super) const SHARE: u64 = 4096;
-/// The session, and the handler's end of its link.
+/// A session, and the handler's end of its rings.
 pub(super) struct Bench {
     pub(super) pair: Pair,
     pub(super) worker_ring: WorkerRing,
@@ -41,7 +41,7 @@ impl Bench {
         self.give(exchange, ToFront::Head(head));
     }
 
-    /// The next message, which opens an exchange.
+    /// Takes the next message, which opens an exchange.
     pub(super) fn opened(&mut self) -> (u64, Request) {
         let Envelope { exchange, message } = self.worker_ring.take().expect("a message");
         match message {
@@ -53,19 +53,19 @@ impl Bench {
         }
     }
 
-    /// A request without a body, as far as the handler.
+    /// Sends a request without a body, and takes it from the ring.
     pub(super) fn ask(&mut self, method: &str, path: &str) -> (u64, u64) {
         let stream = self.pair.request(method, path, &[], true);
         self.pair.settle();
         (stream, self.opened().0)
     }
 
-    /// A request whose body is still to come.
+    /// Begins a request whose body follows.
     pub(super) fn begin(&mut self, more: &[(&str, &str)]) -> u64 {
         self.pair.request("POST", "/app/x", more, false)
     }
 
-    /// Sends what the stream takes of a body.
+    /// Sends as much of a body as the stream takes.
     pub(super) fn send(&mut self, stream: u64, body: &[u8], fin: bool) -> usize {
         let Pair { h3, client, .. } = &mut self.pair;
         h3.send_body(client, stream, body, fin).unwrap_or(0)

@@ -9,7 +9,7 @@ use super::transport::{carry, connected};
 const KEPT: usize = 200;
 
 #[test]
-fn requests_that_were_given_up_are_forgotten() {
+fn cancelled_requests_leave_no_state_in_quiche() {
     let (mut client, mut server) = connected();
     let config = quiche::h3::Config::new().unwrap();
     let mut near = Connection::with_transport(&mut client, &config).unwrap();

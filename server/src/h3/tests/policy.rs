@@ -22,15 +22,15 @@ const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9));
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
     None,
-    /// So many bytes, sent without a `content-length`.
+    /// A body of so many bytes without a `content-length`.
     Sent(usize),
     /// A `content-length`, and nothing sent yet.
     Announced(u64),
-    /// The same, with `expect: 100-continue`.
+    /// A `content-length` with `expect: 100-continue`, and nothing sent yet.
     Expecting(u64),
 }
 
-/// A request and its outcome: a status, or `None` where a handler gets it.
+/// A request and its outcome: a status, or `None` if a handler gets it.
 struct Case {
     method: &'static str,
     path: &'static str,
@@ -38,7 +38,7 @@ struct Case {
     early_data: bool,
     /// Exchanges of the connection that are running already.
     running: usize,
-    /// All memory for exchanges is promised to another client.
+    /// Another client has all memory for exchanges.
     no_memory: bool,
     outcome: Option<u16>,
 }

@@ -1,4 +1,4 @@
-//! Requests that a handler on the origin thread answers; here the test is that handler.
+//! Requests of a handler on the origin thread; here the test is that handler.
 
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, Head, ToFront, ToHandler, cost};
@@ -100,7 +100,7 @@ fn a_head_larger_than_the_window_arrives() {
 }
 
 #[test]
-fn head_is_answered_with_the_length_alone() {
+fn head_gets_the_length_alone() {
     let mut bench = Bench::new();
     let (stream, exchange) = bench.ask("HEAD", "/app/x");
     bench.head(exchange, Some(1234), true);
@@ -154,7 +154,7 @@ fn an_upload_goes_no_further_than_its_credit_and_arrives_whole() {
     assert_eq!(trailers, fields(&[("x-sum", "7")]));
 }
 
-/// As the two directions of a tunnel do.
+/// The two directions of a tunnel need this.
 #[test]
 fn a_request_s_body_goes_on_after_the_response_has_begun_and_ended() {
     let mut bench = Bench::new();
@@ -218,13 +218,13 @@ fn a_full_ring_stops_an_upload_until_there_is_room() {
 }
 
 #[test]
-fn what_a_client_gives_up_is_cancelled() {
+fn a_stopped_response_cancels_its_handler() {
     let mut bench = Bench::new();
     let (stream, exchange) = bench.ask("GET", "/app/x");
     bench.head(exchange, None, false);
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"begun")));
     bench.pair.settle();
-    bench.pair.limit(stream);
+    bench.pair.stop(stream);
     bench.pair.settle();
     bench.give(exchange, ToFront::Data(Bytes::from_static(b"more")));
     bench.pair.settle();
@@ -263,7 +263,7 @@ fn a_handler_that_fails_is_a_502_or_a_reset() {
 }
 
 #[test]
-fn a_handler_may_answer_without_the_rest_of_the_body() {
+fn a_handler_may_respond_before_the_body_ends() {
     let mut bench = Bench::new();
     let stream = bench.begin(&[]);
     bench.send(stream, &[1; 20_000], false);
@@ -282,7 +282,7 @@ fn a_handler_may_answer_without_the_rest_of_the_body() {
 }
 
 #[test]
-fn a_body_that_is_not_what_was_promised_stops_the_handler() {
+fn a_body_of_another_length_cancels_the_handler() {
     for (promised, sent, fin) in [("5", 6, false), ("5", 4, true)] {
         let mut bench = Bench::new();
         let stream = bench.begin(&[("content-length", promised)]);
@@ -319,14 +319,14 @@ fn a_route_s_own_limit_holds_for_bodies_of_unknown_length() {
 }
 
 #[test]
-fn handlers_of_requests_given_up_count_until_they_have_stopped() {
+fn handlers_of_cancelled_requests_count_until_they_have_stopped() {
     let mut bench = Bench::new();
     let mut exchanges = Vec::new();
     // limits.max_concurrent_streams
     for _ in 0..4 {
         let (stream, exchange) = bench.ask("GET", "/app/x");
         exchanges.push(exchange);
-        bench.pair.limit(stream);
+        bench.pair.stop(stream);
         bench.pair.settle();
         let cancel = bench.worker_ring.take().unwrap();
         assert!(matches!(cancel.message, ToHandler::Cancel));
@@ -341,13 +341,13 @@ fn handlers_of_requests_given_up_count_until_they_have_stopped() {
 }
 
 #[test]
-fn without_an_origin_its_routes_answer_503() {
+fn without_an_origin_thread_its_routes_get_503() {
     let mut pair = Pair::new();
     assert_eq!(pair.ask("GET", "/app/x", &[]).status(), "503");
 }
 
 #[test]
-fn the_urgent_response_goes_first_whoever_makes_it() {
+fn an_urgent_response_goes_first_with_a_handler_or_without() {
     let mut bench = Bench::new();
     // More than the send buffer and the window hold.
     let slow = bench

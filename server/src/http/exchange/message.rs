@@ -1,4 +1,6 @@
 //! Messages between a front and a handler.
+//!
+//! The directions of an exchange are independent: neither the head nor the end of a response ends the request's body.
 
 use std::time::Duration;
 

@@ -171,7 +171,7 @@ fn the_host_decides_before_the_path() {
 }
 
 #[test]
-fn the_method_decides_last_and_others_are_told() {
+fn the_method_decides_last_and_405_lists_the_others() {
     let only = |methods: &[&str], text: &str| Route {
         methods: methods.iter().map(|m| (*m).to_owned()).collect(),
         ..page("/a", text)
@@ -206,7 +206,7 @@ fn another_path_of_the_same_length_is_not_in_the_way() {
 }
 
 #[test]
-fn a_redirect_carries_the_request_along_and_to_no_other_host() {
+fn a_redirect_keeps_path_and_query_and_leads_to_no_other_host() {
     let to = |path: &str, location: &str| {
         let redirect = Redirect {
             status: 301,

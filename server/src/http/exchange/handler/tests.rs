@@ -174,7 +174,7 @@ fn either_direction_of_a_tunnel_may_end_first() {
 }
 
 #[test]
-fn what_is_dropped_half_way_is_aborted() {
+fn a_response_dropped_before_its_end_is_aborted() {
     run(async {
         let (incoming, front) = start(false, 1000);
         let mut writer = incoming.reply.head(ok(false)).await.unwrap();
@@ -205,7 +205,7 @@ fn a_body_that_nobody_reads_is_stopped() {
 }
 
 #[test]
-fn a_client_that_gives_up_ends_every_wait() {
+fn cancellation_ends_every_wait() {
     run(async {
         let (mut incoming, front) = start(true, 1);
         let mut writer = incoming.reply.head(ok(false)).await.unwrap();

@@ -78,7 +78,7 @@ async fn echo(incoming: Incoming) {
 }
 
 #[test]
-fn a_request_becomes_a_task_and_its_end_is_told() {
+fn a_request_becomes_a_task_whose_end_closes_the_exchange() {
     with(64, 1000, echo, async |mut origin_ring| {
         let exchange = open(&mut origin_ring, request("/", None)).unwrap();
         origin_ring.data(exchange, Bytes::from_static(b"hello"));
