@@ -18,7 +18,7 @@ use crate::observe::qlog::QlogWriter;
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 
 /// Time limit of a scrape: figures of workers that reply later are those of their last reply.
-const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+const SCRAPE_LIMIT: Duration = Duration::from_secs(1);
 
 /// The sources of figures that no worker owns.
 ///
@@ -73,7 +73,7 @@ impl Scraper {
         if targets.is_empty() {
             targets.extend(self.workers.get().into_iter().flatten().map(Target::new));
         }
-        let limit = tokio::time::Instant::now() + ANSWER_LIMIT;
+        let limit = tokio::time::Instant::now() + SCRAPE_LIMIT;
         for target in targets.iter_mut() {
             target.send();
         }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::server::Folder;
 
 /// Longest duration of one test's exchange.
-const ANSWER_LIMIT: Duration = Duration::from_secs(240);
+const WAIT_LIMIT: Duration = Duration::from_secs(240);
 
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
@@ -23,7 +23,7 @@ pub(crate) fn run<F: Future>(exchange: F) -> F::Output {
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        let bounded = tokio::time::timeout(ANSWER_LIMIT, exchange).await;
+        let bounded = tokio::time::timeout(WAIT_LIMIT, exchange).await;
         bounded.expect("the exchange should have ended long ago")
     })
 }

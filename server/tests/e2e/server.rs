@@ -15,7 +15,7 @@ use sluicegate::quic::transport::Identity;
 use tempfile::TempDir;
 
 /// Longest wait for anything that a process should do.
-const ANSWER_LIMIT: Duration = Duration::from_secs(90);
+const WAIT_LIMIT: Duration = Duration::from_secs(90);
 /// Body of the response for `/`.
 pub(crate) const PAGE: &str = "It is served.\n";
 
@@ -133,7 +133,7 @@ impl Process {
     /// The first line, from now on, that holds all of `parts`.
     pub(crate) fn line_with(&mut self, parts: &[&str]) -> String {
         loop {
-            match self.lines.recv_timeout(ANSWER_LIMIT) {
+            match self.lines.recv_timeout(WAIT_LIMIT) {
                 Ok(line) => {
                     self.said.push(line.clone());
                     if parts.iter().all(|part| line.contains(part)) {
@@ -196,7 +196,7 @@ impl Process {
     /// Waits until the process closes its outputs, and returns its exit status.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         loop {
-            match self.lines.recv_timeout(ANSWER_LIMIT) {
+            match self.lines.recv_timeout(WAIT_LIMIT) {
                 Ok(line) => self.said.push(line),
                 Err(RecvTimeoutError::Disconnected) => return self.child.wait().unwrap(),
                 Err(RecvTimeoutError::Timeout) => panic!("it goes on: {:#?}", self.said),

@@ -19,7 +19,7 @@ on_every_backend!(
 );
 
 /// Longest wait for anything that should be said.
-const ANSWER_LIMIT: Duration = Duration::from_secs(90);
+const WAIT_LIMIT: Duration = Duration::from_secs(90);
 
 /// The other end of NOTIFY_SOCKET.
 struct Manager {
@@ -56,7 +56,7 @@ impl Manager {
 
     /// Those of the next message.
     fn hear(&self) -> Vec<String> {
-        self.hear_within(ANSWER_LIMIT).expect("a message")
+        self.hear_within(WAIT_LIMIT).expect("a message")
     }
 }
 

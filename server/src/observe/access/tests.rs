@@ -8,7 +8,7 @@ use super::*;
 use crate::observe::metrics::{Page, Show};
 
 /// Time for anything that a test waits for.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) fn record<'a>() -> Record<'a> {
     Record {
@@ -67,7 +67,7 @@ impl Disk {
         let (state, changed) = &*self.0;
         let guard = state.lock().unwrap();
         let (_state, waited) = changed
-            .wait_timeout_while(guard, ANSWER_LIMIT, |state| !condition(state))
+            .wait_timeout_while(guard, WAIT_LIMIT, |state| !condition(state))
             .unwrap();
         assert!(!waited.timed_out());
     }
@@ -172,7 +172,7 @@ fn what_was_recorded_is_there_after_the_end() {
         ..record()
     });
     drop((one, two));
-    assert!(writer.shutdown(ANSWER_LIMIT));
+    assert!(writer.shutdown(WAIT_LIMIT));
     assert_eq!(numbers(&disk.texts()[0]), [0, 1, 2, 3, 4, 5]);
     assert_eq!(totals(&writer), [6, 0, 0]);
     let bytes = writer.counters().bytes_written.load(Ordering::Relaxed);
@@ -203,7 +203,7 @@ fn a_full_queue_drops_whole_lines() {
     assert!(writer.queued_bytes() <= room);
     disk.set(|state| state.stuck = false);
     drop(log);
-    assert!(writer.shutdown(ANSWER_LIMIT));
+    assert!(writer.shutdown(WAIT_LIMIT));
     let [written, dropped, on_disk] = totals(&writer);
     // The writer may have one in hand.
     assert!(written == 5 || written == 6, "{written}");
@@ -229,7 +229,7 @@ fn a_full_disk_loses_whole_lines_and_leaves_none_half() {
         disk.set(|state| state.room = usize::MAX);
         write_line(&mut log, 4);
         drop(log);
-        assert!(writer.shutdown(ANSWER_LIMIT));
+        assert!(writer.shutdown(WAIT_LIMIT));
         // The line that was begun is ended, the one behind it is lost.
         let expected: &[u64] = if short == 0 {
             &[0, 1, 4]
@@ -259,7 +259,7 @@ fn lines_go_to_the_new_file_after_it_was_opened_again() {
     writer.reopen();
     write_line(&mut log, 2);
     drop(log);
-    assert!(writer.shutdown(ANSWER_LIMIT));
+    assert!(writer.shutdown(WAIT_LIMIT));
     let texts = disk.texts();
     let found: Vec<_> = texts.iter().map(|text| numbers(text)).collect();
     assert_eq!(found, [vec![0], vec![1, 2]]);
@@ -282,7 +282,7 @@ fn a_line_begun_on_a_full_disk_does_not_reach_the_next_file() {
     disk.set(|state| state.room = usize::MAX);
     write_line(&mut log, 1);
     drop(log);
-    assert!(writer.shutdown(ANSWER_LIMIT));
+    assert!(writer.shutdown(WAIT_LIMIT));
     let texts = disk.texts();
     assert_eq!(texts[0].len(), 10);
     assert_eq!(numbers(&texts[1]), [1]);
@@ -296,7 +296,7 @@ fn drops_have_their_reason_on_the_page() {
     let mut log = writer.log("a-0".into());
     write_line(&mut log, 0);
     drop(log);
-    assert!(writer.shutdown(ANSWER_LIMIT));
+    assert!(writer.shutdown(WAIT_LIMIT));
     let mut page = Page::default();
     writer.counters().show(&mut page);
     let text = page.into_text();

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// Longest wait for a connection's end.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+const WAIT_LIMIT: Duration = Duration::from_secs(60);
 /// A request with this in its first line is not answered.
 pub(super) const NEVER: &str = "/never";
 
@@ -63,7 +63,7 @@ impl Upstream {
     pub(super) fn last_messages(&mut self) -> Vec<Vec<u8>> {
         let mut messages = self.messages();
         while self.open > 0 {
-            let event = self.events.recv_timeout(ANSWER_LIMIT);
+            let event = self.events.recv_timeout(WAIT_LIMIT);
             self.note(event.expect("connections end with the server"));
         }
         messages.extend(self.messages());
