@@ -1,5 +1,6 @@
 //! One connection: quiche, its HTTP/3 session, and when it is to be looked at again.
 
+mod draining;
 mod emit;
 
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +11,7 @@ use sluicegate_dataplane::ListenerId;
 
 pub use emit::Emitted;
 
-use super::activity::{Activity, Load};
+use super::activity::Activity;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection_gauges::Controller;
 use super::path_size::BlackHole;
@@ -21,11 +22,15 @@ use crate::http::clients::ClientPrefix;
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::message::ToFront;
 use crate::http::peer::PeerConnection;
+use crate::observe::qlog::Trace;
+
+/// State of a connection without a congestion controller.
+const NO_STATE: &str = "none";
 
 /// A connection and what its endpoint notes of it.
 pub struct Connection {
     /// State of the QUIC connection.
-    pub quic: quiche::Connection,
+    quic: quiche::Connection,
     /// Listener that its first datagram arrived at; all leave by it.
     pub(super) listener: ListenerId,
     /// Name of the congestion control algorithm.
@@ -35,12 +40,12 @@ pub struct Connection {
     /// Peer's address on the active path, under which the endpoint finds it, too.
     pub(super) address: SocketAddr,
     /// Connection IDs under which the endpoint finds it.
-    pub(super) cids: Vec<ConnectionId>,
+    cids: Vec<ConnectionId>,
     /// First destination connection ID that the client chose. The endpoint keeps it for the connection's life, or a late
     /// copy of the first packet would open another connection.
-    pub(super) original_dcid: Option<Vec<u8>>,
+    original_dcid: Option<Vec<u8>>,
     /// Whether the handshake is not complete.
-    pub(super) half_open: bool,
+    half_open: bool,
     /// Slot in the endpoint, and what tells it from other connections there.
     pub(super) key: ConnectionKey,
     /// Whether it is in the endpoint's queue for service.
@@ -50,15 +55,15 @@ pub struct Connection {
     /// Whether it is in the endpoint's list of those with requests that wait for room in the origin's ring.
     pub(super) awaits_ring: bool,
     /// Whether the endpoint has counted it among those that have ended.
-    pub(super) ended: bool,
+    ended: bool,
     /// Controller under which the endpoint's gauges count it.
-    pub(super) gauged: Option<Controller>,
+    gauged: Option<Controller>,
     /// State of its timer.
     pub(super) timer: Slot,
     /// Facts for the access log, until the session takes them.
-    pub(super) peer: Option<PeerConnection>,
+    peer: Option<PeerConnection>,
     /// When a drain looks at it again.
-    pub(super) finishes: Option<Instant>,
+    finishes: Option<Instant>,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
     max_datagram: usize,
     may_have_moved: bool,
@@ -87,16 +92,22 @@ pub(super) struct Accepted {
 }
 
 impl Connection {
-    /// Wraps a connection that was just accepted, to be kept under `key`.
-    pub(super) fn new(accepted: Accepted, key: ConnectionKey) -> Self {
+    /// Wraps a connection that was just accepted under `cid`, to be kept under `key`. `original` is the connection ID that
+    /// the client chose first.
+    pub(super) fn new(
+        accepted: Accepted,
+        key: ConnectionKey,
+        cid: ConnectionId,
+        original: Option<&[u8]>,
+    ) -> Self {
         Self {
             quic: accepted.quic,
             listener: accepted.listener,
             algorithm: accepted.algorithm,
             client: accepted.client,
             address: accepted.address,
-            cids: Vec::new(),
-            original_dcid: None,
+            cids: vec![cid],
+            original_dcid: original.map(<[u8]>::to_vec),
             half_open: true,
             key,
             awaits_service: false,
@@ -176,21 +187,59 @@ impl Connection {
         self.handshake_timed_out
     }
 
-    /// Notes that the handshake is complete.
-    pub(super) fn on_established(&mut self) {
-        self.half_open = false;
-        self.handshake_deadline = None;
+    /// Whether its handshake was not complete when [`Connection::finish_handshake`] was last called.
+    pub(super) fn is_half_open(&self) -> bool {
+        self.half_open
     }
 
-    /// Whether nothing is left to do for it; asked once it has nothing to send. One whose handshake timed out and whose
-    /// client never proved its address may not even send CONNECTION_CLOSE, and is not waited for.
-    pub(super) fn is_over(&self) -> bool {
-        self.quic.is_closed() || (self.handshake_timed_out && !self.quic.is_draining())
+    /// Returns whether the handshake has become complete since the last call.
+    pub(super) fn finish_handshake(&mut self) -> bool {
+        let finished = self.half_open && self.quic.is_established();
+        if finished {
+            self.half_open = false;
+            self.handshake_deadline = None;
+        }
+        finished
     }
 
-    /// Whether CONNECTION_CLOSE was sent or received; asked once it has nothing to send.
-    pub(super) fn has_ended(&self) -> bool {
-        self.quic.is_closed() || self.quic.is_draining() || self.quic.local_error().is_some()
+    /// Names it by its listener and the connection ID that its client chose first, for the access log.
+    pub(super) fn introduce(&mut self, listener: &Arc<str>, original_dcid: &[u8]) {
+        self.peer = Some(PeerConnection::http3(
+            Arc::clone(listener),
+            original_dcid.into(),
+            self.algorithm,
+        ));
+    }
+
+    /// Keeps the connection ID that the client chose first.
+    pub(super) fn keep_original(&mut self, dcid: Vec<u8>) {
+        self.original_dcid = Some(dcid);
+    }
+
+    /// Writes a trace of it from now on.
+    pub(super) fn write_trace(
+        &mut self,
+        trace: Trace,
+        (title, description): (String, String),
+        level: quiche::QlogLevel,
+    ) {
+        self.quic
+            .set_qlog_with_level(Box::new(trace), title, description, level);
+    }
+
+    /// Takes the news that the host cannot send datagrams of `size` bytes to `peer`.
+    pub(super) fn on_too_big(&mut self, peer: SocketAddr, size: usize) {
+        self.quic.on_too_big(peer, size);
+    }
+
+    /// Returns the controller under which the gauges count it, and the one that it has now, under which they count it from
+    /// now on.
+    pub(super) fn move_controller(&mut self) -> (Option<Controller>, Option<Controller>) {
+        let now = Some(Controller {
+            algorithm: self.algorithm,
+            state: self.quic.congestion_state().unwrap_or(NO_STATE),
+        });
+        (std::mem::replace(&mut self.gauged, now), now)
     }
 
     /// Runs the HTTP/3 session, once the handshake allows one. Writes no packet.
@@ -247,11 +296,17 @@ impl Connection {
         moved.then(|| self.quic.active_peer()).flatten()
     }
 
-    /// Tells the client that no further request will be taken.
-    pub fn drain(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.drain(&mut self.quic);
-        }
+    /// Returns the connection IDs under which the endpoint finds it: its own, and the one that its client chose first.
+    pub(super) fn dcids(&self) -> impl Iterator<Item = &[u8]> {
+        let own = self.cids.iter().map(|cid| &cid.as_bytes()[..]);
+        own.chain(self.original_dcid.as_deref())
+    }
+
+    /// Returns the next connection ID that the peer has retired.
+    pub(super) fn take_retired_cid(&mut self) -> Option<quiche::ConnectionId<'static>> {
+        let retired = self.quic.retired_scid_next()?;
+        self.cids.retain(|cid| cid.as_bytes()[..] != retired[..]);
+        Some(retired)
     }
 
     /// Takes a message of a handler on the origin thread.
@@ -288,30 +343,10 @@ impl Connection {
             .is_some_and(|session| session.has_room_again(&self.quic))
     }
 
-    /// Notices when the last response has reached the client.
-    pub(super) fn note_requests(&mut self, now: Instant) {
-        let load = (self.taken(), self.is_idle());
-        self.activity.note(load, || self.quic.has_unacked(), now);
-    }
-
-    /// Returns when a drain that began at `since` may close it if nothing happens before. The drain asks after an attempt to
-    /// send: what was lost and turns out to have arrived after all ends without a packet.
-    pub(super) fn finishes_at(&mut self, since: Instant, now: Instant) -> Option<Instant> {
-        let load = Load {
-            established: self.quic.is_established(),
-            taken: self.taken(),
-            idle: self.is_idle(),
-            unacked: self.quic.has_unacked(),
-        };
-        self.activity.finishes_at(load, since, now)
-    }
-
-    fn taken(&self) -> u64 {
-        self.session.as_ref().map_or(0, h3::Session::taken)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.session.as_ref().is_none_or(h3::Session::is_idle)
+    /// Returns the state of the QUIC connection.
+    #[cfg(test)]
+    pub(super) fn quic(&self) -> &quiche::Connection {
+        &self.quic
     }
 
     /// Returns when it is to be looked at again: at a timer of quiche, when pacing lets the next packet go, when the

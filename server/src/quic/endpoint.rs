@@ -19,7 +19,7 @@ use sluicegate_dataplane::RxMeta;
 use self::stateless::StatelessPacket;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
-use super::connection_gauges::{ConnectionGauges, Controller};
+use super::connection_gauges::ConnectionGauges;
 use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
 use super::header::{Header, Kind};
@@ -30,9 +30,6 @@ use super::timers::Timers;
 use super::token::Tokens;
 use crate::http::clients::Clients;
 use crate::http::exchange::ConnectionKey;
-
-/// State of a connection without a congestion controller.
-const NO_STATE: &str = "none";
 
 /// Outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,9 +245,7 @@ impl Endpoint {
             generation: self.last_generation,
         };
         self.peers.insert((accepted.address, slot));
-        let mut connection = Connection::new(accepted, key);
-        connection.cids.push(cid);
-        connection.original_dcid = original.map(<[u8]>::to_vec);
+        let connection = Connection::new(accepted, key, cid, original);
         self.connections[slot] = Some(Box::new(connection));
         self.note_controller(slot);
         slot
@@ -310,11 +305,7 @@ impl Endpoint {
     /// Brings the gauges in line with what a connection's congestion controller does.
     fn note_controller(&mut self, slot: usize) {
         if let Some(connection) = self.connections[slot].as_mut() {
-            let now = Some(Controller {
-                algorithm: connection.algorithm,
-                state: connection.quic.congestion_state().unwrap_or(NO_STATE),
-            });
-            let before = std::mem::replace(&mut connection.gauged, now);
+            let (before, now) = connection.move_controller();
             self.gauges.move_controller(before, now);
         }
     }
@@ -326,21 +317,19 @@ impl Endpoint {
         connection.clear(&mut self.settings.sessions);
         self.clients.leave(connection.client);
         self.peers.remove(&(connection.address, slot));
-        for cid in &connection.cids {
-            self.cid_table.remove(&cid.as_bytes()[..]);
-        }
-        if let Some(dcid) = &connection.original_dcid
+        for dcid in connection.dcids() {
             // Two connections may have had the same first choice.
-            && self.cid_table.get(dcid) == Some(&slot)
-        {
-            self.cid_table.remove(dcid);
+            if self.cid_table.get(dcid) == Some(&slot) {
+                self.cid_table.remove(dcid);
+            }
         }
-        if connection.half_open {
+        if connection.is_half_open() {
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.unfinished += 1;
         }
-        self.ended -= usize::from(connection.ended);
-        self.gauges.move_controller(connection.gauged, None);
+        self.ended -= usize::from(connection.count_end());
+        self.gauges
+            .move_controller(connection.move_controller().0, None);
         self.free.push(slot);
     }
 }

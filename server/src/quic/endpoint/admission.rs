@@ -1,6 +1,5 @@
 //! Admission of new connections: limits, and Retry as proof of an address.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::QlogLevel;
@@ -8,7 +7,6 @@ use sluicegate_dataplane::RxMeta;
 
 use super::Endpoint;
 use crate::http::clients::ClientPrefix;
-use crate::http::peer::PeerConnection;
 use crate::observe::qlog::TraceName;
 use crate::quic::cid::ConnectionId;
 use crate::quic::connection::Accepted;
@@ -66,7 +64,7 @@ impl Endpoint {
         self.introduce(key, &original);
         self.cid_table.insert(original.clone(), key);
         if let Some(connection) = self.connections[key].as_mut() {
-            connection.original_dcid = Some(original);
+            connection.keep_original(original);
         }
         Some(key)
     }
@@ -158,11 +156,7 @@ impl Endpoint {
         if let Some(connection) = self.connections[key].as_mut()
             && let Some(listener) = self.settings.listeners.get(&connection.listener)
         {
-            connection.peer = Some(PeerConnection::http3(
-                Arc::clone(&listener.name),
-                original_dcid.into(),
-                connection.algorithm,
-            ));
+            connection.introduce(&listener.name, original_dcid);
         }
         self.trace(key, original_dcid);
     }
@@ -200,11 +194,7 @@ impl Endpoint {
             QlogLevel::Base => quiche::QlogLevel::Base,
             QlogLevel::Extra => quiche::QlogLevel::Extra,
         };
-        connection.quic.set_qlog_with_level(
-            Box::new(trace),
-            format!("sluicegate {}", listener.name),
-            description,
-            level,
-        );
+        let title = format!("sluicegate {}", listener.name);
+        connection.write_trace(trace, (title, description), level);
     }
 }

@@ -4,8 +4,6 @@
 
 use std::time::Instant;
 
-use quiche::h3::WireErrorCode;
-
 use super::{Endpoint, Shutdown};
 
 /// Connections told of a shutdown in one turn.
@@ -64,9 +62,7 @@ impl Endpoint {
                 continue;
             };
             if at_once {
-                let _ = connection
-                    .quic
-                    .close(true, WireErrorCode::NoError as u64, b"");
+                connection.close();
             } else {
                 connection.drain();
             }
@@ -81,23 +77,16 @@ impl Endpoint {
             return false;
         };
         if connection.has_ended() {
-            if !std::mem::replace(&mut connection.ended, true) {
-                self.ended += 1;
-            }
+            self.ended += usize::from(!connection.count_end());
             return false;
         }
         let Some(shutdown) = self.shutdown.as_ref().filter(|s| slot < s.next) else {
             return false;
         };
-        connection.finishes = connection.finishes_at(shutdown.since, now);
-        if connection.finishes.is_none_or(|at| at > now) {
-            return false;
+        let closed = connection.finish(shutdown.since, now);
+        if closed {
+            self.queue_emit(slot);
         }
-        connection.finishes = None;
-        let _ = connection
-            .quic
-            .close(true, WireErrorCode::NoError as u64, b"");
-        self.queue_emit(slot);
-        true
+        closed
     }
 }

@@ -16,7 +16,7 @@ impl Endpoint {
             if let Some(connection) = self.connections[slot].as_mut()
                 && connection.listener == listener
             {
-                connection.quic.on_too_big(peer, size);
+                connection.on_too_big(peer, size);
                 self.queue_emit(slot);
             }
         }

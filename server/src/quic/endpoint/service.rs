@@ -52,8 +52,7 @@ impl Endpoint {
         let Some(connection) = self.connections[slot].as_mut() else {
             return;
         };
-        if connection.half_open && connection.quic.is_established() {
-            connection.on_established();
+        if connection.finish_handshake() {
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
             if self.shutdown.is_some() {
@@ -76,11 +75,8 @@ impl Endpoint {
             self.peers.insert((address, slot));
             connection.address = address;
         }
-        while let Some(retired) = connection.quic.retired_scid_next() {
+        while let Some(retired) = connection.take_retired_cid() {
             self.cid_table.remove(retired.as_ref());
-            connection
-                .cids
-                .retain(|cid| cid.as_bytes()[..] != retired[..]);
         }
         for cid in connection.issue_cids(&mut self.cids, &self.reset_tokens) {
             self.cid_table.insert(cid.as_bytes().to_vec(), slot);

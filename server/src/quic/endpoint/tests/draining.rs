@@ -121,7 +121,7 @@ fn what_was_lost_is_sent_again_first() {
     client.hear(said);
     client.speak(&mut bench.endpoint, bench.now);
     let connection = bench.endpoint.connections[0].as_ref().unwrap();
-    assert!(connection.quic.has_unacked());
+    assert!(connection.quic().has_unacked());
     for _ in 0..10 {
         let said = bench.said();
         client.hear(said);
@@ -278,7 +278,7 @@ fn a_drain_does_not_spin_while_the_socket_is_full() {
     step(&mut bench, &mut client);
     bench.said();
     let connection = bench.endpoint.connections[0].as_ref().unwrap();
-    bench.now = connection.finishes.expect("it is to be closed later");
+    bench.now = connection.deadline().expect("it is to be closed later");
     quiche::clock::set(Some(bench.now));
     bench.endpoint.on_deadline(ENOUGH, bench.now);
     assert!(!bench.endpoint.emit(&mut FullSocket, ENOUGH, bench.now));

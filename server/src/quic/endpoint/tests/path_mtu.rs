@@ -77,7 +77,7 @@ fn download(mut limit: impl FnMut(&quiche::Connection, usize) -> usize) -> (usiz
 /// Returns the server's side of the only connection.
 fn served(bench: &Bench) -> &quiche::Connection {
     let connection = bench.endpoint.connections[0].as_ref();
-    &connection.expect("the connection ended").quic
+    connection.expect("the connection ended").quic()
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn search(bench: &mut Bench, clients: &mut [Client], limit: usize) -> Vec<Option
         }
     }
     let connections = bench.endpoint.connections.iter().flatten();
-    connections.map(|c| c.quic.pmtu()).collect()
+    connections.map(|c| c.quic().pmtu()).collect()
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! The end of one connection: when a drain closes it, and when nothing is left to do for it.
+
+use std::time::Instant;
+
+use super::Connection;
+use crate::h3;
+use crate::quic::activity::Load;
+
+impl Connection {
+    /// Closes it because the server has nothing more for it (H3_NO_ERROR).
+    pub(in crate::quic) fn close(&mut self) {
+        let code = quiche::h3::WireErrorCode::NoError as u64;
+        let _ = self.quic.close(true, code, b"");
+    }
+
+    /// Whether nothing is left to do for it; asked once it has nothing to send. One whose handshake timed out and whose
+    /// client never proved its address may not even send CONNECTION_CLOSE, and is not waited for.
+    pub(in crate::quic) fn is_over(&self) -> bool {
+        self.quic.is_closed() || (self.handshake_timed_out && !self.quic.is_draining())
+    }
+
+    /// Whether CONNECTION_CLOSE was sent or received; asked once it has nothing to send.
+    pub(in crate::quic) fn has_ended(&self) -> bool {
+        self.quic.is_closed() || self.quic.is_draining() || self.quic.local_error().is_some()
+    }
+
+    /// Returns whether it is counted among those that have ended, and counts it.
+    pub(in crate::quic) fn count_end(&mut self) -> bool {
+        std::mem::replace(&mut self.ended, true)
+    }
+
+    /// Tells the client that no further request will be taken.
+    pub fn drain(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.drain(&mut self.quic);
+        }
+    }
+
+    /// Notices when the last response has reached the client.
+    pub(in crate::quic) fn note_requests(&mut self, now: Instant) {
+        let load = (self.taken(), self.is_idle());
+        self.activity.note(load, || self.quic.has_unacked(), now);
+    }
+
+    /// Closes it if a drain that began at `since` need not wait for it, or plans the drain's next look. The drain asks after
+    /// an attempt to send: what was lost and turns out to have arrived after all ends without a packet. Returns whether it
+    /// was closed.
+    pub(in crate::quic) fn finish(&mut self, since: Instant, now: Instant) -> bool {
+        let load = Load {
+            established: self.quic.is_established(),
+            taken: self.taken(),
+            idle: self.is_idle(),
+            unacked: self.quic.has_unacked(),
+        };
+        self.finishes = self.activity.finishes_at(load, since, now);
+        let closed = self.finishes.is_some_and(|at| at <= now);
+        if closed {
+            self.finishes = None;
+            self.close();
+        }
+        closed
+    }
+
+    fn taken(&self) -> u64 {
+        self.session.as_ref().map_or(0, h3::Session::taken)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.session.as_ref().is_none_or(h3::Session::is_idle)
+    }
+}
