@@ -150,7 +150,7 @@ fn relay(from: Receiver<Report>, to: Sender<Event>) -> Result<(), BootError> {
 fn advise(config: &Config) {
     if config.server.state_dir.is_none() && config.server.secrets_file.is_none() {
         tracing::info!(
-            "secrets live in memory: set `server.state_dir` to let connections and tokens survive a restart"
+            "secrets are kept in memory only: set `server.state_dir` to let sessions and tokens survive a restart"
         );
     }
     for group in &config.groups {

@@ -1,4 +1,4 @@
-//! Whether the threads that serve respond.
+//! Checks whether the serving threads respond.
 
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy;

@@ -34,12 +34,12 @@ impl Reloader<'_> {
         match self.try_reload() {
             Ok(()) => {
                 let snapshot = self.snapshot.generation;
-                tracing::info!(snapshot, "configuration read again and in effect");
+                tracing::info!(snapshot, "configuration reloaded");
                 Some(snapshot)
             }
             Err(error) => {
                 let error = one_line(&error);
-                tracing::error!(%error, snapshot, "configuration not taken; the previous one stays in effect");
+                tracing::error!(%error, snapshot, "configuration refused; the previous one stays in effect");
                 None
             }
         }

@@ -62,7 +62,7 @@ pub(super) fn await_ready(
     }
     observability.lifecycle().set(Phase::Serving);
     for (group, backend, cause) in fallbacks {
-        tracing::warn!(%group, %backend, %cause, "backend fell back");
+        tracing::warn!(%group, %backend, %cause, "fell back to another backend");
     }
     for line in lines {
         let (mut list, backend) = cores.get(&line.group).cloned().unwrap_or_default();
@@ -151,7 +151,7 @@ fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor
     observability.lifecycle().reloaded(snapshot);
     let mut standing = reloader.standing();
     if snapshot.is_none() {
-        standing.push_str("; the last change was not taken, see the log");
+        standing.push_str("; the last reload was refused, see the log");
     }
     supervisor.reloaded(standing, clock::now());
 }

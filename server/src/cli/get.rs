@@ -27,31 +27,31 @@ pub struct GetArgs {
     /// Don't check the server's certificate.
     #[arg(short = 'k', long)]
     insecure: bool,
-    /// Trust the issuers in this PEM file in place of the system's.
+    /// Trust the issuers in this PEM file instead of the system's.
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
-    /// Write the body here and not to standard output.
+    /// Write the body to this file instead of standard output.
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write the response's headers before its body.
     #[arg(short = 'i', long)]
     include: bool,
-    /// Ask for the headers only (HEAD).
+    /// Request the headers only (HEAD).
     #[arg(short = 'I', long)]
     head: bool,
-    /// Exit with 22 and write no body where the status is 400 or above.
+    /// Exit with 22 and write no body if the status is 400 or above.
     #[arg(short = 'f', long)]
     fail: bool,
-    /// Say on standard error what happens.
+    /// Report each step on standard error.
     #[arg(short = 'v', long)]
     verbose: bool,
     /// Write the times, the size and the rate to standard error.
     #[arg(long)]
     timing: bool,
-    /// Give up after so many seconds.
+    /// Fail after this many seconds.
     #[arg(short = 'm', long, value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     max_time: Duration,
-    /// Use this address for a host and port.
+    /// Connect to this address for a host and port.
     #[arg(long, value_name = "HOST:PORT:ADDRESS", value_parser = resolution)]
     resolve: Vec<Resolution>,
 }

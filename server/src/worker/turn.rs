@@ -73,8 +73,8 @@ impl Worker {
         }
     }
 
-    /// Turns until it receives a command to stop or has drained. A broken driver takes the process down: half a server is
-    /// worse.
+    /// Turns until it receives a command to stop or has drained. A broken driver ends the process: a
+    /// server without one of its workers would silently lose connections.
     pub(super) fn run(&mut self) {
         while !self.stopping {
             if let Err(error) = self.turn() {
@@ -213,7 +213,10 @@ impl Worker {
         while let Some(event) = self.driver.take_event() {
             match event {
                 Event::PortDown { listener } => {
-                    tracing::error!(listener = listener.0, "a listener's socket works no more");
+                    tracing::error!(
+                        listener = listener.0,
+                        "a listener's socket is broken; it neither receives nor sends"
+                    );
                 }
                 Event::TooBig {
                     listener,

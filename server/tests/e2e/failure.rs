@@ -207,7 +207,9 @@ fn where_io_uring_is_forbidden_auto_goes_on_without_and_says_so() {
         let (address, line) = server.listener("main");
         assert_eq!(field(line, "backend"), "mio");
         let said = &server.process.said;
-        let warning = said.iter().find(|line| line.contains("backend fell back"));
+        let warning = said
+            .iter()
+            .find(|line| line.contains("fell back to another backend"));
         let warning = warning.unwrap_or_else(|| panic!("no warning in {said:#?}"));
         assert!(warning.contains("io_uring_setup") && warning.contains("not permitted"));
         run(async {

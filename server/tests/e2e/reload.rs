@@ -13,8 +13,8 @@ on_every_backend!(
     a_configuration_that_cannot_be_served_is_not_taken,
 );
 
-const TAKEN: &str = "read again and in effect";
-const REFUSED: &str = "not taken";
+const TAKEN: &str = "configuration reloaded";
+const REFUSED: &str = "configuration refused";
 
 fn setup(backend: &str, page: &str) -> Setup {
     Setup::new(backend)

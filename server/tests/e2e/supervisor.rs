@@ -73,7 +73,7 @@ fn a_manager_hears_of_start_reload_and_stop(backend: &str) {
     let mut server = Server::start_told(&setup(backend, "page 0"), &folder, &told);
     let serving = |number: u64| format!("STATUS=serving by configuration {number}");
     assert_eq!(manager.hear(), ["READY=1".to_owned(), serving(1)]);
-    server.reload(&setup(backend, "page 1"), &folder, "in effect");
+    server.reload(&setup(backend, "page 1"), &folder, "configuration reloaded");
     let reloading = manager.hear();
     assert_eq!((reloading.len(), &*reloading[0]), (2, "RELOADING=1"));
     let since = reloading[1].strip_prefix("MONOTONIC_USEC=").unwrap();
@@ -89,11 +89,11 @@ fn a_manager_hears_of_start_reload_and_stop(backend: &str) {
         client.endpoint.wait_idle().await;
     });
     let wrong = setup(backend, "page 2").with("[limits]\nno_such_key = 1");
-    server.reload(&wrong, &folder, "not taken");
+    server.reload(&wrong, &folder, "configuration refused");
     assert_eq!(manager.hear()[0], "RELOADING=1");
     let after = manager.hear();
     assert_eq!(after[0], "READY=1");
-    assert!(after[1].starts_with(&serving(2)) && after[1].contains("not taken"));
+    assert!(after[1].starts_with(&serving(2)) && after[1].contains("the last reload was refused"));
     server.process.last_words();
     let stopping = manager.hear();
     assert_eq!(stopping[0], "STOPPING=1");

@@ -59,9 +59,17 @@ fn requests_reach_a_socket_and_a_reload_keeps_the_connection(backend: &str) {
             }
         });
         assert_eq!(session.get("/app/one").await.text().await, "/app/one");
-        server.reload(&setup(backend, &upstream), &folder, "in effect");
+        server.reload(
+            &setup(backend, &upstream),
+            &folder,
+            "configuration reloaded",
+        );
         assert_eq!(session.get("/app/two").await.text().await, "/app/two");
-        let refused = server.reload(&setup(backend, "unix:app.sock"), &folder, "not taken");
+        let refused = server.reload(
+            &setup(backend, "unix:app.sock"),
+            &folder,
+            "configuration refused",
+        );
         assert!(
             refused.contains("the absolute path of a socket"),
             "{refused}"

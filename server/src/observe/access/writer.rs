@@ -152,7 +152,7 @@ impl Job for LogWriter {
             Err(error) => {
                 count(&self.counters.disk_errors, 1);
                 let name = self.target.name();
-                tracing::warn!(%error, "access log: cannot reopen {name}; the old file is used on");
+                tracing::warn!(%error, "access log: cannot reopen {name}; the old file stays in use");
             }
         }
     }
