@@ -167,6 +167,20 @@ impl Limit {
         }
     }
 
+    /// Returns by how much a figure fails the bound; infinity for NaN.
+    pub fn excess(self, value: f64) -> f64 {
+        let excess = match self {
+            Self::AtLeast(least) => least - value,
+            Self::AtMost(most) => value - most,
+            Self::Near(target) => (value - target).abs(),
+        };
+        if excess.is_nan() {
+            f64::INFINITY
+        } else {
+            excess
+        }
+    }
+
     /// Returns the figure of a cell from those of its runs.
     pub fn fold(self, values: &[f64]) -> f64 {
         match self {

@@ -40,7 +40,7 @@ pub struct Figure {
     pub value: Option<f64>,
     /// Whether the bound is for this control.
     pub judged: bool,
-    /// Seeds whose run alone fails the bound. Empty where the cell passes, or where only the mean fails.
+    /// Seeds whose run alone fails the bound, the worst first. Empty where the cell passes, or where only the mean fails.
     pub failing_seeds: Vec<u64>,
 }
 
@@ -72,15 +72,16 @@ impl Cell {
             let value = fold(bound, &values, reno);
             let judged = is_judged(bound, control, value);
             let fails = judged && value.is_none_or(|value| !bound.limit.admits(value));
-            let failing = values
-                .iter()
-                .filter(|(_, value)| !bound.limit.admits(*value));
+            let mut failing = values.clone();
+            failing.retain(|(_, value)| !bound.limit.admits(*value));
+            let excess = |value: f64| bound.limit.excess(value);
+            failing.sort_by(|(_, a), (_, b)| excess(*b).total_cmp(&excess(*a)));
             Figure {
                 bound: *bound,
                 value,
                 judged,
                 failing_seeds: if fails && bound.measure != Measure::DoneOverReno {
-                    failing.map(|(seed, _)| *seed).collect()
+                    failing.into_iter().map(|(seed, _)| seed).collect()
                 } else {
                     Vec::new()
                 },
@@ -170,6 +171,13 @@ mod tests {
         let cell = collapse(&[&good, &bad], &[&good]);
         assert!(cell.figures[0].fails());
         assert_eq!(cell.figures[0].failing_seeds, [7]);
+        let slow = run(2, Some(60.0));
+        let cell = collapse(&[&slow, &good, &bad], &[&good]);
+        assert_eq!(
+            cell.figures[0].failing_seeds,
+            [7, 2],
+            "the worst comes first"
+        );
         assert!(cell.figures[1].fails());
         assert!(!cell.figures[2].fails());
     }

@@ -47,7 +47,8 @@ pub const EXPECTED: &[Expected] = &[
         LATE,
     ),
     entry("loss-2", SIMULATOR, BBR3, SHARE, (0.08, 0.12), PROBES),
-    entry("loss-2", END_TO_END, BBR3, SHARE, (0.35, 0.45), PROBES),
+    // Eight seeds gave 20.9 to 49.2 %: which probes end early depends on single packets.
+    entry("loss-2", END_TO_END, BBR3, SHARE, (0.20, 0.50), PROBES),
     entry(
         "loss-0.01",
         END_TO_END,

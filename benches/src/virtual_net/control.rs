@@ -79,10 +79,10 @@ impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ours(name) => name,
-            Self::QuicheCubic { idle_fix: false } => "quic-cubic-unfixed",
-            Self::QuicheCubic { idle_fix: true } => "quic-cubic",
-            Self::QuicheReno => "quic-reno",
-            Self::QuicheBbr2 => "quic-bbr2",
+            Self::QuicheCubic { idle_fix: false } => "quiche-cubic-unfixed",
+            Self::QuicheCubic { idle_fix: true } => "quiche-cubic",
+            Self::QuicheReno => "quiche-reno",
+            Self::QuicheBbr2 => "quiche-bbr2",
         })
     }
 }
