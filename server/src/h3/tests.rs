@@ -6,6 +6,7 @@ mod policy;
 mod relay;
 mod sending;
 mod transport;
+mod tunnels;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -245,32 +246,6 @@ fn requests_that_no_route_serves_get_their_status() {
         assert_eq!(seen.headers.contains_key("allow"), status == "405");
     }
     assert!(pair.session.is_idle());
-}
-
-/// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
-#[test]
-fn a_tunnel_gets_501_at_once_and_is_counted() {
-    let mut pair = Pair::new();
-    let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
-    let extended = [
-        (":method", "CONNECT"),
-        (":protocol", "connect-udp"),
-        (":scheme", "https"),
-        (":authority", "localhost"),
-        (":path", "/page"),
-    ];
-    for lines in [&plain[..], &extended] {
-        let stream = pair.send_head(lines, false);
-        pair.settle();
-        let seen = &pair.streams[&stream];
-        assert_eq!((seen.status(), seen.finished), ("501", true), "{lines:?}");
-    }
-    assert_eq!(pair.client.stats().stopped_stream_count_remote, 2);
-    assert_eq!(pair.context.counters.gate.tunnels, 2);
-    assert_eq!(pair.context.counters.malformed, 0);
-    assert!(pair.session.is_idle());
-    // As long as nobody opens tunnels, no client is invited to ask for them (RFC 9220 §3).
-    assert!(!pair.h3.extended_connect_enabled_by_peer());
 }
 
 #[test]

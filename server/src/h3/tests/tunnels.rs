@@ -1,0 +1,49 @@
+//! Requests for tunnels.
+
+use std::time::Duration;
+
+use sluicegate_config::{AccessFormat, LogTarget};
+
+use super::Pair;
+use crate::observe::access::AccessWriter;
+
+/// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
+#[test]
+fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let target = Box::new(LogTarget::File(file.clone()));
+    let writer = AccessWriter::start(target, AccessFormat::Combined, 1 << 20).unwrap();
+    let mut pair = Pair::new();
+    pair.context.access = Some(writer.log("worker".to_owned()));
+    let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
+    let extended = [
+        (":method", "CONNECT"),
+        (":protocol", "connect-udp"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/page"),
+    ];
+    for lines in [&plain[..], &extended] {
+        let stream = pair.send_head(lines, false);
+        pair.settle();
+        let seen = &pair.streams[&stream];
+        assert_eq!((seen.status(), seen.finished), ("501", true), "{lines:?}");
+    }
+    assert_eq!(pair.client.stats().stopped_stream_count_remote, 2);
+    assert_eq!(pair.context.counters.gate.tunnels, 2);
+    assert_eq!(pair.context.counters.malformed, 0);
+    assert!(pair.session.is_idle());
+    // As long as no handler opens tunnels, no client is invited to ask for them (RFC 9220 §3).
+    assert!(!pair.h3.extended_connect_enabled_by_peer());
+    drop(pair);
+    assert!(writer.shutdown(Duration::from_secs(60)));
+    let log = std::fs::read_to_string(file).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(
+        lines[0].contains("\"CONNECT example.org:443 HTTP/3\" 501 "),
+        "{log}"
+    );
+    assert!(lines[1].contains("\"CONNECT /page HTTP/3\" 501 "), "{log}");
+}
