@@ -127,7 +127,7 @@ fn commands_pass_a_flood_of_misrouted_datagrams() {
 #[test]
 fn a_turn_receives_no_more_than_its_budget() {
     let mut rig = Rig::new();
-    for _ in 0..2 * RECEIVE_BUDGET.datagrams {
+    for _ in 0..2048 {
         rig.send_misrouted();
     }
     rig.worker.turn().unwrap();
@@ -138,7 +138,7 @@ fn a_turn_receives_no_more_than_its_budget() {
 #[test]
 fn packets_are_stamped_when_the_phases_before_emission_are_over() {
     let mut rig = Rig::new();
-    for _ in 0..RECEIVE_BUDGET.datagrams {
+    for _ in 0..1000 {
         rig.send_misrouted();
     }
     let began = clock::now();
