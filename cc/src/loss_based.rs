@@ -23,8 +23,7 @@ pub(crate) const HYSTART: OptionSpec = OptionSpec {
     kind: OptionKind::Boolean { default: true },
     unit: Unit::None,
     summary: "Whether the first slow start ends when the round-trip time rises, before the queue overflows (HyStart++, \
-              RFC 9406). Turn it off only on links whose delay varies without load, such as some radio links: there \
-              slow start would end too early.",
+              RFC 9406). Turn it off only on links whose delay varies without load, such as some radio links.",
 };
 pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
@@ -66,9 +65,8 @@ enum Phase {
 
 /// A loss-based controller.
 ///
-/// Late acknowledgements change nothing (RFC 9438 §4.9 is optional): undoing a cut needs proof that no packet of
-/// the episode was really lost, and a transport that forgets lost packets early reports isolated real losses as
-/// spurious, which would undo every cut.
+/// Late acknowledgements change nothing (RFC 9438 §4.9 is optional): undoing a cut needs proof that no packet of the
+/// episode was lost, and a transport that forgets lost packets early reports isolated real losses as spurious.
 #[derive(Debug)]
 pub(crate) struct LossBased<L> {
     law: L,
