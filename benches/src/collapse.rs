@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sluicegate_sim::{LossWindow, Source};
+use sluicegate_sim::{Bottleneck, LossWindow, Source};
 
-use crate::virtual_net::{Control, Link, Scenario};
+use crate::virtual_net::{Control, Scenario};
 
 /// Size of the download, bytes.
 pub const BYTES: u64 = 10_000_000;
@@ -32,12 +32,12 @@ pub enum LossOn {
 
 /// The scenario with one server and one seed.
 pub fn scenario(control: Control, loss_on: LossOn, seed: u64) -> Scenario {
-    let lossy = Link {
+    let lossy = Bottleneck {
         loss: vec![LOSS],
-        ..Link::new(ONE_WAY_DELAY)
+        ..Bottleneck::unlimited(ONE_WAY_DELAY)
     };
     let up = match loss_on {
-        LossOn::Down => Link::new(ONE_WAY_DELAY),
+        LossOn::Down => Bottleneck::unlimited(ONE_WAY_DELAY),
         LossOn::BothWays => lossy.clone(),
     };
     Scenario {

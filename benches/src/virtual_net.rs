@@ -9,7 +9,6 @@ mod client;
 mod clock;
 mod control;
 mod error;
-mod link;
 mod random;
 mod run;
 mod server;
@@ -17,20 +16,20 @@ mod sweep;
 mod tls;
 mod trace;
 mod watch;
+mod wire;
 
 use std::time::Duration;
 
 pub use control::Control;
 pub use error::SimulationError;
-pub use link::Link;
 pub use run::run;
-use sluicegate_sim::Source;
+use sluicegate_sim::{Bottleneck, Source};
 pub use sweep::{Sweep, sweep};
 pub use watch::{Inside, View};
 
 pub(crate) use clock::{VirtualClock, earliest};
-pub(crate) use link::Wire;
 pub(crate) use random::Seeded;
+pub(crate) use wire::{Wire, directions};
 
 /// Datagrams of both ends, bytes of UDP payload.
 const DATAGRAM: usize = 1_200;
@@ -42,13 +41,13 @@ pub struct Scenario {
     pub control: Control,
     /// The body: how many bytes, and when the server has them, counted from the client's first packet.
     pub body: Source,
-    /// Server to client.
-    pub down: Link,
-    /// Client to server.
-    pub up: Link,
+    /// Path from the server to the client. `ack_loss` has no effect on a direction, and `ack_hold` holds all of its packets.
+    pub down: Bottleneck,
+    /// Path from the client to the server, likewise.
+    pub up: Bottleneck,
     /// The run ends here at the latest.
     pub limit: Duration,
-    /// Seed of the losses on both links, and of quiche's random numbers.
+    /// Seed of the losses in both directions, and of quiche's random numbers.
     pub seed: u64,
 }
 

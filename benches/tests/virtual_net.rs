@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use sluicegate_benches::virtual_net::{Control, Link, Scenario, run};
-use sluicegate_sim::{LossWindow, Source};
+use sluicegate_benches::virtual_net::{Control, Scenario, run};
+use sluicegate_sim::{Bottleneck, LossWindow, Source};
 
 const DELAY: Duration = Duration::from_millis(20);
 
-fn scenario(control: Control, down: Link) -> Scenario {
+fn scenario(control: Control, down: Bottleneck) -> Scenario {
     Scenario {
         control,
         body: Source::Bulk(2_000_000),
         down,
-        up: Link::new(DELAY),
+        up: Bottleneck::unlimited(DELAY),
         limit: Duration::from_secs(60),
         seed: 1,
     }
@@ -21,10 +21,10 @@ fn scenario(control: Control, down: Link) -> Scenario {
 #[test]
 fn download_takes_what_the_rate_takes() {
     // 2 MB at 10 Mbit/s: 1.6 s without headers and round trips.
-    let down = Link {
-        rate: Some(10_000_000),
+    let down = Bottleneck {
+        rate: vec![(Duration::ZERO, 10_000_000)],
         queue_bytes: 100_000,
-        ..Link::new(DELAY)
+        ..Bottleneck::unlimited(DELAY)
     };
     for control in Control::ours().chain(Control::quic()) {
         let outcome = run(&scenario(control, down.clone())).expect("both ends can be set up");
@@ -37,7 +37,8 @@ fn download_takes_what_the_rate_takes() {
 #[test]
 fn without_loss_or_limit_the_window_only_grows() {
     for control in Control::ours() {
-        let outcome = run(&scenario(control, Link::new(DELAY))).expect("both ends can be set up");
+        let outcome =
+            run(&scenario(control, Bottleneck::unlimited(DELAY))).expect("both ends can be set up");
         assert_eq!(outcome.lost_packets, 0, "{control}");
         let windows: Vec<_> = outcome.trace.iter().map(|sample| sample.cwnd).collect();
         assert!(windows.is_sorted(), "{control}: {windows:?}");
@@ -52,9 +53,9 @@ fn a_run_ends_at_its_limit() {
         limit,
         ..scenario(
             Control::QuicheReno,
-            Link {
-                rate: Some(1_000_000),
-                ..Link::new(DELAY)
+            Bottleneck {
+                rate: vec![(Duration::ZERO, 1_000_000)],
+                ..Bottleneck::unlimited(DELAY)
             },
         )
     };
@@ -68,11 +69,11 @@ fn a_run_ends_at_its_limit() {
 /// acknowledgements, and at a given rate of loss each costs as much as a full one.
 #[test]
 fn packets_stay_full_under_random_loss() {
-    let lossy = Link {
-        rate: Some(100_000_000),
+    let lossy = Bottleneck {
+        rate: vec![(Duration::ZERO, 100_000_000)],
         queue_bytes: 500_000,
         loss: vec![LossWindow::always(0.01)],
-        ..Link::new(DELAY)
+        ..Bottleneck::unlimited(DELAY)
     };
     for control in Control::ours() {
         let outcome = run(&scenario(control, lossy.clone())).expect("both ends can be set up");
@@ -93,10 +94,10 @@ fn burst_after_idle(control: Control, start: u64) -> u64 {
         body: Source::Bursts(vec![(Duration::ZERO, start), (restart, 12_000)]),
         ..scenario(
             control,
-            Link {
-                rate: Some(10_000_000),
+            Bottleneck {
+                rate: vec![(Duration::ZERO, 10_000_000)],
                 queue_bytes: 50_000,
-                ..Link::new(DELAY)
+                ..Bottleneck::unlimited(DELAY)
             },
         )
     });
@@ -127,10 +128,10 @@ fn small_responses_do_not_tell_the_rate_of_the_path() {
     let mut offers: Vec<_> = (0..10).map(|second| (seconds(second), 12_000)).collect();
     offers.push((seconds(10), 5_000_000));
     for control in Control::ours() {
-        let down = Link {
-            rate: Some(100_000_000),
+        let down = Bottleneck {
+            rate: vec![(Duration::ZERO, 100_000_000)],
             queue_bytes: 500_000,
-            ..Link::new(DELAY)
+            ..Bottleneck::unlimited(DELAY)
         };
         let outcome = run(&Scenario {
             body: Source::Bursts(offers.clone()),

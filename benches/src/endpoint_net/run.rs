@@ -3,10 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use sluicegate_sim::Bottleneck;
+
 use super::client::Client;
 use super::worker::Worker;
 use super::{EndpointError, Outcome, Scenario};
-use crate::virtual_net::{Link, Seeded, VirtualClock, Wire, earliest};
+use crate::virtual_net::{Seeded, VirtualClock, Wire, earliest};
 
 const CLIENT: SocketAddr = address(1, 40_000);
 const SERVER: SocketAddr = address(2, 443);
@@ -62,16 +64,16 @@ impl Net {
     fn new(scenario: &Scenario) -> Result<Self, EndpointError> {
         let clock = VirtualClock::start();
         let path = scenario.path;
-        let down = Link {
-            rate: Some(path.rate),
+        let down = Bottleneck {
+            rate: vec![(Duration::ZERO, path.rate)],
             queue_bytes: path.queue_bytes,
-            ..Link::new(path.delay)
+            ..Bottleneck::unlimited(path.delay)
         };
         Ok(Self {
             client: Client::connect(CLIENT, SERVER, &scenario.page, scenario.pages)?,
             worker: Worker::new(clock.now(), |_| {})?,
             clock,
-            up: Wire::new(&Link::new(path.delay), scenario.seed),
+            up: Wire::new(&Bottleneck::unlimited(path.delay), scenario.seed),
             down: Wire::new(&down, scenario.seed),
             max_datagram: path.max_datagram,
             outcome: Outcome::default(),

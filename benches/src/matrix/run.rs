@@ -17,7 +17,7 @@ use super::measure::figure;
 use super::plot;
 use super::record::Record;
 use super::scenario::{CrossTraffic, For, Place, Scenario};
-use crate::virtual_net::{self, Control, Link, SimulationError};
+use crate::virtual_net::{self, Control, SimulationError, directions};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
@@ -242,7 +242,7 @@ fn connect(
     seed: u64,
     limit: Duration,
 ) -> Result<Record, SimulationError> {
-    let (down, up) = Link::pair(&scenario.bottleneck);
+    let (down, up) = directions(&scenario.bottleneck);
     let body = match &scenario.cross_traffic {
         CrossTraffic::Alone(source) => source.clone(),
         _ => Source::Endless,

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::clock::{VirtualClock, earliest};
-use super::link::Wire;
 use super::random::Seeded;
 use super::server::Server;
+use super::wire::Wire;
 use super::{Control, Outcome, Sample, Scenario, SimulationError, tls, trace, watch};
 
 const CLIENT: SocketAddr = address(1, 40_000);
@@ -21,7 +21,7 @@ const MAX_TURNS: u64 = 20_000_000;
 /// The control whose states are read from its trace. Writing one costs time, so the others go without.
 const SPECIMEN: Control = Control::QuicheCubic { idle_fix: false };
 
-/// Sets apart the sequences of the two links.
+/// Sets apart the sequences of the two directions.
 const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
 
 /// Sets quiche's sequence apart from those.

@@ -99,6 +99,15 @@ impl Bottleneck {
             ack_hold: Duration::ZERO,
         }
     }
+
+    /// Returns a path without faults or limits.
+    pub fn unlimited(delay: Duration) -> Self {
+        Self {
+            delay,
+            queue_bytes: u64::MAX,
+            ..Self::new(u64::MAX, Duration::ZERO, 0.0)
+        }
+    }
 }
 
 /// A packet's arrival behind the bottleneck.
@@ -170,14 +179,15 @@ impl BottleneckQueue {
         if lost(&mut self.rng, &self.bottleneck.ack_loss, now) {
             return None;
         }
-        let arrives = now + self.bottleneck.delay;
-        let hold = u64::try_from(self.bottleneck.ack_hold.as_nanos()).unwrap_or(u64::MAX);
-        if hold == 0 {
-            return Some(arrives);
+        Some(self.held(now + self.bottleneck.delay))
+    }
+
+    /// Returns the end of the holding time that `arrives` falls into.
+    pub fn held(&self, arrives: Time) -> Time {
+        match nanos(self.bottleneck.ack_hold) {
+            0 => arrives,
+            hold => Time::from_nanos(arrives.as_nanos().div_ceil(hold).saturating_mul(hold)),
         }
-        Some(Time::from_nanos(
-            arrives.as_nanos().div_ceil(hold).saturating_mul(hold),
-        ))
     }
 
     fn drain(&mut self, now: Time) {

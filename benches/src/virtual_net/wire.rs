@@ -1,95 +1,30 @@
 //! One direction of the network: the simulator's bottleneck, with real packets.
 
 use std::collections::VecDeque;
-use std::iter;
 use std::time::Duration;
 
 use sluicegate_cc::Time;
-use sluicegate_sim::{self as sim, BottleneckQueue, LossWindow, Policer, Reorder};
+use sluicegate_sim::{Bottleneck, BottleneckQueue};
 
-/// Properties of one direction.
-#[derive(Clone, Debug)]
-pub struct Link {
-    /// One way, without the time that the rate takes.
-    pub delay: Duration,
-    /// Bits per second; `None` is unlimited.
-    pub rate: Option<u64>,
-    /// Rates that follow, each from its time on; ascending.
-    pub later_rates: Vec<(Duration, u64)>,
-    /// Room before the rate, packet in service included. What does not fit is dropped.
-    pub queue_bytes: u64,
-    /// Random loss, by the time of departure.
-    pub loss: Vec<LossWindow>,
-    /// Added to the delay, even over plus and minus this; order is kept.
-    pub jitter: Duration,
-    /// Random late arrivals.
-    pub reorder: Option<Reorder>,
-    /// A token bucket in front of the queue.
-    pub policer: Option<Policer>,
-    /// Packets are held back and come in batches this far apart.
-    pub hold: Duration,
+/// Returns both directions of a path of the simulator, each as a path of its own: towards the client, and back. Marks are not
+/// carried over, since quiche ignores them.
+pub(crate) fn directions(path: &Bottleneck) -> (Bottleneck, Bottleneck) {
+    let down = Bottleneck {
+        ack_hold: Duration::ZERO,
+        ..path.clone()
+    };
+    let up = Bottleneck {
+        loss: path.ack_loss.clone(),
+        ack_hold: path.ack_hold,
+        ..Bottleneck::unlimited(path.delay)
+    };
+    (down, up)
 }
 
-impl Link {
-    /// Any rate, no loss.
-    pub const fn new(delay: Duration) -> Self {
-        Self {
-            delay,
-            rate: None,
-            later_rates: Vec::new(),
-            queue_bytes: u64::MAX,
-            loss: Vec::new(),
-            jitter: Duration::ZERO,
-            reorder: None,
-            policer: None,
-            hold: Duration::ZERO,
-        }
-    }
-
-    /// Both directions of a path of the simulator: towards the client, and back. Marks are not carried over, as the
-    /// quiche has no use for them.
-    pub fn pair(path: &sim::Bottleneck) -> (Self, Self) {
-        let mut rates = path.rate.iter().copied();
-        let down = Self {
-            rate: rates.next().map(|(_, rate)| rate),
-            later_rates: rates.collect(),
-            queue_bytes: path.queue_bytes,
-            loss: path.loss.clone(),
-            jitter: path.jitter,
-            reorder: path.reorder,
-            policer: path.policer,
-            ..Self::new(path.delay)
-        };
-        let up = Self {
-            loss: path.ack_loss.clone(),
-            hold: path.ack_hold,
-            ..Self::new(path.delay)
-        };
-        (down, up)
-    }
-
-    fn bottleneck(&self, seed: u64) -> BottleneckQueue {
-        let first = (Duration::ZERO, self.rate.unwrap_or(u64::MAX));
-        let rate = iter::once(first).chain(self.later_rates.iter().copied());
-        let link = sim::Bottleneck {
-            rate: rate.collect(),
-            delay: self.delay,
-            jitter: self.jitter,
-            queue_bytes: self.queue_bytes,
-            loss: self.loss.clone(),
-            reorder: self.reorder,
-            policer: self.policer,
-            ..sim::Bottleneck::new(u64::MAX, Duration::ZERO, 0.0)
-        };
-        BottleneckQueue::new(link, seed)
-    }
-}
-
-/// A link with packets on it. Times count from the start of the run.
+/// A bottleneck with packets on their way through it. Times count from the start of the run.
 #[derive(Debug)]
 pub(crate) struct Wire {
     bottleneck: BottleneckQueue,
-    hold: Duration,
     /// Arrival and contents, in order of arrival.
     packets: VecDeque<(Duration, Vec<u8>)>,
     bytes: u64,
@@ -107,11 +42,10 @@ struct Burst {
 }
 
 impl Wire {
-    /// An empty link; `seed` drives everything random on it.
-    pub(crate) fn new(link: &Link, seed: u64) -> Self {
+    /// Returns a direction without packets; `seed` drives everything random on it.
+    pub(crate) fn new(path: &Bottleneck, seed: u64) -> Self {
         Self {
-            bottleneck: link.bottleneck(seed),
-            hold: link.hold,
+            bottleneck: BottleneckQueue::new(path.clone(), seed),
             packets: VecDeque::new(),
             bytes: 0,
             burst: Burst::default(),
@@ -126,7 +60,8 @@ impl Wire {
         let Some(delivery) = self.bottleneck.data(Time::ZERO + at, size) else {
             return;
         };
-        let arrives = held(delivery.arrives.saturating_since(Time::ZERO), self.hold);
+        let arrives = self.bottleneck.held(delivery.arrives);
+        let arrives = arrives.saturating_since(Time::ZERO);
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(packet);
@@ -177,21 +112,10 @@ impl Burst {
     }
 }
 
-/// The end of the holding time that `arrives` falls into.
-fn held(arrives: Duration, hold: Duration) -> Duration {
-    if hold.is_zero() {
-        return arrives;
-    }
-    let late = arrives.as_nanos() % hold.as_nanos();
-    if late == 0 {
-        return arrives;
-    }
-    let late = Duration::from_nanos(u64::try_from(late).unwrap_or(0));
-    arrives + hold - late
-}
-
 #[cfg(test)]
 mod tests {
+    use sluicegate_sim::{LossWindow, Reorder};
+
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
@@ -208,7 +132,7 @@ mod tests {
 
     #[test]
     fn packet_arrives_after_the_delay_and_not_before() {
-        let mut wire = Wire::new(&Link::new(5 * MS), 1);
+        let mut wire = Wire::new(&Bottleneck::unlimited(5 * MS), 1);
         wire.depart(MS, &[1, 2, 3]);
         assert_eq!((wire.next_arrival(), wire.bytes()), (Some(6 * MS), 3));
         assert_eq!(wire.take_arrived(6 * MS - Duration::from_nanos(1)), None);
@@ -219,12 +143,12 @@ mod tests {
     #[test]
     fn rate_spaces_packets_and_a_full_queue_drops() {
         // A thousand bytes take a millisecond.
-        let link = Link {
-            rate: Some(8_000_000),
+        let path = Bottleneck {
+            rate: vec![(Duration::ZERO, 8_000_000)],
             queue_bytes: 3_000,
-            ..Link::new(5 * MS)
+            ..Bottleneck::unlimited(5 * MS)
         };
-        let mut wire = Wire::new(&link, 1);
+        let mut wire = Wire::new(&path, 1);
         for _ in 0..4 {
             wire.depart(Duration::ZERO, &[0; 1_000]);
         }
@@ -239,11 +163,11 @@ mod tests {
             until: 2 * MS,
             probability: 1.0,
         };
-        let link = Link {
+        let path = Bottleneck {
             loss: vec![window],
-            ..Link::new(Duration::ZERO)
+            ..Bottleneck::unlimited(Duration::ZERO)
         };
-        let mut wire = Wire::new(&link, 1);
+        let mut wire = Wire::new(&path, 1);
         for at in [Duration::ZERO, MS, 2 * MS] {
             wire.depart(at, &[0]);
         }
@@ -257,11 +181,11 @@ mod tests {
             until: MS,
             probability: 0.3,
         };
-        let link = Link {
+        let path = Bottleneck {
             loss: vec![window],
-            ..Link::new(Duration::ZERO)
+            ..Bottleneck::unlimited(Duration::ZERO)
         };
-        let mut wire = Wire::new(&link, 7);
+        let mut wire = Wire::new(&path, 7);
         for _ in 0..10_000 {
             wire.depart(Duration::ZERO, &[0]);
         }
@@ -275,11 +199,11 @@ mod tests {
             probability: 0.5,
             by: 3 * MS,
         });
-        let link = Link {
+        let path = Bottleneck {
             reorder,
-            ..Link::new(5 * MS)
+            ..Bottleneck::unlimited(5 * MS)
         };
-        let mut wire = Wire::new(&link, 1);
+        let mut wire = Wire::new(&path, 1);
         for at in 0..20 {
             wire.depart(at * MS, &[u8::try_from(at).expect("small")]);
         }
@@ -293,11 +217,11 @@ mod tests {
 
     #[test]
     fn held_packets_come_in_batches() {
-        let link = Link {
-            hold: 10 * MS,
-            ..Link::new(5 * MS)
+        let path = Bottleneck {
+            ack_hold: 10 * MS,
+            ..Bottleneck::unlimited(5 * MS)
         };
-        let mut wire = Wire::new(&link, 1);
+        let mut wire = Wire::new(&path, 1);
         for at in [0, 4, 5, 6] {
             wire.depart(at * MS, &[0]);
         }
@@ -306,7 +230,7 @@ mod tests {
 
     #[test]
     fn burst_counts_what_leaves_at_one_instant() {
-        let mut wire = Wire::new(&Link::new(MS), 1);
+        let mut wire = Wire::new(&Bottleneck::unlimited(MS), 1);
         for (at, size) in [(1, 100), (1, 200), (2, 250)] {
             wire.depart(at * MS, &vec![0; size]);
         }
