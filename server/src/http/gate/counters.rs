@@ -6,7 +6,7 @@ metrics! {
     /// Counters of a front's gate; they only rise.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Counters: Sum {
-        /// Requests that got a file from a worker's memory.
+        /// Responses with a file from a worker's memory.
         pub from_memory: u64 = counter("sluicegate_file_cache_hits_total"),
         /// Requests refused while draining.
         pub rejected: u64 = counter(
