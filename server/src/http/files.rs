@@ -7,6 +7,7 @@ mod accept;
 mod cache;
 mod condition;
 pub mod disk;
+mod field_value;
 #[cfg(any(test, fuzzing))]
 mod fixture;
 mod kind;

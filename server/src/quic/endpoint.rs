@@ -8,6 +8,7 @@ mod network;
 mod origin;
 mod service;
 mod stateless;
+mod stateless_packet;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::RxMeta;
 
-use self::stateless::StatelessPacket;
+use self::stateless_packet::StatelessPacket;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;

@@ -7,7 +7,7 @@ use std::path::Path;
 use http::HeaderValue;
 use sluicegate_config::Files;
 
-use super::meta::visible;
+use super::field_value::visible;
 
 /// Type of a file that nobody knows, which a browser saves.
 const UNKNOWN: &str = "application/octet-stream";

@@ -12,6 +12,7 @@ use http::header::{
 use sluicegate_config::Files;
 
 use super::accept::Coding;
+use super::field_value::visible;
 use super::kind;
 use crate::http::exchange::Fields;
 
@@ -122,10 +123,6 @@ impl Meta {
 /// Returns the field which says that the response depends on what the client accepts.
 pub(super) fn vary() -> (HeaderName, HeaderValue) {
     (VARY, HeaderValue::from_static("accept-encoding"))
-}
-
-pub(super) fn visible(text: String) -> HeaderValue {
-    HeaderValue::try_from(text).expect("made of visible ASCII characters and spaces")
 }
 
 /// Snapshot of a whole file.

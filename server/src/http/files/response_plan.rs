@@ -10,6 +10,7 @@ use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, LOCATION, 
 
 use super::accept::Coding;
 use super::condition::{self, Verdict};
+use super::field_value::visible;
 use super::meta::{self, Entry, Meta};
 use super::path::Refusal;
 use super::range::{self, Wanted};
@@ -168,7 +169,7 @@ pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
         Wanted::Whole => whole(meta),
         Wanted::Nothing => {
             let mut plan = ResponsePlan::plain(416, "416 the file is not that long\n");
-            let range = meta::visible(format!("bytes */{}", meta.size));
+            let range = visible(format!("bytes */{}", meta.size));
             plan.fields.push((CONTENT_RANGE, range));
             let bytes = HeaderValue::from_static("bytes");
             plan.fields.push((ACCEPT_RANGES, bytes));
@@ -232,7 +233,7 @@ fn whole(meta: &Meta) -> ResponsePlan {
 fn single(meta: &Meta, part: Range<u64>) -> ResponsePlan {
     let mut plan = whole(meta);
     plan.status = 206;
-    let range = meta::visible(content_range(&part, meta.size));
+    let range = visible(content_range(&part, meta.size));
     plan.fields.push((CONTENT_RANGE, range));
     plan.pieces = vec![Piece::File(part)];
     plan
@@ -247,7 +248,7 @@ fn multiple(meta: &Meta, parts: &[Range<u64>]) -> ResponsePlan {
     let boundary = boundary(meta);
     let mut fields = meta.validators();
     let kind = format!("multipart/byteranges; boundary={boundary}");
-    fields.push((CONTENT_TYPE, meta::visible(kind)));
+    fields.push((CONTENT_TYPE, visible(kind)));
     meta.describe(&mut fields);
     let mut pieces = Vec::with_capacity(2 * parts.len() + 1);
     for part in parts {

@@ -2,22 +2,16 @@
 
 use std::time::Instant;
 
-use sluicegate_dataplane::{Ecn, ListenerId, RxMeta, TxMeta};
+use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
 
 use super::Endpoint;
+use super::stateless_packet::StatelessPacket;
 use crate::quic::counters::DropReason;
 use crate::quic::header::Header;
 use crate::quic::reset::MIN_TRIGGER;
 
 /// Number of stateless packets that may wait to be sent. Where so many wait no further one is made.
 pub(super) const MAX_STATELESS: usize = 128;
-
-/// A stateless packet that waits to be sent.
-pub(super) struct StatelessPacket {
-    pub(super) listener: ListenerId,
-    pub(super) meta: TxMeta,
-    pub(super) bytes: Vec<u8>,
-}
 
 impl Endpoint {
     /// Names the supported versions to the sender of a datagram of `trigger` bytes (RFC 9000 §6).

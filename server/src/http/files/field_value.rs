@@ -1,0 +1,8 @@
+//! Field values that the server makes.
+
+use http::HeaderValue;
+
+/// Returns a field value of visible ASCII characters and spaces.
+pub(super) fn visible(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("made of visible ASCII characters and spaces")
+}
