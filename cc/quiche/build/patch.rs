@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::source;
 
-/// Applied in this order.
+/// Names of the series, in the order in which they are applied.
 const SERIES: [&str; 3] = ["socket", "fixes", "http3"];
 
 /// Unchanged lines that a hunk shows before and after its change, unless the file begins or ends there.

@@ -18,7 +18,7 @@ const SPARE: usize = 8;
 #[derive(Default)]
 pub struct LostPackets {
     kept: VecDeque<Kept>,
-    /// Acknowledged late, and not yet reported to the controller.
+    /// Packets acknowledged late and not yet reported to the controller.
     late: Vec<Acked>,
 }
 

@@ -23,7 +23,7 @@ use crate::recovery::RecoveryStats;
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Sender {
-    /// quiche's own.
+    /// quiche's own BBRv2.
     Bbr2(BBRv2),
     /// A controller from outside of quiche.
     External(External),

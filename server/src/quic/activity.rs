@@ -24,7 +24,7 @@ pub(super) struct Activity {
 /// Requests of a connection.
 #[derive(Clone, Copy, Debug)]
 enum Requests {
-    /// None has arrived.
+    /// No request has arrived.
     None,
     /// Some are open, or parts of their responses are unacknowledged.
     Open,

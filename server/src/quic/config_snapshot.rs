@@ -59,14 +59,14 @@ pub struct WorkerConfig {
     pub h3: quiche::h3::Config,
 }
 
-/// Leaves the keys out.
+/// Omits the keys.
 impl std::fmt::Debug for WorkerConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WorkerConfig").finish_non_exhaustive()
     }
 }
 
-/// Leaves the keys out.
+/// Omits the keys.
 impl std::fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("ConfigSnapshot")

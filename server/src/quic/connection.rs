@@ -62,7 +62,7 @@ pub struct Connection {
     pub(super) timer: Slot,
     /// Facts for the access log, until the session takes them.
     peer: Option<PeerConnection>,
-    /// When a drain looks at it again.
+    /// Time at which a drain looks at it again.
     finishes: Option<Instant>,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
     max_datagram: usize,
@@ -70,7 +70,7 @@ pub struct Connection {
     activity: Activity,
     black_hole: BlackHole,
     session: Option<h3::Session>,
-    /// When pacing lets the next packet go, where it holds one back.
+    /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
     /// When the handshake must be complete; `None` once it is or has timed out.
     handshake_deadline: Option<Instant>,

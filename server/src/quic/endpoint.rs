@@ -47,11 +47,11 @@ pub enum Ingest {
 /// A shutdown under way.
 #[derive(Debug)]
 struct Shutdown {
-    /// When it began.
+    /// Time at which it began.
     since: Instant,
     /// Whether connections are closed whatever they wait for.
     at_once: bool,
-    /// First slot whose connection does not know.
+    /// First slot to whose connection it was not announced.
     next: usize,
 }
 
@@ -87,7 +87,7 @@ pub struct Endpoint {
     last_generation: u64,
     /// Slots of connections whose requests wait for room in the origin's ring.
     awaiting_ring: Vec<usize>,
-    /// What happened so far, HTTP/3 sessions left out: see [`Endpoint::totals`].
+    /// Counts of what happened so far, without the HTTP/3 sessions: see [`Endpoint::totals`].
     pub counters: Counters,
 }
 
@@ -296,7 +296,7 @@ impl Endpoint {
         self.timers.next()
     }
 
-    /// Hands over what was logged in a turn.
+    /// Passes the records of a turn to the writer of the access log.
     pub fn flush_log(&mut self) {
         if let Some(access) = &mut self.settings.sessions.access {
             access.flush();

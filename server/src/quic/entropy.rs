@@ -5,7 +5,7 @@ use boring::rand::rand_bytes;
 /// Bytes drawn from BoringSSL at once.
 const POOL: usize = 4096;
 
-/// Unpredictable bytes for connection IDs, nonces and padding, without a system call each.
+/// Source of unpredictable bytes for connection IDs, nonces and padding that needs no system call for each.
 ///
 /// Owned by one worker. A process that forks must not go on using a pool it inherited: both would hand out the same bytes.
 pub struct Entropy {

@@ -1,6 +1,6 @@
 //! Notices when a path stops carrying datagrams of the size that was found for it (RFC 8899 §4.3).
 
-/// Number of timeouts without an acknowledgement between them after which the path's size is searched for anew.
+/// Number of timeouts without an acknowledgement in between after which the server searches for the path's size anew.
 const BLACK_HOLE: u32 = 3;
 
 /// Watches the acknowledgements of one connection.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What one event costs: a token is counted in billionths, so that a nanosecond at one event per second is one.
+/// Cost of one event: a token is counted in billionths, so that a nanosecond at one event per second is one.
 const TOKEN: u64 = 1_000_000_000;
 
 /// Allows a rate of events in the long run and a burst of them at once.
@@ -17,7 +17,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// Full at the start. A `burst` of 0 allows nothing, a rate of 0 nothing after the burst.
+    /// Returns a limit that is full at the start. A `burst` of 0 allows nothing, a rate of 0 nothing after the burst.
     pub fn new(per_second: u32, burst: u32) -> RateLimit {
         let capacity = u64::from(burst) * TOKEN;
         RateLimit {

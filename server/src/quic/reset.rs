@@ -24,7 +24,7 @@ pub struct ResetTokens {
 }
 
 impl ResetTokens {
-    /// With the key derived from the current root secret.
+    /// Makes tokens with the key derived from the current root secret.
     pub fn new(secrets: &Secrets) -> ResetTokens {
         ResetTokens {
             key: secrets.stateless_reset_key(),

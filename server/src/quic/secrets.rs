@@ -57,7 +57,7 @@ impl Secrets {
         Ok(Secrets { roots, generation })
     }
 
-    /// Fresh ones that end with the process.
+    /// Draws fresh secrets, which end with the process.
     pub fn in_memory() -> Secrets {
         Secrets {
             roots: vec![RootSecret::random()],
@@ -65,7 +65,7 @@ impl Secrets {
         }
     }
 
-    /// From roots known already, the current one first.
+    /// Takes root secrets that are known already, the current one first.
     ///
     /// # Errors
     /// None, or more than [`MAX_ROOTS`]; `origin` stands in the message.

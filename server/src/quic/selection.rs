@@ -73,7 +73,7 @@ impl Selection {
         }
     }
 
-    /// As configured.
+    /// Makes the choices of a configured listener.
     ///
     /// # Errors
     /// An algorithm that `registry` does not hold.
@@ -160,7 +160,7 @@ fn unit(entropy: &mut Entropy) -> f64 {
 pub struct Guard {
     below: Duration,
     instead: Choice,
-    /// Until when each network is remembered.
+    /// Networks with the time until which each is remembered.
     networks: HashMap<IpNet, Instant>,
     /// The networks in the order in which they were first measured.
     order: VecDeque<IpNet>,

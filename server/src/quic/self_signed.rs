@@ -15,9 +15,9 @@ use boring::x509::{X509, X509Builder, X509NameBuilder};
 
 /// Common name of issuer and subject.
 const COMMON_NAME: &str = "sluicegate trial";
-/// Longer than any trial runs.
+/// Validity of the certificate: longer than any trial runs.
 const VALID: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// Clocks of clients may be behind.
+/// Time before now at which the validity begins: clocks of clients may be behind.
 const BACKDATED: Duration = Duration::from_secs(86_400);
 
 /// A fresh key on the curve P-256.

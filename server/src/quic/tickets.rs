@@ -12,20 +12,20 @@ use boring::sha::sha256;
 use boring::ssl::{SslContextBuilder, SslOptions};
 use sluicegate_config::Limits;
 
-/// Neither gives tickets nor takes them.
+/// Turns tickets off: none is issued or accepted.
 pub(super) fn refuse(context: &mut SslContextBuilder) {
     context.set_options(SslOptions::NO_TICKET);
 }
 
-/// Tickets hold for `lifetime`, in whole seconds.
+/// Lets tickets hold for `lifetime`, in whole seconds.
 pub(super) fn limit(context: &mut SslContextBuilder, lifetime: Duration) {
     let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
     // SAFETY: the builder owns a valid SSL_CTX, which nothing else uses while it is borrowed here; the call writes a number.
     unsafe { boring_sys::SSL_CTX_set_session_psk_dhe_timeout(context.as_ptr(), seconds) };
 }
 
-/// Tickets hold only where the limits are those under which they were given: a client sends its early data within the
-/// limits that it remembers, and a server that has lowered one must not take it (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2).
+/// Binds tickets to the limits under which they are issued: a client sends its early data within the limits that it
+/// remembers, and a server that has lowered one must not accept it (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2).
 pub(super) fn bind(context: &mut SslContextBuilder, limits: &Limits) -> Result<(), ErrorStack> {
     let remembered = [
         limits.connection_window,
@@ -38,7 +38,7 @@ pub(super) fn bind(context: &mut SslContextBuilder, limits: &Limits) -> Result<(
     context.set_session_id_context(&sha256(remembered.as_flattened()))
 }
 
-/// Early data is taken. quiche has a call of its own for this, but it reaches a listener's first certificate alone.
+/// Accepts early data. quiche has a call of its own for this, but it reaches a listener's first certificate alone.
 pub(super) fn allow_early_data(context: &mut SslContextBuilder) {
     // SAFETY: as above; the call sets a flag.
     unsafe { boring_sys::SSL_CTX_set_early_data_enabled(context.as_ptr(), 1) };

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// Stale entries that are not worth the work to drop them.
+/// Number of stale entries up to which it is not worth the work to drop them.
 const SPARE: usize = 1024;
 
 /// Wakes connections. An entry is only pushed when a deadline moves forward in time; one that moved back is found out

@@ -44,22 +44,22 @@ pub fn is_retry(token: &[u8]) -> bool {
 /// Why a token was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum TokenError {
-    /// Not of [`LEN`] bytes.
+    /// The token has not [`LEN`] bytes.
     #[error("token of the wrong length")]
     Truncated,
-    /// Made with a root secret that is not known here (any more).
+    /// The root secret of the token is not, or no longer, known here.
     #[error("token of an unknown key")]
     UnknownKey,
-    /// Changed, made up, or of another kind.
+    /// The token was changed, was made up, or is of another kind.
     #[error("token does not authenticate")]
     Forged,
-    /// Too old, or from so far in the future that the clock must have been set back.
+    /// The token is too old, or from so far in the future that the clock must have been set back.
     #[error("token expired")]
     Expired,
-    /// Made for another address or port.
+    /// The token was made for another address or port.
     #[error("token of another address")]
     WrongAddress,
-    /// Sent with another destination connection ID than the Retry packet gave.
+    /// The packet has another destination connection ID than the Retry packet gave.
     #[error("token of another connection")]
     WrongConnection,
 }
@@ -109,7 +109,7 @@ pub struct Tokens {
 }
 
 struct Key {
-    /// Tells its tokens from those of other roots; two roots may have the same.
+    /// Identifier in its tokens; two roots may have the same.
     id: u8,
     cipher: AeadCtx,
 }

@@ -46,14 +46,14 @@ pub enum TransportError {
         /// Error of the system.
         cause: std::io::Error,
     },
-    /// Certificate or key cannot be used.
+    /// The certificate or its key cannot be used.
     #[error("{origin}: {cause}; {remedy}")]
     Tls {
         /// Names of the files.
         origin: String,
-        /// What is wrong.
+        /// Description of the problem.
         cause: String,
-        /// What the operator can do.
+        /// Advice to the operator.
         remedy: &'static str,
     },
     /// The HTTP/3 quiche refused a setting.
@@ -64,7 +64,7 @@ pub enum TransportError {
     Engine(#[from] quiche::Error),
 }
 
-/// Without the key.
+/// Omits the key.
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Identity").field(&self.origin).finish()

@@ -70,7 +70,7 @@ impl MailboxSender {
 }
 
 impl Mailbox {
-    /// Gives the senders the worker's waker.
+    /// Passes the worker's waker to the senders.
     pub fn attach(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }

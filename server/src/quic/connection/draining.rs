@@ -29,7 +29,7 @@ impl Connection {
         std::mem::replace(&mut self.ended, true)
     }
 
-    /// Tells the client that no further request will be taken.
+    /// Announces to the client that no further request will be accepted (GOAWAY).
     pub fn drain(&mut self) {
         if let Some(session) = &mut self.session {
             session.drain(&mut self.quic);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{Endpoint, Shutdown};
 
-/// Connections told of a shutdown in one turn.
+/// Number of connections to which a turn announces a shutdown.
 const ANNOUNCED_PER_TURN: usize = 1024;
 
 impl Endpoint {
@@ -42,13 +42,13 @@ impl Endpoint {
         self.shutdown.is_some() && !self.is_announcing() && self.ended == self.len()
     }
 
-    /// Whether there are connections that have not been told of a shutdown.
+    /// Whether there are connections to which the shutdown was not announced.
     pub(super) fn is_announcing(&self) -> bool {
         let shutdown = self.shutdown.as_ref();
         shutdown.is_some_and(|shutdown| shutdown.next < self.connections.len())
     }
 
-    /// Tells the next connections of a shutdown.
+    /// Announces the shutdown to the next connections.
     pub(super) fn announce_shutdown(&mut self) {
         let Some(shutdown) = &mut self.shutdown else {
             return;

@@ -23,12 +23,12 @@ pub enum SecretsError {
     Line {
         /// The key file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
         /// Description of what stands there, never the bytes.
         found: String,
     },
-    /// No root secret, or too many.
+    /// The file holds no root secret, or too many.
     #[error("{}: {found} secrets where 1 to {MAX_ROOTS} should stand; make a line with `openssl rand -hex 32` or remove the oldest", path.display())]
     Count {
         /// The key file.

@@ -10,7 +10,7 @@ use super::root::{ROOT_LEN, RootSecret};
 use crate::quic::cid::GENERATIONS;
 use crate::quic::entropy::draw;
 
-/// Far more than [`MAX_ROOTS`] lines with comments.
+/// Largest key file that is read, bytes: far more than [`MAX_ROOTS`] lines with comments.
 const MAX_FILE: u64 = 64 * 1024;
 
 const SECRETS: &str = "secrets";
@@ -69,7 +69,8 @@ impl StateDir {
         }
     }
 
-    /// One more than what is written here, which is then written back. A number that cannot be understood is replaced by a random one.
+    /// Returns one more than the number in the file and writes it back. A number that cannot be parsed is replaced by a
+    /// random one.
     pub(super) fn advance_generation(&self) -> Result<u8, SecretsError> {
         let path = self.path.join(GENERATION);
         let generation = match read_limited(&path) {

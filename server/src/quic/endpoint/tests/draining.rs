@@ -11,7 +11,7 @@ const LENGTH: usize = 9000;
 /// Turns and datagrams of a test are far fewer.
 const ENOUGH: usize = 1000;
 
-/// Time between two answers of the client.
+/// Time between two responses of the client.
 const STEP: Duration = Duration::from_millis(20);
 
 fn head(length: usize) -> [quiche::h3::Header; 4] {
@@ -52,7 +52,7 @@ fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
     h3
 }
 
-/// Lets the server take a turn, and the client answer it.
+/// Lets the server take a turn, and the client respond to it.
 fn step(bench: &mut Bench, client: &mut Client) {
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.pass(STEP);
