@@ -12,7 +12,7 @@ use crate::{addr, control};
 pub(crate) struct Ingress {
     /// The kernel's count of dropped datagrams when it was last seen.
     overflow: u32,
-    /// Bytes of the current message that were handed over before the budget was spent.
+    /// Bytes of the current message that were passed on before the budget was spent.
     done: usize,
 }
 

@@ -52,7 +52,7 @@ stored_integer!(u32, usize);
 ///     pub struct SocketOptions {
 ///         /// Kernel memory for datagrams that wait to be read.
 ///         receive_buffer: usize { default: 8 << 20, min: 64 << 10, max: 1 << 30, unit: Bytes },
-///         /// Lets the kernel hand over several datagrams at once.
+///         /// Lets the kernel deliver several datagrams at once.
 ///         gro: bool { default: true },
 ///     }
 /// }
@@ -143,7 +143,7 @@ mod tests {
             /// Kernel memory for datagrams
             /// that wait to be read.
             receive_buffer: usize { default: 8 << 20, min: 64 << 10, max: 1 << 30, unit: Bytes },
-            /// Lets the kernel hand over several datagrams at once.
+            /// Lets the kernel deliver several datagrams at once.
             gro: bool { default: true },
             /// Number of slots.
             count as slots: u32 { default: 1, min: 1, max: 8 },

@@ -105,8 +105,9 @@ table! {
         /// with an absolute target counts as one that leads outside. follow: all of them; then everybody who can create
         /// a link in the folder decides which files are served. `root` itself may be a link in any case.
         symlinks: Symlinks { kind: choice(Symlinks::WORDS), default: "\"inside\"", reload: Live },
-        /// Media types of files by the suffix of their names, in place of the known ones. Unlike these, a text type gets no
-        /// charset added.
+        /// Media types of files, by the suffix of their names; they replace those that the server knows. They are sent
+        /// as they stand here, without an added charset. Set it for suffixes that the server does not know, or for text
+        /// in another charset than UTF-8.
         mime_types: Vec<(String, String)> {
             kind: Kind::MediaTypes,
             default: "{}",

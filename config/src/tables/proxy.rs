@@ -19,9 +19,10 @@ table! {
     /// reset.
     #[derive(Eq)]
     pub struct Proxy = [route.proxy], check: check_proxy {
-        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. A server on this
-        /// host may also listen on a Unix socket: unix: and its path; the user of this server needs write permission on
-        /// it. Connections to upstreams are not encrypted, so keep the servers on this host or on a private network.
+        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. For a server on
+        /// this host that listens on a Unix socket, write unix: and the socket's path; the user of Sluicegate needs
+        /// write permission on the socket. Connections to upstreams are not encrypted, so keep the servers on this host
+        /// or on a private network.
         upstreams: Vec<UpstreamAddress> {
             kind: Kind::Words {
                 words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
@@ -50,10 +51,10 @@ table! {
         /// Whether the route's `path` is removed from the request's path: with "/app/", /app/users becomes /users. Turn
         /// it on if the upstream does not know under which path it is published.
         strip_prefix: bool { kind: Kind::Switch, default: "false", reload: Live },
-        /// Whether upstreams receive the path as the client wrote it, such as //a/%62, instead of its canonical spelling,
-        /// /a/b. Turn it on if the upstream compares or signs paths byte by byte. The route still matches by the canonical
-        /// path, and a path with "." or ".." segments is still sent in that form. The upstream's own access rules must
-        /// then hold for every spelling of a path. It excludes strip_prefix.
+        /// Whether upstreams receive the path as the client wrote it, such as //a/%62, instead of its canonical
+        /// spelling, /a/b. Turn it on if the upstream compares or signs paths byte by byte; its own access rules must
+        /// then hold for every spelling of a path. The route still matches the canonical path, and a path with "." or
+        /// ".." segments is still sent in canonical spelling. Not together with strip_prefix.
         raw_path: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time in which a connection to an upstream must open before another one is tried. Lower it on a private
         /// network to notice a dead machine sooner.

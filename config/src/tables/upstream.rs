@@ -59,8 +59,7 @@ pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
             host_port(rest).or_else(|| Some(format!("{}:80", host(rest)?)))
         }
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            let expected =
-                "a server that is spoken to without TLS, as \"host:port\" or \"http://host\"";
+            let expected = "a server without TLS, as \"host:port\" or \"http://host\"";
             return Err(refused(word, expected, None));
         }
         Some(_) => None,

@@ -125,7 +125,7 @@ fn upstreams_are_servers_without_tls() {
         assert_eq!(
             proxy(&format!("upstreams = \"{upstream}\"")),
             format!(
-                "8:13: upstream \"{upstream}\"; expected a server that is spoken to without TLS, as \"host:port\" or \
+                "8:13: upstream \"{upstream}\"; expected a server without TLS, as \"host:port\" or \
                  \"http://host\""
             )
         );

@@ -107,8 +107,8 @@ impl Network {
 }
 
 impl Hub {
-    /// Puts a datagram into the queue of whoever listens at the destination. Returns its bytes where nobody does; where
-    /// the queue is full they are dropped and counted as overflow.
+    /// Puts a datagram into the queue of whoever listens at the destination. Returns its bytes if nobody listens
+    /// there; if the queue is full, drops them and counts an overflow.
     fn deliver(&mut self, source: SocketAddr, meta: &TxMeta, bytes: Vec<u8>) -> Option<Vec<u8>> {
         for endpoint in &mut self.endpoints {
             let mut listeners = endpoint.listeners.iter();

@@ -1,4 +1,4 @@
-//! Lanes over buffers that nobody reads: the kernel's part is played by the test.
+//! Lanes over buffers that nobody reads; the test acts as the kernel.
 
 use super::*;
 use crate::meta::Ecn;

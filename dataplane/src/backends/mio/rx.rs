@@ -19,7 +19,7 @@ pub(super) struct Receiver {
     messages: Messages,
     /// Socket that the messages came from.
     socket: usize,
-    /// Messages handed over, of `count` received.
+    /// Messages passed on, of `count` received.
     next: usize,
     count: usize,
     /// Socket that comes first next time, so that a busy one does not starve the others.
@@ -44,7 +44,7 @@ impl Receiver {
         }
     }
 
-    /// Returns whether messages were received that no budget has allowed to hand over.
+    /// Returns whether received messages wait for a budget.
     pub(super) fn is_pending(&self) -> bool {
         self.next < self.count
     }
