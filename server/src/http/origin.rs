@@ -94,7 +94,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
                 });
                 pump::run(worker_ring, handler).await;
             });
-            // A file that is being read keeps nobody waiting.
+            // The end of the thread does not wait for a read of a file.
             runtime.shutdown_background();
         })?;
     Ok(sender)

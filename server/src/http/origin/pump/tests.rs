@@ -97,6 +97,39 @@ fn a_request_becomes_a_task_whose_end_closes_the_exchange() {
 }
 
 #[test]
+fn a_tunnel_lasts_until_both_directions_have_ended() {
+    let handler = |incoming: Incoming| async move {
+        let head = Head {
+            status: 200,
+            fields: Vec::new(),
+            length: None,
+            end: false,
+        };
+        incoming.reply.head(head).await.unwrap().end(None);
+        let rest = incoming.body.collect().await.unwrap().to_bytes();
+        assert_eq!(rest, "onetwo");
+    };
+    with(64, 1000, handler, async |mut origin_ring| {
+        let tunnel = test_front::request(test_front::tunnel(None), None, true);
+        let exchange = open(&mut origin_ring, Box::new(tunnel)).unwrap();
+        origin_ring.flush();
+        settle().await;
+        assert_eq!(messages(&mut origin_ring), ["head 200", "end"]);
+        for block in ["one", "two"] {
+            origin_ring.data(exchange, Bytes::from_static(block.as_bytes()));
+            origin_ring.flush();
+            settle().await;
+            assert_eq!(messages(&mut origin_ring), [format!("credit {}", cost(3))]);
+        }
+        assert_eq!(origin_ring.running(), 1);
+        origin_ring.end(exchange, None);
+        origin_ring.flush();
+        settle().await;
+        assert_eq!(messages(&mut origin_ring), ["closed"]);
+    });
+}
+
+#[test]
 fn a_cancelled_task_is_dropped_where_it_stands() {
     let dropped = Rc::new(Cell::new(0));
     struct Count(Rc<Cell<u32>>);
