@@ -51,6 +51,7 @@ impl Chain {
             .listener("main", "127.0.0.1:0", "cubic")
             .with(&format!(
                 "[[route]]\npath = \"/p\"\n[route.proxy]\nupstreams = \"{address}\"\n\
+                 [[route]]\npath = \"/raw/\"\n[route.proxy]\nupstreams = \"{address}\"\nraw_path = true\n\
                  [limits]\ncancelled_requests = {CANCELLED}\nmax_concurrent_streams = 16"
             ));
         let server = Server::start(&setup, &folder);
