@@ -274,13 +274,13 @@ fn field<'a>(name: &'a [u8], value: &[u8]) -> Result<&'a str, Refusal> {
     }
 }
 
-/// Whether text is a token (RFC 9110 §5.6.2).
+/// Returns whether text is a token (RFC 9110 §5.6.2).
 fn is_token(text: &[u8]) -> bool {
     let tchar = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
     !text.is_empty() && text.iter().all(tchar)
 }
 
-/// Whether bytes are a field value (RFC 9110 §5.5): no control characters except tabs, no whitespace at either end.
+/// Returns whether bytes are a field value (RFC 9110 §5.5): no control characters except tabs, no whitespace at either end.
 fn is_value(value: &[u8]) -> bool {
     let blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
     let allowed = |b: &u8| *b == b'\t' || !b.is_ascii_control();

@@ -207,12 +207,12 @@ impl Response {
         }
     }
 
-    /// Whether a head was sent.
+    /// Returns whether a head was sent.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether the stream took all blocks that the handler has sent so far.
+    /// Returns whether the stream took all blocks that the handler has sent so far.
     pub(super) fn is_drained(&self) -> bool {
         match &self.content {
             Content::Whole(_) => false,
@@ -220,7 +220,7 @@ impl Response {
         }
     }
 
-    /// Whether nothing follows the final head.
+    /// Returns whether nothing follows the final head.
     fn is_bare(&self) -> bool {
         match &self.content {
             Content::Whole(body) => body.len() == 0,

@@ -202,12 +202,12 @@ impl Session {
         self.send_goaway(conn);
     }
 
-    /// Whether a response waits for room in the send buffer, and there is enough again.
+    /// Returns whether a response waits for room in the send buffer, and there is enough again.
     pub fn has_room_again(&self, conn: &quiche::Connection) -> bool {
         self.resume_below.is_some_and(|most| conn.unsent() <= most)
     }
 
-    /// Whether no request is open; the connection may still have bytes of earlier ones to send.
+    /// Returns whether no request is open; the connection may still have bytes of earlier ones to send.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
     }

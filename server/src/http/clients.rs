@@ -1,9 +1,9 @@
-//! How many of something each client has open: connections, exchanges.
+//! Counts what each client has open: connections, exchanges.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Who counts as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
+/// Addresses that count as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientPrefix {
     V4(Ipv4Addr),

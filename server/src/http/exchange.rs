@@ -47,7 +47,7 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// Whether the request asks for a tunnel: after a 2xx head its body and that of the response are the bytes of both
+    /// Returns whether the request asks for a tunnel: after a 2xx head its body and that of the response are the bytes of both
     /// directions (RFC 9110 §9.3.6). Either may end first.
     pub fn is_tunnel(&self) -> bool {
         self.method == "CONNECT"

@@ -200,7 +200,7 @@ impl Handling {
     }
 }
 
-/// Whether a method is safe (RFC 9110 §9.2.1).
+/// Returns whether a method is safe (RFC 9110 §9.2.1).
 fn is_safe(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
 }

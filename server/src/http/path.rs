@@ -116,17 +116,17 @@ impl fmt::Display for CanonicalPath {
     }
 }
 
-/// Whether an octet is unreserved (RFC 3986 §2.3).
+/// Returns whether an octet is unreserved (RFC 3986 §2.3).
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// Whether an octet is reserved and may stand in a segment unencoded: sub-delims, `:` and `@` (RFC 3986 §3.3).
+/// Returns whether an octet is reserved and may stand in a segment unencoded: sub-delims, `:` and `@` (RFC 3986 §3.3).
 fn is_reserved_in_segment(byte: u8) -> bool {
     b"!$&'()*+,;=:@".contains(&byte)
 }
 
-/// Whether a path surely is in its canonical spelling; `false` for some that are.
+/// Returns whether a path surely is in its canonical spelling; `false` for some that are.
 fn is_canonical(raw: &[u8]) -> bool {
     let mut after_slash = false;
     for byte in raw {

@@ -1,4 +1,4 @@
-//! When a connection had work last, which decides when a drain may close it.
+//! Time at which a connection last had work, which decides when a drain may close it.
 
 use std::time::{Duration, Instant};
 

@@ -34,12 +34,12 @@ impl ConnectionId {
         self.0[1] & GENERATION_MASK
     }
 
-    /// Whether the layout version is the one written here. A client's own choice passes one time in four.
+    /// Returns whether the layout version is the one written here. A client's own choice passes one time in four.
     pub fn is_ours(self) -> bool {
         self.0[1] >> 6 == LAYOUT_VERSION
     }
 
-    /// Whether it has our layout and was made by a process of `generation`.
+    /// Returns whether it has our layout and was made by a process of `generation`.
     pub fn is_of(self, generation: u8) -> bool {
         self.is_ours() && self.generation() == generation & GENERATION_MASK
     }

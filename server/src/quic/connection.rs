@@ -72,7 +72,7 @@ pub struct Connection {
     session: Option<h3::Session>,
     /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
-    /// When the handshake must be complete; `None` once it is or has timed out.
+    /// Deadline of the handshake; `None` once it is complete or has timed out.
     handshake_deadline: Option<Instant>,
     handshake_timed_out: bool,
 }
@@ -85,7 +85,7 @@ pub(super) struct Accepted {
     pub(super) client: ClientPrefix,
     /// Peer's address.
     pub(super) address: SocketAddr,
-    /// When the handshake must be complete.
+    /// Deadline of the handshake.
     pub(super) handshake_deadline: Instant,
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
     pub(super) max_datagram: usize,
@@ -187,7 +187,7 @@ impl Connection {
         self.handshake_timed_out
     }
 
-    /// Whether its handshake was not complete when [`Connection::finish_handshake`] was last called.
+    /// Returns whether its handshake was not complete when [`Connection::finish_handshake`] was last called.
     pub(super) fn is_half_open(&self) -> bool {
         self.half_open
     }
@@ -323,7 +323,7 @@ impl Connection {
         }
     }
 
-    /// Whether a request's body waits for room on the way to its handler.
+    /// Returns whether a request's body waits for room on the way to its handler.
     pub fn is_awaiting_ring(&self) -> bool {
         self.session
             .as_ref()
@@ -336,7 +336,7 @@ impl Connection {
         Some((path.peer_addr.ip(), path.min_rtt?))
     }
 
-    /// Whether responses that waited for room in the send buffer can go on.
+    /// Returns whether responses that waited for room in the send buffer can go on.
     pub(super) fn has_room_again(&self) -> bool {
         self.session
             .as_ref()

@@ -6,7 +6,7 @@ use crate::h3;
 use crate::observe::metrics::{PerLabel, labels, metrics};
 
 labels! {
-    /// Why a datagram was dropped, on its way in or, the last two, out.
+    /// Reason for which a datagram was dropped: on its way in or, the last two, on its way out.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum DropReason {
         /// No bytes at all.

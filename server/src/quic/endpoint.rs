@@ -128,7 +128,7 @@ impl Endpoint {
         self.connections.len() - self.free.len()
     }
 
-    /// Whether there is no connection.
+    /// Returns whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

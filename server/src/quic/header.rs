@@ -1,4 +1,4 @@
-//! What can be read from a datagram before any key is known (RFC 8999, RFC 9000 §17).
+//! Reads what a datagram shows before any key is known (RFC 8999, RFC 9000 §17).
 
 use super::cid;
 use super::counters::DropReason;

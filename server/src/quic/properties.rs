@@ -39,7 +39,7 @@ pub fn header(bytes: &[u8]) -> bool {
     Header::parse(&padded).is_ok()
 }
 
-/// What a header says stands in the datagram, where its format says (RFC 8999 §5, RFC 9000 §17).
+/// Checks that every field of a header stands in the datagram, where its format says (RFC 8999 §5, RFC 9000 §17).
 fn check_header(header: &Header<'_>, datagram: &[u8]) {
     let Some(version) = header.version else {
         assert_eq!((header.kind, datagram[0] & 0xc0), (Kind::Short, 0x40));

@@ -28,7 +28,7 @@ impl RateLimit {
         }
     }
 
-    /// Whether one more event may happen at `now`; if so, it is counted.
+    /// Returns whether one more event may happen at `now`; if so, it is counted.
     pub fn allow(&mut self, now: Duration) -> bool {
         let passed = now.saturating_sub(self.last).as_nanos();
         self.last = self.last.max(now);

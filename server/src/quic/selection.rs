@@ -1,4 +1,4 @@
-//! Which congestion controller a new connection gets.
+//! Selects the congestion controller of a new connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

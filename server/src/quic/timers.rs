@@ -53,7 +53,7 @@ impl Timers {
 }
 
 impl Slot {
-    /// Whether the entry at `at` is this connection's present one; if so it is gone now.
+    /// Returns whether the entry at `at` is this connection's present one; if so it is gone now.
     pub fn fired(&mut self, at: Instant) -> bool {
         if self.ready == Some(at) {
             self.ready = None;

@@ -36,12 +36,12 @@ const BODY: usize = 8 + 16 + 2 + cid::LEN + 1 + MAX_V1_CID;
 /// Largest difference of the clocks of instances that share secrets.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 
-/// Whether a token says that it is for a Retry, unverified. A server takes any other for none (RFC 9000 §8.1.3).
+/// Returns whether a token says that it is for a Retry, unverified. A server takes any other for none (RFC 9000 §8.1.3).
 pub fn is_retry(token: &[u8]) -> bool {
     token.first() == Some(&KIND)
 }
 
-/// Why a token was refused.
+/// Reason for which a token was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum TokenError {
     /// The token has not [`LEN`] bytes.
@@ -65,7 +65,7 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// Whether the token is one of ours. Another server's, for a later connection, may look like one, and its client is to be
+    /// Returns whether the token is one of ours. Another server's, for a later connection, may look like one, and its client is to be
     /// served all the same.
     pub fn is_ours(self) -> bool {
         matches!(

@@ -35,7 +35,7 @@ pub struct Identity {
     pub origin: String,
 }
 
-/// Why a listener cannot be set up.
+/// Error that keeps a listener from being set up.
 #[derive(Debug, Error)]
 pub enum TransportError {
     /// A file cannot be read.
@@ -108,7 +108,7 @@ impl Identity {
         })
     }
 
-    /// Whether it was made at the start, and not read from files.
+    /// Returns whether it was made at the start, and not read from files.
     pub fn is_self_signed(&self) -> bool {
         self.origin == SELF_SIGNED
     }

@@ -1,4 +1,4 @@
-//! Which QUIC versions are spoken, and the packet that says so (RFC 8999 §6, RFC 9000 §17.2.1).
+//! QUIC versions that the server supports, and the packet that names them (RFC 8999 §6, RFC 9000 §17.2.1).
 
 use super::entropy::Entropy;
 use super::header::{Header, MIN_CLIENT_DATAGRAM, NEGOTIATION, V1};
@@ -10,7 +10,7 @@ pub const SUPPORTED: [u32; 1] = [V1];
 const RESERVED: u32 = 0x0a0a_0a0a;
 const RESERVED_MASK: u32 = 0x0f0f_0f0f;
 
-/// Whether a connection can be opened with it.
+/// Returns whether a connection can be opened with it.
 pub fn is_supported(version: u32) -> bool {
     SUPPORTED.contains(&version)
 }

@@ -39,7 +39,7 @@ impl Client {
         Client::bound(folder, Ipv4Addr::LOCALHOST)
     }
 
-    /// With a port of `address`.
+    /// Returns a client that is bound to a port of `address`.
     pub(crate) fn bound(folder: &Folder, address: Ipv4Addr) -> Client {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(folder.certificate.clone()).unwrap();
@@ -71,14 +71,14 @@ impl Client {
         self.connect_with(self.config.clone(), server).await
     }
 
-    /// With that destination connection ID in the first packet.
+    /// Connects with that destination connection ID in the first packet.
     pub(crate) async fn connect_as(&self, server: SocketAddr, dcid: [u8; 16]) -> Session {
         let mut config = self.config.clone();
         config.initial_dst_cid_provider(Arc::new(move || quinn::ConnectionId::new(&dcid)));
         self.connect_with(config, server).await
     }
 
-    /// With that token in the first packet.
+    /// Connects with that token in the first packet.
     pub(crate) async fn connect_with_token(&self, server: SocketAddr, token: Vec<u8>) -> Session {
         let mut config = self.config.clone();
         config.token_store(Arc::new(OneToken(token.into())));

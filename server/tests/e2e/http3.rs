@@ -1,4 +1,4 @@
-//! What breaks HTTP/3's rules (RFC 9114, RFC 9204, RFC 9218), and how the server ends it.
+//! Violations of HTTP/3 (RFC 9114, RFC 9204, RFC 9218), and how the server ends them.
 
 mod load;
 mod requests;
@@ -112,12 +112,12 @@ fn closes(what: &'static str, acts: &[Act], code: u64) -> Case {
     Case { what, acts, code }
 }
 
-/// On the control stream, behind its SETTINGS.
+/// Returns frames on the control stream, behind its SETTINGS.
 fn controls(what: &'static str, frames: &[Vec<u8>], code: u64) -> Case {
     closes(what, &[Act::Send(CONTROL, frames.concat())], code)
 }
 
-/// On a request stream, which then ends.
+/// Returns frames on a request stream, which then ends.
 fn requests(what: &'static str, frames: &[Vec<u8>], code: u64) -> Case {
     closes(what, &[Act::End(REQUEST, frames.concat())], code)
 }

@@ -10,7 +10,7 @@ on_every_backend!(an_inherited_socket_serves);
 
 fn an_inherited_socket_serves(backend: &str) {
     let folder = Folder::new();
-    // While this process has it as well, nobody can bind the port anew.
+    // While this process has it as well, nobody else can bind the port.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let passed = socket.try_clone().unwrap();

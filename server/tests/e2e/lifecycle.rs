@@ -144,7 +144,7 @@ fn the_guard_gives_cubic_to_near_clients(backend: &str) {
     }
 }
 
-/// In bits per second, near window / round-trip time, and none where nothing is paced.
+/// The rate is in bits per second, near window / round-trip time, and absent where nothing is paced.
 fn traces_hold_the_pacing_rate(backend: &str) {
     let folder = Folder::new();
     let mut server = Server::start(

@@ -12,7 +12,7 @@ use crate::server::{Folder, PAGE, Server};
 
 /// Connections that are open at a time.
 const COUNT: usize = 1000;
-/// What each may take of the server's memory, in KiB: about three times of what it does.
+/// Memory of the server that each connection may take, KiB: about three times of what it takes.
 const BOUND: u64 = 128;
 /// The allocator gives pages back this long after they were freed, and a little later.
 const DECAY: Duration = Duration::from_secs(12);
@@ -49,7 +49,7 @@ fn idle_connections_take_little_memory(backend: &str) {
     });
 }
 
-/// That many connections, each of which has fetched the page.
+/// Returns that many connections, each of which has fetched the page.
 async fn served(client: &Arc<Client>, address: SocketAddr, count: usize) -> Vec<Session> {
     let mut tasks = JoinSet::new();
     for _ in 0..count {

@@ -31,7 +31,7 @@ impl Relay {
         Relay { address, commands }
     }
 
-    /// From now on the server sees another port, and nothing sent to the one before arrives, as behind a NAT.
+    /// Makes the server see another port from now on, as behind a NAT. Packets to the former port do not arrive.
     pub(crate) fn change_port(&self) {
         self.commands.send(Command::ChangePort).ok().unwrap();
     }

@@ -22,7 +22,7 @@ pub(crate) const PAGE: &str = "It is served.\n";
 /// A folder with a certificate for `localhost` and 127.0.0.1, and whatever a server keeps.
 pub(crate) struct Folder {
     folder: TempDir,
-    /// As clients want it.
+    /// Certificate in the form that clients take.
     pub(crate) certificate: rustls::pki_types::CertificateDer<'static>,
 }
 
@@ -74,7 +74,7 @@ impl Setup {
         self
     }
 
-    /// With other words for some.
+    /// Returns the setup with a text replaced.
     pub(crate) fn replace(self, from: &str, to: &str) -> Setup {
         let text = self.text.replace(from, to);
         assert_ne!(text, self.text);
@@ -145,7 +145,7 @@ impl Process {
         }
     }
 
-    /// As the system knows it.
+    /// Returns the system's number of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -241,14 +241,14 @@ impl Server {
         Server::start_told(setup, folder, &[])
     }
 
-    /// With these environment variables on top.
+    /// Starts the server with these environment variables on top.
     pub(crate) fn start_told(setup: &Setup, folder: &Folder, told: &[(&str, &str)]) -> Server {
         let file = Server::write(setup, folder);
         let process = Process::start_told(&["run", "-c", &file], folder.folder.path(), told);
         Server::announced(process, setup)
     }
 
-    /// With a bound socket, as a service manager passes one (LISTEN_FDS).
+    /// Starts the server with a bound socket, as a service manager passes one (LISTEN_FDS).
     pub(crate) fn start_with_socket(setup: &Setup, folder: &Folder, socket: UdpSocket) -> Server {
         let file = Server::write(setup, folder);
         let script = r#"exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@""#;

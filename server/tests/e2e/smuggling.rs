@@ -35,7 +35,7 @@ fn head<'a>(method: &'a str, path: &'a str) -> Lines<'a> {
     ]
 }
 
-/// With further lines.
+/// Returns `lines` with further ones.
 fn with<'a>(mut lines: Lines<'a>, more: &[(&'a str, &'a str)]) -> Lines<'a> {
     lines.extend_from_slice(more);
     lines

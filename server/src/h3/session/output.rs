@@ -31,7 +31,7 @@ impl Session {
         }
     }
 
-    /// Whether a block was written and more may follow.
+    /// Returns whether a block was written and more may follow.
     fn write_block(
         &mut self,
         conn: &mut quiche::Connection,

@@ -108,7 +108,7 @@ impl Session {
         }
     }
 
-    /// Whether a body waits for room in the origin's ring.
+    /// Returns whether a body waits for room in the origin's ring.
     pub fn is_awaiting_ring(&self) -> bool {
         !self.awaiting_ring.is_empty()
     }

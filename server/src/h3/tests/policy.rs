@@ -52,7 +52,7 @@ impl Case {
         }
     }
 
-    /// Whether the request ends with its head. A client that asks for a tunnel waits for a response and ends nothing.
+    /// Returns whether the request ends with its head. A client that asks for a tunnel waits for a response and ends nothing.
     fn ends_with_head(&self) -> bool {
         self.body == Body::None && self.method != "CONNECT"
     }

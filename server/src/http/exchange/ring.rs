@@ -140,7 +140,7 @@ impl OriginRing {
         Some(exchange)
     }
 
-    /// Whether the ring has room for a block of a body. If not, the origin wakes the worker once it has.
+    /// Returns whether the ring has room for a block of a body. If not, the origin wakes the worker once it has.
     pub fn has_room(&self) -> bool {
         if self.overflow.is_empty() && self.to.slots() > 0 {
             return true;
@@ -256,7 +256,7 @@ impl WorkerRing {
         self.wakers.origin.notified().await;
     }
 
-    /// Whether the worker is gone.
+    /// Returns whether the worker is gone.
     pub fn is_abandoned(&self) -> bool {
         self.wakers.closed.load(Ordering::SeqCst)
     }

@@ -16,10 +16,10 @@ pub(crate) struct Target {
     pub(crate) folder: bool,
 }
 
-/// Why a path cannot name a file.
+/// Reason for which a path cannot name a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its syntax is wrong: bad percent-encoding, NUL, `.` or `..` for a name.
+    /// The path's syntax is wrong: bad percent-encoding, NUL, `.` or `..` for a name.
     Malformed,
     /// It is never served.
     NotFound,

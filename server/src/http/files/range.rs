@@ -12,7 +12,7 @@ const GAP: u64 = 80;
 pub(super) enum Wanted {
     /// The whole file: the field cannot be parsed, has another unit, or too many ranges.
     Whole,
-    /// At least one range; none is empty, and they are ascending and apart.
+    /// One range or more, none of them empty, ascending and apart.
     Parts(Vec<Range<u64>>),
     /// No byte that the file has.
     Nothing,

@@ -40,7 +40,7 @@ fn check(path: &str) {
     }
 }
 
-/// Whether a segment, without its parameters, is a dot segment in any spelling.
+/// Returns whether a segment, without its parameters, is a dot segment in any spelling.
 fn is_dots(segment: &str) -> bool {
     let decoded = decoded(segment);
     let name = decoded.split(|byte| *byte == b';').next();

@@ -58,7 +58,7 @@ impl Blocks {
         (!gathered.is_empty()).then(|| gathered.freeze())
     }
 
-    /// Whether no byte waits for its block to fill.
+    /// Returns whether no byte waits for its block to fill.
     pub(super) fn is_empty(&self) -> bool {
         self.gathered.is_empty()
     }

@@ -42,7 +42,7 @@ impl UpstreamConnection {
         connection.meter()
     }
 
-    /// Whether the connection served an exchange before this one, so that it may have been closed meanwhile.
+    /// Returns whether the connection served an exchange before this one, so that it may have been closed meanwhile.
     pub(super) fn is_reused(&self) -> bool {
         let UpstreamConnection::Exclusive(connection, _) = self;
         connection.is_reused()

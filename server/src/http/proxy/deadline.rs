@@ -15,7 +15,7 @@ impl Deadline {
         Deadline(Box::pin(sleep_until(deadline)))
     }
 
-    /// Whether `deadline` is over. If not, the task is woken at `deadline` at the latest.
+    /// Returns whether `deadline` is over. If not, the task is woken at `deadline` at the latest.
     pub(super) fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
         if deadline < self.0.deadline() {
             self.0.as_mut().reset(deadline);

@@ -153,7 +153,7 @@ impl Failure {
         }
     }
 
-    /// Whether the upstream is to blame, rather than this host.
+    /// Returns whether the upstream is to blame, rather than this host.
     pub(super) fn blames_upstream(self) -> bool {
         self != Failure::Exhausted
     }

@@ -16,7 +16,7 @@ const HOP_BY_HOP: [&str; 8] = [
     "upgrade",
 ];
 
-/// Whether a field concerns the connection in every message.
+/// Returns whether a field concerns the connection in every message.
 pub(super) fn is_hop_by_hop(name: &str) -> bool {
     HOP_BY_HOP.contains(&name)
 }

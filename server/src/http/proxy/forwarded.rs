@@ -13,7 +13,7 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 
-/// Whether a field claims something about the client that only this server can know, so that a client's own is dropped.
+/// Returns whether a field claims something about the client that only this server can know, so that a client's own is dropped.
 pub(super) fn is_claim(name: &str) -> bool {
     matches!(name, "forwarded" | "x-real-ip" | "early-data") || name.starts_with("x-forwarded-")
 }

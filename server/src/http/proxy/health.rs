@@ -47,12 +47,12 @@ impl Health {
         self.failures.get()
     }
 
-    /// Whether the time out of rotation still runs.
+    /// Returns whether the time out of rotation still runs.
     pub(super) fn is_out(&self, now: Instant) -> bool {
         self.out_until.get().is_some_and(|until| now < until)
     }
 
-    /// Whether a request may go to the upstream, as a trial or otherwise.
+    /// Returns whether a request may go to the upstream, as a trial or otherwise.
     pub(super) fn is_in_rotation(&self, now: Instant) -> bool {
         let may_try = |until| now >= until && !self.on_trial.get();
         self.out_until.get().is_none_or(may_try)

@@ -66,7 +66,7 @@ impl Http1Connection {
         &self.meter
     }
 
-    /// Whether the connection served another request before the current one.
+    /// Returns whether the connection served another request before the current one.
     pub(super) fn is_reused(&self) -> bool {
         self.requests > 1
     }
@@ -80,7 +80,7 @@ impl Http1Connection {
         }
     }
 
-    /// Whether another request can be sent, as far as the last [`Http1Connection::poll`] has seen.
+    /// Returns whether another request can be sent, as far as the last [`Http1Connection::poll`] has seen.
     pub(super) fn is_ready(&self) -> bool {
         self.driver.is_some() && self.sender.is_ready()
     }

@@ -35,12 +35,12 @@ impl Interims {
         interims
     }
 
-    /// Whether more than [`MAX_INTERIM`] have arrived.
+    /// Returns whether more than [`MAX_INTERIM`] have arrived.
     pub(super) fn too_many(&self) -> bool {
         self.seen.load(Ordering::Relaxed) > MAX_INTERIM
     }
 
-    /// Whether one waits to be forwarded.
+    /// Returns whether one waits to be forwarded.
     pub(super) fn waiting_any(&self) -> bool {
         !self.waiting().is_empty()
     }

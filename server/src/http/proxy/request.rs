@@ -25,12 +25,12 @@ pub(super) enum Framing {
     Chunked,
 }
 
-/// Whether requests with this method rarely have a body, so that an open stream does not announce one.
+/// Returns whether requests with this method rarely have a body, so that an open stream does not announce one.
 pub(super) fn rarely_has_body(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "DELETE")
 }
 
-/// Whether a method is known to be idempotent (RFC 9110 §9.2.2).
+/// Returns whether a method is known to be idempotent (RFC 9110 §9.2.2).
 pub(super) fn is_idempotent(method: &str) -> bool {
     rarely_has_body(method) || method == "PUT"
 }
@@ -146,7 +146,7 @@ fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsenda
     Ok(())
 }
 
-/// Whether `of` holds for the field, or for its name with `-` in place of `_`: many upstreams do not tell them apart.
+/// Returns whether `of` holds for the field, or for its name with `-` in place of `_`: many upstreams do not tell them apart.
 fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
     match name.as_str() {
         name if name.contains('_') => of(&name.replace('_', "-")),
@@ -154,12 +154,12 @@ fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Whether only this server or its configuration may send the field.
+/// Returns whether only this server or its configuration may send the field.
 fn is_claim(name: &HeaderName) -> bool {
     is_any(name, forwarded::is_claim)
 }
 
-/// Whether no upstream gets this field.
+/// Returns whether no upstream gets this field.
 fn is_dropped(name: &HeaderName) -> bool {
     is_any(name, |name| {
         // `proxy` would become the environment variable HTTP_PROXY of a CGI script.

@@ -9,6 +9,6 @@ pub trait RequestRules {
     /// Returns the path behind the route's prefix, in the spelling for upstreams.
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str;
 
-    /// Whether a field of the request comes from the configuration, not from the client.
+    /// Returns whether a field of the request comes from the configuration, not from the client.
     fn sets(&self, name: &HeaderName) -> bool;
 }

@@ -66,7 +66,7 @@ impl Upload {
         self.first.borrow_mut().take();
     }
 
-    /// Whether the whole body has arrived.
+    /// Returns whether the whole body has arrived.
     pub(super) fn finished(&self) -> bool {
         if self.broken.get() || self.first.borrow().is_some() {
             return false;
@@ -77,17 +77,17 @@ impl Upload {
             || (self.left.get().is_none() && body.as_ref().is_some_and(Body::is_end_stream))
     }
 
-    /// Whether an attempt has read a part, so that no other attempt can start from the beginning.
+    /// Returns whether an attempt has read a part, so that no other attempt can start from the beginning.
     pub(super) fn taken(&self) -> bool {
         self.taken.get()
     }
 
-    /// Whether the client has cancelled the body, or violated its announced length.
+    /// Returns whether the client has cancelled the body, or violated its announced length.
     pub(super) fn broken(&self) -> bool {
         self.broken.get()
     }
 
-    /// Whether the upload waits for the client.
+    /// Returns whether the upload waits for the client.
     pub(super) fn client_stalled(&self) -> bool {
         self.client_stalled.get()
     }

@@ -178,7 +178,7 @@ impl Route {
         path.forward(prefix)
     }
 
-    /// Whether the route's prefix ends within a segment of a path that it was found for, as `/app` does in `/apples`.
+    /// Returns whether the route's prefix ends within a segment of a path that it was found for, as `/app` does in `/apples`.
     pub(super) fn ends_within_segment(&self, path: &str) -> bool {
         let rest = self.rest(path);
         !(self.path.ends_with('/') || rest.is_empty() || rest.starts_with('/'))

@@ -34,7 +34,7 @@ impl Edits {
         })
     }
 
-    /// Whether all lines of a field come from these edits.
+    /// Returns whether all lines of a field come from these edits.
     pub(super) fn sets(&self, name: &HeaderName) -> bool {
         self.set.iter().any(|(set, _)| set == name)
     }

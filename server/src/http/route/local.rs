@@ -127,7 +127,7 @@ impl Location {
     }
 }
 
-/// Whether further text would become a part of a host's name.
+/// Returns whether further text would become a part of a host's name.
 fn ends_in_host(location: &str) -> bool {
     let host = location.split_once("//").map(|(_, host)| host);
     host.is_some_and(|host| !host.contains('/'))

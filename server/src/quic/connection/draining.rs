@@ -13,13 +13,13 @@ impl Connection {
         let _ = self.quic.close(true, code, b"");
     }
 
-    /// Whether nothing is left to do for it; asked once it has nothing to send. One whose handshake timed out and whose
+    /// Returns whether nothing is left to do for it; asked once it has nothing to send. One whose handshake timed out and whose
     /// client never proved its address may not even send CONNECTION_CLOSE, and is not waited for.
     pub(in crate::quic) fn is_over(&self) -> bool {
         self.quic.is_closed() || (self.handshake_timed_out && !self.quic.is_draining())
     }
 
-    /// Whether CONNECTION_CLOSE was sent or received; asked once it has nothing to send.
+    /// Returns whether CONNECTION_CLOSE was sent or received; asked once it has nothing to send.
     pub(in crate::quic) fn has_ended(&self) -> bool {
         self.quic.is_closed() || self.quic.is_draining() || self.quic.local_error().is_some()
     }

@@ -7,14 +7,14 @@ use sluicegate_dataplane::{Ecn, Egress, NoRoom, TxMeta};
 
 use super::Connection;
 
-/// How far ahead of its release time a packet may leave, so that packets leave in batches. The controllers' send
+/// Time by which a packet may leave ahead of its release time, so that packets leave in batches. The controllers' send
 /// quantum is a millisecond's worth of their rate, too.
 const PACING_SLACK: Duration = Duration::from_millis(1);
 
 /// Bytes that a connection may write before it is another's turn.
 const MAX_BURST: usize = 64 << 10;
 
-/// What ended [`Connection::emit`].
+/// Event that ended [`Connection::emit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emitted {
     /// The quantum, or another connection's turn: there may be more to send.
@@ -90,7 +90,7 @@ impl Connection {
         Emitted::More
     }
 
-    /// Whether pacing forbids a packet now; if so the release time is kept.
+    /// Returns whether pacing forbids a packet now; if so the release time is kept.
     fn is_held_back(&mut self, now: Instant) -> bool {
         // CONNECTION_CLOSE waits for nothing: a process that ends would never send it.
         if self.quic.local_error().is_some() {

@@ -10,7 +10,7 @@ use super::{Endpoint, Shutdown};
 const ANNOUNCED_PER_TURN: usize = 1024;
 
 impl Endpoint {
-    /// Whether new connections are refused.
+    /// Returns whether new connections are refused.
     pub fn is_draining(&self) -> bool {
         self.shutdown.is_some()
     }
@@ -37,12 +37,12 @@ impl Endpoint {
         }
     }
 
-    /// Whether every connection of an endpoint that shuts down has sent CONNECTION_CLOSE or received one.
+    /// Returns whether every connection of an endpoint that shuts down has sent CONNECTION_CLOSE or received one.
     pub fn is_drained(&self) -> bool {
         self.shutdown.is_some() && !self.is_announcing() && self.ended == self.len()
     }
 
-    /// Whether there are connections to which the shutdown was not announced.
+    /// Returns whether there are connections to which the shutdown was not announced.
     pub(super) fn is_announcing(&self) -> bool {
         let shutdown = self.shutdown.as_ref();
         shutdown.is_some_and(|shutdown| shutdown.next < self.connections.len())

@@ -34,7 +34,7 @@ impl Endpoint {
         left > 0
     }
 
-    /// Whether [`Endpoint::emit`] has work.
+    /// Returns whether [`Endpoint::emit`] has work.
     pub fn has_unsent(&self) -> bool {
         !self.to_emit.is_empty() || !self.stateless.is_empty()
     }

@@ -19,7 +19,7 @@ impl Endpoint {
         self.has_service()
     }
 
-    /// Whether [`Endpoint::service`] has work.
+    /// Returns whether [`Endpoint::service`] has work.
     pub fn has_service(&self) -> bool {
         !self.to_service.is_empty() || self.is_announcing()
     }

@@ -67,7 +67,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether a further stateless packet may wait; counts the one that may not. Asked before the packet is made, so that a
+    /// Returns whether a further stateless packet may wait; counts the one that may not. Asked before the packet is made, so that a
     /// flood costs no cryptography.
     pub(in crate::quic) fn has_stateless_room(&mut self) -> bool {
         let room = self.stateless.len() < MAX_STATELESS;

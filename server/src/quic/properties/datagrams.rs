@@ -305,7 +305,7 @@ impl Bench {
         self.established |= self.clients.iter().any(Client::is_established);
     }
 
-    /// Nobody says anything any more: all is forgotten.
+    /// Lets all peers fall silent, and checks that the endpoint forgets them.
     fn end(&mut self) {
         self.clients.clear();
         let life = self.endpoint.longest_life();

@@ -1,11 +1,11 @@
-//! Why secrets cannot be used.
+//! Errors of secrets.
 
 use std::path::PathBuf;
 
 /// Most root secrets a file may hold.
 pub const MAX_ROOTS: usize = 16;
 
-/// Why the secrets could not be had; each message names the cause and the remedy.
+/// Error that keeps secrets from being used; each message names the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
     /// A file or directory could not be read, written or locked.

@@ -53,7 +53,7 @@ pub enum Purpose {
     SessionTicket,
     /// Names a root secret in a token without giving it away.
     KeyId,
-    /// Which connections are traced.
+    /// Selection of the connections that are traced.
     QlogSampling,
 }
 

@@ -126,7 +126,7 @@ pub(super) fn read_key_file(path: &Path) -> Result<Vec<RootSecret>, SecretsError
     Ok(roots)
 }
 
-/// Whether group or world may read or write.
+/// Returns whether group or world may read or write.
 pub(super) fn too_open(mode: u32) -> bool {
     mode & 0o066 != 0
 }

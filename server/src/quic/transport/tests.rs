@@ -39,7 +39,7 @@ impl Site {
         client
     }
 
-    /// As [`Site::connect`], with what a client that may sends early; the server's side is asked for it before it has
+    /// Connects as [`Site::connect`] does, with what a client that may sends early; the server's side is asked for it before it has
     /// heard anything else.
     fn connect_early(&self, name: &str, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
         let others = alternatives(&self.others, &self.quic, &self.limits).unwrap();
@@ -101,7 +101,7 @@ fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) {
     }
 }
 
-/// In seconds, of a session as quiche keeps it: the library's own form comes first, behind its length.
+/// Returns the lifetime, seconds, of a session as quiche keeps it: the library's own form comes first, behind its length.
 fn lifetime(session: &[u8]) -> u32 {
     let (length, rest) = session.split_first_chunk().unwrap();
     let length = usize::try_from(u64::from_be_bytes(*length)).unwrap();

@@ -117,7 +117,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// Where the first message ends, if all of it is there. A coding of the body goes before its length, as a careless server
+/// Returns where the first message ends, if all of it is there. A coding of the body goes before its length, as a careless server
 /// would have it.
 fn message_end(bytes: &[u8]) -> Option<usize> {
     let head = find(bytes, b"\r\n\r\n")? + 4;
@@ -153,7 +153,7 @@ fn message_end(bytes: &[u8]) -> Option<usize> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) line: String,
-    /// Without those that tell of the way that it came.
+    /// Fields, without those that describe the way of the request.
     pub(super) fields: Vec<(String, String)>,
     pub(super) body: String,
     pub(super) trailers: Vec<(String, String)>,

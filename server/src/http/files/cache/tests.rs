@@ -137,7 +137,7 @@ fn what_is_asked_for_outlives_what_is_not() {
     assert!(cache.get(&key(0), t).is_none());
 }
 
-/// After any operations, the cache holds what was put in last, and its weight is that of its entries.
+/// The cache holds the latest entries after any operations, and its weight is that of its entries.
 #[test]
 fn bytes_are_counted_through_any_history() {
     for seed in 1..=40_u64 {

@@ -32,7 +32,7 @@ pub(super) struct Located {
     pub(super) bytes: Option<Bytes>,
 }
 
-/// Why there is no file.
+/// Reason for which there is no file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Miss {
     #[error("no such file")]

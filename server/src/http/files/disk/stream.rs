@@ -24,7 +24,7 @@ pub(super) struct Held {
     pub(super) _permit: OwnedSemaphorePermit,
 }
 
-/// Why a body ends early.
+/// Reason for which a body ends early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! What clients may hold of an endpoint, and for how long. Time is the test's own.
+//! Bounds on what clients may hold of an endpoint, and for how long. Time is the test's own.
 
 use super::fixture::{Bench, Client, settings};
 use super::*;

@@ -1,4 +1,4 @@
-//! When a drain closes connections.
+//! Tests when a drain closes connections.
 
 use super::super::super::transport::{Alternatives, Identity, server_config};
 use super::fixture::{Bench, Client, FullSocket, settings};
@@ -89,7 +89,7 @@ fn body(client: &mut Client, h3: &mut quiche::h3::Connection) -> (usize, bool) {
     (length, over)
 }
 
-/// With the embedded default's routes, and early data.
+/// Returns a bench with the embedded default's routes, and early data.
 fn bench() -> Bench {
     Bench::new(settings(|settings| {
         let config = sluicegate_config::Config::embedded();
@@ -158,7 +158,7 @@ fn what_was_lost_and_arrived_after_all_is_not_waited_for() {
     assert_eq!(body(&mut client, &mut h3), (LONGER, true));
 }
 
-/// Before its handshake is done, and after that.
+/// The request ends before the handshake is done, or after that.
 #[test]
 fn a_request_in_early_data_is_answered_first() {
     let mut bench = bench();
