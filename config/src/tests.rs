@@ -74,8 +74,8 @@ fn each_key(check: impl Fn(&Table, Key)) {
     }
 }
 
-#[test]
-fn every_default_and_example_is_accepted() {
+/// Calls `check` with a file for each default and each example of each key.
+fn each_value(check: impl Fn(&Table, Key, &str)) {
     each_key(|table, key| {
         let required = match key.given {
             Given::Required(example) => Some(example.to_owned()),
@@ -84,15 +84,21 @@ fn every_default_and_example_is_accepted() {
         let default = key.given.default_toml().map(Into::into);
         let examples = key.examples.iter().map(ToString::to_string);
         for value in examples.chain(required).chain(default) {
-            let text = document(table, key.name, &value);
-            assert_eq!(
-                parse(&text).err(),
-                None,
-                "{}.{}\n{text}",
-                table.name,
-                key.name
-            );
+            check(table, key, &document(table, key.name, &value));
         }
+    });
+}
+
+#[test]
+fn every_default_and_example_is_accepted() {
+    each_value(|table, key, text| {
+        assert_eq!(
+            parse(text).err(),
+            None,
+            "{}.{}\n{text}",
+            table.name,
+            key.name
+        );
     });
 }
 

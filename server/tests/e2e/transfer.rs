@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Counted, generated_sha256, run};
+use crate::client::{Client, Counted, Session, generated_sha256, run};
 use crate::on_every_backend;
 use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Process, Server};
@@ -26,12 +26,19 @@ on_every_backend!(
     the_own_client_is_served,
 );
 
-fn page_and_errors_have_their_heads(backend: &str) {
+/// Runs an exchange over one connection to a server.
+fn with_session(backend: &str, exchange: impl AsyncFnOnce(&Client, &mut Session)) {
     let folder = Folder::new();
     let server = Server::simple(backend, &folder);
     run(async {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
+        exchange(&client, &mut session).await;
+    });
+}
+
+fn page_and_errors_have_their_heads(backend: &str) {
+    with_session(backend, async |_, session| {
         let response = session.get("/").await;
         assert_eq!(response.head.status(), 200);
         assert_eq!(
@@ -50,11 +57,7 @@ fn page_and_errors_have_their_heads(backend: &str) {
 
 fn a_large_body_arrives_unchanged(backend: &str) {
     const LENGTH: u64 = 100_000_000;
-    let folder = Folder::new();
-    let server = Server::simple(backend, &folder);
-    run(async {
-        let client = Client::new(&folder);
-        let mut session = client.connect(server.address()).await;
+    with_session(backend, async |_, session| {
         let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
         assert_eq!(response.head.status(), 200);
         assert_eq!(
@@ -69,11 +72,7 @@ fn a_large_body_arrives_unchanged(backend: &str) {
 
 fn several_bodies_share_a_connection(backend: &str) {
     const LENGTH: u64 = 1_000_003;
-    let folder = Folder::new();
-    let server = Server::simple(backend, &folder);
-    run(async {
-        let client = Client::new(&folder);
-        let mut session = client.connect(server.address()).await;
+    with_session(backend, async |_, session| {
         let mut responses = Vec::new();
         for _ in 0..16 {
             responses.push(session.get(&format!("/bytes/{LENGTH}")).await);
@@ -89,11 +88,7 @@ fn several_bodies_share_a_connection(backend: &str) {
 
 fn a_client_may_change_its_socket(backend: &str) {
     const LENGTH: u64 = 50_000_000;
-    let folder = Folder::new();
-    let server = Server::simple(backend, &folder);
-    run(async {
-        let client = Client::new(&folder);
-        let mut session = client.connect(server.address()).await;
+    with_session(backend, async |client, session| {
         let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
         let mut counted = Counted::default();
         // More often than there are connection IDs at a time.
