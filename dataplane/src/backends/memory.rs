@@ -57,6 +57,8 @@ pub struct Memory {
     listeners: Vec<(ListenerId, SocketAddr)>,
     /// Room lent for the next datagram.
     room: Vec<u8>,
+    /// Largest datagram that it sends, bytes.
+    largest: usize,
     waker: Waker,
     events: Events,
     counters: Counters,
@@ -95,6 +97,7 @@ impl Network {
             index: hub.endpoints.len() - 1,
             listeners,
             room: Vec::new(),
+            largest: MAX_TRANSMIT,
             waker: Waker::idle(),
             events: Events::new(),
             counters: Counters::default(),
@@ -135,6 +138,11 @@ impl Hub {
 }
 
 impl Memory {
+    /// Refuses datagrams of more than `largest` bytes from now on, like the host of an interface with a small MTU.
+    pub fn limit_datagrams(&mut self, largest: usize) {
+        self.largest = largest;
+    }
+
     /// Returns the address that `listener` is bound to, with the port that was chosen for 0.
     #[must_use]
     pub fn local_addr(&self, listener: ListenerId) -> Option<SocketAddr> {
@@ -259,6 +267,19 @@ impl Egress for Emission<'_> {
             self.driver.counters.tx_errors += 1;
             return;
         };
+        if let Some(listener) = listener.filter(|_| len > self.driver.largest) {
+            let Memory {
+                events, counters, ..
+            } = &mut *self.driver;
+            counters.tx_errors += 1;
+            let too_big = Event::TooBig {
+                listener,
+                peer: meta.peer,
+                size: len,
+            };
+            events.push(too_big, counters);
+            return;
+        }
         let mut hub = self.driver.network.lock();
         if let Some(bytes) = hub.deliver(source, meta, bytes) {
             hub.spare.push(bytes);

@@ -9,6 +9,7 @@ use super::*;
 use crate::quic::cid::CidGenerator;
 use crate::quic::settings::Settings;
 
+const FAR: &str = "192.0.2.1:5000";
 const NEAR: &str = "192.0.2.2:443";
 
 /// A worker of a group of two, its neighbour's ends, and a client.
@@ -22,7 +23,7 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let [far, near] = ["192.0.2.1:5000", NEAR].map(|a| a.parse().unwrap());
+        let [far, near] = [FAR, NEAR].map(|a| a.parse().unwrap());
         let (client, server) = memory::pair(far, near);
         let settings = Settings::plain(0, 2);
         let generation = settings.secrets.generation();
@@ -57,15 +58,20 @@ impl Rig {
     /// Sends a packet of the neighbour's connection to the worker.
     fn send_misrouted(&mut self) {
         let packet = self.packet(1);
+        self.send(&packet, NEAR.parse().unwrap());
+    }
+
+    /// Sends a packet of the client.
+    fn send(&mut self, packet: &[u8], peer: SocketAddr) {
         let meta = TxMeta {
-            peer: NEAR.parse().unwrap(),
+            peer,
             local: None,
             ecn: Ecn::NotCapable,
             departure: None,
         };
         let sent = self.client.transmit(Budget::UNLIMITED, |out| {
             let room = out.room(ListenerId(0), packet.len()).unwrap();
-            room.copy_from_slice(&packet);
+            room.copy_from_slice(packet);
             out.commit(packet.len(), &meta);
         });
         sent.unwrap();
@@ -122,6 +128,56 @@ fn commands_pass_a_flood_of_misrouted_datagrams() {
     // Within the budget of a turn, and each is handed over once.
     let taken = rig.dropped(DropReason::UnknownConnection);
     assert_eq!(taken, MISROUTED_BUDGET as u64);
+}
+
+/// Returns a client that has asked nothing yet.
+fn client() -> quiche::Connection {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    let protocols = quiche::h3::APPLICATION_PROTOCOL;
+    config.set_application_protos(protocols).unwrap();
+    config.verify_peer(false);
+    // For HTTP/3's control stream and QPACK's two.
+    config.set_initial_max_streams_uni(3);
+    config.set_initial_max_stream_data_uni(1024);
+    config.set_initial_max_data(4096);
+    let [far, near] = [FAR, NEAR].map(|a| a.parse().unwrap());
+    let id = quiche::ConnectionId::from_ref(&[7; 16]);
+    quiche::connect(None, &id, far, near, &mut config).unwrap()
+}
+
+#[test]
+fn a_connection_searches_below_the_size_of_a_datagram_that_the_host_refuses() {
+    let mut rig = Rig::new();
+    let Driver::Memory(driver) = &mut rig.worker.driver else {
+        panic!("another driver");
+    };
+    driver.limit_datagrams(1300);
+    let mut client = client();
+    let mut largest = 0;
+    let mut packet = [0; 1500];
+    for _ in 0..2000 {
+        // Pacing holds probes back.
+        std::thread::park_timeout(Duration::from_millis(1));
+        while let Ok((len, info)) = client.send(&mut packet) {
+            rig.send(&packet[..len], info.to);
+        }
+        rig.worker.turn().unwrap();
+        let received = rig.client.receive(Budget::UNLIMITED, |meta, datagram| {
+            largest = largest.max(datagram.len());
+            let info = quiche::RecvInfo {
+                from: meta.peer,
+                to: meta.local,
+            };
+            client.recv(datagram, info).unwrap();
+        });
+        received.unwrap();
+        if largest == 1300 {
+            break;
+        }
+    }
+    assert_eq!(largest, 1300);
+    // 1472, 1336 and 1302 bytes, each once: a probe that only gets lost is repeated twice.
+    assert_eq!(rig.worker.driver.counters().tx_errors, 3);
 }
 
 #[test]
