@@ -20,11 +20,11 @@ pub use run::run;
 /// The same path for every client, in both directions apart from the rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
-    /// One way.
+    /// Delay in each direction.
     pub delay: Duration,
-    /// Towards the client, bits per second.
+    /// Rate towards the client, bits per second.
     pub rate: u64,
-    /// Room before the rate, bytes.
+    /// Room in the queue before the link, bytes.
     pub queue_bytes: u64,
     /// Largest UDP payload that passes, bytes; larger datagrams are lost without a word.
     pub max_datagram: usize,

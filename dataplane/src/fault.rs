@@ -15,15 +15,15 @@ use crate::waker::Waker;
 /// Probability of each fault, per datagram, in parts per thousand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Lost.
+    /// Share that is lost.
     pub loss: u16,
-    /// Duplicated.
+    /// Share that is duplicated.
     pub duplicate: u16,
-    /// Delayed until up to [`Faults::MAX_DELAY`] later ones have passed it, or until no later one comes.
+    /// Share that is delayed until up to [`Faults::MAX_DELAY`] later ones have overtaken it, or no later one comes.
     pub reorder: u16,
-    /// Corrupted: one bit is flipped.
+    /// Share in which one bit is flipped.
     pub corrupt: u16,
-    /// Truncated: at least one byte and the addresses remain.
+    /// Share that is truncated, to one byte or more.
     pub truncate: u16,
 }
 
@@ -35,17 +35,17 @@ impl Faults {
 /// Number of datagrams in one direction that met each fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fates {
-    /// All that went in.
+    /// All datagrams.
     pub seen: u64,
-    /// Lost.
+    /// Datagrams lost.
     pub lost: u64,
-    /// Duplicated.
+    /// Datagrams duplicated.
     pub duplicated: u64,
-    /// Delayed.
+    /// Datagrams delayed.
     pub reordered: u64,
-    /// Corrupted.
+    /// Datagrams corrupted.
     pub corrupted: u64,
-    /// Truncated.
+    /// Datagrams truncated.
     pub truncated: u64,
 }
 
@@ -211,7 +211,7 @@ impl Egress for Emission<'_> {
     }
 }
 
-/// One direction.
+/// One direction of a faulty dataplane.
 #[derive(Debug)]
 struct Channel<M> {
     faults: Faults,

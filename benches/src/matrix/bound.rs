@@ -194,11 +194,11 @@ impl Limit {
 /// The algorithms that a bound judges; the figure of the others is only shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Every one.
+    /// Every algorithm.
     All,
-    /// These.
+    /// These algorithms.
     Only(&'static [&'static str]),
-    /// Every one but these.
+    /// Every algorithm but these.
     Except(&'static [&'static str]),
 }
 
@@ -228,7 +228,7 @@ impl fmt::Display for Who {
 pub struct Bound {
     /// Algorithms that it judges.
     pub who: Who,
-    /// The figure.
+    /// Figure that is judged.
     pub measure: Measure,
     /// Limit of the figure.
     pub limit: Limit,

@@ -51,13 +51,13 @@ pub struct PlotError {
 /// The ends of the axes; what is not given follows from the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Axes {
-    /// Seconds.
+    /// End of the time axis, seconds.
     pub(super) time: f64,
-    /// Thousand bytes.
+    /// End of the window's axis, thousand bytes.
     pub(super) window: Option<f64>,
-    /// Mbit/s.
+    /// End of the rates' axis, Mbit/s.
     pub(super) rate: Option<f64>,
-    /// Milliseconds.
+    /// End of the round-trip times' axis, milliseconds.
     pub(super) delay: Option<f64>,
 }
 

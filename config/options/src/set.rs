@@ -42,7 +42,7 @@ impl Options {
     /// Returns a real number, never NaN.
     ///
     /// # Panics
-    /// As [`Options::integer`].
+    /// Panics as [`Options::integer`] does.
     pub fn number(&self, name: &str) -> f64 {
         match self.value(name) {
             Some(Value::Number(value)) => value,
@@ -53,7 +53,7 @@ impl Options {
     /// Returns whether an option is on.
     ///
     /// # Panics
-    /// As [`Options::integer`].
+    /// Panics as [`Options::integer`] does.
     pub fn boolean(&self, name: &str) -> bool {
         match self.value(name) {
             Some(Value::Boolean(value)) => value,

@@ -120,11 +120,11 @@ table! {
 words! {
     /// Symbolic links below [`Files::root`] that are followed.
     pub enum Symlinks {
-        /// None.
+        /// No links.
         Never = "never",
-        /// Those that lead to a place below the root.
+        /// Links to a target below the root.
         Inside = "inside",
-        /// All.
+        /// All links.
         Follow = "follow",
     }
 }

@@ -84,7 +84,7 @@ struct Sealed {
     peer: SocketAddr,
     original: Vec<u8>,
     scid: ConnectionId,
-    /// Since 1970.
+    /// Time at which it was sealed, since 1970.
     at: Duration,
 }
 
