@@ -14,7 +14,7 @@ use sluicegate_dataplane::{
     open_group,
 };
 
-use crate::rig::{FIRST, Node, each, each_of_sockets, number_of, numbered, to};
+use crate::rig::{FIRST, Node, each, each_of_sockets, is_required, number_of, numbered, to};
 
 /// Loopback sends 40 Mbit/s and keeps what is too much for it, so that senders wait. Two interfaces carry less and more
 /// than Ethernet.
@@ -33,6 +33,7 @@ fn in_a_network_namespace() {
         .as_ref()
         .is_ok_and(|output| output.status.success())
     {
+        assert!(!is_required("namespace"), "no namespace: {possible:?}");
         println!("left out: no network namespace with a slow loopback and veth here: {possible:?}");
         return;
     }

@@ -70,7 +70,7 @@ pub(crate) fn each(test: impl Fn(&World)) {
 }
 
 /// Returns whether `SLUICEGATE_REQUIRE`, a list with commas, holds `name`: its absence then fails a test.
-fn is_required(name: &str) -> bool {
+pub(crate) fn is_required(name: &str) -> bool {
     let required = std::env::var("SLUICEGATE_REQUIRE").unwrap_or_default();
     required.split(',').any(|required| required == name)
 }
