@@ -69,11 +69,15 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     // The comparison is quadratic in the length, and no valid word is long.
     let word: String = word.chars().take(64).flat_map(char::to_lowercase).collect();
     let likeness = |k: &str| {
-        // A name that was made longer at its front is the same name.
-        if !word.is_empty()
-            && k.strip_suffix(&word)
-                .is_some_and(|front| front.ends_with('_'))
-        {
+        // A name that was made longer at its front is the same name, and so is one of which only the first word was changed.
+        let longer = k
+            .strip_suffix(&word)
+            .is_some_and(|front| front.ends_with('_'));
+        let (rest, other) = (word.split_once('_'), k.split_once('_'));
+        let changed = rest.is_some_and(|(_, rest)| {
+            rest.contains('_') && other.is_some_and(|(_, other)| rest == other)
+        });
+        if !word.is_empty() && longer || changed {
             1.0
         } else {
             strsim::jaro_winkler(&word, k)
@@ -102,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn nearest_finds_names_with_another_word_in_front() {
+    fn nearest_finds_names_with_one_more_or_another_word_in_front() {
         let known = [
             "request_headers",
             "max_request_body",
             "stream_buffer",
-            "stream_send_buffer",
+            "connection_send_buffer",
         ];
         assert_eq!(
             nearest("request_body", known).as_deref(),
@@ -115,7 +119,11 @@ mod tests {
         );
         assert_eq!(
             nearest("send_buffer", known).as_deref(),
-            Some("stream_send_buffer")
+            Some("connection_send_buffer")
+        );
+        assert_eq!(
+            nearest("stream_send_buffer", known).as_deref(),
+            Some("connection_send_buffer")
         );
         assert_eq!(nearest("", ["a_"]), None);
     }

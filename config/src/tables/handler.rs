@@ -68,7 +68,7 @@ table! {
     #[derive(Eq)]
     pub struct Generate = [route.generate] {
         /// Largest size that a request may ask for; a larger one gets 404. It bounds traffic, not memory: however large
-        /// the response is, at most limits.stream_send_buffer of it wait in memory.
+        /// the response is, at most limits.connection_send_buffer of it wait in memory.
         max_size: u64 { kind: size(1, TIB), default: "\"1GiB\"", reload: Live },
     }
 }

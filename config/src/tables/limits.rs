@@ -43,7 +43,7 @@ table! {
         /// Bytes of responses that may wait to be sent, on all streams of a connection together. Bytes that were sent
         /// but not yet acknowledged are not included; the congestion window bounds those. Lower it to serve more slow
         /// clients with the same memory.
-        stream_send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
+        connection_send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of a body that are buffered between the client and a file or an upstream, for each request and in each
         /// direction. When the buffer is full, the faster side waits. Raise it for fast transfers with distant
         /// upstreams. The larger it is, the fewer requests fit into worker_buffer and into a client's share of that.

@@ -36,7 +36,7 @@ pub struct Session {
     h3: quiche::h3::Connection,
     /// Names the connection to the origin thread.
     key: ConnectionKey,
-    /// Number of unsent bytes at which responses go on, if one stopped because `limits.stream_send_buffer` bytes wait to be sent.
+    /// Number of unsent bytes at which responses go on, if one stopped because `limits.connection_send_buffer` bytes wait to be sent.
     resume_below: Option<usize>,
     open: HashMap<u64, Exchange>,
     /// Streams with something to write.

@@ -54,7 +54,7 @@ fn limits() -> Limits {
     Limits {
         max_request_body: 1000,
         header_bytes: 2048,
-        stream_send_buffer: SEND_BUFFER as u64,
+        connection_send_buffer: SEND_BUFFER as u64,
         max_concurrent_streams: 4,
         ..Config::embedded().limits
     }

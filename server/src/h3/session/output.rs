@@ -8,7 +8,7 @@ use crate::h3::session_context::SessionContext;
 use crate::observe::access::Outcome;
 
 impl Session {
-    /// Lets responses write in the order of their priorities, until none can or `limits.stream_send_buffer` bytes wait to be sent.
+    /// Lets responses write in the order of their priorities, until none can or `limits.connection_send_buffer` bytes wait to be sent.
     pub(super) fn write(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
         self.resume_below = None;
         let mut level = self.pending.level(None);
@@ -47,7 +47,8 @@ impl Session {
             return false;
         };
         let priority = *priority;
-        let limit = usize::try_from(context.site.limits().stream_send_buffer).unwrap_or(usize::MAX);
+        let limit =
+            usize::try_from(context.site.limits().connection_send_buffer).unwrap_or(usize::MAX);
         let room = limit.saturating_sub(conn.unsent());
         let h3 = &mut self.h3;
         let counters = &mut context.counters;

@@ -97,7 +97,7 @@ fn a_response_larger_than_the_send_buffer_goes_on_as_it_is_sent() {
     const LENGTH: usize = 60_000;
     let mut settings =
         with_routes("[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n");
-    settings.limits.stream_send_buffer = 16 << 10;
+    settings.limits.connection_send_buffer = 16 << 10;
     let site = with_limits(&settings);
     settings.sessions.site = site;
     let mut bench = Bench::new(settings);
