@@ -109,7 +109,8 @@ words! {
 }
 
 table! {
-    /// Health checks and metrics for operators, over plain HTTP: /healthz, /readyz and /metrics (Prometheus).
+    /// Health checks and metrics for operators, over plain HTTP. /healthz returns 200 while the process lives. /readyz
+    /// returns 200 while it accepts connections, and 503 while it starts or drains. /metrics is for Prometheus.
     #[derive(Copy, Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name
@@ -139,7 +140,9 @@ table! {
             examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
             reload: Restart
         },
-        /// Form of a line. json: a JSON object. combined: Apache's format of that name, for tools that read only that.
+        /// Form of a line. json: an object with time, client, listener, request, status, sizes, duration, worker,
+        /// connection ID (which is also in the name of the connection's trace), congestion control, and outcome
+        /// (complete, cancelled or reset). combined: Apache's format of that name, for tools that read only that.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
         /// Memory for lines that wait to be written. Raise it if sluicegate_access_log_records_dropped_total grows
         /// although the disk is fast enough on average.
