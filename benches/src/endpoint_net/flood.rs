@@ -13,9 +13,9 @@ use crate::virtual_net::{Seeded, VirtualClock};
 /// Trouble that begins once the connections have their full rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flood {
-    /// Initials without a token, which are answered by Retry.
+    /// Initials without a token, which provoke Retry.
     Initials,
-    /// Long headers of an unknown version, which are answered by a version list.
+    /// Long headers of an unknown version, which provoke Version Negotiation.
     UnknownVersions,
     /// The socket of a second listener, which has connections of its own, takes nothing.
     FullSocket,
@@ -29,7 +29,7 @@ pub struct Goodput {
     /// Bytes of bodies that they received after.
     pub after: u64,
     /// Datagrams that strangers received.
-    pub answers: u64,
+    pub stateless_packets: u64,
 }
 
 const TURN: Duration = Duration::from_millis(1);
@@ -70,7 +70,7 @@ pub fn goodput_under(flood: Flood) -> Result<Goodput, EndpointError> {
         worker,
         clients: BTreeMap::new(),
         scratch: vec![0; 64 * 1024],
-        answers: 0,
+        stateless_packets: 0,
     };
     crowd.connect(SERVER, 1)?;
     if flood == Flood::FullSocket {
@@ -82,7 +82,7 @@ pub fn goodput_under(flood: Flood) -> Result<Goodput, EndpointError> {
     Ok(Goodput {
         before: middle - start,
         after: end - middle,
-        answers: crowd.answers,
+        stateless_packets: crowd.stateless_packets,
     })
 }
 
@@ -91,7 +91,7 @@ struct Crowd {
     worker: Worker,
     clients: BTreeMap<SocketAddr, (SocketAddr, Client)>,
     scratch: Vec<u8>,
-    answers: u64,
+    stateless_packets: u64,
 }
 
 impl Crowd {
@@ -142,13 +142,13 @@ impl Crowd {
         let Self {
             worker,
             clients,
-            answers,
+            stateless_packets,
             scratch,
             ..
         } = self;
         worker.turn(now, |meta, datagram| {
             let Some((server, client)) = clients.get_mut(&meta.peer) else {
-                *answers += 1;
+                *stateless_packets += 1;
                 return;
             };
             let (from, to) = (*server, meta.peer);

@@ -68,7 +68,7 @@ struct Job<'a> {
     picture: Option<&'a Path>,
 }
 
-/// Runs the chosen cells; the answer is in the order of `scenarios`.
+/// Runs the chosen cells and returns them in the order of `scenarios`.
 ///
 /// # Errors
 ///

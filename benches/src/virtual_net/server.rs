@@ -1,4 +1,4 @@
-//! The server: answers one request with a body that is there at once or comes bit by bit.
+//! The server: sends one response, with a body that is complete at once or grows with time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ static BODY: [u8; BLOCK] = [b'.'; BLOCK];
 pub(super) struct Server {
     pub(super) quic: quiche::Connection,
     http: Option<h3::Connection>,
-    /// The stream that is answered.
+    /// Stream of the request.
     stream: Option<u64>,
     body: Source,
     /// Bytes of the body that quiche has taken.

@@ -15,7 +15,7 @@ pub struct Sweep {
     pub runs: Vec<(u64, Outcome)>,
 }
 
-/// Runs what `scenario` makes of each seed, on `threads` threads. The answer does not depend on their number.
+/// Runs the scenario of each seed on `threads` threads. The result does not depend on their number.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Handlers that answer by themselves, and redirects.
+//! Handlers that need no upstream: fixed and generated responses, files, redirects.
 
 use std::path::PathBuf;
 

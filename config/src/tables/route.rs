@@ -1,4 +1,4 @@
-//! Routes: which requests they answer, and what they change.
+//! Routes: the requests that they match, and the changes that they make.
 
 use std::fmt;
 use std::time::Duration;

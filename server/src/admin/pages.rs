@@ -28,7 +28,7 @@ pub struct AdminState {
 }
 
 /// Returns the response to a request. It does not read the request's body.
-pub(super) async fn answer<B: Body>(
+pub(super) async fn respond<B: Body>(
     request: &Request<B>,
     admin_state: &AdminState,
 ) -> Result<Page, Infallible> {

@@ -120,7 +120,7 @@ async fn serve(listener: &tokio::net::TcpListener, admin_state: Arc<AdminState>)
 async fn serve_connection(stream: TcpStream, admin_state: Arc<AdminState>) {
     let service = service_fn(move |request| {
         let admin_state = Arc::clone(&admin_state);
-        async move { pages::answer(&request, &admin_state).await }
+        async move { pages::respond(&request, &admin_state).await }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -15,7 +15,7 @@ use crate::worker::{TurnTimes, WorkerStats};
 pub(super) struct Known {
     pub(super) group: String,
     pub(super) index: String,
-    /// Whether the worker answered the last scrape in time.
+    /// Whether the worker responded to the last scrape in time.
     pub(super) up: bool,
     /// The worker's last reply. It is kept until the next one, so that counters never fall.
     pub(super) last: Box<WorkerStats>,

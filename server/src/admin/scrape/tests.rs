@@ -11,7 +11,7 @@ use crate::worker::{Mailbox, mailbox};
 fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
     let (sender, mailbox) = mailbox();
     let group = group.to_owned();
-    // An origin thread that is gone answers nothing.
+    // An origin thread that is gone sends no reply.
     let (origin, _) = tokio::sync::mpsc::unbounded_channel();
     let watched = WorkerHandle {
         group,
@@ -45,7 +45,7 @@ fn stats() -> WorkerStats {
 }
 
 /// Replies to one request, if there is one.
-fn answer(mailbox: &Mailbox, stats: WorkerStats) -> bool {
+fn reply(mailbox: &Mailbox, stats: WorkerStats) -> bool {
     match mailbox.take() {
         Some(Command::Stats(reply)) => reply.send(Box::new(stats)).is_ok(),
         Some(other) => panic!("{other:?}"),
@@ -106,7 +106,7 @@ fn a_page_adds_the_workers_up() {
     scraper.watch(vec![first, second]);
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
-        assert!(answer(&one, stats()) && answer(&two, stats()));
+        assert!(reply(&one, stats()) && reply(&two, stats()));
     });
     for (sample, expected) in [
         ("sluicegate_worker_up{group=\"a\",worker=\"1\"}", 1.0),
@@ -147,7 +147,7 @@ fn a_page_adds_the_workers_up() {
 }
 
 #[test]
-fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
+fn a_worker_that_does_not_reply_is_down_and_keeps_its_figures() {
     let accepted = "sluicegate_connections_accepted_total";
     let up = "sluicegate_worker_up{group=\"a\",worker=\"0\"}";
     let scraper = Scraper::new(Sources::default());
@@ -155,7 +155,7 @@ fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
     scraper.watch(vec![watched]);
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
-        assert!(answer(&mailbox, stats()));
+        assert!(reply(&mailbox, stats()));
     });
     assert_eq!((found[up], found[accepted]), (1.0, 5.0));
     for _ in 0..3 {
@@ -165,13 +165,13 @@ fn a_worker_that_does_not_answer_is_down_and_keeps_its_figures() {
     // Three scrapes, one request; its late reply is not taken for the reply to the next.
     let mut late = stats();
     late.endpoint.accepted = 6;
-    assert!(answer(&mailbox, late));
+    assert!(reply(&mailbox, late));
     assert!(mailbox.take().is_none());
     let found = page_while(&scraper, async {
         tokio::task::yield_now().await;
         let mut newer = stats();
         newer.endpoint.accepted = 7;
-        assert!(answer(&mailbox, newer));
+        assert!(reply(&mailbox, newer));
     });
     assert_eq!((found[up], found[accepted]), (1.0, 7.0));
     // It has ended.

@@ -22,18 +22,18 @@ fn served() -> (SocketAddr, Arc<AdminState>) {
 fn send(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     // A connection that was closed with something unread ends with an error.
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).unwrap()
+    let _ = stream.read_to_end(&mut response);
+    String::from_utf8(response).unwrap()
 }
 
 fn get(address: SocketAddr, path: &str) -> String {
     send(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n"))
 }
 
-fn status(answer: &str) -> &str {
-    answer.split_whitespace().nth(1).unwrap_or("nothing")
+fn status(response: &str) -> &str {
+    response.split_whitespace().nth(1).unwrap_or("nothing")
 }
 
 #[test]
@@ -45,10 +45,10 @@ fn readiness_follows_the_process() {
         (Phase::Draining, "503", "draining"),
     ] {
         admin_state.lifecycle.set(phase);
-        let answer = get(address, "/readyz");
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert_eq!(status(&answer), expected);
-        assert!(body.starts_with(word), "{answer}");
+        let response = get(address, "/readyz");
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        assert_eq!(status(&response), expected);
+        assert!(body.starts_with(word), "{response}");
         assert_eq!(status(&get(address, "/healthz")), "200");
     }
 }
@@ -56,9 +56,9 @@ fn readiness_follows_the_process() {
 #[test]
 fn metrics_have_the_media_type_that_scrapers_want() {
     let (address, _panel) = served();
-    let answer = get(address, "/metrics");
-    assert_eq!(status(&answer), "200");
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let response = get(address, "/metrics");
+    assert_eq!(status(&response), "200");
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8"));
     assert!(body.contains("\nprocess_start_time_seconds "));
     let head_only = send(address, "HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
@@ -90,15 +90,15 @@ fn everything_else_is_refused() {
         ("nonsense\r\n\r\n", "400"),
         (&long, "431"),
     ] {
-        let answer = send(address, request);
+        let response = send(address, request);
         let line = request
             .lines()
             .next()
             .map(|line| &line[..line.len().min(40)]);
-        assert_eq!(status(&answer), expected, "{line:?}: {answer}");
+        assert_eq!(status(&response), expected, "{line:?}: {response}");
     }
-    let answer = send(address, "PUT /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
-    assert!(answer.contains("\r\nallow: GET, HEAD\r\n"), "{answer}");
+    let response = send(address, "PUT /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert!(response.contains("\r\nallow: GET, HEAD\r\n"), "{response}");
 }
 
 #[test]
@@ -112,9 +112,9 @@ fn connections_beyond_the_limit_wait_and_lose_nothing() {
         .unwrap();
     // One connection is closed.
     drop(silent.pop());
-    let mut answer = String::new();
-    waiting.read_to_string(&mut answer).unwrap();
-    assert_eq!(status(&answer), "200");
+    let mut response = String::new();
+    waiting.read_to_string(&mut response).unwrap();
+    assert_eq!(status(&response), "200");
     // The others are closed for their silence.
     for mut stream in silent {
         let mut rest = Vec::new();

@@ -159,7 +159,7 @@ fn page() -> String {
         .unwrap();
     let work = async {
         tokio::task::yield_now().await;
-        assert!(answer(&mailbox, filled_stats()));
+        assert!(reply(&mailbox, filled_stats()));
         match commands.recv().await {
             Some(OriginCommand::Report(reply)) => reply.send(Box::new(filled_proxy())).unwrap(),
             other => panic!("{other:?}"),
