@@ -25,10 +25,10 @@ table! {
         /// Time for which a Retry token is valid. A longer time helps clients on very slow paths, and lets captured
         /// tokens be used for longer.
         retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
-        /// Largest datagram that the server sends, in bytes of UDP payload; less if the network interface carries less. With
-        /// path_mtu_discovery, each connection begins with 1200 bytes and finds the largest size up to this one; without
-        /// it, datagrams have this size from the first on, so every path must carry it. The default fills an Ethernet
-        /// frame over IPv4. Raise it on private networks with larger frames.
+        /// Largest datagram that the server sends, in bytes of UDP payload; the MTU of the network interface is a
+        /// limit, too. With path_mtu_discovery, each connection begins with 1200 bytes and finds the largest size up to
+        /// this one; without it, datagrams have this size from the first on, so every path must carry it. The default
+        /// fills an Ethernet frame over IPv4. Raise it on private networks with larger frames.
         max_udp_payload: u64 { kind: size(1200, 65_527), default: "1472", reload: Live },
         /// Whether the server searches for the largest datagram that each path carries (RFC 9000 §14.3), so that
         /// downloads need fewer packets. Turn it off only if every path carries max_udp_payload.
