@@ -107,11 +107,12 @@ pub(super) fn run_down(
             }
             Ok(Event::Signal(Signal::Stop)) if deadline.is_none() => {
                 observability.lifecycle().set(Phase::Draining);
-                tracing::info!(limit = ?limit, "draining; a second signal stops at once");
-                supervisor.stopping(limit);
                 mailboxes.iter().for_each(|p| {
                     p.send(Command::Drain);
                 });
+                // From here on no worker accepts a request that follows a response.
+                tracing::info!(limit = ?limit, "draining; a second signal stops at once");
+                supervisor.stopping(limit);
                 deadline = Some(clock::now() + limit);
             }
             Ok(Event::Worker(_)) => {}
