@@ -14,92 +14,52 @@ use crate::schema::{Key, Kind};
 use crate::units::{toml_duration, toml_size};
 use crate::value::Item;
 
-impl Field for Duration {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        item.duration()
-    }
+/// Implements [`Field`] for types by the function that reads a value and the one that returns it as TOML.
+macro_rules! scalars {
+    ($($type:ty: $read:path, $print:expr;)+) => {$(
+        impl Field for $type {
+            fn read(item: &Item<'_>) -> Result<Self, Error> {
+                $read(item)
+            }
 
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(toml_duration(*self))
-    }
-}
-
-impl Field for u64 {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        match item.key.kind {
-            Kind::Size { .. } => item.size(),
-            _ => item.count(),
+            fn print(&self, key: &Key) -> Option<String> {
+                let print: fn(&Self, &Key) -> String = $print;
+                Some(print(self, key))
+            }
         }
-    }
+    )+};
+}
 
-    fn print(&self, key: &Key) -> Option<String> {
-        Some(match key.kind {
-            Kind::Size { .. } => toml_size(*self),
-            _ => self.to_string(),
-        })
+scalars! {
+    bool: Item::switch, |on, _| on.to_string();
+    u16: read_u16, |number, _| number.to_string();
+    u64: read_u64, print_u64;
+    f64: Item::ratio, |number, _| format!("{number:?}");
+    Duration: Item::duration, |duration, _| toml_duration(*duration);
+    Backend: Item::backend, |backend, _| print::text(backend.name());
+    PathBuf: Item::path, |path, _| print::path(path);
+    SocketAddr: Item::word, |address, _| print::text(&address.to_string());
+    String: Item::word, |text, _| print::text(text);
+}
+
+fn read_u16(item: &Item<'_>) -> Result<u16, Error> {
+    match item.key.kind {
+        Kind::Number { among } => item.number(among),
+        _ => u16::try_from(item.count()?).map_err(|_| item.refused()),
     }
 }
 
-impl Field for u16 {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        match item.key.kind {
-            Kind::Number { among } => item.number(among),
-            _ => Self::try_from(item.count()?).map_err(|_| item.refused()),
-        }
-    }
-
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(self.to_string())
+fn read_u64(item: &Item<'_>) -> Result<u64, Error> {
+    match item.key.kind {
+        Kind::Size { .. } => item.size(),
+        _ => item.count(),
     }
 }
 
-impl Field for f64 {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        item.ratio()
-    }
-
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(format!("{self:?}"))
-    }
-}
-
-impl Field for bool {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        item.switch()
-    }
-
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(self.to_string())
-    }
-}
-
-impl Field for Backend {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        item.backend()
-    }
-
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(print::text(self.name()))
-    }
-}
-
-impl Field for PathBuf {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        item.path()
-    }
-
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(print::path(self))
-    }
-}
-
-impl Field for SocketAddr {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        item.word()
-    }
-
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(print::text(&self.to_string()))
+fn print_u64(number: &u64, key: &Key) -> String {
+    match key.kind {
+        Kind::Size { .. } => toml_size(*number),
+        _ => number.to_string(),
     }
 }
 
@@ -111,16 +71,6 @@ impl Element for SocketAddr {
 
     fn print_list(list: &[Self], _: &Key) -> Option<String> {
         Some(print::texts(list))
-    }
-}
-
-impl Field for String {
-    fn read(item: &Item<'_>) -> Result<Self, Error> {
-        item.word()
-    }
-
-    fn print(&self, _: &Key) -> Option<String> {
-        Some(print::text(self))
     }
 }
 
