@@ -22,7 +22,8 @@ pub trait Dataplane {
     ///
     /// `sink` may change the bytes in place (decryption).
     ///
-    /// # Errors The driver is broken for good. A datagram that could not be received is counted instead.
+    /// # Errors
+    /// The driver is broken for good. A datagram that could not be received is no error: it is counted.
     fn receive(
         &mut self,
         budget: Budget,
@@ -32,7 +33,8 @@ pub trait Dataplane {
     /// Sends the datagrams that `emit` writes: `emit` asks for room and commits one datagram after the other, until it
     /// has no more or there is no room. Batches that were blocked earlier leave first. Returns what `emit` returned.
     ///
-    /// # Errors As with [`Dataplane::receive`].
+    /// # Errors
+    /// The driver is broken for good.
     fn transmit<R>(
         &mut self,
         budget: Budget,
@@ -40,12 +42,13 @@ pub trait Dataplane {
     ) -> io::Result<R>;
 
     /// Sleeps until a datagram can be received, a blocked listener can send again, the waker was used, or `timeout`
-    /// passed (`None`: no limit). It never returns before the timeout without such a reason, except after a signal, so
-    /// a caller with a deadline looks at the clock; precise to well under a millisecond.
+    /// passed (`None`: no limit). The timeout is precise to well under a millisecond. A signal may end the sleep early,
+    /// so a caller with a deadline reads the clock.
     ///
-    /// With a timeout of zero it looks once and does not sleep; a worker that spins before it sleeps calls it so.
+    /// With a timeout of zero it checks once and does not sleep. A worker that spins calls it with zero.
     ///
-    /// # Errors As with [`Dataplane::receive`].
+    /// # Errors
+    /// The driver is broken for good.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
     /// Takes the oldest event. A worker calls it once a turn, until there is none.

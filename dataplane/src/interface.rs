@@ -61,8 +61,8 @@ impl Payloads {
         }
     }
 
-    /// Returns the largest payload of all interfaces, bytes. Loopback counts only if there is no other; `None` if the host
-    /// does not say.
+    /// Returns the largest payload of all interfaces, bytes, or `None` if the host does not report any. Loopback counts
+    /// only if it is the only interface.
     #[must_use]
     pub fn largest(&self) -> Option<usize> {
         self.largest

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use http::Uri;
 use http::uri::Authority;
 
@@ -18,7 +18,7 @@ pub(super) struct Url {
 }
 
 impl Url {
-    /// Parses `https://host[:port][/path][?query][#fragment]`; the scheme can be left out, the fragment is.
+    /// Parses `https://host[:port][/path][?query][#fragment]`; the scheme is optional, and the fragment is dropped.
     ///
     /// # Errors
     /// Another scheme, user information, no host, an invalid port, or a character that has to be encoded.
@@ -31,9 +31,18 @@ impl Url {
         if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic()) {
             bail!("{wrong:?} in a URL has to be percent-encoded (a host name: punycode)");
         }
+        let named = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        ensure!(
+            !named.is_empty() && !named.starts_with(':'),
+            "the URL names no host"
+        );
+        ensure!(
+            named.contains('[') == named.contains(']'),
+            "the URL's host has a `[` without `]`"
+        );
         let uri: Uri = format!("https://{rest}")
             .parse()
-            .context("the URL names no host, or has a `[` without `]`")?;
+            .context("the URL cannot be parsed")?;
         let authority = uri.authority().map_or("", Authority::as_str);
         if authority.contains('@') {
             bail!("user names and passwords in a URL are not supported");
@@ -121,6 +130,9 @@ mod tests {
         for (text, reason) in [
             ("http://a/", "`http://`"),
             ("https:///x", "no host"),
+            ("https://:443/", "no host"),
+            ("https://a/x<y>", "cannot be parsed"),
+            ("https://a:b:c/", "cannot be parsed"),
             ("https://u:p@a/", "user names"),
             ("https://a:0/", "no port"),
             ("https://a:65536/", "no port"),

@@ -69,7 +69,7 @@ impl Session {
                 self.return_credit(stream, context);
                 return true;
             }
-            // Every other block ends with a datagram of the client.
+            // Every other reason to wait ends with a datagram from the client.
             Ok(Progress::Blocked) if room == 0 => self.resume_below = Some(limit / 2),
             Ok(Progress::Blocked) => {}
             Ok(Progress::Waiting) => {

@@ -100,7 +100,7 @@ impl FileServer {
     /// Looks for the file.
     ///
     /// # Errors
-    /// There is none; the plan is the response that says so.
+    /// The file cannot be served; the returned plan is the response that reports it.
     async fn find(
         &self,
         files: &Arc<Files>,

@@ -9,7 +9,7 @@ use crate::quic::connection::Emitted;
 
 impl Endpoint {
     /// Writes what may leave: a burst of each connection in turn, and between them up to `stateless` packets without a
-    /// connection. Returns whether there may be more to send at once; what is blocked is not.
+    /// connection. Returns whether another call could send more right now; packets that wait for a full socket do not count.
     pub fn emit(&mut self, out: &mut dyn Egress, mut stateless: usize, now: Instant) -> bool {
         // Rounds, until no connection has sent anything in one.
         let mut active = true;
