@@ -73,7 +73,7 @@ impl Gate<'_> {
     /// Decides about a request. The order is part of the policy: a request that is not allowed learns nothing about routes.
     pub fn decide(&mut self, arrival: &Arrival<'_>) -> Decision {
         let head = arrival.head;
-        if arrival.early_data && !is_safe(&head.method) {
+        if arrival.early_data && !is_early(&head.method) {
             // RFC 8470 §5.2: early data may be a replay, so a request with effects must wait.
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early());
@@ -200,7 +200,7 @@ impl Handling {
     }
 }
 
-/// Returns whether a method is safe (RFC 9110 §9.2.1).
-fn is_safe(method: &str) -> bool {
-    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE")
+/// Returns whether a request is processed in early data: by a safe method (RFC 9110 §9.2.1) other than TRACE.
+fn is_early(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS")
 }

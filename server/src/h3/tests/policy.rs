@@ -135,6 +135,8 @@ fn cases() -> Vec<Case> {
         early("HEAD", "/app/x", None),
         early("POST", "/app/x", Some(425)),
         early("DELETE", "/page", Some(425)),
+        early("TRACE", "/app/x", Some(425)),
+        early("OPTIONS", "/app/x", None),
         early("POST", "/app%2fx", Some(425)),
         // Limits.
         Case {
