@@ -32,7 +32,8 @@ const REGISTERED: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-/// Returns the `content-type` for the suffix of a path: the operator's, or else the known one, with UTF-8 for text.
+/// Returns the `content-type` for the suffix of a path: the operator's, or else the known one, with UTF-8 for text. XML names its
+/// encoding itself, which a `charset` would override (RFC 7303 §3).
 pub(super) fn content_type(path: &[u8], files: &Files) -> HeaderValue {
     let suffix = Path::new(OsStr::from_bytes(path)).extension();
     let suffix = suffix.and_then(OsStr::to_str).unwrap_or_default();
@@ -44,6 +45,7 @@ pub(super) fn content_type(path: &[u8], files: &Files) -> HeaderValue {
         let registered = registered.map(|(_, kind)| *kind);
         let known = registered.or_else(|| mime_guess::from_ext(&suffix).first_raw());
         match known.unwrap_or(UNKNOWN) {
+            xml @ "text/xml" => HeaderValue::from_static(xml),
             text if text.starts_with("text/") => visible(format!("{text}; charset=utf-8")),
             other => HeaderValue::from_static(other),
         }
@@ -141,6 +143,7 @@ mod tests {
         ("webp", "image/webp"),
         ("woff", "font/woff"),
         ("woff2", "font/woff2"),
+        ("wsdl", "text/xml"),
         ("xhtml", "application/xhtml+xml"),
         ("xls", "application/vnd.ms-excel"),
         (
@@ -148,6 +151,7 @@ mod tests {
             "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         ),
         ("xml", "application/xml"),
+        ("xsl", "text/xml"),
         ("xz", "application/x-xz"),
         ("yaml", "application/yaml"),
         ("yml", "application/yaml"),
