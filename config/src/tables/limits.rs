@@ -41,8 +41,9 @@ table! {
         /// Receive window of a single stream. Raise both windows for fast uploads over long paths.
         stream_window: u64 { kind: size(16 * KIB, GIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of responses that may wait to be sent, on all streams of a connection together. Bytes that were sent
-        /// but not yet acknowledged are not included; the congestion window bounds those. Lower it to serve more slow
-        /// clients with the same memory.
+        /// but not yet acknowledged are not included; the congestion window bounds those. Cached files are not copied;
+        /// file_cache_entry bounds what a connection keeps of them. Lower it to serve more slow clients with the same
+        /// memory.
         connection_send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of a body that are buffered between the client and a file or an upstream, for each request and in each
         /// direction. When the buffer is full, the faster side waits. Raise it for fast transfers with distant
@@ -61,7 +62,10 @@ table! {
         /// Memory of each worker for files that are requested often; 0 disables the cache. Raise it towards the total
         /// size of the files that most requests ask for.
         file_cache: u64 { kind: size(0, TIB), default: "\"64MiB\"", reload: Restart },
-        /// Largest file that is cached. Raise it if larger files are requested often.
+        /// Largest file that is cached. A response keeps its file in memory until the client has acknowledged it, even
+        /// if the cache drops the file meanwhile. All responses share one copy; but while files change or leave the
+        /// cache, slow clients may keep old copies: a connection up to max_concurrent_streams of this size. Raise it if
+        /// larger files are requested often.
         file_cache_entry: u64 { kind: size(KIB, 64 * MIB), default: "\"256KiB\"", reload: Restart },
         /// Time for which a cached file is served before it is checked for changes. One request then waits for the
         /// check, and others get the cached file meanwhile, so a change is visible after at most twice this time. With

@@ -103,10 +103,14 @@ impl Cache {
         serves.then(|| Arc::clone(&slot.entry))
     }
 
-    /// Takes a file as it was at `now`, in place of what the key had. An entry that could never be served, or that would fill the
-    /// cache, is dropped.
+    /// Takes a file as it was at `now`, in place of what the key had; an equal entry stays, because responses may share its bytes.
+    /// An entry that could never be served, or that would fill the cache, is dropped.
     pub fn put(&mut self, key: Key, entry: Arc<Entry>, now: Instant) {
         if !self.valid.is_zero() {
+            let known = self.entries.peek(&key).map(|slot| &slot.entry);
+            let entry = known
+                .filter(|known| **known == entry)
+                .map_or(entry, Arc::clone);
             let (put, asked) = (now, Cell::new(false));
             self.entries.insert(key, Slot { entry, put, asked });
         }

@@ -124,11 +124,20 @@ impl ResponsePlan {
     }
 }
 
+/// Largest part of a file that is copied, bytes. A larger one shares the file's bytes, and keeps them all until the client has
+/// acknowledged it.
+const COPIED: usize = 4096;
+
 /// Returns a range of a file in memory; the range lies within the file.
 pub(crate) fn slice(bytes: &Bytes, range: &Range<u64>) -> Bytes {
     let index = |offset: u64| usize::try_from(offset).map_or(bytes.len(), |i| i.min(bytes.len()));
     debug_assert!(range.end <= bytes.len() as u64);
-    bytes.slice(index(range.start)..index(range.end))
+    let part = index(range.start)..index(range.end);
+    if part.len() <= COPIED.min(bytes.len() / 2) {
+        Bytes::copy_from_slice(&bytes[part])
+    } else {
+        bytes.slice(part)
+    }
 }
 
 /// Returns the response to a method other than GET and HEAD, wherever its path leads.

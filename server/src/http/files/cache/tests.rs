@@ -101,6 +101,21 @@ fn one_request_looks_again_while_the_others_get_what_is_there() {
 }
 
 #[test]
+fn an_unchanged_file_is_kept_in_one_copy() {
+    let (mut cache, t) = (Cache::new(1 << 20, VALID), start());
+    let first = entry(5);
+    cache.put(key(1), Arc::clone(&first), t);
+    cache.put(key(1), entry(5), t + VALID);
+    let found = cache.get(&key(1), t + VALID * 3 / 2).unwrap();
+    assert!(Arc::ptr_eq(&first, &found));
+    // The same tag with other bytes: the file was written twice within a tick of its clock.
+    let mut other = (*first).clone();
+    other.bytes = vec![1; 5].into();
+    cache.put(key(1), Arc::new(other.clone()), t + VALID * 2);
+    assert_eq!(*cache.get(&key(1), t + VALID * 2).unwrap(), other);
+}
+
+#[test]
 fn without_a_time_of_validity_nothing_is_served() {
     let (mut cache, t) = (Cache::new(1 << 20, Duration::ZERO), start());
     cache.put(key(1), entry(5), t);

@@ -100,6 +100,26 @@ fn a_range_is_sent_alone() {
 }
 
 #[test]
+fn a_small_range_does_not_hold_the_file() {
+    let mut entry = entry("", Coding::Identity, false);
+    entry.meta.size = 100_000;
+    entry.bytes = vec![7; 100_000].into();
+    for (range, holds) in [
+        ("bytes=0-0", false),
+        ("bytes=-4096", false),
+        ("bytes=0-4096", true),
+        ("bytes=0-", true),
+    ] {
+        let reply = reply_from_memory(&head("GET", "/a.txt", &[("range", range)]), &entry);
+        assert_eq!(
+            (reply.status, !entry.bytes.is_unique()),
+            (206, holds),
+            "{range}"
+        );
+    }
+}
+
+#[test]
 fn ranges_are_passed_over_where_they_do_not_count() {
     let entry = entry("0123456789", Coding::Identity, false);
     let range = ("range", "bytes=2-4");
