@@ -68,8 +68,8 @@ table! {
         /// larger files are requested often.
         file_cache_entry: u64 { kind: size(KIB, 64 * MIB), default: "\"256KiB\"", reload: Restart },
         /// Time for which a cached file is served before it is checked for changes. One request then waits for the
-        /// check, and others get the cached file meanwhile, so a change is visible after at most twice this time. With
-        /// 0s every request checks.
+        /// check, and others get the cached file meanwhile, so a change is visible after at most twice this time. A
+        /// reload of the configuration does not shorten that. With 0s every request checks.
         file_cache_valid: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"1s\"", reload: Restart },
     }
 }

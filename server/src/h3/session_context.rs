@@ -39,6 +39,12 @@ impl SessionContext {
         }
     }
 
+    /// Serves new requests by another site.
+    pub fn adopt(&mut self, site: Arc<Site>) {
+        self.cache.keep_folders(site.folders());
+        self.site = site;
+    }
+
     /// Returns a context for `site` without an origin thread and without an access log.
     pub fn new(site: Arc<Site>, h3: quiche::h3::Config, now: Instant) -> Self {
         let limits = site.limits();

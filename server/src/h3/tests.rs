@@ -4,6 +4,7 @@ mod fixture;
 mod kept;
 mod policy;
 mod relay;
+mod reload;
 mod sending;
 mod transport;
 mod tunnels;

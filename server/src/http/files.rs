@@ -10,6 +10,7 @@ pub mod disk;
 mod field_value;
 #[cfg(any(test, fuzzing))]
 mod fixture;
+mod folder;
 mod kind;
 mod meta;
 mod path;
@@ -20,6 +21,7 @@ pub(crate) mod response_plan;
 
 pub use accept::Coding;
 pub use cache::{Cache, Key};
+pub use folder::{Folder, FolderCompiler, SiteFolders};
 pub use meta::{Entry, Meta};
 
 pub(crate) use accept::Preference;

@@ -122,10 +122,10 @@ impl Gate<'_> {
 
     /// Returns the response with a file in memory, or the file's key if it is not there.
     fn look_in_memory(&mut self, head: &RequestHead, route: &Route) -> Result<Reply, Option<Key>> {
-        let Action::Origin(OriginHandler::Files(files)) = &route.action else {
+        let Action::Origin(OriginHandler::Files(folder)) = &route.action else {
             return Err(None);
         };
-        let key = Key::of(route.id, files, head, route.rest(&head.path)).ok_or(None)?;
+        let key = Key::of(folder, head, route.rest(&head.path)).ok_or(None)?;
         let Some(entry) = self.cache.get(&key, self.now) else {
             return Err(Some(key));
         };

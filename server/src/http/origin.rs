@@ -127,7 +127,9 @@ impl Handlers {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
                 let cache_offer = incoming.cache_offer();
                 let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
-                self.files.serve(folder, &rest, incoming, learn).await;
+                self.files
+                    .serve(&folder.files, &rest, incoming, learn)
+                    .await;
             }
         }
     }

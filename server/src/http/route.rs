@@ -20,6 +20,7 @@ use self::host::host;
 use self::local::{allowing, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
+use crate::http::files::{FolderCompiler, SiteFolders};
 use crate::http::proxy::{PoolCompiler, SitePools};
 
 /// Routes with their handlers, and the limits for requests; immutable.
@@ -28,6 +29,7 @@ pub struct Site {
     table: Table,
     limits: Limits,
     pools: SitePools,
+    folders: SiteFolders,
 }
 
 /// Result of routing a request.
@@ -48,11 +50,12 @@ impl Site {
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
-        Site::compile_after(&SitePools::default(), routes, limits)
+        let (pools, folders) = Default::default();
+        Site::compile_after(&pools, &folders, routes, limits)
     }
 
     /// Compiles the site that replaces this one at a reload. Upstream pools whose definition is the same in both stay the
-    /// same pools, so they keep their connections and health.
+    /// same pools, so they keep their connections and health. Folders with the same settings keep their cached files.
     ///
     /// # Errors
     /// The same as of [`Site::compile`].
@@ -61,18 +64,20 @@ impl Site {
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
-        Site::compile_after(&self.pools, routes, limits)
+        Site::compile_after(&self.pools, &self.folders, routes, limits)
     }
 
     fn compile_after(
-        previous: &SitePools,
+        pools: &SitePools,
+        folders: &SiteFolders,
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
         let mut table = Table::default();
-        let mut pools = PoolCompiler::new(previous);
+        let mut pools = PoolCompiler::new(pools);
+        let mut folders = FolderCompiler::new(folders);
         for route in routes {
-            let compiled = Route::compile(route, limits, &mut pools)?;
+            let compiled = Route::compile(route, limits, &mut pools, &mut folders)?;
             table.add(&route.hosts, &Arc::new(compiled));
         }
         table.sort();
@@ -80,6 +85,7 @@ impl Site {
             table,
             limits: limits.clone(),
             pools: pools.finish(),
+            folders: folders.finish(),
         })
     }
 
@@ -91,6 +97,11 @@ impl Site {
     /// Returns the upstream pools of the site's proxies.
     pub fn pools(&self) -> &SitePools {
         &self.pools
+    }
+
+    /// Returns the folders of the site's routes.
+    pub fn folders(&self) -> &SiteFolders {
+        &self.folders
     }
 
     /// Compiles the routes of a configuration's text.

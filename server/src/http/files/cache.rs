@@ -9,6 +9,7 @@ use quick_cache::unsync::Cache as WeightedCache;
 use sluicegate_config::Files;
 
 use super::accept::Preference;
+use super::folder::{Folder, SiteFolders};
 use super::meta::Entry;
 use super::path::Target;
 use crate::http::exchange::RequestHead;
@@ -21,22 +22,21 @@ const TYPICAL: u64 = 8 * 1024;
 /// Everything that selects the file of a request before a look at the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    route: u64,
+    folder: u64,
     target: Target,
     preference: Preference,
 }
 
 impl Key {
     /// Returns the key of a request for `rest`, the part of its path behind the route's prefix; `None` if no file can be the response.
-    /// `route` is a number that no other route has, not even one of an earlier configuration.
-    pub fn of(route: u64, files: &Files, head: &RequestHead, rest: &str) -> Option<Key> {
+    pub fn of(folder: &Folder, head: &RequestHead, rest: &str) -> Option<Key> {
         if !matches!(head.method.as_str(), "GET" | "HEAD") {
             return None;
         }
         Some(Key {
-            route,
+            folder: folder.id,
             target: Target::of(&head.path, rest).ok()?,
-            preference: preference(files, head),
+            preference: preference(&folder.files, head),
         })
     }
 }
@@ -114,6 +114,11 @@ impl Cache {
             let (put, asked) = (now, Cell::new(false));
             self.entries.insert(key, Slot { entry, put, asked });
         }
+    }
+
+    /// Drops the entries of other folders: nobody asks for them any more, and they would stay for long if they were asked for often.
+    pub fn keep_folders(&mut self, folders: &SiteFolders) {
+        self.entries.retain(|key, _| folders.has(key.folder));
     }
 
     /// Drops the key's entry.

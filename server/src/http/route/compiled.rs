@@ -2,17 +2,16 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Files, Handler, Limits};
+use sluicegate_config::{Handler, Limits};
 
 use super::edits::Edits;
 use super::local::{LocalHandler, Location, fixed};
 use crate::http::exchange::Fields;
+use crate::http::files::{Folder, FolderCompiler};
 use crate::http::path::CanonicalPath;
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 
@@ -65,13 +64,9 @@ pub enum SiteError {
     },
 }
 
-static LAST_ID: AtomicU64 = AtomicU64::new(0);
-
 /// Compiled route.
 #[derive(Debug)]
 pub struct Route {
-    /// Number of the route, which no other route has while the process lives.
-    pub id: u64,
     /// Prefix of the canonical paths that the route matches.
     pub path: String,
     /// Methods that the route matches; empty for any.
@@ -99,13 +94,13 @@ pub enum Action {
 #[derive(Debug)]
 pub enum OriginHandler {
     /// Serves the files of a folder.
-    Files(Arc<Files>),
+    Files(Folder),
     /// Forwards requests to upstreams.
     Proxy(RouteProxy),
 }
 
 impl Route {
-    /// Compiles a route: reads the file of a fixed reply, and resolves the pool of a proxy.
+    /// Compiles a route: reads the file of a fixed reply, and resolves the pool of a proxy and the folder of files.
     ///
     /// # Errors
     /// A `body_file` or a `root` cannot be read, or a path or field cannot be used.
@@ -113,6 +108,7 @@ impl Route {
         route: &sluicegate_config::Route,
         limits: &Limits,
         pools: &mut PoolCompiler<'_>,
+        folders: &mut FolderCompiler<'_>,
     ) -> Result<Route, SiteError> {
         let refuse = |field: String| SiteError::Field {
             route: route.path.clone(),
@@ -132,7 +128,7 @@ impl Route {
                     root: files.root.clone(),
                     cause,
                 })?;
-                Action::Origin(OriginHandler::Files(Arc::new(files.clone())))
+                Action::Origin(OriginHandler::Files(folders.compile(files)))
             }
             Handler::Fixed(reply) => {
                 let bytes = match &reply.body_file {
@@ -156,7 +152,6 @@ impl Route {
         };
         check_prefix(&route.path)?;
         Ok(Route {
-            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
             path: route.path.clone(),
             methods: route.methods.clone(),
             action,

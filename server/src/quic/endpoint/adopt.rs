@@ -21,7 +21,7 @@ impl Endpoint {
         }
         settings.listeners = listeners;
         settings.sessions.h3 = h3;
-        settings.sessions.site = Arc::clone(&snapshot.site);
+        settings.sessions.adopt(Arc::clone(&snapshot.site));
         settings.limits = snapshot.limits.clone();
         settings.quic = snapshot.quic.clone();
         self.tokens = Tokens::new(&settings.secrets, settings.quic.retry_token_lifetime);

@@ -11,7 +11,12 @@ const VALID: Duration = Duration::from_secs(10);
 
 fn key(number: usize) -> Key {
     let path = format!("/{number:04}");
-    Key::of(1, &files(true), &head("GET", &path, &[]), &path).unwrap()
+    Key::of(&folder(1, true), &head("GET", &path, &[]), &path).unwrap()
+}
+
+fn folder(id: u64, precompressed: bool) -> Folder {
+    let files = Arc::new(files(precompressed));
+    Folder { id, files }
 }
 
 fn entry(size: usize) -> Arc<Entry> {
@@ -38,9 +43,9 @@ fn start() -> Instant {
 
 #[test]
 fn a_key_is_what_decides_which_file_is_sent() {
-    let of = |route, precompressed, method: &str, path: &str, accept: &'static str| {
+    let of = |id, precompressed, method: &str, path: &str, accept: &'static str| {
         let head = head(method, path, &[("accept-encoding", accept)]);
-        Key::of(route, &files(precompressed), &head, path)
+        Key::of(&folder(id, precompressed), &head, path)
     };
     let key = of(1, true, "GET", "/a/b", "gzip");
     assert!(key.is_some());

@@ -1,0 +1,86 @@
+//! Cached files at a reload.
+
+use std::path::Path;
+
+use http::HeaderValue;
+use sluicegate_config::{Files, Handler, Route, Symlinks};
+
+use super::*;
+use crate::http::exchange::Opaque;
+use crate::http::exchange::test_front::head;
+use crate::http::files::{Coding, Entry, Meta};
+use crate::http::gate::{Arrival, Decision, Handling};
+
+fn files(path: &str, root: &Path) -> Route {
+    let files = Files {
+        root: root.to_owned(),
+        index: Vec::new(),
+        precompressed: false,
+        symlinks: Symlinks::Never,
+        mime_types: Vec::new(),
+    };
+    Route::new(path, Handler::Files(files))
+}
+
+fn entry() -> Arc<Entry> {
+    let meta = Meta {
+        size: 1000,
+        etag: HeaderValue::from_static("\"x\""),
+        modified: None,
+        content_type: HeaderValue::from_static("text/plain"),
+        encoding: Coding::Identity,
+        varies: false,
+    };
+    let bytes = vec![7; 1000].into();
+    Arc::new(Entry { meta, bytes })
+}
+
+/// Returns the request for a handler, or `None` if the file is in memory.
+fn get(context: &mut SessionContext, path: &str) -> Option<Handling> {
+    let decision = context.gate().decide(&Arrival {
+        head: &head("GET", path, &[]),
+        path_refused: false,
+        early_data: false,
+        content_length: None,
+        expects_status: false,
+        has_body: false,
+        running: 0,
+    });
+    match decision {
+        Decision::Handle(handling) => Some(handling),
+        Decision::Discard(reply, _) => {
+            assert_eq!((reply.status, reply.body.len()), (200, 1000));
+            None
+        }
+        Decision::Refuse(reply) => panic!("{reply:?}"),
+    }
+}
+
+#[test]
+fn reload_keeps_the_cached_files_of_folders_that_it_did_not_change() {
+    let [root, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (root, other) = (root.path(), other.path());
+    let routes = [files("/a/", root), files("/b/", other)];
+    let site = Arc::new(Site::compile(&routes, &limits()).unwrap());
+    let h3 = crate::h3::config(&limits()).unwrap();
+    let mut context = SessionContext::new(Arc::clone(&site), h3, clock::now());
+    for path in ["/a/x", "/b/x"] {
+        let mut handling = get(&mut context, path).unwrap();
+        let now = context.now;
+        handling.keep(Some(Opaque::new(entry())), &mut context.cache, now);
+        assert!(get(&mut context, path).is_none());
+    }
+    let held = context.cache.held();
+
+    // The folder keeps its files where its route has another path, too.
+    let routes = [files("/b/", root), files("/c/", other)];
+    let site = Arc::new(site.recompile(&routes, &limits()).unwrap());
+    context.adopt(Arc::clone(&site));
+    assert!(get(&mut context, "/b/x").is_none() && get(&mut context, "/c/x").is_none());
+    assert_eq!(context.cache.held(), held);
+
+    let site = site.recompile(&[files("/a/", other)], &limits()).unwrap();
+    context.adopt(Arc::new(site));
+    assert_eq!(context.cache.held(), held / 2);
+    assert!(get(&mut context, "/a/x").is_none());
+}

@@ -1,0 +1,96 @@
+//! The folders of a site, and the numbers under which caches keep their files.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sluicegate_config::Files;
+
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
+
+/// Folder that a route serves.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    /// Number of these settings, which no others have while the process lives.
+    pub id: u64,
+    /// Settings of the folder.
+    pub files: Arc<Files>,
+}
+
+/// The folders of a site, each once.
+#[derive(Debug, Default)]
+pub struct SiteFolders(Vec<Folder>);
+
+impl SiteFolders {
+    /// Returns whether a folder has the number.
+    pub fn has(&self, id: u64) -> bool {
+        self.0.iter().any(|folder| folder.id == id)
+    }
+
+    fn get(&self, files: &Files) -> Option<&Folder> {
+        self.0.iter().find(|folder| *folder.files == *files)
+    }
+}
+
+/// Collects the folders of a site while its routes are compiled.
+#[derive(Debug)]
+pub struct FolderCompiler<'a> {
+    previous: &'a SiteFolders,
+    folders: SiteFolders,
+}
+
+impl<'a> FolderCompiler<'a> {
+    /// Starts without a folder. Folders that `previous` has with the same settings keep their numbers, and therefore their cached
+    /// files.
+    pub fn new(previous: &'a SiteFolders) -> FolderCompiler<'a> {
+        FolderCompiler {
+            previous,
+            folders: SiteFolders::default(),
+        }
+    }
+
+    /// Compiles the folder of a route; routes with the same settings share one.
+    pub fn compile(&mut self, files: &Files) -> Folder {
+        if let Some(folder) = self.folders.get(files) {
+            return folder.clone();
+        }
+        let known = self.previous.get(files).cloned();
+        let folder = known.unwrap_or_else(|| Folder {
+            id: LAST_ID.fetch_add(1, Ordering::Relaxed),
+            files: Arc::new(files.clone()),
+        });
+        self.folders.0.push(folder.clone());
+        folder
+    }
+
+    /// Returns all folders that were compiled.
+    pub fn finish(self) -> SiteFolders {
+        self.folders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::files;
+    use super::*;
+
+    fn compile(previous: &SiteFolders, all: &[&Files]) -> (SiteFolders, Vec<u64>) {
+        let mut compiler = FolderCompiler::new(previous);
+        let ids = all.iter().map(|files| compiler.compile(files).id);
+        let ids = ids.collect();
+        (compiler.finish(), ids)
+    }
+
+    #[test]
+    fn a_folder_has_its_number_as_long_as_its_settings() {
+        let (one, other) = (files(true), files(false));
+        let (first, ids) = compile(&SiteFolders::default(), &[&one, &other, &one]);
+        assert!(ids[0] == ids[2] && ids[0] != ids[1]);
+        let (second, kept) = compile(&first, &[&other, &one]);
+        assert_eq!(kept, [ids[1], ids[0]]);
+        // A folder that comes back after it was removed is another one.
+        let (without, _) = compile(&second, &[&other]);
+        assert!(without.has(ids[1]) && !without.has(ids[0]));
+        let (_, back) = compile(&without, &[&one]);
+        assert!(!ids.contains(&back[0]));
+    }
+}
