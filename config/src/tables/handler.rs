@@ -153,7 +153,8 @@ table! {
             reload: Live
         },
         /// Target of the redirect, with placeholders: {host} is the request's host, {path} its path, {rest} the part of
-        /// the path after the route's prefix, {query} the query with its "?", or nothing if the request has none.
+        /// the path after the route's prefix, {query} the query with its "?", or nothing if the request has none. A
+        /// dollar sign is written %24, so that variables of other servers, such as $host, are noticed.
         location: String {
             kind: Kind::Word {
                 words: "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} and \
@@ -167,9 +168,9 @@ table! {
     }
 }
 
-/// Reads a URI reference (RFC 3986 §4.1) with placeholders.
+/// Reads a URI reference (RFC 3986 §4.1) with placeholders and without `$`.
 fn location(word: &str) -> Result<String, Refusal> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&b);
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/?#[]@!&'()*+,;=%".contains(&b);
     let mut rest = word;
     while let Some(open) = rest.find('{') {
         let (before, from) = rest.split_at(open);

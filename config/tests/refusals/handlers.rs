@@ -165,6 +165,7 @@ fn redirects_lead_to_a_place_with_known_placeholders() {
         "/\u{e4}",
         "/a}",
         "/<a>",
+        "https://$host$request_uri",
         long.as_str(),
     ] {
         let error = redirect(&format!("location = \"{location}\""));
