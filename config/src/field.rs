@@ -218,7 +218,7 @@ impl<R: Record> Element for R {
             old != new
         };
         if reload == Reload::Restart && different {
-            changed.push(R::TABLE.header());
+            changed.push(format!("names of {}", R::TABLE.header()));
         }
         let mut keys = Vec::new();
         for one in old.iter().filter(|one| one.name().is_some()) {

@@ -18,9 +18,8 @@ use crate::source::{Source, shown};
 use crate::value::entries;
 
 table! {
-    /// Checked configuration: each value lies within its bounds and each reference leads to a table that exists.
-    ///
-    /// Files, cores and addresses in use are not checked here: that needs the machine.
+    /// Configuration of a server: each value lies within its bounds, and each reference leads to a table that exists.
+    /// `sluicegate check` also checks files and cores; only `sluicegate run` finds addresses that are in use.
     pub struct Config = [], check: check {
         /// The process as a whole.
         server: Server { kind: Kind::Table(Server::TABLE), default: "{}", reload: Restart },
@@ -88,7 +87,7 @@ impl Config {
     }
 
     /// Returns the keys of `new` that differ from these and take effect only when the server starts: `server.state_dir`,
-    /// or `[[group]]` where tables were added or removed.
+    /// or `names of [[group]]` where tables were added or removed.
     pub fn needs_restart(&self, new: &Self) -> Vec<String> {
         let mut changed = Vec::new();
         Record::needs_restart(self, new, "", &mut changed);
@@ -103,6 +102,10 @@ fn syntax(source: &Source<'_>, error: &toml::de::Error) -> Error {
     let message = message.join(", ");
     let (found, expected) = match message.split_once(", expected ") {
         Some((found, expected)) => (found, expected),
+        None if message == "duplicate key" => (
+            message.as_str(),
+            "each key once, and a [[table]] above the tables inside it",
+        ),
         None => (message.as_str(), "TOML"),
     };
     source.error(at, found, expected)

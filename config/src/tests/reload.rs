@@ -40,8 +40,14 @@ fn tables_that_come_and_go_are_named_by_their_header() {
     after.groups[1].name = "second".to_owned();
     after.listeners.push(after.listeners[0].clone());
     after.listeners[1].name = "second".to_owned();
-    assert_eq!(before.needs_restart(&after), ["[[group]]", "[[listener]]"]);
-    assert_eq!(after.needs_restart(&before), ["[[group]]", "[[listener]]"]);
+    assert_eq!(
+        before.needs_restart(&after),
+        ["names of [[group]]", "names of [[listener]]"]
+    );
+    assert_eq!(
+        after.needs_restart(&before),
+        ["names of [[group]]", "names of [[listener]]"]
+    );
     // Their order does not matter.
     let mut turned = after.clone();
     turned.groups.reverse();

@@ -46,7 +46,7 @@ fn syntax_errors() {
     );
     assert_eq!(
         refusal("[log]\nlevel = \"info\"\nlevel = \"warn\"\n"),
-        "3:1: duplicate key; expected TOML"
+        "3:1: duplicate key; expected each key once, and a [[table]] above the tables inside it"
     );
 }
 
