@@ -34,7 +34,7 @@ pub enum SiteError {
     },
     /// The folder of a file handler cannot be read.
     #[error(
-        "route {route}: {} is no folder that can be read: {cause}; correct `root` in [route.files], or let the server's \
+        "route {route}: cannot read the folder {}: {cause}; correct `root` in [route.files], or let the server's \
          user read it",
         root.display()
     )]
