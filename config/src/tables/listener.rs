@@ -111,7 +111,8 @@ table! {
     pub struct Tls = [listener.tls] {
         /// PEM file with the certificate chain: first the server's certificate, then those of its issuers.
         certificate: PathBuf { kind: Kind::Path, required: "\"tls/certificate.pem\"", reload: Live },
-        /// PEM file with the private key of the certificate. It must be readable by the server and by nobody else.
+        /// PEM file with the private key of the certificate. Let only the server's user read it; the
+        /// server does not check that.
         key: PathBuf { kind: Kind::Path, required: "\"tls/key.pem\"", reload: Live },
     }
 }

@@ -59,10 +59,10 @@ table! {
         /// Time in which a connection to an upstream must open before another one is tried. Lower it on a private
         /// network to notice a dead machine sooner.
         connect_timeout: Duration { kind: duration(millis(1), seconds(300)), default: "\"3s\"", reload: Live },
-        /// Time from the end of the request to the head of the upstream's response. Raise it for slow reports and for
+        /// Longest time from the end of the request to the head of the upstream's response. Raise it for slow reports and for
         /// long polls.
         head_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Time between two reads of a response body from the upstream, or between two writes of a request body to it.
+        /// Longest time between two reads of a response body from the upstream, or between two writes of a request body to it.
         /// Raise it for event streams that are silent for longer.
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
         /// Idle connections that each worker keeps open to each upstream; with 0 each request opens a new one. Raise it

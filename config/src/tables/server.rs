@@ -11,7 +11,7 @@ table! {
         /// Folder for state that outlives a restart: secrets, and the number of the current run. With it, clients
         /// resume sessions after a restart, and a client whose connection the restart ended learns it at once by a
         /// stateless reset; without it, such a client waits for its timeout. The server creates the folder if it is
-        /// missing. It must be writable by the server and by nobody else.
+        /// missing. Let nobody else write to it.
         state_dir: Option<PathBuf> {
             kind: Kind::Path,
             unset: "fresh secrets at each start",
@@ -21,8 +21,8 @@ table! {
         /// File of secrets that several instances share; it replaces the secrets in state_dir. It has 1 to 16 lines of
         /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them; # begins a comment. The first line makes new
         /// tokens and tickets; Retry tokens made with the other lines are still accepted. Set it if clients may reach
-        /// another instance behind the same address. To rotate the secrets, add a new first line and restart. The file
-        /// must be readable by the server and by nobody else.
+        /// another instance behind the same address. To rotate the secrets, add a new first line and restart. Let only
+        /// the server's user read the file; the log warns if others can.
         secrets_file: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the secrets are this instance's own",

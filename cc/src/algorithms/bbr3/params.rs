@@ -89,8 +89,8 @@ pub(super) const PROBE_RTT_INTERVAL: OptionSpec = OptionSpec {
         max: 60_000,
     },
     unit: Unit::Milliseconds,
-    summary: "Time without a lower round-trip time after which a busy flow sends less for 200 ms, to measure the path \
-              without its own queue. Keep the draft's 5000 if other BBR flows share the path: the queue empties only \
+    summary: "Interval of ProbeRTT: if a busy flow measures no lower round-trip time for so long, it sends less for \
+              200 ms, to measure the path without its own queue. Keep the draft's 5000 if other BBR flows share the path: the queue empties only \
               if all do so together.",
 };
 
