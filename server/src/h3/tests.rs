@@ -1,10 +1,10 @@
 //! Sessions against quiche's own client, over a pair of connections in memory.
 
+mod cached;
 mod fixture;
 mod kept;
 mod policy;
 mod relay;
-mod reload;
 mod sending;
 mod transport;
 mod tunnels;

@@ -129,7 +129,7 @@ impl Gate<'_> {
         let Some(entry) = self.cache.get(&key, self.now) else {
             return Err(Some(key));
         };
-        let mut reply = reply_from_memory(head, &entry);
+        let mut reply = reply_from_memory(head, &entry).ok_or(None)?;
         route.edit_response(&mut reply.headers);
         self.counters.from_memory += 1;
         Ok(reply)

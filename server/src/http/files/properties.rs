@@ -6,11 +6,11 @@ use bytes::Bytes as Block;
 use http::{HeaderName, HeaderValue};
 
 use super::accept::Preference;
-use super::fixture::files;
+use super::fixture::{files, reply};
 use super::meta::FileStat;
 use super::range::{self, Wanted};
 use super::response_plan::ResponsePlan;
-use super::{Coding, Entry, Meta, Target, reply_from_memory};
+use super::{Coding, Entry, Meta, Target};
 use crate::http::exchange::{Body, Reply, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::properties::{Bytes, request_head};
@@ -172,7 +172,7 @@ fn asked(value: &[u8], size: u64) -> Option<Vec<bool>> {
 
 /// Checks that the request can get the status, and that the body is what the status says: bytes of the file, each at its offset.
 fn check_reply(head: &RequestHead, entry: &Entry) {
-    let reply = reply_from_memory(head, entry);
+    let reply = reply(head, entry);
     let body = match &reply.body {
         Body::Empty => Block::new(),
         Body::Bytes(bytes) => bytes.clone(),

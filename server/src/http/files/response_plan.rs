@@ -100,27 +100,19 @@ impl ResponsePlan {
         { self.pieces.iter() }.any(|piece| matches!(piece, Piece::File(_)))
     }
 
-    /// Returns the response with the file's bytes.
-    fn into_reply(self, bytes: &Bytes) -> Reply {
-        let mut pieces = self.pieces.into_iter().map(|piece| match piece {
-            Piece::Text(text) => text,
-            Piece::File(range) => slice(bytes, &range),
-        });
-        let body = match (pieces.next(), pieces.next()) {
+    /// Returns the response with the file's bytes, or `None` if it has several pieces, since one body would copy them all.
+    fn into_reply(mut self, bytes: &Bytes) -> Option<Reply> {
+        let body = match (self.pieces.pop(), self.pieces.is_empty()) {
             (None, _) => Body::Empty,
-            (Some(only), None) => Body::Bytes(only),
-            (Some(first), Some(second)) => {
-                let mut all = BytesMut::from(first);
-                all.extend_from_slice(&second);
-                pieces.for_each(|piece| all.extend_from_slice(&piece));
-                Body::Bytes(all.freeze())
-            }
+            (Some(Piece::Text(text)), true) => Body::Bytes(text),
+            (Some(Piece::File(range)), true) => Body::Bytes(slice(bytes, &range)),
+            (Some(_), false) => return None,
         };
-        Reply {
+        Some(Reply {
             status: self.status,
             headers: self.fields,
             body,
-        }
+        })
     }
 }
 
@@ -191,8 +183,8 @@ pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
     }
 }
 
-/// Returns the response with a file in memory.
-pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Reply {
+/// Returns the response with a file in memory; `None` for several ranges, which a handler sends within its memory accounts.
+pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Option<Reply> {
     refuse_method(&head.method)
         .unwrap_or_else(|| respond(head, &entry.meta))
         .into_reply(&entry.bytes)

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::super::fixture::files;
+use super::super::fixture::{self, files};
 use super::super::meta::FileStat;
 use super::*;
 use crate::http::exchange::test_front::head;
@@ -19,7 +19,7 @@ fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
 }
 
 fn ask(method: &str, lines: &[(&'static str, &str)], entry: &Entry) -> (u16, String, String) {
-    let reply = reply_from_memory(&head(method, "/a.txt", lines), entry);
+    let reply = fixture::reply(&head(method, "/a.txt", lines), entry);
     let fields = { reply.headers.iter() }
         .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
         .collect();
@@ -44,7 +44,7 @@ fn a_file_is_sent_with_what_is_known_about_it() {
         assert_eq!(ask(method, &[], &entry), expected);
     }
     let nothing = self::entry("", Coding::Identity, false);
-    let reply = reply_from_memory(&head("GET", "/a.txt", &[]), &nothing);
+    let reply = fixture::reply(&head("GET", "/a.txt", &[]), &nothing);
     assert_eq!((reply.status, reply.body), (200, Body::Empty));
 }
 
@@ -110,7 +110,7 @@ fn a_small_range_does_not_hold_the_file() {
         ("bytes=0-4096", true),
         ("bytes=0-", true),
     ] {
-        let reply = reply_from_memory(&head("GET", "/a.txt", &[("range", range)]), &entry);
+        let reply = fixture::reply(&head("GET", "/a.txt", &[("range", range)]), &entry);
         assert_eq!(
             (reply.status, !entry.bytes.is_unique()),
             (206, holds),

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::http::exchange::Body;
-use crate::http::files::reply_from_memory;
+use crate::http::files::fixture;
 
 #[test]
 fn a_file_is_sent() {
@@ -259,7 +259,7 @@ fn memory_and_disk_respond_alike() {
                 let request = head(method, target, lines);
                 let disk = run(folder.response(request.clone()));
                 let entry = folder.learnt.borrow().clone().unwrap();
-                let memory = reply_from_memory(&request, &entry);
+                let memory = fixture::reply(&request, &entry);
                 let sent = disk.head.as_ref().unwrap();
                 assert_eq!(
                     (memory.status, &memory.headers),

@@ -1,4 +1,4 @@
-//! Cached files at a reload.
+//! Requests for cached files.
 
 use std::path::Path;
 
@@ -37,8 +37,12 @@ fn entry() -> Arc<Entry> {
 
 /// Returns the request for a handler, or `None` if the file is in memory.
 fn get(context: &mut SessionContext, path: &str) -> Option<Handling> {
+    get_ranges(context, path, "bytes=0-")
+}
+
+fn get_ranges(context: &mut SessionContext, path: &str, ranges: &str) -> Option<Handling> {
     let decision = context.gate().decide(&Arrival {
-        head: &head("GET", path, &[]),
+        head: &head("GET", path, &[("range", ranges)]),
         path_refused: false,
         early_data: false,
         content_length: None,
@@ -49,7 +53,7 @@ fn get(context: &mut SessionContext, path: &str) -> Option<Handling> {
     match decision {
         Decision::Handle(handling) => Some(handling),
         Decision::Discard(reply, _) => {
-            assert_eq!((reply.status, reply.body.len()), (200, 1000));
+            assert_eq!((reply.status, reply.body.len()), (206, 1000));
             None
         }
         Decision::Refuse(reply) => panic!("{reply:?}"),
@@ -83,4 +87,19 @@ fn reload_keeps_the_cached_files_of_folders_that_it_did_not_change() {
     context.adopt(Arc::new(site));
     assert_eq!(context.cache.held(), held / 2);
     assert!(get(&mut context, "/a/x").is_none());
+}
+
+/// One body would be a copy of the file for each request, in no account of memory.
+#[test]
+fn several_ranges_of_a_cached_file_go_to_a_handler() {
+    let root = tempfile::tempdir().unwrap();
+    let site = Site::compile(&[files("/", root.path())], &limits()).unwrap();
+    let h3 = crate::h3::config(&limits()).unwrap();
+    let mut context = SessionContext::new(Arc::new(site), h3, clock::now());
+    let mut handling = get(&mut context, "/x").unwrap();
+    let now = context.now;
+    handling.keep(Some(Opaque::new(entry())), &mut context.cache, now);
+    assert!(get_ranges(&mut context, "/x", "bytes=0-400,600-").is_some());
+    assert!(get_ranges(&mut context, "/x", "bytes=0-400,401-").is_none());
+    assert_eq!(context.counters.gate.from_memory, 1);
 }
