@@ -51,10 +51,11 @@ table! {
         /// Whether the route's `path` is removed from the request's path: with "/app/", /app/users becomes /users. Turn
         /// it on if the upstream does not know under which path it is published.
         strip_prefix: bool { kind: Kind::Switch, default: "false", reload: Live },
-        /// Whether upstreams receive the path as the client wrote it, such as //a/%62, instead of its canonical
+        /// Whether upstreams receive the path as the client wrote it, such as /a//%62, instead of its canonical
         /// spelling, /a/b. Turn it on if the upstream compares or signs paths byte by byte; its own access rules must
-        /// then hold for every spelling of a path. The route still matches the canonical path, and a path with "." or
-        /// ".." segments is still sent in canonical spelling. Not together with strip_prefix.
+        /// then hold for every spelling of a path. The route still matches the canonical path. A path is still sent in
+        /// canonical spelling if it begins with two slashes, which upstreams may read as the start of a host, if it has
+        /// "." or ".." segments, or if it has a byte outside visible ASCII. Not together with strip_prefix.
         raw_path: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time in which a connection to an upstream must open before another one is tried. Lower it on a private
         /// network to notice a dead machine sooner.

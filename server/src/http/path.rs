@@ -79,8 +79,12 @@ impl CanonicalPath {
         }
     }
 
-    /// Returns the client's spelling, or that of [`CanonicalPath::forward`] where the client's has dot segments: servers
-    /// that keep slashes in a row resolve `/private/x//../../y` to another path than this one does.
+    /// Returns the client's spelling if every server reads the same path from it, otherwise that of
+    /// [`CanonicalPath::forward`].
+    ///
+    /// Servers resolve dot segments differently: those that keep slashes in a row read another path from
+    /// `/private/x//../../y`. Two slashes at the start begin a host in a reference (RFC 3986 §4.2), and some servers read
+    /// a request target as one. Some servers drop octets outside visible ASCII.
     pub fn raw(&self) -> &str {
         self.raw.as_deref().unwrap_or(&self.text)
     }
@@ -168,7 +172,9 @@ impl Reader {
             forward,
             has_dots,
         } = reader;
-        let raw = if has_dots { &forward } else { raw };
+        let visible = raw.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_ambiguous = has_dots || raw.starts_with("//") || !visible;
+        let raw = if is_ambiguous { &forward } else { raw };
         Ok(CanonicalPath {
             raw: (raw != text).then(|| raw.into()),
             forward: (forward != text).then(|| forward.into_boxed_str()),

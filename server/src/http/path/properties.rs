@@ -11,8 +11,13 @@ pub fn path(bytes: &[u8]) -> bool {
     let forward = path.forward(0);
     check(&path);
     check(forward);
-    // What a server sees that resolves the client's spelling in its own way has no dot segments left to resolve.
+    // An upstream that resolves dot segments, or reads a host after two slashes, finds neither in a raw path.
     assert!(!path.raw().split('/').any(is_dots), "{raw}");
+    assert!(!path.raw().starts_with("//"), "{raw}");
+    assert!(
+        path.raw().bytes().all(|byte| byte.is_ascii_graphic()),
+        "{raw}"
+    );
     for spelling in [&*path, forward, path.raw()] {
         let again = CanonicalPath::parse(spelling);
         assert_eq!(again.as_deref(), Ok(&*path), "{raw}");
@@ -58,7 +63,7 @@ fn decoded(path: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the octets of a path as a server reads them that decodes all at once and then walks down a tree of folders.
+/// Returns the octets of a path as read by a server that first decodes all of it, then walks down a tree of folders.
 fn resolved(raw: &str) -> Vec<u8> {
     let bytes = decoded(raw);
     let mut folders: Vec<&[u8]> = Vec::new();

@@ -285,18 +285,19 @@ fn a_raw_path_arrives_in_the_client_s_spelling() {
             ..proxy(&[server.address()])
         });
         for (path, line) in [
-            ("//a/%62|c?d=%65", "GET //a/%62|c?d=%65 HTTP/1.1"),
+            ("/a//%62|c?d=%65", "GET /a//%62|c?d=%65 HTTP/1.1"),
+            ("//x/a/%62?d=//%65", "GET /x/a/b?d=//%65 HTTP/1.1"),
             ("/x/%2e%2e//a/%62?d", "GET /a/b?d HTTP/1.1"),
+            ("/a%62\r\nx: y", "GET /ab%0D%0Ax:%20y HTTP/1.1"),
+            ("/a%62 b", "GET /ab%20b HTTP/1.1"),
         ] {
             let (_front, task) = edge.get(path);
             let mut conn = server.accept().await;
             assert_eq!(conn.head().await.lines().next(), Some(line));
             task.abort();
         }
-        for path in ["/a%62#c", "/a%62\r\nx: y", "/a%62 b"] {
-            let (front, _task) = edge.get(path);
-            assert_eq!(status(&front.response().await), 400);
-        }
+        let (front, _task) = edge.get("/a%62#c");
+        assert_eq!(status(&front.response().await), 400);
     });
 }
 
