@@ -21,6 +21,8 @@ labels! {
         Unreachable = "unreachable",
         /// The Unix socket does not exist.
         NoSocket = "no_socket",
+        /// The path leads to something else than a Unix stream socket.
+        NoStreamSocket = "no_stream_socket",
         /// The server's user may not connect to the Unix socket.
         Forbidden = "forbidden",
         /// The connection took too long to open.
@@ -67,6 +69,11 @@ impl Failure {
             Failure::NoSocket => (
                 502,
                 "its socket does not exist; start it, or correct the path in `upstreams`",
+                "connection_refused",
+            ),
+            Failure::NoStreamSocket => (
+                502,
+                "its path leads to no stream socket; correct the path in `upstreams`, or the type of its server's socket",
                 "connection_refused",
             ),
             Failure::Forbidden => (

@@ -36,13 +36,17 @@ fn failure(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::NoSocket,
         io::ErrorKind::PermissionDenied => Failure::Forbidden,
-        _ => Failure::of_connect(error),
+        _ => match Failure::of_connect(error) {
+            // No routes lead to paths: it is a socket of another type, or the links of the path form a loop.
+            Failure::Unreachable => Failure::NoStreamSocket,
+            failure => failure,
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::UnixSocket;
+    use tokio::net::{UnixDatagram, UnixSocket};
 
     use super::*;
 
@@ -88,6 +92,10 @@ mod tests {
             assert_eq!(of("file/app.sock").await, Failure::NoSocket);
             drop(listen(&folder.path().join("left")));
             assert_eq!(of("left").await, Failure::Refused);
+            let _datagrams = UnixDatagram::bind(folder.path().join("datagrams")).unwrap();
+            assert_eq!(of("datagrams").await, Failure::NoStreamSocket);
+            std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
+            assert_eq!(of("loop").await, Failure::NoStreamSocket);
         });
     }
 }
