@@ -4,7 +4,6 @@ mod host_name;
 mod tcp;
 mod unix;
 
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use sluicegate_config::UpstreamAddress;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::host_name::HostName;
+use self::unix::SocketPath;
 use super::counters::Tally;
 use super::failure::Failure;
 
@@ -25,7 +25,7 @@ pub(super) enum Transport {
     /// TCP, to any address of the name.
     Tcp(Rc<HostName>),
     /// Unix stream socket at this path.
-    Unix(PathBuf),
+    Unix(SocketPath),
 }
 
 /// Byte stream of a connection, whatever its transport.
@@ -40,7 +40,7 @@ impl Transport {
     pub(super) fn new(address: &UpstreamAddress, tally: &Rc<Tally>) -> Transport {
         match address {
             UpstreamAddress::Tcp(server) => Transport::Tcp(HostName::new(server, tally)),
-            UpstreamAddress::Unix(path) => Transport::Unix(path.clone()),
+            UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path)),
         }
     }
 
@@ -51,7 +51,7 @@ impl Transport {
     pub(super) async fn connect(&self, limit: Duration) -> Result<ByteStream, Failure> {
         Ok(match self {
             Transport::Tcp(name) => Box::new(tcp::connect(name, limit).await?),
-            Transport::Unix(path) => Box::new(unix::connect(path, limit).await?),
+            Transport::Unix(path) => Box::new(path.connect(limit).await?),
         })
     }
 }

@@ -1,10 +1,11 @@
 //! Connects to an upstream's Unix socket.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
+use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
 use super::super::failure::Failure;
@@ -13,23 +14,64 @@ use super::super::failure::Failure;
 /// reports no room later (unix(7)).
 const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 
-/// Connects within `limit`.
+/// Path of an upstream's Unix socket.
 ///
-/// # Errors
-/// Why the socket takes no connection; [`Failure::ConnectTimeout`] if its backlog stays full.
-pub(super) async fn connect(path: &Path, limit: Duration) -> Result<UnixStream, Failure> {
-    let connected = timeout(limit, async {
-        loop {
-            match UnixStream::connect(path).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    sleep(BACKLOG_RETRY).await;
-                }
-                Err(error) => return Err(failure(&error)),
+/// While the backlog is full, one request retries and the others wait in the order of their arrival. So the number of
+/// attempts does not depend on the number of requests, and no new request overtakes one that waits.
+#[derive(Debug)]
+pub(in crate::http::proxy) struct SocketPath {
+    path: PathBuf,
+    /// Held by the request that retries.
+    retrier: Mutex<()>,
+}
+
+impl SocketPath {
+    pub(super) fn new(path: &Path) -> SocketPath {
+        SocketPath {
+            path: path.to_owned(),
+            retrier: Mutex::new(()),
+        }
+    }
+
+    /// Connects within `limit`.
+    ///
+    /// # Errors
+    /// Why the socket takes no connection; [`Failure::ConnectTimeout`] if its backlog stays full.
+    pub(super) async fn connect(&self, limit: Duration) -> Result<UnixStream, Failure> {
+        let connected = self.until_room(|| UnixStream::connect(&self.path));
+        match timeout(limit, connected).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(failure(&error)),
+            Err(_) => Err(Failure::ConnectTimeout),
+        }
+    }
+
+    /// Returns the result of the first attempt that does not find the backlog full.
+    async fn until_room<S, F>(&self, attempt: impl Fn() -> F) -> io::Result<S>
+    where
+        F: Future<Output = io::Result<S>>,
+    {
+        // Locked also while it passes from one request to the next.
+        let others_wait = self.retrier.try_lock().is_err();
+        if !others_wait {
+            let result = attempt().await;
+            if !is_full(&result) {
+                return result;
             }
         }
-    });
-    connected.await.unwrap_or(Err(Failure::ConnectTimeout))
+        let _retrier = self.retrier.lock().await;
+        loop {
+            let result = attempt().await;
+            if !is_full(&result) {
+                return result;
+            }
+            sleep(BACKLOG_RETRY).await;
+        }
+    }
+}
+
+fn is_full<S>(result: &io::Result<S>) -> bool {
+    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
 fn failure(error: &io::Error) -> Failure {
@@ -46,6 +88,9 @@ fn failure(error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
     use tokio::net::{UnixDatagram, UnixSocket};
 
     use super::*;
@@ -53,7 +98,7 @@ mod tests {
     fn run<F: Future>(test: F) -> F::Output {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
-        runtime.block_on(test)
+        tokio::task::LocalSet::new().block_on(&runtime, test)
     }
 
     /// A listener whose backlog holds one connection.
@@ -70,12 +115,83 @@ mod tests {
             let path = folder.path().join("app.sock");
             let listener = listen(&path);
             let limit = Duration::from_secs(3600);
-            let _first = connect(&path, limit).await.unwrap();
+            let socket = SocketPath::new(&path);
+            let _first = socket.connect(limit).await.unwrap();
             tokio::time::pause();
-            let late = connect(&path, limit).await;
+            let late = socket.connect(limit).await;
             assert_eq!(late.unwrap_err(), Failure::ConnectTimeout);
-            let (second, first) = tokio::join!(connect(&path, limit), listener.accept());
+            let (second, first) = tokio::join!(socket.connect(limit), listener.accept());
             assert!(second.is_ok() && first.is_ok());
+        });
+    }
+
+    #[test]
+    fn one_request_retries_while_the_others_wait_in_order() {
+        const WAITING: usize = 1000;
+        run(async {
+            tokio::time::pause();
+            let socket = Rc::new(SocketPath::new(Path::new("app.sock")));
+            let (attempts, room) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+            let connected = Rc::new(RefCell::new(Vec::new()));
+            let request = |number: usize| {
+                let (socket, attempts) = (Rc::clone(&socket), Rc::clone(&attempts));
+                let (room, connected) = (Rc::clone(&room), Rc::clone(&connected));
+                tokio::task::spawn_local(async move {
+                    let attempt = || {
+                        attempts.set(attempts.get() + 1);
+                        let has_room = room.get();
+                        async move {
+                            has_room
+                                .then_some(())
+                                .ok_or(io::ErrorKind::WouldBlock.into())
+                        }
+                    };
+                    socket.until_room(attempt).await.unwrap();
+                    connected.borrow_mut().push(number);
+                })
+            };
+            let mut requests: Vec<_> = (0..WAITING).map(request).collect();
+            sleep(Duration::from_secs(1)).await;
+            // The request that arrived first makes an attempt each 5 ms.
+            assert!(attempts.get() <= 202, "{}", attempts.get());
+            // The first of those that wait is cancelled, as by its client.
+            requests.remove(1).abort();
+            room.set(true);
+            attempts.set(0);
+            requests.push(request(WAITING));
+            for request in requests {
+                request.await.unwrap();
+            }
+            assert!(
+                (0..=WAITING)
+                    .filter(|number| *number != 1)
+                    .eq(connected.take())
+            );
+            assert_eq!(attempts.get(), WAITING);
+        });
+    }
+
+    #[test]
+    fn request_that_retries_and_ends_lets_the_next_one_retry() {
+        run(async {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("app.sock");
+            let listener = listen(&path);
+            let socket = SocketPath::new(&path);
+            let limit = Duration::from_secs(3600);
+            let _first = socket.connect(limit).await.unwrap();
+            tokio::time::pause();
+            let (short, long) = (
+                socket.connect(Duration::from_secs(1)),
+                socket.connect(limit),
+            );
+            let accept = async {
+                sleep(Duration::from_secs(2)).await;
+                listener.accept().await
+            };
+            let (short, long, accepted) = tokio::join!(short, long, accept);
+            assert_eq!(short.unwrap_err(), Failure::ConnectTimeout);
+            assert!(long.is_ok() && accepted.is_ok());
         });
     }
 
@@ -84,8 +200,10 @@ mod tests {
         run(async {
             let folder = tempfile::tempdir().unwrap();
             let limit = Duration::from_secs(3600);
-            let of =
-                async |path: &str| connect(&folder.path().join(path), limit).await.unwrap_err();
+            let of = async |path: &str| {
+                let socket = SocketPath::new(&folder.path().join(path));
+                socket.connect(limit).await.unwrap_err()
+            };
             assert_eq!(of("app.sock").await, Failure::NoSocket);
             std::fs::write(folder.path().join("file"), "").unwrap();
             assert_eq!(of("file").await, Failure::Refused);
