@@ -64,7 +64,8 @@ impl Reloader<'_> {
         let of_worker = |worker: &WorkerHandle| snapshot.for_worker(&worker.group, &self.secrets);
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
-        // Origins first, so that they have the pools of a new route before a worker sends them its requests.
+        // Origins first: they execute a command before the requests that are sent after it, so the pools of a new route
+        // are in effect when its first request runs.
         for worker in &self.workers {
             // An origin ends only with the process.
             let command = OriginCommand::Adopt(Arc::clone(&snapshot.site));

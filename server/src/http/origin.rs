@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::LocalSet;
 
 use super::files::Entry;
 use super::files::disk::FileServer;
@@ -68,7 +68,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_name(format!("{}-files", setup.name))
         .build()?;
-    let (sender, mut commands) = unbounded_channel();
+    let (sender, commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
     std::thread::Builder::new()
         .name(setup.name)
@@ -87,12 +87,8 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
                 move |incoming| Rc::clone(&handlers).handle(incoming)
             };
             LocalSet::new().block_on(&runtime, async {
-                spawn_local(async move {
-                    while let Some(command) = commands.recv().await {
-                        handlers.execute(command);
-                    }
-                });
-                pump::run(worker_ring, handler).await;
+                let execute = |command| handlers.execute(command);
+                pump::run(worker_ring, (commands, execute), handler).await;
             });
             // The end of the thread does not wait for a read of a file.
             runtime.shutdown_background();

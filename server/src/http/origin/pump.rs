@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{AbortHandle, spawn_local, yield_now};
 use tokio::time::timeout;
 
@@ -24,9 +25,14 @@ struct Task {
     abort: AbortHandle,
 }
 
-/// Runs a task for each exchange until the worker is gone.
-pub(super) async fn run<H, F>(mut worker_ring: WorkerRing, handler: H)
-where
+/// Runs a task for each exchange, and executes commands, until the worker is gone.
+///
+/// A command that was sent before a request is executed before the request's task runs.
+pub(super) async fn run<C, H, F>(
+    mut worker_ring: WorkerRing,
+    (mut commands, execute): (UnboundedReceiver<C>, impl Fn(C)),
+    handler: H,
+) where
     H: Fn(Incoming) -> F + Clone + 'static,
     F: Future<Output = ()>,
 {
@@ -40,6 +46,10 @@ where
             };
             took = true;
             take(envelope, &handler, &front_queue, &running);
+        }
+        // The requests that were just taken may depend on these commands. Their tasks run only when this one waits.
+        while let Ok(command) = commands.try_recv() {
+            execute(command);
         }
         let (mut gave, mut full) = (false, false);
         while let Some(envelope) = front_queue.pop() {
@@ -64,6 +74,7 @@ where
         tokio::select! {
             () = worker_ring.woken() => {}
             () = front_queue.filled(), if !full => {}
+            Some(command) = commands.recv() => execute(command),
         }
     }
 }

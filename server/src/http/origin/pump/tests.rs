@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::*;
 use crate::http::exchange::accounts::Accounts;
@@ -49,6 +50,22 @@ where
     G: FnOnce(OriginRing) -> T,
     T: Future<Output = ()>,
 {
+    let commands = unbounded_channel::<()>().1;
+    with_commands((queue, share), (commands, |()| {}), handler, front);
+}
+
+fn with_commands<C, H, F, G, T>(
+    (queue, share): (usize, u64),
+    commands: (UnboundedReceiver<C>, impl Fn(C) + 'static),
+    handler: H,
+    front: G,
+) where
+    C: 'static,
+    H: Fn(Incoming) -> F + Clone + 'static,
+    F: Future<Output = ()> + 'static,
+    G: FnOnce(OriginRing) -> T,
+    T: Future<Output = ()>,
+{
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -56,7 +73,7 @@ where
         .unwrap();
     let (origin_ring, worker_ring) = rings(queue, Accounts::new(share, u64::MAX));
     LocalSet::new().block_on(&runtime, async {
-        let pump = spawn_local(run(worker_ring, handler));
+        let pump = spawn_local(run(worker_ring, commands, handler));
         front(origin_ring).await;
         pump.await.unwrap();
     });
@@ -93,6 +110,46 @@ fn a_request_becomes_a_task_whose_end_closes_the_exchange() {
             ["head 200", "data 5", "end", "closed"]
         );
         assert_eq!(origin_ring.running(), 0);
+    });
+}
+
+#[test]
+fn a_command_is_executed_before_the_requests_that_are_sent_after_it() {
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let handler = {
+        let log = Rc::clone(&log);
+        move |incoming: Incoming| {
+            let log = Rc::clone(&log);
+            async move {
+                log.borrow_mut()
+                    .push(incoming.request.head.path.to_string())
+            }
+        }
+    };
+    let execute = {
+        let log = Rc::clone(&log);
+        move |command: &str| log.borrow_mut().push(command.to_owned())
+    };
+    let (sender, commands) = unbounded_channel();
+    let commands = (commands, execute);
+    with_commands((64, 1000), commands, handler, async |mut origin_ring| {
+        sender.send("idle").unwrap();
+        settle().await;
+        assert_eq!(*log.borrow(), ["idle"]);
+        // The pump is awake when the command comes, and takes the request in the same batch.
+        open(&mut origin_ring, request("/first", None)).unwrap();
+        origin_ring.flush();
+        sender.send("adopt").unwrap();
+        open(&mut origin_ring, request("/second", None)).unwrap();
+        origin_ring.flush();
+        settle().await;
+        assert_eq!(*log.borrow(), ["idle", "adopt", "/first", "/second"]);
+        drop(sender);
+        settle().await;
+        open(&mut origin_ring, request("/third", None)).unwrap();
+        origin_ring.flush();
+        settle().await;
+        assert_eq!(log.borrow().len(), 5);
     });
 }
 
