@@ -1,7 +1,9 @@
 //! Starts that fail: the exit code, and one line that says why.
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
@@ -247,6 +249,13 @@ fn check_reads_what_the_configuration_names() {
     let (code, said) = check(&listener("127.0.0.1:0", "key.pem"));
     assert_eq!(code, Some(0), "{said:?}");
     assert!(said.iter().any(|line| line == "[quic]"), "{said:?}");
+    let secrets = folder.path("secrets.txt");
+    std::fs::write(&secrets, "0123456789abcdef".repeat(4)).unwrap();
+    std::fs::set_permissions(&secrets, Permissions::from_mode(0o644)).unwrap();
+    let named = "[server]\nsecrets_file = \"secrets.txt\"\n";
+    let (code, said) = check(&format!("{named}{}", listener("127.0.0.1:0", "key.pem")));
+    assert_eq!(code, Some(0), "{said:?}");
+    assert!(said.iter().any(|l| l.contains("chmod 600")), "{said:?}");
     let page = "[[route]]\npath = \"/\"\nfixed = { body_file = \"nowhere.html\" }\n";
     let cores = "[[group]]\nname = \"default\"\ncores = [4095]\n";
     for (text, part) in [
