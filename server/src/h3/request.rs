@@ -123,10 +123,9 @@ impl<'a> Pseudo<'a> {
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
         let slot = match name {
             b":method" => &mut self.method,
-            // This server sends no SETTINGS_ENABLE_CONNECT_PROTOCOL, since no handler opens tunnels. To a server that does
-            // not know the field a request with it is malformed (RFC 8441 §3); this one knows it and responds as to a
-            // protocol that it does not support, with 501 (RFC 9220 §3), which RFC 9114 §4.1.2 allows in either case and
-            // which tells the client why.
+            // No handler opens tunnels, so this server does not send SETTINGS_ENABLE_CONNECT_PROTOCOL. It could treat the
+            // request as malformed (RFC 8441 §3). It responds with 501 instead, as to a protocol that it does not support
+            // (RFC 9220 §3): the status names the cause, and RFC 9114 §4.1.2 allows a response to a malformed request.
             b":protocol" => &mut self.protocol,
             b":scheme" => &mut self.scheme,
             b":authority" => &mut self.authority,
@@ -160,7 +159,7 @@ impl<'a> Pseudo<'a> {
                 }
                 (None, "")
             }
-            // RFC 8441 §4: with :protocol, which no other method may have, CONNECT names its target as they do.
+            // RFC 8441 §4: only CONNECT may have :protocol. It then has :scheme and :path, like every other method.
             (_, Some(protocol)) if method != "CONNECT" || !is_token(protocol.as_bytes()) => {
                 return Err(Malformed);
             }

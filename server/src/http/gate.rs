@@ -79,7 +79,7 @@ impl Gate<'_> {
             return Decision::Refuse(replies::too_early());
         }
         if head.is_tunnel() {
-            // The client keeps its stream open until it gets a response, so nothing waits for the end of the request.
+            // The client leaves its stream open until it gets a response. So the response does not wait for the request's end.
             self.counters.tunnels += 1;
             return Decision::Refuse(replies::no_tunnels());
         }

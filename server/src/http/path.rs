@@ -79,8 +79,8 @@ impl CanonicalPath {
         }
     }
 
-    /// Returns the client's spelling if every server reads the same path from it, otherwise that of
-    /// [`CanonicalPath::forward`].
+    /// Returns the client's spelling. If that has dot segments, two slashes at its start or an octet outside visible
+    /// ASCII, returns the one of [`CanonicalPath::forward`].
     ///
     /// Servers resolve dot segments differently: those that keep slashes in a row read another path from
     /// `/private/x//../../y`. Two slashes at the start begin a host in a reference (RFC 3986 §4.2), and some servers read

@@ -206,8 +206,8 @@ impl Worker {
         })
     }
 
-    /// Brings what the driver learned of the network to the connections concerned, or logs it; the driver counts it. Returns
-    /// whether connections may have something to send.
+    /// Passes the driver's events to the connections that they concern, and logs the others. The driver has counted them.
+    /// Returns whether connections may have something to send.
     fn read_events(&mut self) -> bool {
         let mut concerned = false;
         while let Some(event) = self.driver.take_event() {

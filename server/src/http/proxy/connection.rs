@@ -15,11 +15,11 @@ use super::upload::UploadBody;
 
 /// Connection to an upstream, while one exchange uses it.
 ///
-/// A connection is exclusive or shared. HTTP/2 connections are shared: their variant holds a clone of the sender of a
-/// connection that a task of its own drives, and a meter of the exchange's stream. Then [`UpstreamConnection::poll_with`]
-/// has nothing to drive, [`UpstreamConnection::release`] drops the clone, and
-/// [`Upstream::connection`](super::upstream::Upstream::connection) chooses the variant; whoever uses a connection stays as
-/// it is.
+/// All connections are exclusive so far. An HTTP/2 connection would be shared, and a task of its own would drive it. Its
+/// variant would hold a clone of that connection's sender and a meter of the exchange's stream.
+/// [`UpstreamConnection::poll_with`] would drive nothing, and [`UpstreamConnection::release`] would drop the clone.
+/// [`Upstream::connection`](super::upstream::Upstream::connection) would choose the variant. The callers of these
+/// functions would not change.
 pub(super) enum UpstreamConnection {
     /// HTTP/1.1: one exchange at a time, which drives the connection itself, so that dropping the exchange closes it. A
     /// connection that is fit for another exchange goes to the idle ones.
@@ -68,8 +68,8 @@ impl UpstreamConnection {
         poll(cx)
     }
 
-    /// Releases the connection after a whole exchange whose response had this version. Whatever ends otherwise drops the
-    /// connection.
+    /// Releases the connection after a complete exchange whose response had this version. An exchange that ends early
+    /// drops its connection instead.
     pub(super) async fn release(self, response: Version) {
         let UpstreamConnection::Exclusive(connection, idle) = self;
         // hyper rewrites later requests to the version of an older upstream, without their bodies.

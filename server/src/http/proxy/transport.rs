@@ -17,9 +17,9 @@ use super::failure::Failure;
 
 /// Transport to one upstream: opens the byte streams of its connections.
 ///
-/// TLS is a variant of its own, around the transport that carries it. Its stream is the one of the decrypted bytes, so
-/// [`MeteredStream`](super::metered_stream::MeteredStream) counts bytes of HTTP with every transport: a request whose
-/// connection has failed in a handshake counts as not sent.
+/// [`MeteredStream`](super::metered_stream::MeteredStream) counts the bytes of HTTP above the transport. TLS would be a
+/// variant around the transport that carries it, and its stream would be that of the decrypted bytes. So a request whose
+/// connection fails in a TLS handshake would count as not sent.
 #[derive(Debug)]
 pub(super) enum Transport {
     /// TCP, to any address of the name.
