@@ -71,11 +71,7 @@ impl Failure {
                 "its socket does not exist; start it, or correct the path in `upstreams`",
                 "connection_refused",
             ),
-            Failure::NoStreamSocket => (
-                502,
-                "its path leads to no stream socket; correct the path in `upstreams`, or the type of its server's socket",
-                "connection_refused",
-            ),
+            Failure::NoStreamSocket => (502, "its path is no stream socket", "connection_refused"),
             Failure::Forbidden => (
                 502,
                 "the server's user may not connect to its socket; permit the user to write to the socket and to enter \
