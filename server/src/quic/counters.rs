@@ -52,9 +52,9 @@ metrics! {
         pub unfinished: u64 = counter("sluicegate_handshakes_failed_total"),
         /// Connections closed because their handshake took too long.
         pub handshake_timeouts: u64 = counter("sluicegate_handshake_timeouts_total"),
-        /// Connections refused because too many are open or the server drains.
+        /// Initials dropped because too many connections are open or the server drains; a client sends several.
         pub refused: u64 = counter("sluicegate_connections_refused_total"),
-        /// Connections refused because the client has too many open.
+        /// Initials dropped because the client has too many connections open.
         pub refused_per_client: u64 = counter("sluicegate_connections_refused_per_client_total"),
         /// Retry packets sent, which ask clients to prove their address.
         pub retries: u64 = counter("sluicegate_retries_sent_total"),
