@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
-use super::error::{BootError, ReloadError, one_line};
+use super::error::{BootError, ReloadError};
 use super::listen::prepare;
 use crate::http::origin::OriginCommand;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
@@ -26,31 +26,16 @@ pub(super) struct Reloader<'a> {
 }
 
 impl Reloader<'_> {
-    /// Reads the file and puts it into effect. A configuration that cannot be served changes nothing, and the log says why.
-    ///
-    /// Returns the number of the new snapshot, or `None` if there is none.
-    pub(super) fn reload(&mut self) -> Option<u64> {
-        let snapshot = self.snapshot.generation;
-        match self.try_reload() {
-            Ok(()) => {
-                let snapshot = self.snapshot.generation;
-                tracing::info!(snapshot, "configuration reloaded");
-                Some(snapshot)
-            }
-            Err(error) => {
-                let error = one_line(&error);
-                tracing::error!(%error, snapshot, "configuration refused; the previous one stays in effect");
-                None
-            }
-        }
-    }
-
     /// Returns what the service manager shows of the configuration.
     pub(super) fn standing(&self) -> String {
         format!("serving by configuration {}", self.snapshot.generation)
     }
 
-    fn try_reload(&mut self) -> Result<(), ReloadError> {
+    /// Reads the file and puts it into effect. Returns the number of the new snapshot.
+    ///
+    /// # Errors
+    /// The configuration cannot be served; the previous one stays in effect.
+    pub(super) fn reload(&mut self) -> Result<u64, ReloadError> {
         let Some(source) = &self.source else {
             return Err(ReloadError::Embedded);
         };
@@ -77,7 +62,7 @@ impl Reloader<'_> {
         }
         self.config = config;
         self.snapshot = snapshot;
-        Ok(())
+        Ok(self.snapshot.generation)
     }
 
     fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
@@ -189,7 +174,7 @@ mod tests {
             .bound_listeners = bound_listeners;
 
         fs::write(&key, &second.key).unwrap();
-        assert_eq!(reloader.reload(), None, "the key of another certificate");
+        assert!(reloader.reload().is_err(), "the key of another certificate");
         assert!(
             mailboxes
                 .iter()
@@ -197,7 +182,7 @@ mod tests {
         );
 
         fs::write(&chain, &second.chain).unwrap();
-        assert_eq!(reloader.reload(), Some(2));
+        assert_eq!(reloader.reload().unwrap(), 2);
         for (mailbox, _) in &mailboxes {
             let Some(Command::Adopt(snapshot, own)) = mailbox.take() else {
                 panic!("a worker keeps the old configuration");

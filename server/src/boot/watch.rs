@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
-use super::error::BootError;
+use super::error::{BootError, one_line};
 use super::limits::{START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
 use super::observability::Observability;
@@ -148,11 +148,19 @@ fn next_event(inbox: &Receiver<Event>, until: Option<Instant>) -> Result<Event, 
 
 fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {
     supervisor.reloading();
-    let snapshot = reloader.reload();
-    observability.lifecycle().reloaded(snapshot);
+    let result = reloader.reload();
+    // Counted before it is logged, so that whoever reads the log finds it in the metrics.
+    observability
+        .lifecycle()
+        .reloaded(result.as_ref().ok().copied());
     let mut standing = reloader.standing();
-    if snapshot.is_none() {
-        standing.push_str("; the last reload was refused, see the log");
+    match result {
+        Ok(snapshot) => tracing::info!(snapshot, "configuration reloaded"),
+        Err(error) => {
+            let (error, snapshot) = (one_line(&error), reloader.snapshot.generation);
+            tracing::error!(%error, snapshot, "configuration refused; the previous one stays in effect");
+            standing.push_str("; the last reload was refused, see the log");
+        }
     }
     supervisor.reloaded(standing, clock::now());
 }
