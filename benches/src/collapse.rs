@@ -30,7 +30,7 @@ pub enum LossOn {
     BothWays,
 }
 
-/// The scenario with one server and one seed.
+/// Returns the scenario with one server and one seed.
 pub fn scenario(control: Control, loss_on: LossOn, seed: u64) -> Scenario {
     let lossy = Bottleneck {
         loss: vec![LOSS],

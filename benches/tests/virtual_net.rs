@@ -87,7 +87,7 @@ fn packets_stay_full_under_random_loss() {
     }
 }
 
-/// The largest burst of a response to a connection that was idle for seconds after its first `start` bytes.
+/// Returns the largest burst of a response to a connection that was idle for seconds after its first `start` bytes.
 fn burst_after_idle(control: Control, start: u64) -> u64 {
     let restart = Duration::from_secs(15);
     let outcome = run(&Scenario {

@@ -181,7 +181,7 @@ fn timed<T>(spent: &mut Duration, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Time for `times` of what is counted, measured over half windows.
+/// Returns the time for `times` of what is counted, measured over half windows.
 fn measure(times: u64, mut half_window: impl FnMut(&mut Duration) -> u64) -> Duration {
     let (mut spent, mut done) = (Duration::ZERO, 0);
     while done < times {

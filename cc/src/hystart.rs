@@ -123,7 +123,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// A round of `samples` equal samples; true where any ends slow start.
+    /// Feeds a round of `samples` equal samples. Returns whether any of them ends slow start.
     fn round(hystart: &mut HyStart, rtt: Duration, samples: u32) -> bool {
         (0..samples).any(|i| hystart.on_ack(Some(rtt), i == 0))
     }

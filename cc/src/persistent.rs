@@ -162,7 +162,7 @@ mod tests {
         max_ack_delay: Duration::from_millis(24),
     };
 
-    /// Packets as (number, ms sent).
+    /// Feeds packets as (number, ms sent).
     fn feed(
         detector: &mut PersistentCongestion,
         acked: &[u64],

@@ -94,7 +94,7 @@ impl Reduction {
         conserved.max(progress.delivered).saturating_add(extra)
     }
 
-    /// Bytes that may be in flight.
+    /// Returns the bytes that may be in flight.
     pub(crate) const fn window(&self) -> u64 {
         self.window
     }

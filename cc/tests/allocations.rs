@@ -198,7 +198,7 @@ fn paths() -> Vec<(&'static str, Bottleneck, Source, Duration)> {
     ]
 }
 
-/// One algorithm on one path: its calls, and its allocations before and after the warm-up.
+/// Returns one algorithm on one path: its calls, and its allocations before and after the warm-up.
 fn run(algorithm: &Algorithm, bottleneck: Bottleneck, source: Source, limit: Duration) -> [u64; 3] {
     let init = Init {
         mtu: 1_200,

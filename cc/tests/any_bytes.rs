@@ -13,7 +13,7 @@ use sluicegate_sim::{Rng, properties};
 /// Strings for each algorithm.
 const STRINGS: u64 = 3_000;
 
-/// The same string for the same seed: up to 600 bytes, most much shorter.
+/// Returns the same string for the same seed: up to 600 bytes, most much shorter.
 fn string(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let scale = 1 << (rng.bits() % 10);
@@ -206,7 +206,7 @@ fn faulty<const PLACE: usize>(init: &Init, options: &Options) -> Box<dyn Control
     })
 }
 
-/// The first rule that a controller breaks, in a tenth of the strings.
+/// Returns the first rule that a controller breaks, in a tenth of the strings.
 fn broken(build: fn(&Init, &Options) -> Box<dyn Controller>) -> Option<properties::Violation> {
     let cubic = *Registry::builtin().find("cubic").expect("built in");
     let algorithm = Algorithm { build, ..cubic };

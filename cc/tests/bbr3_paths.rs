@@ -17,7 +17,7 @@ fn near(value: u64, expected: u64, percent: u64) -> bool {
     value.abs_diff(expected) * 100 <= expected * percent
 }
 
-/// A path with ACKs every 20 ms, a third of its round trip.
+/// Returns a path with ACKs every 20 ms, a third of its round trip.
 fn aggregating() -> Bottleneck {
     Bottleneck {
         ack_hold: ms(20),
@@ -191,7 +191,7 @@ fn misjudge(when: State, persistent: bool) -> Stages {
     stages
 }
 
-/// The inside before the error, after it, and after the correction.
+/// Returns the model before the error, after it, and after the correction.
 fn misjudged_up(persistent: bool) -> [(Snapshot, Model); 3] {
     let Stages {
         before,

@@ -21,7 +21,7 @@ fn mbit(outcome: &FlowOutcome, from: Duration, until: Duration) -> f64 {
     outcome.throughput(from, until) / 1e6
 }
 
-/// The slowest of stretches this long, Mbit/s.
+/// Returns the slowest of stretches this long, Mbit/s.
 fn slowest(outcome: &FlowOutcome, stretch: Duration, limit: Duration) -> f64 {
     let stretches = u32::try_from(limit.as_nanos() / stretch.as_nanos()).expect("few");
     (0..stretches)

@@ -12,7 +12,7 @@ fn cubic() -> Algorithm {
     named("cubic")
 }
 
-/// Time on the curve's clock.
+/// Returns the time on the curve's clock.
 fn elapsed(wire: &Wire) -> Duration {
     let epoch = wire.snapshot().epoch.expect("avoidance");
     wire.now.saturating_since(epoch)
@@ -105,7 +105,7 @@ fn after_persistent_congestion_the_reno_line_keeps_to_the_window_before_the_cut(
     assert!((9.5..10.5).contains(&fast), "{fast} packets past {prior}");
 }
 
-/// Packets by which so many rounds grow the window.
+/// Returns the packets by which so many rounds grow the window.
 fn rounds(wire: &mut Wire, count: u32) -> f64 {
     let start = wire.cwnd();
     (0..count).for_each(|_| wire.round());

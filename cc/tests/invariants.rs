@@ -79,7 +79,7 @@ fn apply(wire: &mut Wire, step: &Step) {
     }
 }
 
-/// The window of RFC 9002 §7.2.
+/// Returns the window of RFC 9002 §7.2.
 fn initial_window(mtu: u64) -> u64 {
     (10 * mtu.min(MAX_INITIAL_DATAGRAM)).max(2 * mtu)
 }
@@ -108,7 +108,7 @@ fn check(name: &str, wire: &Wire) {
     assert_eq!(snapshot.ssthresh, wire.controller.ssthresh(), "{name}");
 }
 
-/// The same cases every time unless the environment says otherwise; the seed is printed with a failure.
+/// Returns the same cases every time unless the environment says otherwise; the seed is printed with a failure.
 fn config() -> ProptestConfig {
     let base = ProptestConfig {
         failure_persistence: None,

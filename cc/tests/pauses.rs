@@ -11,7 +11,7 @@ use sluicegate_cc::State;
 use test_support::wire::Wire;
 use test_support::{MTU, algorithms, controller, ms, secs};
 
-/// Every algorithm that searches for its window by slow start and avoidance, on a wire of 50 ms.
+/// Returns every algorithm that searches for its window by slow start and avoidance, on a wire of 50 ms.
 fn searching() -> Vec<(&'static str, Wire)> {
     let wires = algorithms().into_iter().map(|algorithm| {
         let wire = Wire::new(controller(&algorithm, 0), ms(50));

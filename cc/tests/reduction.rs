@@ -18,7 +18,7 @@ fn sampled_finely(controller: Box<dyn Controller>, bottleneck: &Bottleneck) -> F
     outcomes.remove(0)
 }
 
-/// The longest time without a packet in the `within` after each beginning of recovery.
+/// Returns the longest time without a packet in the `within` after each beginning of recovery.
 fn longest_silence(outcome: &FlowOutcome, within: Duration) -> Duration {
     let begun = outcome
         .transitions
@@ -57,7 +57,7 @@ fn no_sender_falls_silent_after_a_loss() {
     }
 }
 
-/// Every loss-based algorithm in its fifth round, with a full window on its way whose ACKs are due.
+/// Returns every loss-based algorithm in its fifth round, with a full window on its way whose ACKs are due.
 fn full_wires() -> impl Iterator<Item = (&'static str, Wire)> {
     loss_based().into_iter().map(|algorithm| {
         let mut wire = Wire::new(controller(&algorithm, 0), ms(50));

@@ -31,7 +31,7 @@ fn reordering_past_the_threshold_is_nearly_all_spurious_loss() {
     }
 }
 
-/// The mean window at random loss `p`, datagrams.
+/// Returns the mean window at random loss `p`, datagrams.
 fn mean_window(algorithm: &Algorithm, p: f64, duration: Duration, seeds: u64) -> f64 {
     let bottleneck = Bottleneck {
         loss: vec![LossWindow::always(p)],

@@ -6,7 +6,7 @@ use sluicegate_cc::{Algorithm, State};
 use test_support::wire::Wire;
 use test_support::{MTU, controller, loss_based, ms};
 
-/// A wire in the slow start after persistent congestion, its threshold far above.
+/// Returns a wire in the slow start after persistent congestion, its threshold far above.
 fn after_a_timeout(algorithm: &Algorithm) -> Wire {
     let mut wire = Wire::new(controller(algorithm, 0), ms(40));
     (0..4).for_each(|_| wire.round());

@@ -33,13 +33,13 @@ impl Binding {
         self.local
     }
 
-    /// Receive buffer that the kernel granted, bytes (0 where it does not say).
+    /// Returns the receive buffer that the kernel granted, bytes (0 where it does not say).
     pub(crate) fn receive_buffer(&self) -> usize {
         // The kernel doubles the value to account for its own overhead.
         self.socket.recv_buffer_size().map_or(0, |bytes| bytes / 2)
     }
 
-    /// Send buffer that the kernel granted, bytes (0 where it does not say).
+    /// Returns the send buffer that the kernel granted, bytes (0 where it does not say).
     pub(crate) fn send_buffer(&self) -> usize {
         self.socket.send_buffer_size().map_or(0, |bytes| bytes / 2)
     }
@@ -100,7 +100,7 @@ pub(crate) fn configure(
     Ok(bindings)
 }
 
-/// Destination address and ECN with every datagram; no fragmentation, whose size QUIC probes for itself (RFC 9000 §14).
+/// Requests destination address and ECN with every datagram, and no fragmentation, whose size QUIC probes for itself (RFC 9000 §14).
 fn ask_for_meta(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     let fd = socket.as_fd();
     if address.is_ipv4() {

@@ -13,7 +13,7 @@ use crate::waker::Waker;
 ///
 /// Buffers are lent for the length of a call. One full or broken listener never stops the others.
 pub trait Dataplane {
-    /// Name of the backend.
+    /// Returns the name of the backend.
     fn backend(&self) -> &'static str;
 
     /// Passes received datagrams to `sink` until there are no more or `budget` is spent, without waiting, and returns

@@ -89,7 +89,7 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    /// `remedy`: the backend's own advice, for causes that do not concern every backend.
+    /// Makes an error. `remedy` is the backend's own advice, for causes that do not concern every backend.
     pub(crate) fn new(
         backend: &'static str,
         step: &'static str,

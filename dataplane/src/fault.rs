@@ -295,7 +295,7 @@ impl<M: Copy> Channel<M> {
         per_mille > 0 && self.below(1000) < u64::from(per_mille)
     }
 
-    /// Evenly below `limit`, by SplitMix64 (Steele, Lea, Flood 2014).
+    /// Returns a number below `limit`, evenly distributed, by SplitMix64 (Steele, Lea, Flood 2014).
     fn below(&mut self, limit: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;

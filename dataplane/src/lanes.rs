@@ -77,7 +77,7 @@ impl Open {
 }
 
 impl Lanes {
-    /// Number of buffers for `lanes` of which each can hold `share` while the others have one.
+    /// Returns the number of buffers for `lanes` of which each can hold `share` while the others have one.
     pub(crate) const fn buffers(share: usize, lanes: usize) -> usize {
         let share = if share < 2 { 2 } else { share };
         share + lanes.saturating_sub(1)

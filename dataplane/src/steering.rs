@@ -36,7 +36,7 @@ const fn step(code: u16, k: u32) -> sock_filter {
     branch(code, k, 0, 0)
 }
 
-/// `jt` and `jf` count the instructions skipped where the test holds and where it does not.
+/// Returns a conditional jump: `jt` and `jf` count the instructions skipped where the test holds and where it does not.
 const fn branch(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Monotonic time, for timers and for quiche.
+/// Returns the monotonic time, for timers and for quiche.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Time since 1970, for what outlives the process: tokens.
+/// Returns the time since 1970, for what outlives the process: tokens.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn unix() -> Duration {
     SystemTime::now()

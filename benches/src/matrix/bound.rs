@@ -126,7 +126,7 @@ impl Measure {
         }
     }
 
-    /// A figure of this measure, with its unit.
+    /// Returns a figure of this measure, with its unit.
     pub fn show(self, value: f64) -> String {
         if value.is_infinite() {
             return "never".to_owned();

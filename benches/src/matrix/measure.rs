@@ -8,7 +8,7 @@ use super::scenario::Scenario;
 
 const DATAGRAM: f64 = 1_200.0;
 
-/// The figure of one run, whose flows are `flows`, the one that is judged first. `None` where the run cannot tell.
+/// Returns the figure of one run, whose flows are `flows`, the one that is judged first. `None` where the run cannot tell.
 pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) -> Option<f64> {
     let flow = flows.first()?;
     let end = flow.points.last()?.at;
@@ -58,7 +58,7 @@ fn seconds(time: Option<Duration>) -> f64 {
     time.map_or(f64::INFINITY, |time| time.as_secs_f64())
 }
 
-/// Whole stretches of `length` one after the other, from 0 to `end`.
+/// Returns whole stretches of `length` one after the other, from 0 to `end`.
 fn windows(length: Duration, end: Duration) -> impl Iterator<Item = (Duration, Duration)> {
     let starts = std::iter::successors(Some(Duration::ZERO), move |from| Some(*from + length));
     let pairs = starts.map(move |from| (from, from + length));

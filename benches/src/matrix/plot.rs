@@ -93,7 +93,7 @@ pub(super) fn write(
     write_on(path, title, flows, axes)
 }
 
-/// The same on given axes, so that runs can be compared.
+/// Writes the same plot on given axes, so that runs can be compared.
 pub(super) fn write_on(
     path: &Path,
     title: &str,
@@ -132,7 +132,7 @@ fn draw(path: &Path, title: &str, flows: &[Record], axes: Axes) -> Result<(), St
     root.present().map_err(told)
 }
 
-/// Every so many points, so that few enough are left.
+/// Returns every nth point, so that few enough are left.
 fn thinned<T: Copy>(points: impl Iterator<Item = T>, total: usize) -> Vec<T> {
     points.step_by(total.div_ceil(MAX_POINTS).max(1)).collect()
 }
@@ -269,7 +269,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, end: f64) -> Result<(), String> {
         .map_err(told)
 }
 
-/// A strip in the colour of the state, and what the colours mean. Recovery is red in every picture.
+/// Draws a strip in the colour of the state, and a legend of the colours. Recovery is red in every picture.
 fn draw_states(area: &Area<'_>, flow: &Record, end: f64) -> Result<(), String> {
     let mut names: Vec<&str> = Vec::new();
     for name in flow.points.iter().filter_map(|point| point.state) {
@@ -315,7 +315,7 @@ fn draw_states(area: &Area<'_>, flow: &Record, end: f64) -> Result<(), String> {
     Ok(())
 }
 
-/// The highest values of a run, to find axes that fit several.
+/// Returns the highest values of a run, to find axes that fit several.
 pub(super) fn reach(flow: &Record) -> Axes {
     let highest = |panel: &Panel| ROOM * panel.highest();
     let delivered = ROOM * rates(flow).iter().map(|point| point.1).fold(0.0, f64::max);

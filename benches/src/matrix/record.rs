@@ -124,7 +124,7 @@ impl From<Outcome> for Record {
     }
 }
 
-/// The longest time over which every point shows nothing in flight.
+/// Returns the longest time over which every point shows nothing in flight.
 fn longest_empty(points: &[Point]) -> Duration {
     let stretches = points.chunk_by(|a, b| (a.in_flight == 0) == (b.in_flight == 0));
     let empty = stretches.filter(|stretch| stretch.iter().all(|p| p.in_flight == 0));
@@ -136,20 +136,20 @@ fn longest_empty(points: &[Point]) -> Duration {
 }
 
 impl Record {
-    /// The first point at `time` or later, else the last.
+    /// Returns the first point at `time` or later, else the last.
     pub fn at(&self, time: Duration) -> Option<&Point> {
         let next = self.points.partition_point(|point| point.at < time);
         self.points.get(next).or(self.points.last())
     }
 
-    /// The points from `from` on and before `until`.
+    /// Returns the points from `from` on and before `until`.
     pub fn between(&self, from: Duration, until: Duration) -> &[Point] {
         let start = self.points.partition_point(|point| point.at < from);
         let end = self.points.partition_point(|point| point.at < until);
         self.points.get(start..end).unwrap_or_default()
     }
 
-    /// Time in a state, by the points that show it.
+    /// Returns the time in a state, by the points that show it.
     pub fn time_in(&self, state: &str) -> Duration {
         let pairs = self.points.iter().zip(self.points.iter().skip(1));
         let within = pairs.filter(|(point, _)| point.state == Some(state));

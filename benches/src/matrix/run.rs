@@ -101,7 +101,7 @@ pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, M
     Ok(made)
 }
 
-/// The columns of a scenario in a place. The core is without those that nobody judges.
+/// Returns the columns of a scenario in a place. The core is without those that nobody judges.
 fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
     match scenario.tried {
         For::Only(control) => vec![control],
@@ -156,7 +156,7 @@ fn jobs<'a>(scenarios: &'a [Scenario], choice: &Choice<'a>) -> Vec<Job<'a>> {
     jobs
 }
 
-/// Every job's run with the job's place in the list, in the list's order.
+/// Runs every job. Returns each run with the job's place in the list, in the list's order.
 fn run_all(jobs: &[Job<'_>], threads: usize) -> Result<BTreeMap<usize, Run>, MatrixError> {
     let next = AtomicUsize::new(0);
     let worker = || {
@@ -294,7 +294,7 @@ fn simulate(
     Ok(outcomes.into_iter().map(Record::from).collect())
 }
 
-/// The same number of bytes again and again, from `first` on, seconds.
+/// Returns a source that sends the same number of bytes again and again, from `first` seconds on.
 fn visits(limit: Duration, first: u64, every: u64, bytes: u64) -> Source {
     let times = std::iter::successors(Some(first), |at| Some(at + every));
     let times = times.map(Duration::from_secs).take_while(|at| *at < limit);

@@ -7,7 +7,7 @@ mod terms;
 
 use super::scenario::Scenario;
 
-/// Every scenario, in the order of the report.
+/// Returns every scenario, in the order of the report.
 pub fn scenarios() -> Vec<Scenario> {
     let parts = [
         plain::collapse(),

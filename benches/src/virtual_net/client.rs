@@ -71,7 +71,7 @@ impl Client {
         self.finished
     }
 
-    /// Bytes of the body so far.
+    /// Returns the bytes of the body so far.
     pub(super) const fn received(&self) -> u64 {
         self.received
     }

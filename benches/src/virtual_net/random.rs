@@ -13,7 +13,7 @@ use sluicegate_sim::Rng;
 thread_local!(static SEEDED: RefCell<Option<Rng>> = const { RefCell::new(None) });
 
 unsafe extern "C" {
-    /// The TLS library's own, under the name that the linker gives it.
+    /// Calls the TLS library's own function, under the name that the linker gives it.
     fn __real_RAND_bytes(buffer: *mut u8, length: usize) -> c_int;
 }
 

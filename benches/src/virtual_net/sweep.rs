@@ -57,12 +57,12 @@ impl Sweep {
         self.times().count()
     }
 
-    /// Mean time of the runs that finished, seconds; NaN where none did.
+    /// Returns the mean time of the runs that finished, seconds; NaN where none did.
     pub fn mean(&self) -> f64 {
         self.times().sum::<f64>() / self.passed() as f64
     }
 
-    /// Longest time of the runs that finished, seconds.
+    /// Returns the longest time of the runs that finished, seconds.
     pub fn longest(&self) -> f64 {
         self.times().fold(0.0, f64::max)
     }

@@ -44,7 +44,7 @@ impl Identity {
         })
     }
 
-    /// The one of this process.
+    /// Returns the certificate and key of this process.
     fn shared() -> Result<&'static Self, SimulationError> {
         static SHARED: OnceLock<Identity> = OnceLock::new();
         if let Some(identity) = SHARED.get() {

@@ -36,7 +36,7 @@ pub(super) fn forget() {
     TAPPED.set(None);
 }
 
-/// The latest state; `None` where none was read.
+/// Returns the latest state; `None` where none was read.
 pub(super) fn state() -> Option<&'static str> {
     match TAPPED.get()? {
         Tapped::Nothing => None,

@@ -56,7 +56,7 @@ thread_local! {
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
 }
 
-/// The algorithm with its next controller on this thread watched.
+/// Returns the algorithm with its next controller on this thread watched.
 pub(super) fn watched(algorithm: Algorithm) -> Algorithm {
     INNER.set(Some(algorithm));
     Algorithm { build, ..algorithm }
@@ -68,12 +68,12 @@ pub(super) fn forget() {
     SEEN.set(None);
 }
 
-/// The watched controller over the whole run.
+/// Returns the watched controller over the whole run.
 pub(super) fn inside() -> Option<Inside> {
     SEEN.with_borrow(|seen| seen.as_ref().map(|seen| seen.inside))
 }
 
-/// The watched controller now.
+/// Returns the watched controller now.
 pub(super) fn view() -> Option<View> {
     SEEN.with_borrow_mut(|seen| {
         let view = &mut seen.as_mut()?.view;

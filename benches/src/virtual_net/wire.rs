@@ -76,7 +76,7 @@ impl Wire {
         self.packets.front().map(|&(at, _)| at)
     }
 
-    /// A packet that arrived by `now`; give the buffer back with [`Wire::recycle`].
+    /// Takes a packet that arrived by `now`; give the buffer back with [`Wire::recycle`].
     pub(crate) fn take_arrived(&mut self, now: Duration) -> Option<Vec<u8>> {
         if self.next_arrival()? > now {
             return None;
@@ -90,12 +90,12 @@ impl Wire {
         self.spare.push(buffer);
     }
 
-    /// Bytes on the way.
+    /// Returns the bytes on the way.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Most bytes that left at one instant since this was asked last.
+    /// Returns the most bytes that left at one instant since the last call.
     pub(crate) fn take_burst(&mut self) -> u64 {
         std::mem::take(&mut self.burst.largest)
     }

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// The uses of a crate of these files, as `from -> to` by module names.
+    /// Returns the uses of a crate of these files, as `from -> to` by module names.
     fn uses(files: &[(&str, &str)]) -> Vec<String> {
         let source = |file: &Path| {
             let found = files.iter().find(|(name, _)| Path::new(name) == file);

@@ -10,7 +10,7 @@ use sluicegate_cc::{Controller, Init, State, Value};
 use test_support::wire::Wire;
 use test_support::{MTU, controller, loss_based, ms, secs};
 
-/// Every loss-based algorithm on a wire of this round trip.
+/// Returns every loss-based algorithm on a wire of this round trip.
 fn wires(rtt: Duration) -> Vec<(&'static str, Wire)> {
     loss_based()
         .iter()
@@ -18,7 +18,7 @@ fn wires(rtt: Duration) -> Vec<(&'static str, Wire)> {
         .collect()
 }
 
-/// The algorithm with some options given.
+/// Returns the algorithm with some options given.
 fn with(name: &str, given: &[(&str, Value)], initial_window_packets: u64) -> Box<dyn Controller> {
     let algorithm = test_support::named(name);
     let init = Init {
@@ -28,7 +28,7 @@ fn with(name: &str, given: &[(&str, Value)], initial_window_packets: u64) -> Box
     algorithm.controller(&init, &test_support::options(&algorithm, given))
 }
 
-/// A beta for every loss-based algorithm, read off its first cut.
+/// Returns a beta for every loss-based algorithm, read off its first cut.
 fn beta(name: &str) -> f64 {
     test_support::named(name).defaults().number("beta")
 }

@@ -25,7 +25,7 @@ pub(crate) fn algorithms() -> Vec<Algorithm> {
     Registry::builtin().iter().copied().collect()
 }
 
-/// The algorithms whose window follows losses and nothing else.
+/// Returns the algorithms whose window follows losses and nothing else.
 pub(crate) fn loss_based() -> Vec<Algorithm> {
     let mut algorithms = algorithms();
     algorithms.retain(|a| a.has_window_law);
@@ -45,7 +45,7 @@ pub(crate) fn init(seed: u64) -> Init {
     }
 }
 
-/// The algorithm's options with some of them given.
+/// Returns the algorithm's options with some of them given.
 pub(crate) fn options(algorithm: &Algorithm, given: &[(&str, Value)]) -> Options {
     let mut options = algorithm.defaults();
     for (name, value) in given {
@@ -58,7 +58,7 @@ pub(crate) fn controller(algorithm: &Algorithm, seed: u64) -> Box<dyn Controller
     algorithm.controller(&init(seed), &algorithm.defaults())
 }
 
-/// The algorithm at its defaults, and with each option at each end of its range.
+/// Returns the algorithm at its defaults, and with each option at each end of its range.
 pub(crate) fn variants(algorithm: &Algorithm) -> Vec<(String, Options)> {
     let mut variants = vec![("defaults".to_owned(), algorithm.defaults())];
     for spec in algorithm.options {
@@ -75,7 +75,7 @@ pub(crate) fn variants(algorithm: &Algorithm) -> Vec<(String, Options)> {
     variants
 }
 
-/// One flow alone on a bottleneck.
+/// Returns one flow alone on a bottleneck.
 pub(crate) fn alone(
     algorithm: &Algorithm,
     bottleneck: &Bottleneck,

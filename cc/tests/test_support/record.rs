@@ -97,7 +97,7 @@ impl Layer for Recorder {
     }
 }
 
-/// One flow of BBRv3 alone on a bottleneck, written down.
+/// Returns one flow of BBRv3 alone on a bottleneck, written down.
 pub(crate) fn record(
     bottleneck: &Bottleneck,
     source: Source,
@@ -106,7 +106,7 @@ pub(crate) fn record(
     record_with(&[], bottleneck, source, limit)
 }
 
-/// The same with options.
+/// Returns the same with options.
 pub(crate) fn record_with(
     given: &[(&str, Value)],
     bottleneck: &Bottleneck,
@@ -124,7 +124,7 @@ pub(crate) fn record_with(
     (outcomes.remove(0), entries)
 }
 
-/// The place of the first entry in `state` at or after `from`.
+/// Returns the place of the first entry in `state` at or after `from`.
 pub(crate) fn enters(entries: &[Entry], state: State, from: Duration) -> usize {
     let found = entries
         .windows(2)
@@ -132,14 +132,14 @@ pub(crate) fn enters(entries: &[Entry], state: State, from: Duration) -> usize {
     found.unwrap_or_else(|| panic!("never enters {state:?}")) + 1
 }
 
-/// The place of the first entry after `from` that is in another state.
+/// Returns the place of the first entry after `from` that is in another state.
 pub(crate) fn leaves(entries: &[Entry], from: usize) -> usize {
     let state = entries[from].state;
     let found = entries[from..].iter().position(|e| e.state != state);
     from + found.unwrap_or_else(|| panic!("never leaves {state:?}"))
 }
 
-/// A source that sends without limit until `from`, as in an endless run over the same bottleneck, and then `bytes` every
+/// Returns a source that sends without limit until `from`, as in an endless run over the same bottleneck, and then `bytes` every
 /// `every` until the end.
 pub(crate) fn limited_from(
     bottleneck: &Bottleneck,

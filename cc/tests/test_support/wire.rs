@@ -49,7 +49,7 @@ impl Wire {
         self.controller.snapshot()
     }
 
-    /// Packets on their way.
+    /// Returns the packets on their way.
     pub(crate) fn packets(&self) -> usize {
         self.packets.len()
     }
@@ -119,7 +119,7 @@ impl Wire {
         });
     }
 
-    /// An event that reports nothing.
+    /// Returns an event that reports nothing.
     fn empty_event(&self) -> Event<'static> {
         Event {
             now: self.now,

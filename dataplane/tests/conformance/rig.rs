@@ -143,7 +143,7 @@ pub(crate) struct Datagram {
 }
 
 impl World {
-    /// A driver with listeners 0, 1, … at these addresses.
+    /// Returns a driver with listeners 0, 1, … at these addresses.
     pub(crate) fn node(&self, addresses: &[&str]) -> Node {
         self.node_with(addresses, &DriverOptions::default())
     }

@@ -152,7 +152,7 @@ pub(super) fn open_listener(
     Ok(())
 }
 
-/// Binds; a port in use gets a second to become free. A process that used io_uring and was killed holds its sockets for
+/// Binds a listener. A port in use gets a second to become free. A process that used io_uring and was killed holds its sockets for
 /// a moment longer than it lives, and a supervisor starts the next one at once.
 fn bind_with_retries(
     id: ListenerId,

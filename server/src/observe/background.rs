@@ -21,10 +21,10 @@ pub(super) trait Job: Send + 'static {
     /// Processes an item.
     fn take(&mut self, item: Self::Item);
 
-    /// Called after a wake-up without an item.
+    /// Runs after a wake-up without an item.
     fn on_wake(&mut self) {}
 
-    /// Called if nothing arrived for a second.
+    /// Runs if nothing arrived for a second.
     fn on_idle(&mut self) {}
 }
 
@@ -85,7 +85,7 @@ impl<T> Queue<T> {
         self.level.closing.load(Ordering::Acquire)
     }
 
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     pub(super) fn bytes(&self) -> u64 {
         self.level.bytes.load(Ordering::Relaxed)
     }

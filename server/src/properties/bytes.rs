@@ -27,19 +27,19 @@ impl<'a> Bytes<'a> {
         std::array::from_fn(|_| self.byte())
     }
 
-    /// One of a list that is not empty.
+    /// Returns one of a list that is not empty.
     pub(crate) fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
         list[usize::from(self.byte()) % list.len()]
     }
 
-    /// The next bytes, fewer where the string ends.
+    /// Returns the next bytes, fewer where the string ends.
     pub(crate) fn take(&mut self, count: usize) -> &'a [u8] {
         let (now, later) = self.0.split_at(count.min(self.0.len()));
         self.0 = later;
         now
     }
 
-    /// Up to the next end of a part, or of the string.
+    /// Takes the bytes up to the next end of a part, or of the string.
     pub(crate) fn part(&mut self) -> &'a [u8] {
         let length = self.0.iter().position(|byte| *byte == END);
         let part = self.take(length.unwrap_or(self.0.len()));
@@ -47,12 +47,12 @@ impl<'a> Bytes<'a> {
         part
     }
 
-    /// The same as text; what is no UTF-8 becomes U+FFFD.
+    /// Returns the same as text; what is no UTF-8 becomes U+FFFD.
     pub(crate) fn text(&mut self) -> String {
         String::from_utf8_lossy(self.part()).into_owned()
     }
 
-    /// The parts that are left, as names and values with 0x1f between them.
+    /// Returns the parts that are left, as names and values with 0x1f between them.
     pub(crate) fn fields(&mut self) -> Vec<(&'a [u8], &'a [u8])> {
         let mut fields = Vec::new();
         while !self.is_empty() {

@@ -46,7 +46,7 @@ pub(super) struct Load {
 }
 
 impl Activity {
-    /// A connection without requests.
+    /// Returns a connection without requests.
     pub(super) fn new() -> Self {
         Self {
             requests: Requests::None,

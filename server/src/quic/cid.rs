@@ -110,12 +110,12 @@ impl CidGenerator {
         ConnectionId(bytes)
     }
 
-    /// The worker whose IDs these are.
+    /// Returns the worker whose IDs these are.
     pub fn worker(&self) -> u8 {
         self.worker
     }
 
-    /// The process generation in them.
+    /// Returns the process generation in them.
     pub fn generation(&self) -> u8 {
         self.generation
     }

@@ -123,7 +123,7 @@ impl Endpoint {
         }
     }
 
-    /// Number of open connections.
+    /// Returns the number of open connections.
     pub fn len(&self) -> usize {
         self.connections.len() - self.free.len()
     }

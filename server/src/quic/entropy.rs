@@ -14,7 +14,7 @@ pub struct Entropy {
 }
 
 impl Entropy {
-    /// An empty pool; the first use fills it.
+    /// Makes an empty pool; the first use fills it.
     pub fn new() -> Entropy {
         Entropy {
             pool: Box::new([0; POOL]),
@@ -39,7 +39,7 @@ impl Entropy {
         }
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut out = [0; N];
         self.fill(&mut out);

@@ -164,7 +164,7 @@ impl<'a> Cursor<'a> {
         self.bytes(usize::from(length))
     }
 
-    /// A variable-length integer (RFC 9000 §16).
+    /// Reads a variable-length integer (RFC 9000 §16).
     fn varint(&mut self) -> Result<u64, DropReason> {
         let [first] = self.array()?;
         let rest = self.bytes((1 << (first >> 6)) - 1)?;

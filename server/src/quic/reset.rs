@@ -31,7 +31,7 @@ impl ResetTokens {
         }
     }
 
-    /// The token that belongs to a connection ID of ours.
+    /// Returns the token that belongs to a connection ID of ours.
     pub fn token(&self, cid: &[u8]) -> [u8; TOKEN_LEN] {
         let digest =
             hmac_sha256(&self.key, cid).expect("HMAC-SHA256 fails only where memory ran out");

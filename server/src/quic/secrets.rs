@@ -93,23 +93,24 @@ impl Secrets {
             .expect("every constructor makes at least one root")
     }
 
-    /// Every root whose tokens are accepted, the current one first.
+    /// Returns every root whose tokens are accepted, the current one first.
     pub fn roots(&self) -> &[RootSecret] {
         &self.roots
     }
 
-    /// The key of [`ResetTokens`](super::reset::ResetTokens), of the current root: connections that are open
+    /// Returns the key of [`ResetTokens`](super::reset::ResetTokens), of the current root: connections that are open
     /// while it is rotated lose only their stateless reset.
     pub fn stateless_reset_key(&self) -> [u8; 32] {
         self.current().derive(Purpose::StatelessReset)
     }
 
-    /// The key for quiche's `set_ticket_key`, of the current root: it takes one only, so that rotation ends resumption of older tickets.
+    /// Returns the key for quiche's `set_ticket_key`, of the current root. quiche takes only one, so rotation ends the
+    /// resumption by older tickets.
     pub fn session_ticket_key(&self) -> [u8; 48] {
         self.current().derive(Purpose::SessionTicket)
     }
 
-    /// The key of the qlog [`Sampler`](crate::observe::qlog::Sampler): instances that share roots sample the same connections.
+    /// Returns the key of the qlog [`Sampler`](crate::observe::qlog::Sampler): instances that share roots sample the same connections.
     pub fn qlog_sampling_key(&self) -> [u8; 32] {
         self.current().derive(Purpose::QlogSampling)
     }

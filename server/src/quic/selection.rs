@@ -102,17 +102,17 @@ impl Selection {
         Ok(Self::new(rules, own, guard))
     }
 
-    /// The algorithm of connections that no rule claims.
+    /// Returns the algorithm of connections that no rule claims.
     pub fn own(&self) -> &'static str {
         self.own.algorithm
     }
 
-    /// The first rule that claims a connection decides, and `own` where none does.
+    /// Makes a selection: the first rule that claims a connection decides, or `own` if none does.
     pub fn new(rules: Vec<Rule>, own: Choice, guard: Option<Guard>) -> Self {
         Self { rules, own, guard }
     }
 
-    /// The choice for a connection from `peer`, and whether the guard overruled another one.
+    /// Returns the choice for a connection from `peer`, and whether the guard overruled another one.
     pub fn choose(&mut self, peer: IpAddr, entropy: &mut Entropy, now: Instant) -> (&Choice, bool) {
         let peer = peer.to_canonical();
         let claims = |rule: &&Rule| {
@@ -150,7 +150,7 @@ fn unguarded(own: &Choice, rules: &[Rule], registry: &Registry) -> Option<Choice
     configured.chain(listed).next()
 }
 
-/// A number from 0 to 1, 1 excluded.
+/// Returns a number from 0 to 1, 1 excluded.
 fn unit(entropy: &mut Entropy) -> f64 {
     f64::from(u32::from_ne_bytes(entropy.take())) / (f64::from(u32::MAX) + 1.0)
 }
@@ -204,7 +204,7 @@ impl Guard {
     }
 }
 
-/// The IPv4 /24 or IPv6 /64 of an address.
+/// Returns the IPv4 /24 or IPv6 /64 of an address.
 fn network_of(peer: IpAddr) -> IpNet {
     let (address, prefix) = match peer {
         IpAddr::V4(v4) => {

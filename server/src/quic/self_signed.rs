@@ -20,7 +20,7 @@ const VALID: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Time before now at which the validity begins: clocks of clients may be behind.
 const BACKDATED: Duration = Duration::from_secs(86_400);
 
-/// A fresh key on the curve P-256.
+/// Returns a fresh key on the curve P-256.
 ///
 /// # Errors
 /// The library could not make one.
@@ -30,7 +30,7 @@ pub fn key() -> Result<PKey<Private>, ErrorStack> {
     PKey::from_ec_key(pair)
 }
 
-/// A server's certificate for `names`, host names or addresses, that `key` has signed itself.
+/// Returns a server's certificate for `names`, host names or addresses, that `key` has signed itself.
 ///
 /// It is valid from a day before `unix`, the time since 1970, for ten years. `serial` is a positive number, big-endian; browsers
 /// refuse a second certificate with the serial number of the first.

@@ -1,4 +1,4 @@
-//! Deadlines of many connections, cheap to move later.
+//! The deadlines of all connections of a worker. Moving a deadline to a later time costs nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,21 +7,21 @@ use std::time::Instant;
 /// Number of stale entries up to which it is not worth the work to drop them.
 const SPARE: usize = 1024;
 
-/// Wakes connections. An entry is only pushed when a deadline moves forward in time; one that moved back is found out
-/// when its old entry comes up. [`Timers::tidy`] bounds how many entries go stale.
+/// A heap of deadlines. An entry is pushed only if a deadline becomes earlier; if it became later, its old entry is stale
+/// and is found when it is due. [`Timers::tidy`] bounds the number of stale entries.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Instant, usize)>>,
 }
 
-/// A connection's part.
+/// What a connection keeps of its entry: the time of the earliest one that is not stale.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slot {
     ready: Option<Instant>,
 }
 
 impl Timers {
-    /// Sees to it that `key` is woken at `deadline` or before.
+    /// Pushes an entry for the connection `key`, unless one is due at `deadline` or before.
     pub fn set(&mut self, slot: &mut Slot, key: usize, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
         if slot.ready.is_none_or(|ready| deadline < ready) {
@@ -30,7 +30,8 @@ impl Timers {
         }
     }
 
-    /// Drops stale entries once they outnumber the others. `slots` are those of all connections, by key, at most `count`.
+    /// Drops stale entries once they outnumber the others. `slots` holds the slot of each connection with its key, `count`
+    /// at most.
     pub fn tidy(&mut self, count: usize, slots: impl Iterator<Item = (usize, Slot)>) {
         if self.heap.len() > SPARE + 2 * count {
             let entry = |(key, slot): (usize, Slot)| Some(Reverse((slot.ready?, key)));
@@ -38,12 +39,12 @@ impl Timers {
         }
     }
 
-    /// The next entry, due or not.
+    /// Returns the time of the earliest entry.
     pub fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes an entry that is due. It may be stale: compare with [`Slot::fired`].
+    /// Takes an entry that is due: its time and key. It may be stale; [`Slot::fired`] tells.
     pub fn take_due(&mut self, now: Instant) -> Option<(Instant, usize)> {
         if self.next()? > now {
             return None;
@@ -53,7 +54,7 @@ impl Timers {
 }
 
 impl Slot {
-    /// Returns whether the entry at `at` is this connection's present one; if so it is gone now.
+    /// Returns whether the entry at `at` is the connection's valid one, and removes it from the slot.
     pub fn fired(&mut self, at: Instant) -> bool {
         if self.ready == Some(at) {
             self.ready = None;

@@ -74,7 +74,7 @@ impl TokenError {
         )
     }
 
-    /// Name as a counter's label.
+    /// Returns the name as a counter's label.
     pub fn name(self) -> &'static str {
         match self {
             TokenError::Truncated => "truncated",
@@ -236,7 +236,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// IPv4 and its form within IPv6 are the same peer.
+/// Returns an address as IPv6: IPv4 and its form within IPv6 are the same peer.
 fn address(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -56,7 +56,7 @@ pub fn write_negotiation(
     Some(length)
 }
 
-/// A reserved version made of `random`, other than `client`'s.
+/// Returns a reserved version made of `random`, other than `client`'s.
 fn reserved_version(random: u32, client: u32) -> u32 {
     let version = random & !RESERVED_MASK | RESERVED;
     if version == client {

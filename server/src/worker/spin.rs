@@ -14,7 +14,7 @@ pub(super) struct Spin {
 }
 
 impl Spin {
-    /// A limit of zero sleeps at once.
+    /// Makes a spin of `limit`; with zero the worker sleeps at once.
     pub(super) fn new(limit: Duration) -> Self {
         Self {
             limit,

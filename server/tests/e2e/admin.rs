@@ -33,7 +33,7 @@ fn get(admin: SocketAddr, path: &str) -> (u16, String) {
     (status.parse().unwrap(), content.to_owned())
 }
 
-/// Every sample of `/metrics`.
+/// Returns every sample of `/metrics`.
 pub(crate) fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
     let (status, page) = get(admin, "/metrics");
     assert_eq!(status, 200);
@@ -45,7 +45,7 @@ pub(crate) fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
     samples.map(pair).collect()
 }
 
-/// Sum of all samples whose name and labels begin so.
+/// Returns the sum of all samples whose name and labels begin so.
 fn sum(found: &BTreeMap<String, f64>, start: &str) -> f64 {
     let fitting = found.iter().filter(|(name, _)| name.starts_with(start));
     fitting.map(|(_, value)| value).sum()

@@ -12,7 +12,7 @@ on_every_backend!(
     a_handshake_that_takes_too_long_is_ended,
 );
 
-/// One worker, with these limits.
+/// Starts a server with one worker and these limits.
 fn start(backend: &str, limits: &str, folder: &Folder) -> Server {
     let setup = Setup::new(backend)
         .replace("[[group]]", "[[group]]\ncores = [0]")

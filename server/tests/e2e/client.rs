@@ -60,7 +60,7 @@ impl Client {
         Client { endpoint, config }
     }
 
-    /// A connection as such, without HTTP/3.
+    /// Opens a connection, without HTTP/3.
     pub(crate) async fn dial(&self, server: SocketAddr) -> quinn::Connection {
         let config = self.config.clone();
         let connecting = self.endpoint.connect_with(config, server, "localhost");
@@ -132,17 +132,17 @@ impl Session {
         }
     }
 
-    /// The response to `GET path`, as far as its head.
+    /// Sends `GET path`, and returns the response with its head.
     pub(crate) async fn get(&mut self, path: &str) -> Response {
         self.try_get(path).await.unwrap()
     }
 
-    /// The same, with these fields.
+    /// Does the same with these fields.
     pub(crate) async fn get_with(&mut self, path: &str, fields: &[(&str, &[u8])]) -> Response {
         self.try_get_with(path, fields).await.unwrap()
     }
 
-    /// The response to `POST path` with the generator's first `length` bytes.
+    /// Sends `POST path` with the generator's first `length` bytes.
     pub(crate) async fn upload(&mut self, path: &str, length: u64) -> Response {
         let request = http::Request::post(format!("https://localhost{path}"))
             .header("content-length", length)
@@ -187,7 +187,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The next piece of the body.
+    /// Returns the next piece of the body.
     pub(crate) async fn piece(&mut self) -> Option<Bytes> {
         self.try_piece().await.unwrap()
     }
@@ -252,7 +252,7 @@ fn generated(at: u64) -> u8 {
     (at / 8).to_le_bytes()[usize::try_from(at % 8).unwrap()]
 }
 
-/// SHA-256 of the generator's first `length` bytes, in hex.
+/// Returns SHA-256 of the generator's first `length` bytes, in hex.
 pub(crate) fn generated_sha256(length: u64) -> String {
     let body: Vec<u8> = (0..length).map(generated).collect();
     let digest = Sha256::digest(body);

@@ -10,7 +10,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use crate::client::{Client, run};
 use crate::server::{Folder, PAGE, Process, Server, Setup, field};
 
-/// Exit code and what was said, of a server that should not start.
+/// Returns the exit code and what was said, of a server that should not start.
 fn refused(text: &str, folder: &Folder) -> (Option<i32>, Vec<String>) {
     let file = folder.path("refused.toml");
     std::fs::write(&file, text).unwrap();
@@ -236,7 +236,7 @@ fn where_io_uring_is_forbidden_an_explicit_choice_fails() {
     });
 }
 
-/// `check` reports whatever `run` would refuse.
+/// `check` reads the certificates, keys, secrets, folders and bodies that a configuration names.
 #[test]
 fn check_reads_what_the_configuration_names() {
     let folder = Folder::new();

@@ -92,7 +92,7 @@ fn rules_choose_by_network_and_share(backend: &str) {
     assert!((8..=52).contains(&cubic), "{cubic} of {CONNECTIONS}");
 }
 
-/// Names and first records (RFC 7464).
+/// Returns the names of the traces and their first records (RFC 7464).
 fn traces_in(folder: &Path) -> Vec<(String, serde_json::Value)> {
     let files = std::fs::read_dir(folder)
         .unwrap()
@@ -105,7 +105,7 @@ fn traces_in(folder: &Path) -> Vec<(String, serde_json::Value)> {
     traces.collect()
 }
 
-/// All records of a trace.
+/// Returns all records of a trace.
 fn records_of(file: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(file).unwrap();
     let records = text.split('\u{1e}').filter(|record| !record.is_empty());

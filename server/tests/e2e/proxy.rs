@@ -76,7 +76,7 @@ impl Upstream {
     }
 }
 
-/// The path of a request and the length of its body; `None` where the connection is over.
+/// Reads the path of a request and the length of its body; `None` where the connection is over.
 fn head(reader: &mut impl BufRead) -> Option<(String, u64)> {
     let (mut path, mut length) = (None, 0);
     loop {
@@ -96,7 +96,7 @@ fn head(reader: &mut impl BufRead) -> Option<(String, u64)> {
     }
 }
 
-/// One request; `None` where the connection is over.
+/// Serves one request; `None` where the connection is over.
 fn answer(stream: &TcpStream, late: &Late) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut writer = stream;

@@ -20,7 +20,7 @@ pub(crate) const SETTINGS: u64 = 0x4;
 const SILENCE: Duration = Duration::from_millis(500);
 const SILENCES: usize = 120;
 
-/// A varint (RFC 9000 §16).
+/// Returns a varint (RFC 9000 §16).
 pub(crate) fn varint(value: u64) -> Vec<u8> {
     let all = value.to_be_bytes();
     let (from, mark) = match value {
@@ -34,12 +34,12 @@ pub(crate) fn varint(value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A frame.
+/// Returns a frame.
 pub(crate) fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     [varint(kind), varint(payload.len() as u64), payload.to_vec()].concat()
 }
 
-/// An integer of QPACK behind the bits of `first` (RFC 7541 §5.1).
+/// Returns an integer of QPACK behind the bits of `first` (RFC 7541 §5.1).
 fn integer(first: u8, prefix: u32, value: usize) -> Vec<u8> {
     let most = (1 << prefix) - 1;
     let Some(mut rest) = value.checked_sub(most) else {
@@ -54,7 +54,7 @@ fn integer(first: u8, prefix: u32, value: usize) -> Vec<u8> {
     bytes
 }
 
-/// A field section of literals (RFC 9204 §4.5.6), with any names and values.
+/// Returns a field section of literals (RFC 9204 §4.5.6), with any names and values.
 pub(crate) fn section(lines: &[(&str, &str)]) -> Vec<u8> {
     let lines = lines.iter().flat_map(|(name, value)| {
         let sizes = [integer(0x20, 3, name.len()), integer(0, 7, value.len())];
@@ -70,12 +70,12 @@ pub(crate) fn section(lines: &[(&str, &str)]) -> Vec<u8> {
     [0, 0].into_iter().chain(lines).collect()
 }
 
-/// A HEADERS frame.
+/// Returns a HEADERS frame.
 pub(crate) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, &section(lines))
 }
 
-/// A control stream's beginning.
+/// Returns a control stream's beginning.
 pub(crate) fn settings(pairs: &[(u64, u64)]) -> Vec<u8> {
     let pairs = pairs
         .iter()
@@ -124,7 +124,7 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// A connection without HTTP/3 streams.
+    /// Opens a connection without HTTP/3 streams.
     pub(crate) fn connect(server: SocketAddr) -> Raw {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
@@ -149,14 +149,14 @@ impl Raw {
         raw
     }
 
-    /// A connection with a control stream.
+    /// Opens a connection with a control stream.
     pub(crate) fn ready(server: SocketAddr) -> Raw {
         let mut raw = Raw::connect(server);
         raw.act(&Act::Send(CONTROL, settings(&[])));
         raw
     }
 
-    /// The next request stream.
+    /// Opens the next request stream.
     pub(crate) fn open(&mut self) -> u64 {
         let stream = self.next;
         self.next += 4;
@@ -311,7 +311,7 @@ impl Drop for Raw {
     }
 }
 
-/// The final status of a response.
+/// Returns the final status of a response.
 fn status(mut bytes: &[u8]) -> u16 {
     let mut last = None;
     while !bytes.is_empty() {

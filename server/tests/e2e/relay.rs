@@ -22,7 +22,7 @@ impl Relay {
         Relay::start_for(server, usize::MAX).await
     }
 
-    /// One that loses what the client sends after its first `count` datagrams.
+    /// Starts a relay that loses what the client sends after its first `count` datagrams.
     pub(crate) async fn start_for(server: SocketAddr, count: usize) -> Relay {
         let inside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = inside.local_addr().unwrap();

@@ -9,7 +9,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(root.join(name)).unwrap()
 }
 
-/// A folder with all that one of them names.
+/// Returns a folder with every file that a sample names.
 fn folder() -> Folder {
     let folder = Folder::new();
     for (chain, key) in [

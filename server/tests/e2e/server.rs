@@ -62,7 +62,7 @@ impl Setup {
         Setup { text }
     }
 
-    /// A listener with the folder's certificate.
+    /// Adds a listener with the folder's certificate.
     pub(crate) fn listener(mut self, name: &str, address: &str, algorithm: &str) -> Setup {
         writeln!(
             self.text,
@@ -81,7 +81,7 @@ impl Setup {
         Setup { text }
     }
 
-    /// Whole tables.
+    /// Adds whole tables.
     pub(crate) fn with(mut self, tables: &str) -> Setup {
         writeln!(self.text, "{tables}").unwrap();
         self
@@ -130,7 +130,7 @@ impl Process {
         }
     }
 
-    /// The first line, from now on, that holds all of `parts`.
+    /// Waits for the next line that holds all of `parts`.
     pub(crate) fn line_with(&mut self, parts: &[&str]) -> String {
         loop {
             match self.lines.recv_timeout(WAIT_LIMIT) {
@@ -150,7 +150,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Memory that it holds, in KiB.
+    /// Returns the memory that the process holds, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).unwrap();
@@ -279,7 +279,7 @@ impl Server {
         Server { process, listeners }
     }
 
-    /// A server with one listener "main" of `cubic` on a free port.
+    /// Starts a server with one listener "main" of `cubic` on a free port.
     pub(crate) fn simple(backend: &str, folder: &Folder) -> Server {
         Server::start(
             &Setup::new(backend).listener("main", "127.0.0.1:0", "cubic"),
@@ -299,7 +299,7 @@ impl Server {
         self.listeners[0].1
     }
 
-    /// Address and start line of a listener.
+    /// Returns the address and start line of a listener.
     pub(crate) fn listener(&self, name: &str) -> (SocketAddr, &str) {
         let mut all = self.listeners.iter();
         let (_, address, line) = all.find(|(found, ..)| found == name).unwrap();
@@ -307,7 +307,7 @@ impl Server {
     }
 }
 
-/// The value of `key=value` in a log line.
+/// Returns the value of `key=value` in a log line.
 pub(crate) fn field(line: &str, key: &str) -> String {
     let mut pairs = line
         .split_whitespace()
@@ -317,7 +317,7 @@ pub(crate) fn field(line: &str, key: &str) -> String {
     value.trim_matches('"').to_owned()
 }
 
-/// A counter of the server's last lines.
+/// Returns a counter of the server's last lines.
 pub(crate) fn total(said: &[String], subject: &str, counter: &str) -> u64 {
     let subject = format!("total of {subject}");
     let line = said.iter().find(|line| line.contains(&subject));

@@ -25,7 +25,7 @@ struct Chain {
 /// Lines of a request's head.
 type Lines<'a> = Vec<(&'a str, &'a str)>;
 
-/// A good head with this method and path.
+/// Returns a good head with this method and path.
 fn head<'a>(method: &'a str, path: &'a str) -> Lines<'a> {
     vec![
         (":method", method),

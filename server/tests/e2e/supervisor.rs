@@ -36,7 +36,7 @@ impl Manager {
         }
     }
 
-    /// The lines of the next message, if one comes in that time.
+    /// Returns the lines of the next message, if one comes in that time.
     fn hear_within(&self, limit: Duration) -> Option<Vec<String>> {
         self.socket.set_read_timeout(Some(limit)).unwrap();
         let mut message = [0; 4096];
@@ -54,7 +54,7 @@ impl Manager {
         }
     }
 
-    /// Those of the next message.
+    /// Returns the lines of the next message.
     fn hear(&self) -> Vec<String> {
         self.hear_within(WAIT_LIMIT).expect("a message")
     }

@@ -182,7 +182,7 @@ fn a_token_of_another_server_counts_as_none(backend: &str) {
     assert_eq!(total(&said, "connections", "established"), 4);
 }
 
-/// Datagrams that were dropped for `reason`, as the server said when it stopped.
+/// Returns the datagrams that were dropped for `reason`, as the server said when it stopped.
 fn dropped(said: &[String], reason: &str) -> u64 {
     let reason = format!("reason=\"{reason}\"");
     let mut lines = said.iter();
@@ -190,7 +190,7 @@ fn dropped(said: &[String], reason: &str) -> u64 {
     line.map_or(0, |line| field(line, "count").parse().unwrap())
 }
 
-/// The answer to `datagram`, which is sent again where it gets lost.
+/// Sends `datagram`, again if it gets lost, and returns the response.
 fn ask(server: SocketAddr, datagram: &[u8]) -> Vec<u8> {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket
@@ -207,7 +207,7 @@ fn ask(server: SocketAddr, datagram: &[u8]) -> Vec<u8> {
     panic!("no answer");
 }
 
-/// A long header of type Initial with an empty token and a payload that nobody can decrypt, `length` bytes.
+/// Returns a long header of type Initial with an empty token and a payload that nobody can decrypt, `length` bytes.
 fn initial(version: u32, length: usize) -> Vec<u8> {
     let mut packet = vec![0xc3];
     packet.extend_from_slice(&version.to_be_bytes());

@@ -11,7 +11,7 @@ use crate::matrix::bound::{Limit, Measure, Who};
 use crate::matrix::scenario::{For, Scenario};
 use crate::virtual_net::Control;
 
-/// The tables of RFC 9438 §5.1 for 100 ms, and 1.2/√p where they end; BBR's bounds are shares of the link. quiche's
+/// Returns the tables of RFC 9438 §5.1 for 100 ms, and 1.2/√p where they end; BBR's bounds are shares of the link. quiche's
 /// CUBIC takes back its cut after each loss that stands alone: its window has no end, and neither have its runs.
 pub(super) fn random_loss() -> Vec<Scenario> {
     let window = |who, datagrams| {

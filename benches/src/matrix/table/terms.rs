@@ -46,7 +46,7 @@ pub(super) const fn stretch(length: Duration, skip_first: bool) -> Measure {
     Measure::WorstStretch { length, skip_first }
 }
 
-/// The same seeds and limit whole and in the core.
+/// Uses the same seeds and limit whole and in the core.
 pub(super) const fn always(seeds: u64, limit: Duration) -> Option<Efforts> {
     let effort = Effort { seeds, limit };
     Some(Efforts {

@@ -93,7 +93,7 @@ fn call(
     }
 }
 
-/// A packet that need not have left, with a state that no controller need have returned.
+/// Returns a packet that need not have left, with a state that no controller need have returned.
 fn packet(bytes: &mut Bytes<'_>) -> Packet {
     let (packet_number, time_sent) = (bytes.magnitude(NUMBER_BITS), bytes.magnitude(64));
     let (size, flags) = (u64::from(bytes.two()), bytes.byte());

@@ -27,13 +27,13 @@ impl<'a> Bytes<'a> {
         u16::from_le_bytes([self.byte(), self.byte()])
     }
 
-    /// A number of any magnitude below two to the `bits`, small ones as likely as large ones.
+    /// Returns a number of any magnitude below two to the `bits`, small ones as likely as large ones.
     pub(super) fn magnitude(&mut self, bits: u32) -> u64 {
         let shift = u32::from(self.byte()) % (bits - 7);
         u64::from(self.byte()) << shift
     }
 
-    /// A time from nothing to some 40 minutes; every now and then ten days.
+    /// Returns a time from nothing to some 40 minutes; every now and then ten days.
     pub(super) fn time(&mut self) -> Duration {
         const LONG: Duration = Duration::from_secs(10 * 24 * 3_600);
         match self.byte() {

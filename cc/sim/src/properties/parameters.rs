@@ -10,7 +10,7 @@ pub(super) fn mtu(bytes: &mut Bytes<'_>) -> u64 {
     SIZES[usize::from(bytes.byte()) % SIZES.len()]
 }
 
-/// A change of the peer's port, or of its address.
+/// Returns a change of the peer's port, or of its address.
 pub(super) fn path_change(bytes: &mut Bytes<'_>) -> PathChange {
     if bytes.byte().is_multiple_of(2) {
         PathChange::Port

@@ -252,7 +252,7 @@ const UNSAMPLED: Rtt = Rtt {
     max_ack_delay: Duration::from_millis(25),
 };
 
-/// The estimate with one sample more (RFC 9002 §5.3), from a peer that never delays its ACKs.
+/// Returns the estimate with one sample more (RFC 9002 §5.3), from a peer that never delays its ACKs.
 fn smoothed(before: Option<Rtt>, sample: Duration) -> Rtt {
     let Some(before) = before else {
         return Rtt {

@@ -60,7 +60,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler for a path whose first packet is `first_packet`.
+    /// Returns a sampler for a path whose first packet is `first_packet`.
     pub(super) fn beginning_at(first_packet: u64) -> Self {
         Self {
             first_number: first_packet,

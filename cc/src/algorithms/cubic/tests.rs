@@ -23,7 +23,7 @@ fn credit(bytes: u64, cwnd: u64, elapsed: Duration) -> Credit {
     }
 }
 
-/// The curve's window that long after its start, in packets.
+/// Returns the curve's window that long after its start, in packets.
 fn window(cubic: &Cubic, elapsed: Duration) -> f64 {
     packets(cubic.curve.window(elapsed))
 }

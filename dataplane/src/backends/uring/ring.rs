@@ -312,7 +312,7 @@ impl Memory {
     }
 }
 
-/// Everything that the driver relies on and that its set-up flags don't imply.
+/// Checks everything that the driver relies on and that its set-up flags don't imply.
 fn probe(io: &IoUring) -> Result<(), Failure> {
     let mut probe = Probe::new();
     io.submitter()

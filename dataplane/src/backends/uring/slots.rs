@@ -44,7 +44,7 @@ impl Slots {
         })
     }
 
-    /// Number of heads: messages that can be under way.
+    /// Returns the number of heads: messages that can be under way.
     pub(super) fn heads(&self) -> usize {
         self.lent.len()
     }

@@ -7,7 +7,7 @@ use super::*;
 use crate::quic::connection_gauges::Controller;
 use crate::worker::{Mailbox, mailbox};
 
-/// A worker's name, and its mailbox.
+/// Returns a worker's name, and its mailbox.
 fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
     let (sender, mailbox) = mailbox();
     let group = group.to_owned();
@@ -53,7 +53,7 @@ fn reply(mailbox: &Mailbox, stats: WorkerStats) -> bool {
     }
 }
 
-/// The page, while `work` goes on in the same thread; time that nobody uses passes at once.
+/// Returns the page, while `work` goes on in the same thread; time that nobody uses passes at once.
 fn page_while<F: Future<Output = ()>>(scraper: &Scraper, work: F) -> BTreeMap<String, f64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

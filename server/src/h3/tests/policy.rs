@@ -96,7 +96,7 @@ fn early(method: &'static str, path: &'static str, outcome: Option<u16>) -> Case
     }
 }
 
-/// The policy. Of the site, `/page` and `/bytes/` need no handler and take bodies of 1000 bytes, and `/app/` has a handler and
+/// Returns the policy. Of the site, `/page` and `/bytes/` need no handler and take bodies of 1000 bytes, and `/app/` has a handler and
 /// takes 60,000; four exchanges may run at once.
 fn cases() -> Vec<Case> {
     vec![
@@ -162,7 +162,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Memory for exchanges: enough, or none.
+/// Returns accounts with enough memory for exchanges, or with none.
 fn accounts(case: &Case) -> std::sync::Arc<Accounts> {
     Accounts::new(SHARE, if case.no_memory { 0 } else { u64::MAX })
 }

@@ -138,7 +138,7 @@ fn line_length() -> usize {
     as_combined(&record()).len() - 1
 }
 
-/// The numbers of the lines, each of which must be whole.
+/// Returns the numbers of the lines, each of which must be whole.
 fn numbers(text: &str) -> Vec<u64> {
     let expected = line_length();
     let number = |line: &str| {

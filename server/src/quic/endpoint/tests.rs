@@ -27,7 +27,7 @@ fn dropped(endpoint: &Endpoint, reason: DropReason) -> u64 {
     endpoint.counters.dropped[reason]
 }
 
-/// A short header of no connection, that many bytes.
+/// Returns a short header of no connection, that many bytes.
 fn short(length: usize) -> Vec<u8> {
     let mut packet = vec![0x40; length];
     // Not of the layout that names a worker.
@@ -35,7 +35,7 @@ fn short(length: usize) -> Vec<u8> {
     packet
 }
 
-/// A long header of a version in the reserved form, with connection IDs of 8 and 0 bytes.
+/// Returns a long header of a version in the reserved form, with connection IDs of 8 and 0 bytes.
 fn unknown_version() -> Vec<u8> {
     let mut packet = vec![0; 1200];
     packet[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);

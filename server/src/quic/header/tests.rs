@@ -3,7 +3,7 @@ use sluicegate_sim::Rng;
 use super::*;
 use crate::observe::metrics::Label;
 
-/// A long header, zero-padded to `length`.
+/// Returns a long header, zero-padded to `length`.
 fn long(first: u8, version: u32, dcid: &[u8], scid: &[u8], tail: &[u8], length: usize) -> Vec<u8> {
     let mut datagram = vec![first];
     datagram.extend(version.to_be_bytes());

@@ -43,7 +43,7 @@ impl Client {
         self.quic.is_established()
     }
 
-    /// All datagrams that it wants to send now.
+    /// Returns all datagrams that it wants to send now.
     pub(super) fn speak(&mut self) -> Vec<Vec<u8>> {
         let mut buffer = [0; 1500];
         let mut said = Vec::new();

@@ -243,7 +243,7 @@ impl Bench {
         });
     }
 
-    /// A short header, for an ID that the server has told, or for none of its own.
+    /// Returns a short header, for an ID that the server has told, or for none of its own.
     fn short(&self, bytes: &mut Bytes<'_>) -> Vec<u8> {
         let mut datagram = vec![0x40; usize::from(bytes.byte()) * 6];
         let told = self.answers.iter().rev().find_map(|(_, answer)| {
@@ -328,7 +328,7 @@ fn peer(bytes: &mut Bytes<'_>) -> SocketAddr {
     address(bytes.one_of(&PEERS))
 }
 
-/// Bytes of the string, and as many of one kind behind them as it says.
+/// Takes bytes of the string, and adds as many of one kind behind them as it says.
 fn raw(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let (length, padding) = (bytes.byte(), bytes.byte());
     let mut datagram = bytes.part().to_vec();
@@ -337,7 +337,7 @@ fn raw(bytes: &mut Bytes<'_>) -> Vec<u8> {
     datagram
 }
 
-/// A long header.
+/// Returns a long header.
 fn long(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let versions = [1, 1, 1, 0, 0x1a2a_3a4a, 0x6b33_43cf, u32::MAX];
     let mut datagram = vec![0xc0 | bytes.byte() & 0x3f];

@@ -69,7 +69,7 @@ impl Purpose {
     }
 }
 
-/// HKDF with SHA-256 (RFC 5869): extract, then expand into all of `okm`, which holds at most 8160 bytes.
+/// Computes HKDF with SHA-256 (RFC 5869): extracts, then expands into all of `okm`, which holds at most 8160 bytes.
 pub(super) fn hkdf_sha256(salt: &[u8], ikm: &[u8], info: &[u8], okm: &mut [u8]) {
     let suite = HkdfSuite::new(MessageDigest::sha256());
     let prk = suite

@@ -55,7 +55,7 @@ impl StateDir {
         })
     }
 
-    /// The root secrets kept here; makes one where there is none.
+    /// Returns the root secrets kept here. Makes one if there is none.
     pub(super) fn roots(&self) -> Result<Vec<RootSecret>, SecretsError> {
         let path = self.path.join(SECRETS);
         match read_key_file(&path) {

@@ -47,7 +47,7 @@ impl Rig {
         }
     }
 
-    /// A short header of an unknown connection of `worker`.
+    /// Returns a short header of an unknown connection of `worker`.
     fn packet(&self, worker: u8) -> Vec<u8> {
         let mut packet = vec![0x40; 100];
         let cid = CidGenerator::new(worker, self.generation).generate();

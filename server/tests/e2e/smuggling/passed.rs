@@ -50,7 +50,7 @@ fn pass_each(cases: &[Case]) {
     chain.end();
 }
 
-/// A `GET` of a path.
+/// Returns a `GET` of a path.
 fn get(path: &'static str, line: &'static str) -> Case {
     Case {
         frames: headers(&head("GET", path)),
@@ -61,7 +61,7 @@ fn get(path: &'static str, line: &'static str) -> Case {
     }
 }
 
-/// A `GET` with fields, and what is left of them.
+/// Returns a `GET` with fields, and what is left of them.
 fn fields(given: &[(&'static str, &'static str)], left: &[(&'static str, &'static str)]) -> Case {
     Case {
         frames: headers(&with(head("GET", "/p"), given)),

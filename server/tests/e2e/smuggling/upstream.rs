@@ -188,7 +188,7 @@ impl Message {
     }
 }
 
-/// Lines of a head, without anything in them that some take for the end of a line.
+/// Returns the lines of a head, without anything in them that some take for the end of a line.
 fn lines(head: &[u8]) -> Vec<String> {
     let text = String::from_utf8(head.to_vec()).unwrap();
     let lines: Vec<String> = text.split("\r\n").map(str::to_owned).collect();

@@ -101,7 +101,7 @@ mod tests {
         tokio::task::LocalSet::new().block_on(&runtime, test)
     }
 
-    /// A listener whose backlog holds one connection.
+    /// Returns a listener whose backlog holds one connection.
     fn listen(path: &Path) -> tokio::net::UnixListener {
         let socket = UnixSocket::new_stream().unwrap();
         socket.bind(path).unwrap();

@@ -25,7 +25,7 @@ fn head(length: usize) -> [quiche::h3::Header; 4] {
     head.map(|(name, value)| quiche::h3::Header::new(name.as_bytes(), value.as_bytes()))
 }
 
-/// A client that has asked for a response of [`LENGTH`], and what the server said to that.
+/// Returns a client that has asked for a response of [`LENGTH`], and what the server said to that.
 fn asked(bench: &mut Bench) -> (Client, quiche::h3::Connection, Vec<Vec<u8>>) {
     let asked = asked_for(bench, LENGTH);
     assert!(asked.2.iter().map(Vec::len).sum::<usize>() > LENGTH);

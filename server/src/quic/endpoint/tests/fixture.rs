@@ -105,7 +105,7 @@ impl Bench {
         panic!("the endpoint never rests");
     }
 
-    /// A whole handshake.
+    /// Completes a handshake.
     pub(super) fn connect(&mut self, address: &str) -> Client {
         let mut client = Client::new(address);
         for _ in 0..10 {

@@ -18,7 +18,7 @@ fn with_routes(text: &str) -> Settings {
     })
 }
 
-/// A client with an HTTP/3 session, whose control streams have reached the server.
+/// Returns a client with an HTTP/3 session, whose control streams have reached the server.
 fn connect(bench: &mut Bench) -> (Client, quiche::h3::Connection) {
     let mut client = bench.connect("192.0.2.1:5000");
     let plain = quiche::h3::Config::new().unwrap();
