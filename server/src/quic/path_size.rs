@@ -1,6 +1,6 @@
 //! Notices when a path stops carrying datagrams of the size that was found for it (RFC 8899 §4.3).
 
-/// Number of timeouts without an acknowledgement in between after which the server searches for the path's size anew.
+/// Number of timeouts without an acknowledgement between them after which the server repeats the search for the path's size.
 const BLACK_HOLE: u32 = 3;
 
 /// Watches the acknowledgements of one connection.

@@ -93,8 +93,8 @@ impl Cache {
         self.entries.weight()
     }
 
-    /// Returns the file if it was put in less than `valid` ago. After that, one request misses it and should put it in anew; the
-    /// others get it for as long again, so that they do not all go to the disk at once.
+    /// Returns the file if it was read less than `valid` ago. Later, one request misses it and should read it again. The others
+    /// still get it for as long again, so that they do not all go to the disk at once.
     pub fn get(&mut self, key: &Key, now: Instant) -> Option<Arc<Entry>> {
         let slot = self.entries.get(key)?;
         let age = now.saturating_duration_since(slot.put);
