@@ -226,7 +226,7 @@ impl<'a> Exchange<'a> {
             has_body,
             ..
         } = &self.request;
-        if head.method == "CONNECT" {
+        if head.is_tunnel() {
             return Err(Unsendable::Tunnel.into());
         }
         match (*content_length, *has_body) {

@@ -185,12 +185,11 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::http::proxy::tests::run;
 
     #[test]
     fn a_response_can_be_read_after_a_write_has_failed() {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
-        runtime.block_on(async {
+        run(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let stream = TcpStream::connect(address).await.unwrap();

@@ -42,7 +42,7 @@ impl RequestRules for Plain {
 const PLENTY: u64 = 1 << 30;
 
 /// Runs a test. One that hangs fails, and at once if the clock is paused.
-fn run<F: Future>(test: F) -> F::Output {
+pub(super) fn run<F: Future>(test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
     let test = async { tokio::time::timeout(Duration::from_secs(600), test).await };

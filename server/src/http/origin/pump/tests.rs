@@ -4,6 +4,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::task::LocalSet;
 
 use super::*;
 use crate::http::exchange::accounts::Accounts;
@@ -79,16 +80,19 @@ fn with_commands<C, H, F, G, T>(
     });
 }
 
-use tokio::task::LocalSet;
+/// Returns the head of a response with a body.
+fn ok(length: Option<u64>) -> Head {
+    Head {
+        status: 200,
+        fields: Vec::new(),
+        length,
+        end: false,
+    }
+}
 
 async fn echo(incoming: Incoming) {
     let body = incoming.body.collect().await.unwrap().to_bytes();
-    let head = Head {
-        status: 200,
-        fields: Vec::new(),
-        length: Some(body.len() as u64),
-        end: false,
-    };
+    let head = ok(Some(body.len() as u64));
     let mut writer = incoming.reply.head(head).await.unwrap();
     writer.data(body).await.unwrap();
     writer.end(None);
@@ -156,13 +160,7 @@ fn a_command_is_executed_before_the_requests_that_are_sent_after_it() {
 #[test]
 fn a_tunnel_lasts_until_both_directions_have_ended() {
     let handler = |incoming: Incoming| async move {
-        let head = Head {
-            status: 200,
-            fields: Vec::new(),
-            length: None,
-            end: false,
-        };
-        incoming.reply.head(head).await.unwrap().end(None);
+        incoming.reply.head(ok(None)).await.unwrap().end(None);
         let rest = incoming.body.collect().await.unwrap().to_bytes();
         assert_eq!(rest, "onetwo");
     };
@@ -244,13 +242,7 @@ fn a_route_s_time_limit_ends_the_task_with_504() {
 #[test]
 fn a_full_ring_delays_messages_and_loses_none() {
     let handler = |incoming: Incoming| async move {
-        let head = Head {
-            status: 200,
-            fields: Vec::new(),
-            length: None,
-            end: false,
-        };
-        let mut writer = incoming.reply.head(head).await.unwrap();
+        let mut writer = incoming.reply.head(ok(None)).await.unwrap();
         for _ in 0..10 {
             writer.data(Bytes::from_static(b"x")).await.unwrap();
         }

@@ -17,6 +17,18 @@ fn edge(folder: &TempDir) -> Edge {
     })
 }
 
+/// Checks that a request and its retry fail, with this error for the client and this failure in the counters.
+async fn assert_unreachable(edge: &Edge, error: &str, failure: Failure) {
+    let (front, task) = edge.get("/");
+    let received = front.response().await;
+    task.await.unwrap();
+    assert_eq!(status(&received), 502);
+    let expected = format!("sluicegate; error={error}");
+    assert_eq!(field(&received, "proxy-status"), Some(expected.as_str()));
+    assert_eq!(edge.failures(failure), 2);
+    assert_eq!(edge.state().failures, 2);
+}
+
 async fn head(stream: &mut UnixStream) -> String {
     let mut text = Vec::new();
     while !text.ends_with(b"\r\n\r\n") {
@@ -67,15 +79,7 @@ fn a_socket_that_does_not_exist_is_502_until_its_server_starts() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let edge = edge(&folder);
-        let (front, task) = edge.get("/");
-        let received = front.response().await;
-        task.await.unwrap();
-        assert_eq!(status(&received), 502);
-        let cause = field(&received, "proxy-status");
-        assert_eq!(cause, Some("sluicegate; error=connection_refused"));
-        // The retry has failed too.
-        assert_eq!(edge.failures(Failure::NoSocket), 2);
-        assert_eq!(edge.state().failures, 2);
+        assert_unreachable(&edge, "connection_refused", Failure::NoSocket).await;
 
         let listener = UnixListener::bind(folder.path().join("app.sock")).unwrap();
         let (front, task) = edge.get("/");
@@ -98,14 +102,7 @@ fn a_socket_without_permission_is_502_with_a_cause_of_its_own() {
         nix::unistd::setfsuid(Uid::from_raw(65_534));
         run(async {
             let edge = edge(&folder);
-            let (front, task) = edge.get("/");
-            let received = front.response().await;
-            task.await.unwrap();
-            assert_eq!(status(&received), 502);
-            let cause = field(&received, "proxy-status");
-            assert_eq!(cause, Some("sluicegate; error=proxy_configuration_error"));
-            assert_eq!(edge.failures(Failure::Forbidden), 2);
-            assert_eq!(edge.state().failures, 2);
+            assert_unreachable(&edge, "proxy_configuration_error", Failure::Forbidden).await;
         });
     };
     std::thread::scope(|scope| scope.spawn(as_nobody).join().unwrap());

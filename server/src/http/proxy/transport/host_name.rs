@@ -89,12 +89,7 @@ impl HostName {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn run<F: Future>(test: F) -> F::Output {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
-        tokio::task::LocalSet::new().block_on(&runtime, test)
-    }
+    use crate::http::proxy::tests::run;
 
     fn lookups(name: &HostName) -> u64 {
         name.tally.totals().lookups

@@ -94,12 +94,7 @@ mod tests {
     use tokio::net::{UnixDatagram, UnixSocket};
 
     use super::*;
-
-    fn run<F: Future>(test: F) -> F::Output {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().unwrap();
-        tokio::task::LocalSet::new().block_on(&runtime, test)
-    }
+    use crate::http::proxy::tests::run;
 
     /// Returns a listener whose backlog holds one connection.
     fn listen(path: &Path) -> tokio::net::UnixListener {
@@ -114,7 +109,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("app.sock");
             let listener = listen(&path);
-            let limit = Duration::from_secs(3600);
+            let limit = Duration::from_secs(60);
             let socket = SocketPath::new(&path);
             let _first = socket.connect(limit).await.unwrap();
             tokio::time::pause();
@@ -178,7 +173,7 @@ mod tests {
             let path = folder.path().join("app.sock");
             let listener = listen(&path);
             let socket = SocketPath::new(&path);
-            let limit = Duration::from_secs(3600);
+            let limit = Duration::from_secs(60);
             let _first = socket.connect(limit).await.unwrap();
             tokio::time::pause();
             let (short, long) = (
@@ -199,7 +194,7 @@ mod tests {
     fn cause_of_a_refused_connection_is_told_apart() {
         run(async {
             let folder = tempfile::tempdir().unwrap();
-            let limit = Duration::from_secs(3600);
+            let limit = Duration::from_secs(60);
             let of = async |path: &str| {
                 let socket = SocketPath::new(&folder.path().join(path));
                 socket.connect(limit).await.unwrap_err()
