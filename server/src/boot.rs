@@ -72,7 +72,8 @@ pub fn serve(
         relay(forward, events.clone())?;
     }
     observability.admin_state.scraper.watch(workers.clone());
-    let mut supervisor = Supervisor::new(workers.clone(), clock::now());
+    let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
+    let mut supervisor = Supervisor::new(workers.clone(), lifecycle, clock::now());
     // Before it reports that it serves: from then on the signal to stop may come.
     signal::watch(events, Event::Signal).map_err(BootError::Signals)?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {

@@ -110,7 +110,7 @@ words! {
 
 table! {
     /// Health checks and metrics for operators, over plain HTTP. /healthz returns 200 while the process lives. /readyz
-    /// returns 200 while it accepts connections, and 503 while it starts or drains. /metrics is for Prometheus.
+    /// returns 200 while it accepts connections, and 503 while it starts or drains or a thread hangs. /metrics is for Prometheus.
     #[derive(Copy, Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name

@@ -48,7 +48,7 @@ pub(super) async fn respond<B: Body>(
     }
     Ok(match path {
         "/healthz" => text(StatusCode::OK, "ok\n"),
-        "/readyz" => ready(admin_state.lifecycle.phase()),
+        "/readyz" => ready(&admin_state.lifecycle),
         _ => page(
             StatusCode::OK,
             metrics::CONTENT_TYPE,
@@ -57,8 +57,13 @@ pub(super) async fn respond<B: Body>(
     })
 }
 
-fn ready(phase: Phase) -> Page {
-    match phase {
+fn ready(lifecycle: &Lifecycle) -> Page {
+    let silent = lifecycle.silent();
+    match lifecycle.phase() {
+        Phase::Serving if !silent.is_empty() => {
+            let content = format!("hanging: no reply from {}\n", silent.join(", "));
+            page(StatusCode::SERVICE_UNAVAILABLE, TEXT, content.into())
+        }
         Phase::Serving => text(StatusCode::OK, "ready\n"),
         Phase::Starting => text(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -1,32 +1,39 @@
-//! Notifies a service manager of the state of the process (sd_notify(3)). Without one, it does nothing.
+//! Checks that the threads reply, and notifies a service manager, if there is one, of the state of the process (sd_notify(3)).
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
 use super::limits::STOP_LIMIT;
 use super::liveness::LivenessCheck;
+use crate::observe::lifecycle::Lifecycle;
 use crate::worker::WorkerHandle;
 
 /// Checks in the watchdog's time. A thread that misses one but not all of them does no harm.
 const LOOKS: u32 = 4;
+/// Time between two checks where no service manager asks for a watchdog.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two checks of the threads that take a configuration up.
 const ADOPTION_STEP: Duration = Duration::from_millis(10);
 
 /// Notifies the service manager. The main thread calls it at the times that it returns.
 pub(super) struct Supervisor {
     workers: Vec<WorkerHandle>,
-    watchdog: Option<Watchdog>,
+    watchdog: Watchdog,
     adoption: Option<Adoption>,
     failing: bool,
 }
 
-/// The watchdog that the service manager asks for: notified while every worker and every origin thread replies.
+/// The watchdog: whether every worker and every origin thread replies.
 struct Watchdog {
     every: Duration,
+    /// Whether the service manager asks to be notified while they do.
+    is_asked_for: bool,
     at: Instant,
     call: LivenessCheck,
     complained: bool,
+    lifecycle: Arc<Lifecycle>,
 }
 
 /// A configuration that the workers are taking up.
@@ -37,15 +44,21 @@ struct Adoption {
 }
 
 impl Supervisor {
-    /// Creates the supervisor of these workers.
-    pub(super) fn new(workers: Vec<WorkerHandle>, now: Instant) -> Supervisor {
+    /// Creates the supervisor of these workers. Whoever reads `lifecycle` learns of threads that hang.
+    pub(super) fn new(
+        workers: Vec<WorkerHandle>,
+        lifecycle: Arc<Lifecycle>,
+        now: Instant,
+    ) -> Supervisor {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
-        let watchdog = limit.map(|limit| Watchdog {
-            every: limit / LOOKS,
+        let watchdog = Watchdog {
+            every: limit.map_or(CHECK_INTERVAL, |limit| limit / LOOKS),
+            is_asked_for: limit.is_some(),
             at: now,
             call: LivenessCheck::of(&workers),
             complained: false,
-        });
+            lifecycle,
+        };
         Supervisor {
             workers,
             watchdog,
@@ -97,15 +110,14 @@ impl Supervisor {
     }
 
     /// Returns the time of the next check.
-    pub(super) fn next(&self) -> Option<Instant> {
-        let watchdog = self.watchdog.as_ref().map(|watchdog| watchdog.at);
+    pub(super) fn next(&self) -> Instant {
         let adoption = self.adoption.as_ref().map(|adoption| adoption.at);
-        watchdog.into_iter().chain(adoption).min()
+        adoption.map_or(self.watchdog.at, |at| at.min(self.watchdog.at))
     }
 
     /// Checks the workers if it is time to.
     pub(super) fn on_time(&mut self, now: Instant) {
-        if self.watchdog.as_mut().is_some_and(|w| w.is_fed(now)) {
+        if self.watchdog.is_fed(now) && self.watchdog.is_asked_for {
             self.notify(&[NotifyState::Watchdog]);
         }
         if let Some(adoption) = &mut self.adoption
@@ -131,7 +143,7 @@ impl Supervisor {
 }
 
 impl Watchdog {
-    /// Returns whether it is time to notify, and every thread has replied to the previous request.
+    /// Returns whether it is time to notify, and every thread has replied to the previous request. Records which have not.
     fn is_fed(&mut self, now: Instant) -> bool {
         if now < self.at {
             return false;
@@ -139,12 +151,17 @@ impl Watchdog {
         self.at = now + self.every;
         let missing = self.call.missing();
         if !missing.is_empty() {
+            self.lifecycle.set_silent(&missing);
             if !std::mem::replace(&mut self.complained, true) {
-                tracing::error!(threads = ?missing, "no reply; the watchdog is not notified until there is one");
+                tracing::error!(
+                    threads = ?missing,
+                    "no reply; the server is not ready, and the watchdog not notified, until there is one"
+                );
             }
             return false;
         }
         if std::mem::take(&mut self.complained) {
+            self.lifecycle.set_silent(&[]);
             tracing::warn!("every thread replies again");
         }
         self.call.send();
@@ -164,12 +181,16 @@ mod tests {
         let (first, first_mail, mut first_orders) = watched(0);
         let (second, second_mail, mut second_orders) = watched(1);
         let start = clock::now();
+        let lifecycle = Arc::new(Lifecycle::default());
         let mut watchdog = Watchdog {
             every: STEP,
+            is_asked_for: true,
             at: start,
             call: LivenessCheck::of(&[first, second]),
             complained: false,
+            lifecycle: Arc::clone(&lifecycle),
         };
+        let silent = || lifecycle.silent().to_vec();
         let mut all = || {
             [&first_mail, &second_mail].into_iter().for_each(answer);
             report(&mut first_orders);
@@ -186,11 +207,14 @@ mod tests {
         report(&mut second_orders);
         assert!(!watchdog.is_fed(start + 3 * STEP), "a worker is missing");
         assert!(!watchdog.is_fed(start + 4 * STEP), "still");
+        assert_eq!(silent(), ["a-1"]);
         answer(&second_mail);
         assert!(watchdog.is_fed(start + 5 * STEP), "late");
+        assert_eq!(silent(), [""; 0]);
         answer(&first_mail);
         answer(&second_mail);
         report(&mut first_orders);
         assert!(!watchdog.is_fed(start + 6 * STEP), "an origin is missing");
+        assert_eq!(silent(), ["a-1-origin"]);
     }
 }

@@ -99,8 +99,9 @@ pub(super) fn run_down(
     let mut stopped = false;
     while running > 0 {
         supervisor.on_time(clock::now());
-        let until = supervisor.next().into_iter().chain(deadline).min();
-        match next_event(inbox, until) {
+        let next = supervisor.next();
+        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
             Ok(Event::Worker(Report::Stopped(endpoint, datagrams))) => {
                 running -= 1;
                 totals.add(&endpoint, &datagrams);
@@ -136,14 +137,6 @@ pub(super) fn run_down(
         }
     }
     totals
-}
-
-/// Waits for the next event, until `until` at most.
-fn next_event(inbox: &Receiver<Event>, until: Option<Instant>) -> Result<Event, RecvTimeoutError> {
-    match until {
-        Some(at) => inbox.recv_timeout(at.saturating_duration_since(clock::now())),
-        None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-    }
 }
 
 fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {

@@ -1,6 +1,7 @@
 //! The phase of the process: whether it takes requests.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::metrics::{Label, Page, Show, labels, metrics};
 
@@ -24,6 +25,8 @@ pub struct Lifecycle {
     /// Number of the configuration in effect, if it was read again.
     snapshot: AtomicU64,
     reloads: Reloads,
+    /// Names of the threads that owe a reply to the last check.
+    silent: Mutex<Arc<[String]>>,
 }
 
 metrics! {
@@ -59,6 +62,18 @@ impl Lifecycle {
         }
     }
 
+    /// Sets the names of the threads that did not reply to the last check.
+    pub fn set_silent(&self, names: &[&str]) {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        *self.silent.lock().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    /// Returns the names of the threads that did not reply to the last check; none if all work.
+    pub fn silent(&self) -> Arc<[String]> {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&silent)
+    }
+
     /// Returns the phase.
     pub fn phase(&self) -> Phase {
         let stored = usize::from(self.phase.load(Ordering::Acquire));
@@ -85,6 +100,12 @@ impl Show for Lifecycle {
             "Generation of the configuration in effect; 1 at the start.",
         );
         page.sample(&[], snapshot.max(1));
+        page.family(
+            "gauge",
+            "sluicegate_threads_silent",
+            "Workers and origin threads that did not reply to the last check, which /readyz names.",
+        );
+        page.sample(&[], self.silent().len());
         self.reloads.show(page);
     }
 }

@@ -22,8 +22,8 @@ pub(crate) fn address(server: &mut Server) -> SocketAddr {
     field(&line, "address").parse().unwrap()
 }
 
-/// Status and content of a page.
-fn get(admin: SocketAddr, path: &str) -> (u16, String) {
+/// Returns status and content of a page.
+pub(crate) fn get(admin: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(admin).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = String::new();

@@ -1,6 +1,7 @@
 //! Notifications to a service manager by the protocol of sd_notify(3).
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use crate::admin::{ADMIN, address, get, metrics};
 use crate::client::{Client, run};
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
@@ -16,6 +18,7 @@ use crate::skip;
 on_every_backend!(
     a_manager_hears_of_start_reload_and_stop,
     a_watchdog_is_fed_until_a_thread_hangs,
+    a_thread_that_hangs_ends_readiness,
 );
 
 /// Longest wait for anything that should be said.
@@ -108,8 +111,12 @@ fn a_watchdog_is_fed_until_a_thread_hangs(backend: &str) {
     let manager = Manager::new(&folder);
     let limit = (4 * STEP).as_micros().to_string();
     let told = [("NOTIFY_SOCKET", &*manager.path), ("WATCHDOG_USEC", &limit)];
-    let mut server = Server::start_told(&setup(backend, "page 0"), &folder, &told);
+    let setup = setup(backend, "page 0").with(ADMIN);
+    let mut server = Server::start_told(&setup, &folder, &told);
+    let admin = address(&mut server);
+    let readiness = || readiness(admin);
     assert_eq!(manager.hear()[0], "READY=1");
+    assert_eq!(readiness(), (200, "ready\n".to_owned(), 0.0));
     for name in ["default-0", "default-0-origin"] {
         for _ in 0..5 {
             assert_eq!(manager.hear(), ["WATCHDOG=1"]);
@@ -125,13 +132,40 @@ fn a_watchdog_is_fed_until_a_thread_hangs(backend: &str) {
         // What was on its way, and perhaps what had been answered already.
         let mut heard = (0..100).map_while(|_| manager.hear_within(10 * STEP));
         assert!(heard.by_ref().count() < 100, "it is fed all the same");
+        let hanging = format!("hanging: no reply from {name}\n");
+        assert_eq!(readiness(), (503, hanging, 1.0));
         ptrace::detach(thread, None).unwrap();
         server.process.line_with(&["every thread replies again"]);
+        assert_eq!(readiness(), (200, "ready\n".to_owned(), 0.0));
     }
     for _ in 0..5 {
         assert_eq!(manager.hear(), ["WATCHDOG=1"]);
     }
     server.process.last_words();
+}
+
+/// Returns status and content of `/readyz`, and the number of silent threads by the metrics.
+fn readiness(admin: SocketAddr) -> (u16, String, f64) {
+    let (status, content) = get(admin, "/readyz");
+    (status, content, metrics(admin)["sluicegate_threads_silent"])
+}
+
+/// Without a service manager that asks for it, too.
+fn a_thread_that_hangs_ends_readiness(backend: &str) {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup(backend, "page 0").with(ADMIN), &folder);
+    let admin = address(&mut server);
+    let thread = thread_named("default-0-origin", server.process.id());
+    if let Err(error) = ptrace::attach(thread) {
+        return skip("ptrace", &error);
+    }
+    waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
+    server.process.line_with(&["no reply", "default-0-origin"]);
+    let hanging = "hanging: no reply from default-0-origin\n".to_owned();
+    assert_eq!(readiness(admin), (503, hanging, 1.0));
+    ptrace::detach(thread, None).unwrap();
+    server.process.line_with(&["every thread replies again"]);
+    assert_eq!(readiness(admin), (200, "ready\n".to_owned(), 0.0));
 }
 
 fn thread_named(name: &str, process: u32) -> Pid {
