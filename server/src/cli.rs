@@ -140,3 +140,57 @@ fn die_loudly() {
         std::process::abort();
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Kind of the thread that panics, in the process that [`a_panic_in_any_thread_aborts`] starts.
+    const KIND: &str = "SLUICEGATE_TEST_PANIC";
+
+    /// Panics in a process of its own, and does nothing in any other.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "only a child has the variable")]
+    fn panics_in_a_thread() {
+        let Ok(kind) = std::env::var(KIND) else {
+            return;
+        };
+        die_loudly();
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.unwrap();
+        match kind.as_str() {
+            // Workers, writers of logs, the control thread.
+            "thread" => drop(std::thread::spawn(|| panic!("a thread")).join()),
+            // Reads of files.
+            "blocking" => drop(runtime.block_on(runtime.spawn_blocking(|| panic!("a read")))),
+            // Handlers.
+            "task" => {
+                let tasks = tokio::task::LocalSet::new();
+                let task = tasks.spawn_local(async { panic!("a handler") });
+                drop(tasks.block_on(&runtime, task));
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn a_panic_in_any_thread_aborts() {
+        for (kind, signal) in [
+            ("thread", Some(libc::SIGABRT)),
+            ("blocking", Some(libc::SIGABRT)),
+            ("task", Some(libc::SIGABRT)),
+            ("none", None),
+        ] {
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "cli::tests::panics_in_a_thread"])
+                .env(KIND, kind)
+                .stdout(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null())
+                .status();
+            assert_eq!(child.unwrap().signal(), signal, "{kind}");
+        }
+    }
+}
