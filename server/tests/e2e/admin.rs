@@ -46,7 +46,7 @@ pub(crate) fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
 }
 
 /// Returns the sum of all samples whose name and labels begin so.
-fn sum(found: &BTreeMap<String, f64>, start: &str) -> f64 {
+pub(crate) fn sum(found: &BTreeMap<String, f64>, start: &str) -> f64 {
     let fitting = found.iter().filter(|(name, _)| name.starts_with(start));
     fitting.map(|(_, value)| value).sum()
 }

@@ -10,6 +10,7 @@ mod admin;
 mod bounds;
 mod client;
 mod failure;
+mod faults;
 mod files;
 mod http3;
 mod inherit;

@@ -145,6 +145,12 @@ impl Process {
         }
     }
 
+    /// Returns whether it has said a line that holds `part`.
+    pub(crate) fn has_said(&mut self, part: &str) -> bool {
+        self.said.extend(self.lines.try_iter());
+        self.said.iter().any(|line| line.contains(part))
+    }
+
     /// Returns the system's number of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -257,6 +263,23 @@ impl Server {
             .args(["-c", script, "sh", env!("CARGO_BIN_EXE_sluicegate")])
             .args(["run", "-c", &file])
             .stdin(OwnedFd::from(socket));
+        Server::announced(Process::spawn(command, folder.folder.path()), setup)
+    }
+
+    /// Starts the server as the last part of a shell's script, in the surroundings that `words` make.
+    pub(crate) fn start_within(
+        words: &[&str],
+        script: &str,
+        setup: &Setup,
+        folder: &Folder,
+    ) -> Server {
+        let file = Server::write(setup, folder);
+        let mut command = Command::new(words[0]);
+        command
+            .args(&words[1..])
+            .args([script, "sh", env!("CARGO_BIN_EXE_sluicegate")])
+            .args(["run", "-c", &file])
+            .stdin(Stdio::null());
         Server::announced(Process::spawn(command, folder.folder.path()), setup)
     }
 

@@ -168,7 +168,7 @@ fn a_thread_that_hangs_ends_readiness(backend: &str) {
     assert_eq!(readiness(admin), (200, "ready\n".to_owned(), 0.0));
 }
 
-fn thread_named(name: &str, process: u32) -> Pid {
+pub(crate) fn thread_named(name: &str, process: u32) -> Pid {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let mut threads = threads.map(|thread| thread.unwrap());
     let thread = threads.find(|thread| {

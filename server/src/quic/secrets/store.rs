@@ -84,7 +84,11 @@ impl StateDir {
             Err(source) if source.kind() == io::ErrorKind::NotFound => random_generation(),
             Err(source) => return Err(failed("read", &path, source)),
         };
-        self.replace(GENERATION, format!("{generation}\n").as_bytes())?;
+        // A full disk must not keep a server from coming back. The next start may then use the same number, by which old and new
+        // processes tell their connections apart only while both run.
+        if let Err(error) = self.replace(GENERATION, format!("{generation}\n").as_bytes()) {
+            tracing::warn!(%error, "the generation of connection IDs cannot be stored; the next start may repeat it");
+        }
         Ok(generation)
     }
 

@@ -1,0 +1,22 @@
+//! Faults of the process and of the system around it: the service goes on, says what is wrong, and recovers.
+
+mod clock;
+mod descriptors;
+mod disk;
+mod flapping;
+mod panic;
+
+use std::process::Command;
+
+use crate::server::Process;
+
+/// Sets the soft limit of a resource of the process, as `prlimit` names it.
+fn limit(process: &Process, resource: &str, soft: &str) {
+    let pid = process.id().to_string();
+    let limit = format!("--{resource}={soft}:");
+    let status = Command::new("prlimit")
+        .args(["--pid", &pid, &limit])
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
