@@ -26,6 +26,8 @@ mod lanes;
 mod message;
 mod meta;
 mod options;
+#[cfg(any(test, feature = "test-backends"))]
+pub mod requirements;
 mod steering;
 mod sys;
 mod waker;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sluicegate_dataplane::memory::Network;
 use sluicegate_dataplane::port::{self, Switch};
+use sluicegate_dataplane::requirements::skip;
 use sluicegate_dataplane::{
     Acquired, Backend, BindError, Budget, Dataplane, Driver, DriverOptions, Ecn, Event, ListenerId,
     NoRoom, RxMeta, Seed, SocketOptions, TxMeta, open_group,
@@ -56,8 +57,7 @@ pub(crate) fn each(test: impl Fn(&World)) {
             && let Err(error) = seed(backend, &[]).open()
         {
             assert_eq!(backend, Backend::IoUring, "{error}");
-            assert!(!is_required("io_uring"), "io_uring is required: {error}");
-            println!("left out: {error}");
+            skip("io_uring", &error);
             continue;
         }
         println!("driver: {kind:?}");
@@ -67,12 +67,6 @@ pub(crate) fn each(test: impl Fn(&World)) {
             switch: Switch::default(),
         });
     }
-}
-
-/// Returns whether `SLUICEGATE_REQUIRE`, a list with commas, holds `name`: its absence then fails a test.
-pub(crate) fn is_required(name: &str) -> bool {
-    let required = std::env::var("SLUICEGATE_REQUIRE").unwrap_or_default();
-    required.split(',').any(|required| required == name)
 }
 
 /// Runs `test` as [`each`] does, for the drivers of sockets.

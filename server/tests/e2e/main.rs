@@ -28,6 +28,7 @@ mod transfer;
 mod unix_upstream;
 mod wire;
 
+use sluicegate_dataplane::requirements::skip;
 use sluicegate_dataplane::{
     Acquired, Backend, DriverOptions, ListenerId, SocketOptions, open_group,
 };
@@ -48,18 +49,6 @@ macro_rules! on_every_backend {
     };
 }
 pub(crate) use on_every_backend;
-
-/// Reports that a test cannot run on this host. It fails if `SLUICEGATE_REQUIRE`, a list with commas, holds `missing`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test runner is configured by the environment"
-)]
-fn skip(missing: &str, cause: &dyn std::fmt::Display) {
-    let required = std::env::var("SLUICEGATE_REQUIRE").unwrap_or_default();
-    let is_required = required.split(',').any(|name| name == missing);
-    assert!(!is_required, "{missing} is required: {cause}");
-    println!("skipped without {missing}: {cause}");
-}
 
 /// Returns whether this host allows `backend`; reports io_uring as missing where it does not.
 fn can_open(backend: Backend) -> bool {
