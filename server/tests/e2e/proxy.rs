@@ -149,6 +149,8 @@ fn server(backend: &str, folder: &Folder, upstream: SocketAddr) -> Server {
         .listener("one", "127.0.0.1:0", "cubic")
         .with(&format!(
             "[[route]]\npath = \"/app/\"\nmax_request_body = \"100MiB\"\n\
+             [route.proxy]\nupstreams = \"{upstream}\"\n\
+             [[route]]\npath = \"/app/never\"\n\
              [route.proxy]\nupstreams = \"{upstream}\"\nhead_timeout = \"3s\"\n\
              [[route]]\npath = \"/dead/\"\nproxy = {{ upstreams = \"127.0.0.1:1\" }}"
         ));

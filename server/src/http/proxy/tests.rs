@@ -226,7 +226,8 @@ impl Conn {
     }
 }
 
-/// Gives every other task its turn, many times.
+/// Gives every other task its turn, many times. Bytes may still be on their way afterwards: a test that needs them waits for
+/// what they cause.
 async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;

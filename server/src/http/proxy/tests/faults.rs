@@ -1,6 +1,7 @@
 //! Tests faults of upstreams: the client gets 502 or a reset, never a short body that looks whole, and nothing is left.
 
 use super::*;
+use crate::http::exchange::message::ToFront;
 
 /// Returns what a client receives if the upstream sends `response` and closes, without retries.
 async fn received_for(response: &[u8]) -> (Received, Edge) {
@@ -171,11 +172,11 @@ fn a_body_reset_half_way_does_not_look_whole() {
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         // Even one that would end with its connection.
         conn.send(b"HTTP/1.1 200 OK\r\n\r\nsome").await;
-        settle().await;
+        assert!(matches!(front.next().await, ToFront::Head(head) if head.status == 200));
         conn.reset();
         let received = front.response().await;
         task.await.unwrap();
-        assert_eq!((status(&received), received.complete), (200, false));
+        assert!(!received.complete);
         assert_eq!(edge.failures(Failure::BodyCut), 1);
         edge.assert_nothing_open();
     });
