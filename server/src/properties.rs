@@ -12,7 +12,7 @@ pub(crate) use bytes::Bytes;
 use crate::http::exchange::RequestHead;
 use crate::http::path::CanonicalPath;
 
-pub use crate::h3::properties::{head, priority};
+pub use crate::h3::properties::{head, priority, upstream};
 pub use crate::http::files::properties::file;
 pub use crate::http::path::properties::path;
 pub use crate::http::route::properties::route;

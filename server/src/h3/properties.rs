@@ -1,6 +1,10 @@
 //! Properties of every head, trailer section and priority that a client may send.
 
+mod upstream;
+
 use quiche::h3::{Header, NameValue};
+
+pub use self::upstream::upstream;
 
 use super::priority::Priority;
 use super::request::{self, ParsedRequest};

@@ -21,6 +21,8 @@ mod idle;
 mod interim;
 mod metered_stream;
 mod pool;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 mod relay;
 mod request;
 mod response;

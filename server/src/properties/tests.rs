@@ -11,7 +11,7 @@ use super::*;
 type Trial = (&'static str, fn(&[u8]) -> bool, u64);
 
 /// The properties by the names of their fuzz targets.
-const TRIALS: [Trial; 9] = [
+const TRIALS: [Trial; 10] = [
     ("datagrams", datagrams, 1_000),
     ("file", file, 5_000),
     ("head", head, 5_000),
@@ -21,6 +21,7 @@ const TRIALS: [Trial; 9] = [
     ("priority", priority, 5_000),
     ("route", route, 5_000),
     ("token", token, 3_000),
+    ("upstream", upstream, 5_000),
 ];
 
 fn fuzz() -> PathBuf {
@@ -126,6 +127,11 @@ fn requests_for_files() {
 #[test]
 fn heads_and_trailers() {
     holds("head");
+}
+
+#[test]
+fn requests_to_upstreams() {
+    holds("upstream");
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(super) struct Exchange<'a> {
     proxy: &'a Proxy,
     rules: &'a dyn RequestRules,
     request: Request,
-    upload: Rc<Upload>,
+    pub(super) upload: Rc<Upload>,
     is_head: bool,
 }
 
@@ -159,22 +159,9 @@ impl<'a> Exchange<'a> {
         fresh: bool,
         reply: &mut Responder,
     ) -> Result<UpstreamResponse, FailedAttempt> {
-        let path = &self.request.head.path;
-        let path = if self.proxy.strip_prefix {
-            self.rules.rest(path)
-        } else if self.proxy.raw_path {
-            path.raw()
-        } else {
-            path.forward(0)
-        };
-        let request = rewrite(
-            &self.request,
-            (self.proxy, self.rules),
-            path,
-            framing,
-            upstream.host(),
-        );
-        let request = request.map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
+        let request = self
+            .rewritten(framing, upstream.host())
+            .map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
         let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
         let mut connection = opened.map_err(|failure| FailedAttempt {
             retryable: failure != Failure::Exhausted,
@@ -198,6 +185,24 @@ impl<'a> Exchange<'a> {
         })
     }
 
+    /// Returns the head of the request for an upstream, `host`.
+    pub(super) fn rewritten(
+        &self,
+        framing: Framing,
+        host: &str,
+    ) -> Result<http::Request<()>, Unsendable> {
+        let path = &self.request.head.path;
+        let path = if self.proxy.strip_prefix {
+            self.rules.rest(path)
+        } else if self.proxy.raw_path {
+            path.raw()
+        } else {
+            path.forward(0)
+        };
+        let by = (self.proxy, self.rules);
+        rewrite(&self.request, by, path, framing, host)
+    }
+
     /// Decides whether the request may be sent once more (RFC 9110 §9.2.2): if nothing of it has been sent, or if a reused
     /// connection turns out to be closed and the request may be repeated.
     fn failed(
@@ -219,7 +224,7 @@ impl<'a> Exchange<'a> {
 
     /// Chooses the framing of the request's body. A client may end its stream only after the head. For methods that rarely
     /// have a body, this waits for the body's first block or its end, so that such a request does not become a chunked one.
-    async fn framing(&self) -> Result<Framing, Stop> {
+    pub(super) async fn framing(&self) -> Result<Framing, Stop> {
         let Request {
             head,
             content_length,

@@ -1,0 +1,7 @@
+//! Requests as upstreams receive them.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    sluicegate::properties::upstream(bytes);
+});
