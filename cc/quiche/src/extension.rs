@@ -37,6 +37,22 @@ impl<F: BufFactory> Connection<F> {
         self.stopped_stream_remote_count
     }
 
+    /// Returns how many more bytes the peer's flow control allows on a stream, by the limits of the stream and of the
+    /// connection. `None` if the stream is gone, or has bytes that were allowed and not sent.
+    pub fn peer_allowance(&self, stream: u64) -> Option<u64> {
+        let stream = self.streams.get(stream)?;
+        if stream.is_flushable() {
+            return None;
+        }
+        let allowed = u64::try_from(stream.send.cap().ok()?).ok()?;
+        Some(allowed.min(self.max_tx_data.saturating_sub(self.tx_data)))
+    }
+
+    /// Returns how many bytes of packets the peer has acknowledged, as `stats()` does.
+    pub fn acknowledged_bytes(&self) -> u64 {
+        self.acked_bytes
+    }
+
     /// Lets a stream take `len` bytes at once where nothing waits to be sent: a header section is written whole or not at
     /// all, and a window that is too small for it does not grow while nothing is sent. Flow control holds all the same.
     pub(crate) fn make_head_room(&mut self, len: usize) {

@@ -142,7 +142,7 @@ table! {
         },
         /// Form of a line. json: an object with time, client, listener, request, status, sizes, duration, worker,
         /// connection ID (which is also in the name of the connection's trace), congestion control, and outcome
-        /// (complete, cancelled or reset). combined: Apache's format of that name, for tools that read only that.
+        /// (complete, cancelled, stalled or reset). combined: Apache's format of that name, for tools that read only that.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
         /// Memory for lines that wait to be written. Raise it if sluicegate_access_log_records_dropped_total grows
         /// although the disk is fast enough on average.

@@ -115,6 +115,8 @@ connections_per_worker = 0x10
 connections_per_client = 7
 handshake_timeout = "1s"
 cancelled_requests = 0
+client_timeout = "0s"
+client_min_rate = "1KiB"
 stream_buffer = "1MiB"
 worker_buffer = "1MiB"
 origin_queue = 64
@@ -184,9 +186,9 @@ fn unusual_values_arrive() {
         (
             limits.connections_per_worker,
             limits.connections_per_client,
-            limits.cancelled_requests
+            limits.client_min_rate
         ),
-        (16, 7, 0)
+        (16, 7, 1024)
     );
     assert_eq!(limits.handshake_timeout, Duration::from_secs(1));
     assert_eq!(

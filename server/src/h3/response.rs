@@ -1,5 +1,7 @@
 //! Writes a response to its stream: heads, then the body from where the stream stopped taking it, then trailers.
 
+mod waiting;
+
 use std::collections::VecDeque;
 
 use bytes::Bytes;

@@ -5,6 +5,8 @@ mod output;
 mod record;
 mod relay;
 mod requests;
+mod stall_checks;
+mod stalled;
 mod upload;
 
 use std::cell::RefCell;
@@ -14,9 +16,11 @@ use std::time::Instant;
 
 use quiche::h3::{Error, WireErrorCode};
 
+use self::stall_checks::StallChecks;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use super::session_context::SessionContext;
+use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::gate::{Handling, RequestRecord};
 use crate::http::peer::PeerConnection;
@@ -66,6 +70,7 @@ pub struct Session {
     stopped: u64,
     /// Responses that the client has stopped, by quiche's count.
     stops: u64,
+    stall_checks: StallChecks,
 }
 
 /// Open request.
@@ -83,6 +88,8 @@ struct Exchange {
     limit: u64,
     /// Bytes of the body received so far.
     received: u64,
+    /// Time that the request has waited for its client.
+    stall: StallTimer,
     /// Record for the access log, until its line is written.
     record: Option<Box<RequestRecord>>,
 }
@@ -164,6 +171,7 @@ impl Session {
             late_resets: 0,
             stopped: 0,
             stops: 0,
+            stall_checks: StallChecks::default(),
         })
     }
 
@@ -172,6 +180,7 @@ impl Session {
     ///
     /// A client that breaks the protocol has its stream reset or its connection closed, with the code of RFC 9114 §8.1.
     pub fn turn(&mut self, conn: &mut quiche::Connection, context: &mut SessionContext) {
+        self.check_stalls(conn, context);
         self.resume_uploads(conn, context);
         loop {
             match self.h3.poll(conn) {

@@ -6,11 +6,13 @@ mod kept;
 mod policy;
 mod relay;
 mod sending;
+mod stalled;
 mod transport;
 mod tunnels;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::transport::{carry, connected};
 use crate::clock;
@@ -49,6 +51,8 @@ struct Pair {
     context: SessionContext,
     streams: BTreeMap<u64, Seen>,
     goaway: Option<u64>,
+    /// Time that the test lets pass beyond the clock's.
+    passed: Duration,
 }
 
 fn limits() -> Limits {
@@ -100,12 +104,13 @@ impl Pair {
             context: SessionContext::new(site(), config, clock::now()),
             streams: BTreeMap::new(),
             goaway: None,
+            passed: Duration::ZERO,
         }
     }
 
     /// Runs the session once, on the messages of handlers too.
     fn turn(&mut self) {
-        self.context.now = clock::now();
+        self.context.now = clock::now() + self.passed;
         while let Some((key, message)) =
             { self.context.origin_ring.as_mut() }.and_then(OriginRing::take)
         {

@@ -11,6 +11,7 @@ mod key;
 pub mod message;
 mod opaque;
 pub mod ring;
+pub mod stall;
 #[cfg(test)]
 pub(crate) mod test_front;
 

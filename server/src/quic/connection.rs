@@ -158,8 +158,8 @@ impl Connection {
         if self.close_late_handshake(now) {
             return Some(Due::Handshake);
         }
-        if quic {
-            return Some(Due::Quic);
+        if quic || is_due(self.stall_deadline()) {
+            return Some(Due::Service);
         }
         (is_due(self.release) || is_due(self.finishes)).then_some(Due::Emission)
     }
@@ -349,14 +349,17 @@ impl Connection {
         &self.quic
     }
 
-    /// Returns when it is to be looked at again: at a timer of quiche, when pacing lets the next packet go, when the
+    fn stall_deadline(&self) -> Option<Instant> {
+        self.session.as_ref().and_then(h3::Session::stall_deadline)
+    }
+
+    /// Returns when it is to be looked at again: at a timer of quiche or of the session, when pacing lets the next packet go, when the
     /// handshake times out, or when a drain may close it.
     pub fn deadline(&self) -> Option<Instant> {
         let quic = self.quic.timeout_instant();
-        [quic, self.release, self.handshake_deadline, self.finishes]
-            .into_iter()
-            .flatten()
-            .min()
+        let session = self.stall_deadline();
+        let others = [self.release, self.handshake_deadline, self.finishes];
+        [quic, session].into_iter().chain(others).flatten().min()
     }
 }
 
@@ -365,8 +368,8 @@ impl Connection {
 pub(super) enum Due {
     /// The handshake took too long; the connection is being closed.
     Handshake,
-    /// A timer of quiche, after which the session may have work.
-    Quic,
+    /// A timer of quiche or of the session, after which the session may have work.
+    Service,
     /// A packet that pacing held back, or a drain.
     Emission,
 }

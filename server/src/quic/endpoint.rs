@@ -284,7 +284,7 @@ impl Endpoint {
                     self.counters.handshake_timeouts += 1;
                     self.queue_service(slot);
                 }
-                Some(Due::Quic) => self.queue_service(slot),
+                Some(Due::Service) => self.queue_service(slot),
                 Some(Due::Emission) => self.queue_emit(slot),
                 None => self.arm(slot),
             }

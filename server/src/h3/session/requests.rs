@@ -9,6 +9,7 @@ use crate::h3::request::{self, ParsedRequest, Refusal};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::ring::OriginRing;
+use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ExchangeKey, RequestHead};
 use crate::http::gate::{Arrival, Decision, Handling, replies};
 
@@ -54,6 +55,7 @@ impl Session {
         self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
         self.open.insert(stream, blank(list, context));
+        self.plan_stall_check(conn, context);
         let (request, raw_path) = match request::parse(list, context.site.limits().header_bytes) {
             Ok(request) => (request, None),
             Err(Refusal::Path(refused)) => (refused.request, Some(refused.raw)),
@@ -244,6 +246,7 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         content_length: None,
         limit: 0,
         received: 0,
+        stall: StallTimer::default(),
         record: None,
     }
 }

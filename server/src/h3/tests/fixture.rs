@@ -18,8 +18,11 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) fn new() -> Bench {
+        Bench::of(Pair::new())
+    }
+
+    pub(super) fn of(mut pair: Pair) -> Bench {
         let (origin_ring, worker_ring) = rings(64, Accounts::new(SHARE, u64::MAX));
-        let mut pair = Pair::new();
         pair.context.origin_ring = Some(origin_ring);
         Bench { pair, worker_ring }
     }

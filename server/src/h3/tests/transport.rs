@@ -34,7 +34,14 @@ pub(super) fn carry(from: &mut quiche::Connection, to: &mut quiche::Connection) 
 
 /// Returns a client and a server that are connected.
 pub(super) fn connected() -> (quiche::Connection, quiche::Connection) {
-    let Pair { client, server, .. } = Pair::connect(&mut transport(), &mut transport());
+    connected_with_window(64 << 10)
+}
+
+/// Returns a client that takes at first so many bytes of each response, and a server that is connected to it.
+pub(super) fn connected_with_window(window: u64) -> (quiche::Connection, quiche::Connection) {
+    let mut near = transport();
+    near.set_initial_max_stream_data_bidi_local(window);
+    let Pair { client, server, .. } = Pair::connect(&mut near, &mut transport());
     (client, server)
 }
 

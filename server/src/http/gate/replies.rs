@@ -7,6 +7,11 @@ pub fn ambiguous_path() -> Reply {
     Reply::plain(400, "400 ambiguous path\n")
 }
 
+/// Returns 408: the body did not arrive in time.
+pub fn request_timeout() -> Reply {
+    Reply::plain(408, "408 request body not sent in time\n")
+}
+
 /// Returns 413: the body is longer than the route or the server allows.
 pub fn body_too_large() -> Reply {
     Reply::plain(413, "413 request body too large\n")

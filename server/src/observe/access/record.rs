@@ -10,6 +10,8 @@ pub enum Outcome {
     Complete,
     /// The client reset or stopped the stream, or closed the connection.
     Cancelled,
+    /// The server reset the stream: the client took nothing of the response for too long, or sent nothing of the body.
+    Stalled,
     /// The server reset the stream: the request was malformed, or its response could not be finished.
     Reset,
 }
@@ -20,6 +22,7 @@ impl Outcome {
         match self {
             Outcome::Complete => "complete",
             Outcome::Cancelled => "cancelled",
+            Outcome::Stalled => "stalled",
             Outcome::Reset => "reset",
         }
     }

@@ -58,6 +58,7 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
             all.on_drop(reason);
         }
     }
+    (all.h3.stalled_responses, all.h3.stalled_bodies) = (31, 32);
     all.h3.responses.record(200);
     all.h3.responses.record(404);
     all.h3.latency.record(Duration::from_millis(3));

@@ -240,3 +240,24 @@ fn a_long_upload_arrives_whole() {
         }
     }
 }
+
+#[test]
+fn a_stalled_response_is_ended_by_a_timer() {
+    let route = "[[route]]\npath = \"/bytes/\"\ngenerate = { max_size = \"1MiB\" }\n";
+    let mut bench = Bench::new(with_routes(route));
+    let (mut client, mut h3) = connect(&mut bench);
+    // More than the client's window, of which it reads nothing.
+    request(&mut client, &mut h3, "GET", "/bytes/1000000");
+    let begun = bench.now;
+    let stalled = |bench: &Bench| bench.endpoint.totals().h3.stalled_responses;
+    while stalled(&bench) == 0 {
+        client.quic.send_ack_eliciting().unwrap();
+        client.speak(&mut bench.endpoint, bench.now);
+        let said = bench.pass(Duration::from_secs(10));
+        client.hear(said);
+        assert!(bench.now < begun + Duration::from_secs(600));
+    }
+    // The bytes that the client took have saved time for it.
+    assert!(bench.now >= begun + Duration::from_secs(300));
+    assert_eq!(bench.endpoint.len(), 1);
+}

@@ -1,0 +1,208 @@
+//! The rule that clients must make progress: how long a request may wait for its client.
+//!
+//! A request may wait for `limits.client_timeout`. Bytes that move win time back, one second for each `limits.client_min_rate` of
+//! them, so a byte now and then keeps no request for ever. Time won is saved for a few timeouts: clients report that they have
+//! read only when half of their window is empty, and a player at 300 kbit/s empties half of a window of 6 MiB in 80 seconds. On
+//! average a client must move the minimum rate all the same. Apache's mod_reqtimeout (MinRate) works alike; the default rate is
+//! that of IIS and Kestrel.
+
+use std::time::Duration;
+
+use sluicegate_config::Limits;
+
+/// Checks within `client_timeout`; a request that stalls is ended at most one check late.
+const CHECKS: u32 = 8;
+/// Shortest time between two checks.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// Most time that a request saves up, in timeouts.
+const SAVED: i64 = 4;
+
+/// Bounds on a request's wait for its client.
+#[derive(Clone, Copy, Debug)]
+pub struct StallRule {
+    timeout: Duration,
+    /// Bytes that win back a second; with 0, one byte wins back all.
+    min_rate: u64,
+}
+
+/// Party that a request waits for at the time of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// There is nothing to send, and the handler asks for nothing: a long poll, an idle stream of events.
+    Handler,
+    /// Bytes wait for the congestion window, pacing or other responses.
+    Server,
+    /// Flow control or missing acknowledgements of the client stop the response, or the handler has read all that arrived of
+    /// the body.
+    Client,
+}
+
+/// Time that one request has waited for its client.
+#[derive(Debug, Default)]
+pub struct StallTimer {
+    /// Whether the request has waited for its client at a check since it last waited for its handler.
+    running: bool,
+    /// Time waited, without the time won back, ms; below zero if time was saved.
+    waited: i64,
+    /// Bytes that had moved at the last check, in both directions.
+    moved: u64,
+}
+
+impl StallRule {
+    /// Returns the rule of a configuration; `None` if it sets no limit.
+    pub fn of(limits: &Limits) -> Option<StallRule> {
+        (!limits.client_timeout.is_zero()).then_some(StallRule {
+            timeout: limits.client_timeout,
+            min_rate: limits.client_min_rate,
+        })
+    }
+
+    /// Returns the time from one check to the next.
+    pub fn interval(&self) -> Duration {
+        (self.timeout / CHECKS).max(SHORTEST)
+    }
+
+    /// Returns the time that a check accounts for. A process that was suspended blames no client for it.
+    pub fn accountable(&self, elapsed: Duration) -> Duration {
+        elapsed.min(self.interval() * 2)
+    }
+
+    /// Returns the time that so many bytes win back.
+    pub fn worth(&self, bytes: u64) -> Duration {
+        if bytes == 0 {
+            return Duration::ZERO;
+        }
+        let millis = bytes.saturating_mul(1000).checked_div(self.min_rate);
+        millis.map_or(Duration::MAX, Duration::from_millis)
+    }
+}
+
+impl StallTimer {
+    /// Accounts for the time since the last check, after which `moved` bytes have moved in all. Returns whether the request has
+    /// stalled: never before it has waited for its client for the whole time.
+    pub fn check(
+        &mut self,
+        rule: &StallRule,
+        waits_for: WaitsFor,
+        moved: u64,
+        elapsed: Duration,
+    ) -> bool {
+        let more = moved.saturating_sub(std::mem::replace(&mut self.moved, moved));
+        let waits = waits_for == WaitsFor::Client;
+        if waits && self.running {
+            self.waited = self.waited.saturating_add(millis(elapsed));
+        }
+        let timeout = millis(rule.timeout);
+        let won = self.waited.saturating_sub(millis(rule.worth(more)));
+        self.waited = won.max(timeout.saturating_mul(-SAVED));
+        match waits_for {
+            WaitsFor::Client => self.running = true,
+            WaitsFor::Server => {}
+            WaitsFor::Handler => {
+                self.running = false;
+                self.waited = self.waited.min(0);
+            }
+        }
+        waits && self.waited >= timeout
+    }
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: StallRule = StallRule {
+        timeout: Duration::from_secs(60),
+        min_rate: 240,
+    };
+    /// Bytes that win back the time from one check to the next.
+    const ENOUGH: u64 = 1800;
+
+    /// Returns the time in which a request stalls that waits for a party at each check, and has moved bytes since the check
+    /// before; `None` if it lives for a day.
+    fn stalls(moves: impl Fn(u32) -> (WaitsFor, u64)) -> Option<Duration> {
+        let (mut timer, mut moved, step) = (StallTimer::default(), 0, RULE.interval());
+        (1..=11_520).find_map(|check| {
+            let (waits_for, more) = moves(check);
+            moved += more;
+            let stalled = timer.check(&RULE, waits_for, moved, step);
+            stalled.then(|| step * check)
+        })
+    }
+
+    #[test]
+    fn a_silent_client_has_the_whole_time_and_at_most_a_check_more() {
+        let at = stalls(|_| (WaitsFor::Client, 0)).unwrap();
+        assert_eq!(at, RULE.timeout + RULE.interval());
+    }
+
+    #[test]
+    fn a_byte_now_and_then_does_not_keep_a_request() {
+        let at = stalls(|_| (WaitsFor::Client, 1)).unwrap();
+        assert!(at <= RULE.timeout + 2 * RULE.interval(), "{at:?}");
+        // A byte each minute.
+        let at = stalls(|check| (WaitsFor::Client, u64::from(check % 8 == 7))).unwrap();
+        assert!(at <= RULE.timeout + 2 * RULE.interval(), "{at:?}");
+    }
+
+    #[test]
+    fn progress_pays_for_a_pause_of_five_timeouts_and_no_longer() {
+        let pause = |moved| stalls(move |check| (WaitsFor::Client, u64::from(check == 1) * moved));
+        assert_eq!(pause(1 << 30), Some(5 * RULE.timeout + RULE.interval()));
+        assert_eq!(pause(8 * ENOUGH), Some(2 * RULE.timeout + RULE.interval()));
+    }
+
+    #[test]
+    fn the_minimum_rate_keeps_a_request_and_half_of_it_does_not() {
+        assert_eq!(stalls(|_| (WaitsFor::Client, ENOUGH)), None);
+        // Also if the client reports only each four minutes that it has read.
+        let burst = |check: u32| u64::from(check % 32 == 1) * 32 * ENOUGH;
+        assert_eq!(stalls(|check| (WaitsFor::Client, burst(check))), None);
+        assert!(stalls(|_| (WaitsFor::Client, ENOUGH / 2)).is_some());
+        assert!(stalls(|check| (WaitsFor::Client, burst(check) / 2)).is_some());
+    }
+
+    #[test]
+    fn waiting_for_the_handler_or_the_server_never_counts() {
+        assert_eq!(stalls(|_| (WaitsFor::Handler, 0)), None);
+        assert_eq!(stalls(|_| (WaitsFor::Server, 0)), None);
+        // An event each minute, seen on its way by chance.
+        let event = |check: u32| match check % 8 {
+            0 => (WaitsFor::Client, 10),
+            _ => (WaitsFor::Handler, 0),
+        };
+        assert_eq!(stalls(event), None);
+    }
+
+    #[test]
+    fn waiting_for_the_server_in_between_wins_no_time_back() {
+        let half = |check: u32| match check % 2 {
+            0 => (WaitsFor::Client, 0),
+            _ => (WaitsFor::Server, 0),
+        };
+        assert!(stalls(half).unwrap() <= 3 * RULE.timeout);
+    }
+
+    #[test]
+    fn without_a_minimum_rate_any_byte_wins_all_time_back() {
+        let rule = StallRule {
+            min_rate: 0,
+            ..RULE
+        };
+        assert_eq!(rule.worth(1), Duration::MAX);
+        let mut timer = StallTimer::default();
+        let mut stalled = |moved| timer.check(&rule, WaitsFor::Client, moved, rule.interval());
+        assert!(!(30..1000).any(|check| stalled(check / 30)));
+        assert!((0..50).any(|_| stalled(33)));
+    }
+
+    #[test]
+    fn a_suspended_process_blames_no_client() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(RULE.accountable(hour), Duration::from_secs(15));
+    }
+}
