@@ -64,7 +64,12 @@ pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
             let valid = |text: &&str| field_value(text) && (!media_types || text.contains('/'));
             let text = value.as_str().filter(valid);
             let text = text.ok_or_else(|| {
-                let found = format!("{} for `{name}`", kind_of(value));
+                // The value of a field may be a credential.
+                let what = match value {
+                    DeValue::String(_) if !media_types => "a string".to_owned(),
+                    other => kind_of(other),
+                };
+                let found = format!("{what} for `{name}`");
                 let expected = if media_types {
                     "a media type, such as \"text/html\"".to_owned()
                 } else {

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Log, LogFormat, LogLevel};
+use tracing::subscriber::set_global_default;
 
 use crate::{boot, clock};
 
@@ -111,6 +112,8 @@ fn wrong(error: &sluicegate_config::Error) -> u8 {
     EXIT_CONFIG
 }
 
+/// Starts the log of this program's own messages. Those of libraries are not written: quiche's contain values of fields, and
+/// only `try_init` of the builder would forward them.
 fn start_log(log: &Log) {
     use std::io::IsTerminal;
     let level = match log.level {
@@ -127,8 +130,8 @@ fn start_log(log: &Log) {
         .with_writer(std::io::stderr);
     // A second subscriber in one process (tests) changes nothing.
     let _ = match log.format {
-        LogFormat::Json => builder.json().try_init(),
-        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => set_global_default(builder.json().finish()),
+        LogFormat::Text => set_global_default(builder.finish()),
     };
 }
 

@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 4] = [
+const ADDED: [(&str, &str); 5] = [
     ("src/external.rs", "recovery/gcongestion/external.rs"),
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),
     ("src/sender.rs", "recovery/gcongestion/external/sender.rs"),
     ("src/extension.rs", "extension.rs"),
+    ("src/redact.rs", "redact.rs"),
 ];
 
 /// Upstream's tests that do not run, with reasons.

@@ -9,7 +9,10 @@ use crate::print;
 use crate::schema::{GIB, KIB, Key, Kind, MIB, TIB, choice, count, ratio, size};
 use crate::section::Section;
 use crate::value::Item;
-use crate::words::{canonical, socket_address};
+use crate::words::{canonical, socket_address, token};
+
+/// Largest length of a field's name, in characters.
+const MAX_NAME: usize = 128;
 
 table! {
     /// Traces of sampled connections: one qlog file (.sqlog) each, for viewers such as qvis. Events that exceed a bound
@@ -28,6 +31,26 @@ table! {
         /// Detail of each trace. core: packets. base: also recovery metrics and states, which plots of the window need.
         /// extra: everything.
         level: QlogLevel { kind: choice(QlogLevel::WORDS), default: "\"base\"", reload: Restart },
+        /// Names of the header fields and trailer fields whose values a trace contains. Other values are replaced by
+        /// "<redacted>", whatever their length; the names stay. Cookies, credentials and tokens identify people or let
+        /// others act for them, so add a field only where everybody who reads traces may know it. Fields with a colon,
+        /// such as :path, need no entry. The reason that a client gives when it closes its connection, and tokens of
+        /// QUIC and TLS, are never written.
+        fields: Vec<String> {
+            kind: Kind::Words {
+                words: "a field name",
+                each: ", of up to 128 characters each",
+                min: 0,
+                max: 64,
+                read: |word| canonical(token(word, MAX_NAME).then(|| word.to_ascii_lowercase())),
+            },
+            default: "[\"content-encoding\", \"content-length\", \"content-type\", \"priority\", \"range\"]",
+            examples: ["[]", "[\"content-length\", \"cache-control\", \"etag\"]"],
+            reload: Restart
+        },
+        /// Whether a trace contains the queries of request targets. If not, "<redacted>" follows the question mark.
+        /// Queries often contain tokens and search terms.
+        query: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Connections that are traced at the same time, in the whole process; further ones are not traced. Each needs
         /// an open file.
         max_open_traces: u64 { kind: count(1, 65_536, "traces"), default: "256", reload: Restart },
@@ -144,6 +167,9 @@ table! {
         /// connection ID (which is also in the name of the connection's trace), congestion control, and outcome
         /// (complete, cancelled, stalled or reset). combined: Apache's format of that name, for tools that read only that.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
+        /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
+        /// tokens and search terms, and logs are copied to many places.
+        query: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Memory for lines that wait to be written. Raise it if sluicegate_access_log_records_dropped_total grows
         /// although the disk is fast enough on average.
         queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"4MiB\"", reload: Restart },

@@ -133,6 +133,8 @@ early_data = true
 sample_rate = 1e-7
 directory = "traces"
 level = "extra"
+fields = ["X-Trace", "content-type"]
+query = true
 [log]
 level = "trace"
 format = "json"
@@ -141,8 +143,16 @@ address = "localhost:0"
 [access_log]
 file = "stdout"
 format = "combined"
+query = true
 queue = "64KiB"
 "#;
+
+#[test]
+fn names_of_fields_in_traces_are_read_in_lower_case() {
+    let config = parse(UNUSUAL).unwrap();
+    assert_eq!(config.qlog.fields, ["x-trace", "content-type"]);
+    assert!(config.qlog.query);
+}
 
 #[test]
 fn unusual_values_arrive() {
@@ -212,6 +222,7 @@ fn unusual_values_arrive() {
     let log = AccessLog {
         file: Some(LogTarget::Stdout),
         format: AccessFormat::Combined,
+        query: true,
         queue: 64 << 10,
     };
     assert_eq!(config.access_log, log);

@@ -9,7 +9,7 @@ use crate::http::route::Site;
 use crate::observe::access::{AccessWriter, Target};
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::secrets::{Secrets, SecretsConfig};
-use crate::quic::settings::Tracing;
+use crate::quic::settings::{Tracing, visible};
 
 /// State that all workers share. It does not change while the server runs.
 pub(super) struct Shared {
@@ -60,6 +60,7 @@ fn start_tracing(config: &Config, secrets: &Secrets) -> Result<Option<Tracing>, 
         sampler: Arc::new(Sampler::new(rate, secrets.qlog_sampling_key())),
         writer: Arc::new(writer),
         level: config.qlog.level,
+        visible: visible(&config.qlog.fields, config.qlog.query),
     }))
 }
 
@@ -72,5 +73,5 @@ fn start_access_log(config: &Config) -> Result<Option<Arc<AccessWriter>>, BootEr
     let (format, queue) = (config.access_log.format, config.access_log.queue);
     let started = AccessWriter::start(Box::new(target), format, queue);
     let writer = started.map_err(|source| BootError::AccessLog { name, source })?;
-    Ok(Some(Arc::new(writer)))
+    Ok(Some(Arc::new(writer.with_queries(config.access_log.query))))
 }

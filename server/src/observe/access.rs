@@ -80,6 +80,8 @@ pub struct AccessLog {
     queue: Queue<Lines>,
     counters: Arc<AccessCounters>,
     format: AccessFormat,
+    /// Whether lines contain queries.
+    queries: bool,
     worker: String,
     lines: Lines,
 }
@@ -90,9 +92,14 @@ impl AccessLog {
         if self.lines.bytes.capacity() == 0 {
             self.lines.bytes.reserve(FIRST_ROOM);
         }
+        let record = if self.queries {
+            *record
+        } else {
+            record.without_queries()
+        };
         match self.format {
-            AccessFormat::Json => format::json(&mut self.lines.bytes, record, &self.worker),
-            AccessFormat::Combined => format::combined(&mut self.lines.bytes, record),
+            AccessFormat::Json => format::json(&mut self.lines.bytes, &record, &self.worker),
+            AccessFormat::Combined => format::combined(&mut self.lines.bytes, &record),
         }
         self.lines.records += 1;
         if self.lines.bytes.len() >= BATCH {

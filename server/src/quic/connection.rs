@@ -216,15 +216,19 @@ impl Connection {
         self.original_dcid = Some(dcid);
     }
 
-    /// Writes a trace of it from now on.
+    /// Writes a trace of it from now on, in which only the values of `visible` fields stand.
     pub(super) fn write_trace(
         &mut self,
         trace: Trace,
         (title, description): (String, String),
         level: quiche::QlogLevel,
+        visible: quiche::redact::Visible,
     ) {
         self.quic
             .set_qlog_with_level(Box::new(trace), title, description, level);
+        if let Some(streamer) = self.quic.qlog_streamer() {
+            streamer.show(visible);
+        }
     }
 
     /// Takes the news that the host cannot send datagrams of `size` bytes to `peer`.

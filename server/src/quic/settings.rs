@@ -43,6 +43,16 @@ pub struct Tracing {
     pub writer: Arc<QlogWriter>,
     /// Detail of the traces.
     pub level: sluicegate_config::QlogLevel,
+    /// Values of fields that the traces contain.
+    pub visible: quiche::redact::Visible,
+}
+
+/// Returns the values that traces contain: those of these fields, and queries if wanted.
+pub fn visible(fields: &[String], query: bool) -> quiche::redact::Visible {
+    quiche::redact::Visible {
+        fields: fields.into(),
+        query,
+    }
 }
 
 /// Everything an endpoint needs to start.

@@ -47,7 +47,7 @@ async fn visit(session: &mut Session) {
 /// Returns the lines that a server wrote to its access log for one visit.
 fn lines_after_a_visit(backend: &str, format: &str) -> Vec<String> {
     let folder = Folder::new();
-    let log = format!("file = \"access.log\"\nformat = \"{format}\"");
+    let log = format!("file = \"access.log\"\nformat = \"{format}\"\nquery = true");
     let mut server = Server::start(&setup(backend, &log), &folder);
     run(async {
         let client = Client::new(&folder);
@@ -127,7 +127,10 @@ fn combined_lines_tell_of_every_request(backend: &str) {
 
 fn a_renamed_log_is_begun_anew_on_a_signal(backend: &str) {
     let folder = Folder::new();
-    let mut server = Server::start(&setup(backend, "file = \"access.log\""), &folder);
+    let mut server = Server::start(
+        &setup(backend, "file = \"access.log\"\nquery = true"),
+        &folder,
+    );
     let (current, old) = (folder.path("access.log"), folder.path("access.log.1"));
     run(async {
         let client = Client::new(&folder);

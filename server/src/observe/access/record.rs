@@ -66,3 +66,51 @@ pub struct Record<'a> {
     /// End of the exchange.
     pub outcome: Outcome,
 }
+
+impl<'a> Record<'a> {
+    /// Returns the record without the queries of its target and of its Referer.
+    pub(super) fn without_queries(&self) -> Record<'a> {
+        Record {
+            query: None,
+            referer: self.referer.and_then(bare),
+            ..*self
+        }
+    }
+}
+
+/// Returns a URL up to its query or fragment, or `None` if a name or password stands before its host (RFC 3986 §3.2.1).
+fn bare(url: &[u8]) -> Option<&[u8]> {
+    let end = url.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    let url = &url[..end.unwrap_or(url.len())];
+    let authority = url.splitn(4, |byte| *byte == b'/').nth(2);
+    authority
+        .is_none_or(|host| !host.contains(&b'@'))
+        .then_some(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_ends_before_its_query_and_fragment() {
+        for (url, shown) in [
+            (
+                "https://example.org/a?token=1",
+                Some("https://example.org/a"),
+            ),
+            (
+                "https://example.org/a#token=1",
+                Some("https://example.org/a"),
+            ),
+            ("https://example.org/@me", Some("https://example.org/@me")),
+            ("/a?b", Some("/a")),
+            ("?b", Some("")),
+            ("https://user:password@example.org/", None),
+            ("https://user:password@example.org", None),
+        ] {
+            let expected = shown.map(str::as_bytes);
+            assert_eq!(bare(url.as_bytes()), expected, "{url}");
+        }
+    }
+}

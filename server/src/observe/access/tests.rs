@@ -121,7 +121,9 @@ impl Write for Open {
 }
 
 fn started(disk: &Disk, queue: u64) -> AccessWriter {
-    AccessWriter::start(Box::new(disk.clone()), AccessFormat::Combined, queue).unwrap()
+    AccessWriter::start(Box::new(disk.clone()), AccessFormat::Combined, queue)
+        .unwrap()
+        .with_queries(true)
 }
 
 /// Writes a line with this number and hands it over at once.
@@ -178,6 +180,29 @@ fn what_was_recorded_is_there_after_the_end() {
     let bytes = writer.counters().bytes_written.load(Ordering::Relaxed);
     assert_eq!(bytes, 6 * line_length() as u64);
     assert_eq!(writer.queued_bytes(), 0);
+}
+
+#[test]
+fn lines_contain_queries_only_if_that_is_configured() {
+    for (wanted, target, referer) in [
+        (false, "/a/b", "https://a/x"),
+        (true, "/a/b?c=d", "https://a/x?y"),
+    ] {
+        let disk = Disk::with_room(usize::MAX);
+        let writer = AccessWriter::start(Box::new(disk.clone()), AccessFormat::Combined, 1 << 20);
+        let mut writer = writer.unwrap();
+        if wanted {
+            writer = writer.with_queries(true);
+        }
+        writer.log("a-0".into()).record(&Record {
+            referer: Some(b"https://a/x?y"),
+            ..record()
+        });
+        assert!(writer.shutdown(WAIT_LIMIT));
+        let line = &disk.texts()[0];
+        assert!(line.contains(&format!(" {target} HTTP/3")), "{line}");
+        assert!(line.contains(&format!(" \"{referer}\" ")), "{line}");
+    }
 }
 
 #[test]

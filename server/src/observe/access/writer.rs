@@ -23,6 +23,7 @@ pub struct AccessWriter {
     counters: Arc<AccessCounters>,
     reopen: Arc<AtomicBool>,
     format: AccessFormat,
+    queries: bool,
 }
 
 impl AccessWriter {
@@ -56,7 +57,14 @@ impl AccessWriter {
             counters,
             reopen,
             format,
+            queries: false,
         })
+    }
+
+    /// Sets whether lines contain queries; at first they do not.
+    #[must_use]
+    pub fn with_queries(self, queries: bool) -> AccessWriter {
+        AccessWriter { queries, ..self }
     }
 
     /// Returns a worker's end of the log; `worker` is its name in the lines.
@@ -65,6 +73,7 @@ impl AccessWriter {
             queue: self.thread.queue.clone(),
             counters: Arc::clone(&self.counters),
             format: self.format,
+            queries: self.queries,
             worker,
             lines: Lines {
                 bytes: Vec::new(),

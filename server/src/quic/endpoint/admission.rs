@@ -195,6 +195,7 @@ impl Endpoint {
             QlogLevel::Extra => quiche::QlogLevel::Extra,
         };
         let title = format!("sluicegate {}", listener.name);
-        connection.write_trace(trace, (title, description), level);
+        let visible = tracing.visible.clone();
+        connection.write_trace(trace, (title, description), level, visible);
     }
 }
