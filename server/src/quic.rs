@@ -13,6 +13,7 @@ mod path_size;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 pub mod rate_limit;
+pub mod refusal;
 pub mod reset;
 pub mod secrets;
 pub mod selection;

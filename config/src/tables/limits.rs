@@ -10,10 +10,10 @@ table! {
     /// Limits on what clients may use of this machine. Together they bound the memory that an attacker can take.
     #[derive(Eq)]
     pub struct Limits = [limits], check: check {
-        /// Connections that a worker may have open; further ones get no reply. An idle connection takes some tens of
+        /// Connections that a worker may have open; further ones are refused (CONNECTION_REFUSED). An idle connection takes some tens of
         /// KiB, so choose it by the memory of the machine.
         connections_per_worker: u64 { kind: count(1, 10_000_000, "connections"), default: "20000", reload: Live },
-        /// Connections that one client may have open at one worker; further ones get no reply. A client is an IPv4
+        /// Connections that one client may have open at one worker; further ones are refused. A client is an IPv4
         /// address or an IPv6 /56. Raise it if many people share an address. Lower it to hold back single attackers,
         /// but not below quic.retry_above: connections from forged addresses could then use up a client's share until
         /// their handshakes time out.

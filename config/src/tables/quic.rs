@@ -65,6 +65,15 @@ table! {
             default: "\"1d\"",
             reload: Live
         },
+        /// Refusals that a worker may send per second to clients whose connection it does not accept
+        /// (CONNECTION_REFUSED, RFC 9000 §5.2.2); 0 sends none. A client that gets one fails at once or tries another
+        /// server; without it, the client waits for its own timeout. Each costs a few microseconds, and is far shorter
+        /// than the client's packet.
+        connection_refusals_per_second: u64 {
+            kind: count(0, 1_000_000, "refusals a second"),
+            default: "5000",
+            reload: Restart
+        },
         /// Stateless resets that a worker may send per second (RFC 9000 §10.3); 0 sends none. Raise it if many clients
         /// must notice a restart quickly.
         stateless_reset_per_second: u64 {

@@ -4,7 +4,7 @@ use sluicegate_dataplane::Counters as Datagrams;
 
 use crate::observe::metrics::Label;
 use crate::observe::sum::Sum;
-use crate::quic::counters::{Counters, DropReason};
+use crate::quic::counters::{Counters, DropReason, RefusalReason};
 
 /// Sums over the workers that have stopped.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +22,7 @@ impl Totals {
         self.datagrams += datagrams;
     }
 
-    /// Writes the totals to the log, a line for each subject and for each reason that dropped datagrams.
+    /// Writes the totals to the log, a line for each subject, and for each reason that refused connections or dropped datagrams.
     pub(super) fn log(&self) {
         let (all, net) = (&self.endpoints, &self.datagrams);
         tracing::info!(
@@ -30,8 +30,11 @@ impl Totals {
             established = all.established,
             handshakes_failed = all.unfinished,
             handshake_timeouts = all.handshake_timeouts,
-            refused = all.refused,
-            refused_per_client = all.refused_per_client,
+            refused = RefusalReason::ALL
+                .iter()
+                .map(|r| all.refused[*r])
+                .sum::<u64>(),
+            refusals = all.refusals,
             retries = all.retries,
             bad_tokens = all.bad_tokens,
             version_negotiations = all.negotiations,
@@ -70,6 +73,12 @@ impl Totals {
             gso_fallbacks = net.tx_gso_fallbacks,
             "total of datagrams"
         );
+        for reason in RefusalReason::ALL.iter().copied() {
+            let count = all.refused[reason];
+            if count > 0 {
+                tracing::info!(reason = reason.name(), count, "connections refused");
+            }
+        }
         for reason in DropReason::ALL.iter().copied() {
             let count = all.dropped[reason];
             if count > 0 {

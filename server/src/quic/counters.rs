@@ -6,7 +6,7 @@ use crate::h3;
 use crate::observe::metrics::{PerLabel, labels, metrics};
 
 labels! {
-    /// Reason for which a datagram was dropped: on its way in or, the last two, on its way out.
+    /// Reason for which a datagram was dropped: on its way in or, the last three, on its way out.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum DropReason {
         /// No bytes at all.
@@ -35,6 +35,23 @@ labels! {
         ResetLimit = "reset_limit",
         /// A stateless packet that was not made because too many others wait to be sent.
         StatelessFull = "stateless_full",
+        /// A refusal of a connection beyond `quic.connection_refusals_per_second`.
+        RefusalLimit = "refusal_limit",
+    }
+}
+
+labels! {
+    /// Reason for which a new connection was refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum RefusalReason {
+        /// The server drains.
+        Draining = "draining",
+        /// The worker has as many connections as `limits.connections_per_worker` allows.
+        Worker = "connections_per_worker",
+        /// The client has as many connections as `limits.connections_per_client` allows.
+        Client = "connections_per_client",
+        /// quiche could not make a connection.
+        Failure = "failure",
     }
 }
 
@@ -52,10 +69,10 @@ metrics! {
         pub unfinished: u64 = counter("sluicegate_handshakes_failed_total"),
         /// Connections closed because their handshake took too long.
         pub handshake_timeouts: u64 = counter("sluicegate_handshake_timeouts_total"),
-        /// Initials dropped because too many connections are open or the server drains; a client sends several.
-        pub refused: u64 = counter("sluicegate_connections_refused_total"),
-        /// Initials dropped because the client has too many connections open.
-        pub refused_per_client: u64 = counter("sluicegate_connections_refused_per_client_total"),
+        /// Initials that asked for a new connection in vain, by reason; a client may send several.
+        pub refused: PerLabel<RefusalReason> = counter("sluicegate_connections_refused_total" by "reason"),
+        /// Refusals sent (CONNECTION_CLOSE with CONNECTION_REFUSED).
+        pub refusals: u64 = counter("sluicegate_connection_refusals_sent_total"),
         /// Retry packets sent, which ask clients to prove their address.
         pub retries: u64 = counter("sluicegate_retries_sent_total"),
         /// Retry tokens that were invalid or expired.

@@ -80,6 +80,7 @@ pub struct Endpoint {
     tokens: Tokens,
     reset_tokens: ResetTokens,
     reset_limit: RateLimit,
+    refusal_limit: RateLimit,
     /// Time at which the rate limits begin.
     epoch: Instant,
     shutdown: Option<Shutdown>,
@@ -95,12 +96,16 @@ impl Endpoint {
     /// Returns an endpoint without connections.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let secrets = Arc::clone(&settings.secrets);
-        let resets = u32::try_from(settings.quic.stateless_reset_per_second).unwrap_or(u32::MAX);
+        let per_second = |rate: u64| {
+            let rate = u32::try_from(rate).unwrap_or(u32::MAX);
+            RateLimit::new(rate, rate)
+        };
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
             tokens: Tokens::new(&secrets, settings.quic.retry_token_lifetime),
             reset_tokens: ResetTokens::new(&secrets),
-            reset_limit: RateLimit::new(resets, resets),
+            reset_limit: per_second(settings.quic.stateless_reset_per_second),
+            refusal_limit: per_second(settings.quic.connection_refusals_per_second),
             settings,
             connections: Vec::new(),
             free: Vec::new(),
@@ -203,7 +208,7 @@ impl Endpoint {
         match header.kind {
             Kind::UnknownVersion => self.negotiate(meta, datagram.len(), &header),
             Kind::Initial => {
-                if let Some(slot) = self.admit(meta, &header, unix) {
+                if let Some(slot) = self.admit(meta, &header, (now, unix)) {
                     self.receive(slot, meta, datagram, now);
                 }
             }

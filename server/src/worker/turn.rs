@@ -33,7 +33,7 @@ const ORIGIN_BUDGET: usize = 1024;
 pub const SERVICE_BUDGET: usize = 256;
 /// Transmitted datagrams and bytes per turn.
 pub const TRANSMIT_BUDGET: Budget = Budget::new(1024, 1 << 20);
-/// Stateless packets per turn: Retry, Version Negotiation, Stateless Reset.
+/// Stateless packets per turn: Retry, Version Negotiation, Stateless Reset, refusals.
 pub const STATELESS_BUDGET: usize = TRANSMIT_BUDGET.datagrams / 8;
 /// Transmissions in which a worker that stops sends CONNECTION_CLOSE to its clients.
 const LAST_TRANSMISSIONS: usize = 1000;

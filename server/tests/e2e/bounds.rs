@@ -8,7 +8,7 @@ use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Server, Setup, total};
 
 on_every_backend!(
-    a_client_with_its_share_of_connections_waits_for_one_of_them_to_end,
+    a_client_with_its_share_of_connections_is_refused_until_one_of_them_ends,
     a_handshake_that_takes_too_long_is_ended,
 );
 
@@ -21,7 +21,7 @@ fn start(backend: &str, limits: &str, folder: &Folder) -> Server {
     Server::start(&setup, folder)
 }
 
-fn a_client_with_its_share_of_connections_waits_for_one_of_them_to_end(backend: &str) {
+fn a_client_with_its_share_of_connections_is_refused_until_one_of_them_ends(backend: &str) {
     let folder = Folder::new();
     let mut server = start(backend, "connections_per_client = 2", &folder);
     run(async {
@@ -29,25 +29,30 @@ fn a_client_with_its_share_of_connections_waits_for_one_of_them_to_end(backend: 
         let first = client.connect(server.address()).await;
         let mut second = client.connect(server.address()).await;
         let address = server.address();
-        let third = client.connect(address);
-        let others = async {
-            // Meanwhile the third has asked in vain.
-            let other = Client::bound(&folder, [127, 0, 0, 2].into());
-            for _ in 0..3 {
-                let mut session = other.connect(address).await;
-                assert_eq!(session.get("/").await.text().await, PAGE);
-                assert_eq!(second.get("/").await.text().await, PAGE);
-                drop(session);
-                other.endpoint.wait_idle().await;
-            }
-            drop(first);
+        // The refusal is the server's word and no time-out.
+        let ConnectionError::ConnectionClosed(close) = client.refusal(address).await else {
+            panic!("not refused by the server's transport")
         };
-        let (mut third, ()) = tokio::join!(third, others);
+        assert_eq!(u64::from(close.error_code), 0x2);
+        let other = Client::bound(&folder, [127, 0, 0, 2].into());
+        for _ in 0..3 {
+            let mut session = other.connect(address).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+            assert_eq!(second.get("/").await.text().await, PAGE);
+            drop(session);
+            other.endpoint.wait_idle().await;
+        }
+        drop(first);
+        let mut third = client.connect_when_accepted(address).await;
         assert_eq!(third.get("/").await.text().await, PAGE);
     });
     let said = server.process.last_words();
-    assert!(total(&said, "connections", "refused_per_client") >= 1);
-    assert_eq!(total(&said, "connections", "refused"), 0);
+    assert!(total(&said, "connections", "refused") >= 1);
+    let mut reasons = said
+        .iter()
+        .filter(|line| line.contains("connections refused"));
+    let reason = "reason=\"connections_per_client\"";
+    assert!(reasons.all(|line| line.contains(reason)), "{said:#?}");
     assert_eq!(total(&said, "connections", "established"), 6);
 }
 

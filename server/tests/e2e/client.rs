@@ -15,6 +15,9 @@ use crate::server::Folder;
 /// Longest duration of one test's exchange.
 const WAIT_LIMIT: Duration = Duration::from_secs(240);
 
+/// Pause between two attempts to connect.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
 
 /// Runs a test's exchange.
@@ -91,6 +94,23 @@ impl Client {
             .endpoint
             .connect_with(self.config.clone(), server, "localhost");
         Some(Session::over(attempt.unwrap().await.ok()?).await)
+    }
+
+    /// Tries until the server accepts a connection.
+    pub(crate) async fn connect_when_accepted(&self, server: SocketAddr) -> Session {
+        loop {
+            if let Some(session) = self.try_connect(server).await {
+                return session;
+            }
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+    }
+
+    /// Returns the error of a connection that the server does not accept.
+    pub(crate) async fn refusal(&self, server: SocketAddr) -> quinn::ConnectionError {
+        let config = self.config.clone();
+        let connecting = self.endpoint.connect_with(config, server, "localhost");
+        connecting.unwrap().await.unwrap_err()
     }
 
     async fn connect_with(&self, config: quinn::ClientConfig, server: SocketAddr) -> Session {

@@ -1,6 +1,6 @@
 //! Admission of new connections: limits, and Retry as proof of an address.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
@@ -10,6 +10,7 @@ use crate::http::clients::ClientPrefix;
 use crate::observe::qlog::TraceName;
 use crate::quic::cid::ConnectionId;
 use crate::quic::connection::Accepted;
+use crate::quic::counters::RefusalReason;
 use crate::quic::header::{Header, V1};
 use crate::quic::token;
 
@@ -21,15 +22,10 @@ impl Endpoint {
         &mut self,
         meta: &RxMeta,
         header: &Header<'_>,
-        unix: Duration,
+        (now, unix): (Instant, Duration),
     ) -> Option<usize> {
-        if self.is_draining() || self.len() as u64 >= self.settings.limits.connections_per_worker {
-            self.counters.refused += 1;
-            return None;
-        }
-        let client = ClientPrefix::from(meta.peer.ip());
-        if self.clients.open(client) >= self.settings.limits.connections_per_client {
-            self.counters.refused_per_client += 1;
+        if let Some(reason) = self.refusal(meta) {
+            self.refuse(meta, header, reason, now);
             return None;
         }
         // A token that is not ours counts as none (RFC 9000 §8.1.3).
@@ -67,6 +63,21 @@ impl Endpoint {
             connection.keep_original(original);
         }
         Some(key)
+    }
+
+    /// Returns why no further connection is accepted from the sender of a datagram, if so.
+    fn refusal(&self, meta: &RxMeta) -> Option<RefusalReason> {
+        let limits = &self.settings.limits;
+        let client = ClientPrefix::from(meta.peer.ip());
+        if self.is_draining() {
+            Some(RefusalReason::Draining)
+        } else if self.len() as u64 >= limits.connections_per_worker {
+            Some(RefusalReason::Worker)
+        } else if self.clients.open(client) >= limits.connections_per_client {
+            Some(RefusalReason::Client)
+        } else {
+            None
+        }
     }
 
     fn ask_to_retry(&mut self, meta: &RxMeta, header: &Header<'_>, unix: Duration) {
@@ -124,7 +135,7 @@ impl Endpoint {
             Ok(quic) => quic,
             Err(error) => {
                 tracing::debug!(%error, "quiche refused a connection");
-                self.counters.refused += 1;
+                self.counters.refused[RefusalReason::Failure] += 1;
                 return None;
             }
         };

@@ -1,4 +1,4 @@
-//! Stateless packets, sent without a connection: Retry, Version Negotiation, Stateless Reset.
+//! Stateless packets, sent without a connection: Retry, Version Negotiation, Stateless Reset, refusals of connections.
 
 use std::time::Instant;
 
@@ -6,8 +6,9 @@ use sluicegate_dataplane::{Ecn, RxMeta, TxMeta};
 
 use super::Endpoint;
 use super::stateless_packet::StatelessPacket;
-use crate::quic::counters::DropReason;
+use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::Header;
+use crate::quic::refusal;
 use crate::quic::reset::MIN_TRIGGER;
 
 /// Number of stateless packets that may wait to be sent. Where so many wait no further one is made.
@@ -63,6 +64,33 @@ impl Endpoint {
         {
             out.truncate(len);
             self.counters.resets += 1;
+            self.queue_stateless(meta, out);
+        }
+    }
+
+    /// Refuses the connection that an Initial asks for (RFC 9000 §5.2.2). Counts the Initial.
+    pub(in crate::quic) fn refuse(
+        &mut self,
+        meta: &RxMeta,
+        header: &Header<'_>,
+        reason: RefusalReason,
+        now: Instant,
+    ) {
+        self.counters.refused[reason] += 1;
+        if !self
+            .refusal_limit
+            .allow(now.saturating_duration_since(self.epoch))
+        {
+            self.counters.on_drop(DropReason::RefusalLimit);
+            return;
+        }
+        if !self.has_stateless_room() {
+            return;
+        }
+        let mut out = vec![0; refusal::LONGEST];
+        if let Some(len) = refusal::write_refusal(header, self.cids.generate(), &mut out) {
+            out.truncate(len);
+            self.counters.refusals += 1;
             self.queue_stateless(meta, out);
         }
     }

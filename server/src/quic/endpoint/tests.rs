@@ -118,6 +118,7 @@ mod bounds;
 mod draining;
 mod fixture;
 mod path_mtu;
+mod refusals;
 mod service;
 
 #[test]

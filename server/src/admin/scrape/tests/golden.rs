@@ -10,7 +10,7 @@ use crate::http::proxy::{self, Failure};
 use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Label;
 use crate::observe::qlog::{QlogOptions, QlogWriter};
-use crate::quic::counters::{Counters, DropReason};
+use crate::quic::counters::{Counters, DropReason, RefusalReason};
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.
 struct Numbers(u64);
@@ -32,8 +32,8 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
         &mut all.retries,
         &mut all.negotiations,
         &mut all.resets,
-        &mut all.refused,
-        &mut all.refused_per_client,
+        &mut all.refusals,
+        &mut all.refused[RefusalReason::Client],
         &mut all.bad_tokens,
         &mut all.guarded,
         &mut all.misrouted,

@@ -1,5 +1,6 @@
 //! Bounds on what clients may hold of an endpoint, and for how long. Time is the test's own.
 
+use super::super::super::counters::RefusalReason;
 use super::fixture::{Bench, Client, settings};
 use super::*;
 
@@ -11,7 +12,7 @@ fn a_client_has_no_more_connections_than_its_share() {
         let sent = Client::new(address).speak(&mut bench.endpoint, bench.now);
         let after = &bench.endpoint.counters;
         let accepted = after.accepted > before.accepted;
-        let refused = after.refused_per_client - before.refused_per_client;
+        let refused = after.refused[RefusalReason::Client] - before.refused[RefusalReason::Client];
         assert_eq!(refused, if accepted { 0 } else { sent.len() as u64 });
         accepted
     };
@@ -24,7 +25,7 @@ fn a_client_has_no_more_connections_than_its_share() {
     assert!(open(&mut bench, "[2001:db8:0:1ff::1]:5000"));
     assert!(!open(&mut bench, "[2001:db8:0:155::1]:5000"));
     assert!(open(&mut bench, "[2001:db8:0:200::1]:5000"));
-    assert_eq!(bench.endpoint.counters.refused, 0);
+    assert_eq!(bench.endpoint.counters.refused[RefusalReason::Worker], 0);
     assert_eq!((bench.endpoint.len(), bench.endpoint.clients.len()), (6, 4));
     // None of them goes on: all are forgotten, and their clients with them.
     bench.pass(Duration::from_secs(60));
@@ -39,12 +40,18 @@ fn a_client_that_closes_a_connection_may_open_another() {
     let mut client = bench.connect("192.0.2.1:5000");
     let refused = Client::new("192.0.2.1:5001").speak(&mut bench.endpoint, bench.now);
     let refused = refused.len() as u64;
-    assert_eq!(bench.endpoint.counters.refused_per_client, refused);
+    assert_eq!(
+        bench.endpoint.counters.refused[RefusalReason::Client],
+        refused
+    );
     client.quic.close(true, 0x100, b"").unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     bench.pass(Duration::from_secs(10));
     bench.connect("192.0.2.1:5001");
-    assert_eq!(bench.endpoint.counters.refused_per_client, refused);
+    assert_eq!(
+        bench.endpoint.counters.refused[RefusalReason::Client],
+        refused
+    );
 }
 
 #[test]
