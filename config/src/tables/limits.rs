@@ -58,15 +58,18 @@ table! {
         connection_send_buffer: u64 { kind: size(16 * KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Bytes of a body that are buffered between the client and a file or an upstream, for each request and in each
         /// direction. When the buffer is full, the faster side waits. Raise it for fast transfers with distant
-        /// upstreams. The larger it is, the fewer requests fit into worker_buffer and into a client's share of that.
+        /// upstreams. The larger it is, the fewer requests with moving bodies fit into worker_buffer.
         stream_buffer: u64 { kind: size(32 * KIB, 16 * MIB), default: "\"128KiB\"", reload: Restart },
-        /// Memory of a worker for the buffers of all its requests to files and upstreams. Each request takes twice
-        /// stream_buffer of it; one that does not fit gets 503. One client (an IPv4 address or an IPv6 /56) gets at
-        /// most an eighth. Lower it if memory is short. Not below stream_buffer.
+        /// Memory of a worker for the buffers of all its requests to files and upstreams. A request takes 64 KiB of it at
+        /// first, or twice stream_buffer if that is less; once its body moves, up to twice stream_buffer while half of the
+        /// memory is free. A client (an IPv4 address or an IPv6 /56) alone may use all of it. If none is left, requests of the
+        /// client that has the most are ended, by 503 or a reset, in favour of clients that have less. Lower it if memory
+        /// is short. Not below stream_buffer.
         worker_buffer: u64 { kind: size(MIB, TIB), default: "\"1GiB\"", reload: Restart },
         /// Messages that may wait between a worker and its origin thread, which reads files and talks to upstreams, in
-        /// each direction. Raise it if sluicegate_origin_messages_delayed_total grows.
-        origin_queue: u64 { kind: count(64, 1 << 20, "messages"), default: "4096", reload: Restart },
+        /// each direction. If it is full, further requests get 503, except of clients with few others. Raise it if
+        /// sluicegate_origin_messages_delayed_total grows.
+        origin_queue: u64 { kind: count(64, 1 << 20, "messages"), default: "16384", reload: Restart },
         /// Connection IDs that each side may have in use (active_connection_id_limit, RFC 9000 §18.2). A client needs a
         /// spare one each time it changes networks.
         cids_per_connection: u64 { kind: count(2, 16, "connection IDs"), default: "4", reload: Live },

@@ -148,7 +148,7 @@ impl Counters {
         request: Box<Request>,
     ) -> Result<u64, Reply> {
         let opened = origin_ring.and_then(|origin_ring| {
-            let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
+            let permit = origin_ring.admit(request.peer.address.ip())?;
             origin_ring.open(key, request, permit)
         });
         opened.ok_or_else(|| {

@@ -320,6 +320,13 @@ impl Connection {
         }
     }
 
+    /// Ends a request whose memory other clients got.
+    pub fn revoke(&mut self, stream: u64, context: &mut h3::SessionContext) {
+        if let Some(session) = &mut self.session {
+            session.revoke(&mut self.quic, stream, context);
+        }
+    }
+
     /// Cancels its requests: the connection is gone.
     pub fn clear(&mut self, context: &mut h3::SessionContext) {
         if let Some(session) = &mut self.session {

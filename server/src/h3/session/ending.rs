@@ -7,6 +7,7 @@ use super::{Inbound, Outbound, Session};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::Reply;
+use crate::http::gate::replies;
 use crate::observe::access::Outcome;
 
 impl Session {
@@ -70,6 +71,18 @@ impl Session {
             self.cancelled.push(stream);
         } else if stopped.is_ok() {
             self.stopped += 1;
+        }
+    }
+
+    /// Ends a request whose memory other clients got: with 503, or with a reset if its response has begun.
+    pub fn revoke(
+        &mut self,
+        conn: &mut quiche::Connection,
+        stream: u64,
+        context: &mut SessionContext,
+    ) {
+        if self.open.contains_key(&stream) {
+            self.refuse(conn, stream, replies::no_room(), context);
         }
     }
 

@@ -121,7 +121,7 @@ impl Session {
         };
         let (content_length, peer) = (request.content_length, self.peer(conn));
         let handed = handling.request(request.head, peer, content_length, more_frames);
-        let share = context.origin_ring.as_ref().map_or(0, OriginRing::share);
+        let credit = { context.origin_ring.as_ref() }.map_or(0, OriginRing::first_credit);
         let origin_ring = context.origin_ring.as_mut();
         let number = match context.counters.gate.open(origin_ring, key, handed) {
             Ok(number) => number,
@@ -135,7 +135,7 @@ impl Session {
         exchange.handler = Some(Handler {
             exchange: number,
             handling,
-            credit: share,
+            credit,
             readable: false,
             trailers: None,
         });

@@ -1,15 +1,25 @@
-//! Memory for exchanges, and each client's share of it.
+//! Memory for exchanges, and each client's part of it.
 //!
 //! One [`Accounts`] covers a worker and its origin thread. Every front asks it for a [`Permit`] before it opens an exchange,
 //! so the bounds hold for all fronts together.
+//!
+//! A client alone may use the whole memory. Once that is used up, the client that holds the most gives way to every client that
+//! would hold less than it (max-min fairness). A fixed share would slow a single client on an idle server down, and would not
+//! help against more clients than there are shares: they could keep all others out for as long as they like.
+//!
+//! An exchange begins with a small part of its memory. It gets the rest of it for each direction once that direction moves, while
+//! half of the memory is free. So exchanges whose client takes nothing stay small, and many small requests fit in.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::http::clients::{ClientPrefix, Clients};
+use crate::http::clients::ClientPrefix;
 
-/// Divisor of the memory: one client gets at most an eighth of it, so that it cannot keep all others out.
-const CLIENT_PART: u64 = 8;
+/// Memory of each direction of an exchange at its beginning, at most, bytes.
+const FIRST: u64 = 32 << 10;
+/// Clients that a search for the one that holds the most may look at for each refusal.
+const SEARCH: u64 = 64;
 
 /// Memory that exchanges may hold, and the part promised to open ones.
 #[derive(Debug)]
@@ -25,12 +35,21 @@ pub struct Accounts {
 struct Open {
     /// Bytes promised to open exchanges.
     promised: u64,
-    /// Open exchanges of each client.
-    clients: Clients,
+    /// Memory of each client with open exchanges.
+    clients: HashMap<ClientPrefix, Held>,
+    /// Refusals until the next search for the client that holds the most.
+    pause: u64,
     /// Permits refused for want of memory.
     refused_memory: u64,
-    /// Permits refused to clients that had their share.
+    /// Permits refused to the client that held the most.
     refused_client: u64,
+}
+
+/// Memory and exchanges of one client.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    bytes: u64,
+    exchanges: u64,
 }
 
 /// Sums of [`Accounts`] at one moment.
@@ -40,8 +59,17 @@ pub struct Balance {
     pub promised: u64,
     /// Permits refused because the memory was promised to others.
     pub refused_memory: u64,
-    /// Permits refused because their client had its part of the memory.
+    /// Permits refused because no client held more of the memory than the one that asked.
     pub refused_client: u64,
+}
+
+/// Direction of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The request's body.
+    Request,
+    /// The response's body.
+    Response,
 }
 
 /// Memory of one exchange; dropping it returns the memory.
@@ -49,6 +77,13 @@ pub struct Balance {
 pub struct Permit {
     accounts: Arc<Accounts>,
     client: ClientPrefix,
+    /// Exchanges of the client when this one was admitted, itself included.
+    exchanges: u64,
+    /// Bytes promised to it; 0 once it was revoked.
+    promised: u64,
+    /// Whether each direction has its whole share.
+    request_grown: bool,
+    response_grown: bool,
 }
 
 impl Accounts {
@@ -66,27 +101,68 @@ impl Accounts {
         self.share
     }
 
-    /// Promises memory to an exchange of the client at `address`; `None` if there is none left, or the client has its part.
-    /// The first exchange always gets a permit, however small the memory.
+    /// Returns the sum of an exchange's blocks in each direction at its beginning, bytes by [`cost`](super::message::cost).
+    pub fn first_credit(&self) -> u64 {
+        self.share.min(FIRST)
+    }
+
+    /// Promises memory to an exchange of the client at `address`; `None` if there is none left. The first exchange always gets
+    /// a permit, however small the memory.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
         let client = ClientPrefix::from(address);
+        let permit = self.promise(client);
+        if permit.is_none() {
+            self.count_refusal(client);
+        }
+        permit
+    }
+
+    /// Returns a permit as [`Accounts::admit`] does, and counts no refusal.
+    pub(super) fn promise(self: &Arc<Self>, client: ClientPrefix) -> Option<Permit> {
         let needs = self.needs();
         let mut open = self.open();
         if open.promised > 0 && open.promised.saturating_add(needs) > self.memory {
-            open.refused_memory += 1;
-            return None;
-        }
-        let others = open.clients.open(client);
-        if others > 0 && needs.saturating_mul(others + 1) > self.memory / CLIENT_PART {
-            open.refused_client += 1;
             return None;
         }
         open.promised += needs;
-        open.clients.enter(client);
+        let held = open.clients.entry(client).or_default();
+        held.bytes += needs;
+        held.exchanges += 1;
         Some(Permit {
             accounts: Arc::clone(self),
             client,
+            exchanges: held.exchanges,
+            promised: needs,
+            request_grown: false,
+            response_grown: false,
         })
+    }
+
+    /// Returns the client that holds the most memory, if it is to give way to a further exchange of `client`.
+    pub(super) fn most_greedy(&self, client: ClientPrefix) -> Option<ClientPrefix> {
+        let mut open = self.open();
+        if open.pause > 0 {
+            open.pause -= 1;
+            return None;
+        }
+        let own = open.clients.get(&client).map_or(0, |held| held.bytes);
+        let most = open.clients.iter().max_by_key(|(_, held)| held.bytes);
+        let found = most.filter(|(_, held)| held.bytes > own.saturating_add(self.needs()));
+        let found = found.map(|(client, _)| *client);
+        if found.is_none() {
+            open.pause = open.clients.len() as u64 / SEARCH;
+        }
+        found
+    }
+
+    /// Counts that `client` got no permit.
+    pub(super) fn count_refusal(&self, client: ClientPrefix) {
+        let mut open = self.open();
+        if open.clients.contains_key(&client) && open.clients.len() > 1 {
+            open.refused_client += 1;
+        } else {
+            open.refused_memory += 1;
+        }
     }
 
     /// Returns the present sums.
@@ -99,8 +175,9 @@ impl Accounts {
         }
     }
 
+    /// Returns the memory of an exchange at its beginning, bytes.
     fn needs(&self) -> u64 {
-        self.share.saturating_mul(2)
+        self.first_credit().saturating_mul(2)
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -109,11 +186,66 @@ impl Accounts {
     }
 }
 
+impl Permit {
+    /// Returns the exchanges that its client had when this one was admitted, itself included.
+    pub(super) fn exchanges(&self) -> u64 {
+        self.exchanges
+    }
+
+    /// Returns whether `client` holds it and it was not revoked.
+    pub(super) fn is_held_by(&self, client: ClientPrefix) -> bool {
+        self.promised > 0 && self.client == client
+    }
+
+    /// Returns whether a direction has moved and got its whole share.
+    pub(super) fn has_grown(&self) -> bool {
+        self.request_grown || self.response_grown
+    }
+
+    /// Raises the memory of a direction that moves to its whole share, if enough is free. Returns the further credit, bytes.
+    pub(super) fn grow(&mut self, direction: Direction) -> u64 {
+        let grown = match direction {
+            Direction::Request => &mut self.request_grown,
+            Direction::Response => &mut self.response_grown,
+        };
+        let more = self.accounts.share - self.accounts.first_credit();
+        if *grown || more == 0 || self.promised == 0 {
+            return 0;
+        }
+        let mut open = self.accounts.open();
+        if open.promised.saturating_add(more) > self.accounts.memory / 2 {
+            return 0;
+        }
+        *grown = true;
+        self.promised += more;
+        open.promised += more;
+        if let Some(held) = open.clients.get_mut(&self.client) {
+            held.bytes += more;
+        }
+        more
+    }
+
+    /// Returns its memory to the accounts: its exchange is being cancelled.
+    pub(super) fn revoke(&mut self) {
+        let mut open = self.accounts.open();
+        open.promised = open.promised.saturating_sub(self.promised);
+        if let Some(held) = open.clients.get_mut(&self.client) {
+            held.bytes = held.bytes.saturating_sub(self.promised);
+        }
+        self.promised = 0;
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
+        self.revoke();
         let mut open = self.accounts.open();
-        open.promised = open.promised.saturating_sub(self.accounts.needs());
-        open.clients.leave(self.client);
+        if let Some(held) = open.clients.get_mut(&self.client) {
+            held.exchanges -= 1;
+            if held.exchanges == 0 {
+                open.clients.remove(&self.client);
+            }
+        }
     }
 }
 
@@ -127,7 +259,7 @@ mod tests {
 
     #[test]
     fn fronts_that_share_accounts_share_the_bounds() {
-        let accounts = Accounts::new(1000, 48_000);
+        let accounts = Accounts::new(1000, 6000);
         let other = Arc::clone(&accounts);
         let one = [
             accounts.admit(address(1)),
@@ -135,11 +267,10 @@ mod tests {
             accounts.admit(address(1)),
         ];
         assert!(one.iter().all(Option::is_some));
-        // An eighth of the memory is three exchanges of 2000 bytes.
         assert!(other.admit(address(1)).is_none());
-        assert!(other.admit(address(2)).is_some());
+        assert!(other.admit(address(2)).is_none());
         let balance = accounts.balance();
-        assert_eq!((balance.promised, balance.refused_client), (6000, 1));
+        assert_eq!((balance.promised, balance.refused_memory), (6000, 2));
         drop(one);
         assert_eq!(accounts.balance().promised, 0);
         assert!(accounts.admit(address(1)).is_some());
@@ -151,5 +282,51 @@ mod tests {
         let first = accounts.admit(address(1));
         assert!(first.is_some() && accounts.admit(address(2)).is_none());
         assert_eq!(accounts.balance().refused_memory, 1);
+    }
+
+    #[test]
+    fn the_client_that_holds_the_most_gives_way_until_all_hold_the_same() {
+        let accounts = Accounts::new(1000, 12_000);
+        let client = |last| ClientPrefix::from(address(last));
+        let mut greedy: Vec<_> = (0..6).filter_map(|_| accounts.admit(address(1))).collect();
+        let mut modest = Vec::new();
+        while let Some(most) = accounts.most_greedy(client(2)) {
+            assert!(most == client(1) && accounts.promise(client(2)).is_none());
+            greedy.pop().unwrap().revoke();
+            modest.extend(accounts.promise(client(2)));
+        }
+        assert_eq!((greedy.len(), modest.len()), (3, 3));
+        assert_eq!(accounts.most_greedy(client(1)), None);
+        assert!(accounts.admit(address(2)).is_none());
+        assert_eq!(accounts.balance().refused_client, 1);
+        // A third one gets its part, too.
+        assert!(accounts.most_greedy(client(3)).is_some());
+    }
+
+    #[test]
+    fn a_direction_that_moves_gets_its_share_while_half_of_the_memory_is_free() {
+        let share = 128 << 10;
+        let accounts = Accounts::new(share, 2 * (64 << 10) + 2 * (96 << 10));
+        let mut permit = accounts.admit(address(1)).unwrap();
+        assert_eq!(accounts.balance().promised, 64 << 10);
+        assert_eq!(permit.grow(Direction::Response), share - (32 << 10));
+        assert!(permit.has_grown());
+        for direction in [Direction::Response, Direction::Request] {
+            assert_eq!(permit.grow(direction), 0);
+        }
+        assert_eq!(accounts.balance().promised, 160 << 10);
+        let other = accounts.admit(address(2)).unwrap();
+        drop(permit);
+        assert_eq!(accounts.balance().promised, 64 << 10);
+        drop(other);
+        assert_eq!(accounts.balance().promised, 0);
+    }
+
+    #[test]
+    fn ten_thousand_small_requests_of_one_client_fit_into_the_default_memory() {
+        let limits = sluicegate_config::Config::embedded().limits;
+        let accounts = Accounts::new(limits.stream_buffer, limits.worker_buffer);
+        let permits: Vec<_> = (0..10_000).map(|_| accounts.admit(address(1))).collect();
+        assert!(permits.iter().all(Option::is_some));
     }
 }

@@ -334,6 +334,14 @@ pub struct BodySender {
 }
 
 impl BodySender {
+    /// Waits until [`BodySender::data`] would send a block at once.
+    ///
+    /// # Errors
+    /// The client has cancelled the request.
+    pub async fn ready(&mut self) -> Result<(), Cancelled> {
+        self.shared.spend(0).await
+    }
+
     /// Sends a block, once the client has taken enough of the earlier ones. The memory behind it should not be much larger
     /// than the block.
     ///

@@ -1,10 +1,11 @@
 //! Two bounded rings between a worker and its origin thread, and a waker for each side.
 //!
-//! Each side writes its messages, then wakes the other once. If a ring is full, a new exchange is refused and a body stays
-//! where it is. Messages that must not be lost (an end, a credit, a cancellation) wait beside the ring; there are at most a
+//! Each side writes its messages, then wakes the other once. If a ring is full, a new exchange is refused, unless its client has
+//! few others, and a body stays where it is. Messages that must not be lost (an end, a credit, a cancellation) wait beside the ring; there are at most a
 //! few of them for each exchange, and the number of exchanges is bounded.
 
 mod depth;
+mod revoke;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +16,15 @@ use bytes::Bytes;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tokio::sync::Notify;
 
-use super::accounts::{Accounts, Permit};
+use super::accounts::{Accounts, Direction, Permit};
 use super::message::{Envelope, Request, ToFront, ToHandler};
 use super::{ExchangeKey, Fields};
 use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
+
+/// Part of the ring's capacity up to which a client's exchanges may wait beside the ring.
+const FEW: u64 = 64;
 
 /// Wakers of both sides, and the reasons to wake them.
 #[derive(Debug, Default)]
@@ -50,6 +54,8 @@ pub struct OriginRing {
     /// Something was put into the ring since the origin was woken.
     news: bool,
     accounts: Arc<Accounts>,
+    /// Exchanges whose memory was revoked, for their front to cancel.
+    revoked: Vec<ExchangeKey>,
     /// Counters of this end.
     pub counters: OriginRingCounters,
 }
@@ -69,8 +75,10 @@ metrics! {
         ),
         /// Requests refused because the worker's memory for them was promised to others.
         pub refused_memory: u64 = also(reason = "memory"),
-        /// Requests refused because their client has its part of that memory already.
+        /// Requests refused because that memory was used up and no client held more of it than theirs.
         pub refused_client: u64 = also(reason = "client"),
+        /// Requests cancelled because the memory for requests was used up and their client held the most of it.
+        pub revoked: u64 = counter("sluicegate_origin_exchanges_revoked_total"),
     }
 }
 
@@ -96,6 +104,7 @@ pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) 
         last: 0,
         news: false,
         accounts,
+        revoked: Vec::new(),
         counters: OriginRingCounters::default(),
     };
     let worker_ring = WorkerRing {
@@ -122,19 +131,26 @@ impl OriginRing {
         self.accounts.share()
     }
 
-    /// Opens an exchange and returns its number; `None` where the ring is full.
+    /// Returns the bytes that one exchange may have on its way at first, each way. They rise to the share once bodies move.
+    pub fn first_credit(&self) -> u64 {
+        self.accounts.first_credit()
+    }
+
+    /// Opens an exchange and returns its number; `None` if the ring is full and the client has more than a few others. Without
+    /// that exception, a client that keeps the ring full would keep all others out.
     pub fn open(&mut self, key: ExchangeKey, request: Box<Request>, permit: Permit) -> Option<u64> {
         let exchange = self.last + 1;
         let message = ToHandler::Open {
             request,
-            credit: self.share(),
+            credit: self.first_credit(),
         };
-        if !self.has_room() || self.to.push(Envelope { exchange, message }).is_err() {
+        let few = self.to.buffer().capacity() as u64 / FEW;
+        if !self.has_room() && permit.exchanges() > few {
             self.counters.refused_queue += 1;
             return None;
         }
         self.last = exchange;
-        self.news = true;
+        self.push(exchange, message);
         self.exchanges.insert(exchange, (key, permit));
         self.counters.opened += 1;
         Some(exchange)
@@ -160,8 +176,10 @@ impl OriginRing {
         self.push(exchange, ToHandler::End(trailers));
     }
 
-    /// Returns credit for blocks of the response that have left the front.
+    /// Returns credit for blocks of the response that have left the front, and more at first.
     pub fn credit(&mut self, exchange: u64, amount: u64) {
+        let entry = self.exchanges.get_mut(&exchange);
+        let amount = amount + entry.map_or(0, |(_, permit)| permit.grow(Direction::Response));
         self.push(exchange, ToHandler::Credit(amount));
     }
 
@@ -200,13 +218,21 @@ impl OriginRing {
     /// Returns the origin's next message with the key of its exchange.
     pub fn take(&mut self) -> Option<(ExchangeKey, ToFront)> {
         while let Ok(Envelope { exchange, message }) = self.from.pop() {
-            let key = self.exchanges.get(&exchange).map(|(key, _)| *key);
-            if matches!(message, ToFront::Closed) {
-                self.exchanges.remove(&exchange);
-            }
-            if let Some(key) = key {
-                return Some((key, message));
-            }
+            let Some((key, permit)) = self.exchanges.get_mut(&exchange) else {
+                continue;
+            };
+            let key = *key;
+            return Some(match message {
+                ToFront::Closed => {
+                    self.exchanges.remove(&exchange);
+                    (key, message)
+                }
+                ToFront::Credit(amount) => {
+                    let more = permit.grow(Direction::Request);
+                    (key, ToFront::Credit(amount + more))
+                }
+                message => (key, message),
+            });
         }
         if self.wakers.origin_waits.swap(false, Ordering::SeqCst) {
             self.wakers.origin.notify_one();

@@ -48,7 +48,7 @@ pub(crate) const KEY: ExchangeKey = ExchangeKey {
 
 /// Opens an exchange as a front does: with a permit.
 pub(crate) fn open(origin_ring: &mut OriginRing, request: Box<Request>) -> Option<u64> {
-    let permit = origin_ring.accounts().admit(request.peer.address.ip())?;
+    let permit = origin_ring.admit(request.peer.address.ip())?;
     origin_ring.open(KEY, request, permit)
 }
 

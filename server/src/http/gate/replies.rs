@@ -1,5 +1,8 @@
 //! Responses of the gate itself, the same by every front.
 
+use http::HeaderValue;
+use http::header::RETRY_AFTER;
+
 use crate::http::exchange::Reply;
 
 /// Returns 400: servers read the path differently.
@@ -34,12 +37,19 @@ pub fn no_tunnels() -> Reply {
 
 /// Returns 503: the connection has as many running handlers as it may.
 pub fn too_many_requests() -> Reply {
-    Reply::plain(503, "503 too many requests at once\n")
+    later(Reply::plain(503, "503 too many requests at once\n"))
 }
 
 /// Returns 503: queue or memory has no room for another exchange.
 pub fn no_room() -> Reply {
-    Reply::plain(503, "503 no room for further requests\n")
+    later(Reply::plain(503, "503 no room for further requests\n"))
+}
+
+/// Asks the client to wait before it sends the request again.
+fn later(mut reply: Reply) -> Reply {
+    let seconds = HeaderValue::from_static("1");
+    reply.headers.push((RETRY_AFTER, seconds));
+    reply
 }
 
 /// Returns 504 or 502: the handler failed before its response began.

@@ -37,6 +37,23 @@ impl Endpoint {
         more
     }
 
+    /// Cancels the requests whose memory others got in this turn.
+    pub(super) fn cancel_revoked(&mut self) {
+        loop {
+            let sessions = &mut self.settings.sessions;
+            let origin_ring = sessions.origin_ring.as_mut();
+            let Some(key) = origin_ring.and_then(OriginRing::take_revoked) else {
+                return;
+            };
+            let slot = key.connection.slot;
+            let connection = self.connections.get_mut(slot).and_then(Option::as_mut);
+            if let Some(connection) = connection.filter(|c| c.key == key.connection) {
+                connection.revoke(key.stream, sessions);
+                self.queue_service(slot);
+            }
+        }
+    }
+
     /// Returns how full the rings are; all zero where there is no origin.
     pub fn origin_depth(&self) -> Depth {
         let origin_ring = self.settings.sessions.origin_ring.as_ref();

@@ -16,6 +16,7 @@ impl Endpoint {
             };
             self.service_connection(slot, now);
         }
+        self.cancel_revoked();
         self.has_service()
     }
 

@@ -117,6 +117,7 @@ fn a_datagram_that_ends_its_connection_is_counted() {
 mod bounds;
 mod draining;
 mod fixture;
+mod greedy;
 mod path_mtu;
 mod refusals;
 mod service;

@@ -1,4 +1,4 @@
-//! Streams a file to a client, a block at a time, and reads one ahead.
+//! Streams a file to a client, a block at a time, and reads one ahead: no more while the client takes nothing.
 
 use std::fs::File;
 use std::io;
@@ -15,6 +15,8 @@ use crate::http::exchange::handler::{BodySender, Cancelled};
 
 /// Bytes read at once.
 pub(super) const BLOCK: u64 = 64 * 1024;
+/// Bytes of each of the first two blocks, which is all that a client gets that takes nothing.
+pub(super) const FIRST: u64 = 16 * 1024;
 
 /// A file that stays open while it is sent; a read that has begun outlives its client.
 #[derive(Debug)]
@@ -41,19 +43,25 @@ pub(super) async fn send(
     writer: &mut BodySender,
 ) -> Result<(), Broken> {
     let mut offset = range.start;
-    let mut ahead = begin(held, offset, range.end);
+    let mut ahead = begin(held, &range, offset);
     while offset < range.end {
         let block = ahead.await.map_err(io::Error::other)??;
         offset += block.len() as u64;
-        ahead = begin(held, offset, range.end);
+        writer.ready().await?;
+        ahead = begin(held, &range, offset);
         writer.data(block).await?;
     }
     Ok(())
 }
 
-fn begin(held: &Arc<Held>, offset: u64, end: u64) -> JoinHandle<io::Result<Bytes>> {
+fn begin(held: &Arc<Held>, range: &Range<u64>, offset: u64) -> JoinHandle<io::Result<Bytes>> {
     let held = Arc::clone(held);
-    let count = BLOCK.min(end - offset);
+    let most = if offset - range.start < 2 * FIRST {
+        FIRST
+    } else {
+        BLOCK
+    };
+    let count = most.min(range.end - offset);
     spawn_blocking(move || read(&held.file, offset, count))
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use sluicegate_config::{Files, Symlinks};
 use tempfile::TempDir;
 
+use super::stream::FIRST;
 use super::*;
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::test_front::{Front, Received, head, pair, request};

@@ -18,6 +18,11 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(address: &str) -> Client {
+        Client::with_window(address, WINDOW)
+    }
+
+    /// Returns a client that takes `window` bytes of each response before it reads.
+    pub(super) fn with_window(address: &str, window: u64) -> Client {
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
         let protocols = quiche::h3::APPLICATION_PROTOCOL;
         config.set_application_protos(protocols).unwrap();
@@ -26,7 +31,7 @@ impl Client {
         // For HTTP/3's control stream and QPACK's two.
         config.set_initial_max_streams_uni(3);
         config.set_initial_max_stream_data_uni(1024);
-        config.set_initial_max_stream_data_bidi_local(WINDOW);
+        config.set_initial_max_stream_data_bidi_local(window);
         config.set_initial_max_data(WINDOW + 4096);
         let meta = meta_of(address);
         let id = quiche::ConnectionId::from_ref(&[7; 16]);
@@ -107,7 +112,11 @@ impl Bench {
 
     /// Completes a handshake.
     pub(super) fn connect(&mut self, address: &str) -> Client {
-        let mut client = Client::new(address);
+        self.connect_client(Client::new(address))
+    }
+
+    /// Completes the handshake of a client.
+    pub(super) fn connect_client(&mut self, mut client: Client) -> Client {
         for _ in 0..10 {
             client.speak(&mut self.endpoint, self.now);
             let said = self.said();

@@ -12,7 +12,7 @@ use crate::http::route::Site;
 /// Bytes of a body that a handler may be sent at once.
 const SHARE: u64 = 4096;
 
-fn with_routes(text: &str) -> Settings {
+pub(super) fn with_routes(text: &str) -> Settings {
     settings(|settings| {
         settings.sessions.site = Site::of_routes(text, &settings.limits);
     })
@@ -20,7 +20,15 @@ fn with_routes(text: &str) -> Settings {
 
 /// Returns a client with an HTTP/3 session, whose control streams have reached the server.
 fn connect(bench: &mut Bench) -> (Client, quiche::h3::Connection) {
-    let mut client = bench.connect("192.0.2.1:5000");
+    let client = bench.connect("192.0.2.1:5000");
+    with_session(bench, client)
+}
+
+/// Adds an HTTP/3 session to a client, whose control streams have reached the server.
+pub(super) fn with_session(
+    bench: &mut Bench,
+    mut client: Client,
+) -> (Client, quiche::h3::Connection) {
     let plain = quiche::h3::Config::new().unwrap();
     let h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
     client.speak(&mut bench.endpoint, bench.now);
@@ -29,7 +37,12 @@ fn connect(bench: &mut Bench) -> (Client, quiche::h3::Connection) {
     (client, h3)
 }
 
-fn request(client: &mut Client, h3: &mut quiche::h3::Connection, method: &str, path: &str) -> u64 {
+pub(super) fn request(
+    client: &mut Client,
+    h3: &mut quiche::h3::Connection,
+    method: &str,
+    path: &str,
+) -> u64 {
     let head = [
         (":method", method),
         (":scheme", "https"),

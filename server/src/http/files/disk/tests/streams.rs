@@ -86,7 +86,7 @@ fn blocks_are_read_no_faster_than_they_are_taken() {
         let ToFront::Data(block) = front.next().await else {
             panic!("a block follows the head");
         };
-        assert_eq!(block.len() as u64, BLOCK);
+        assert_eq!(block.len() as u64, FIRST);
         for _ in 0..50 {
             spawn_blocking(|| ()).await.unwrap();
         }
