@@ -21,6 +21,7 @@ mod raw;
 mod relay;
 mod reload;
 mod samples;
+mod secrets;
 mod server;
 mod smuggling;
 mod supervisor;

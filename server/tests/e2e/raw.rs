@@ -126,6 +126,40 @@ pub(crate) struct Raw {
 impl Raw {
     /// Opens a connection without HTTP/3 streams.
     pub(crate) fn connect(server: SocketAddr) -> Raw {
+        let mut raw = Raw::begin(server, None);
+        raw.until("a handshake", |raw| raw.conn.is_established().then_some(()));
+        raw
+    }
+
+    /// Resumes a session, with a request's frames on stream 0 as early data.
+    pub(crate) fn resume(server: SocketAddr, session: &[u8], frames: &[u8]) -> Raw {
+        let mut raw = Raw::begin(server, Some(session));
+        // After its first packet the client may send early data.
+        raw.flush();
+        let stream = raw.open();
+        raw.act(&Act::End(stream, frames.to_vec()));
+        raw.until("a handshake", |raw| raw.conn.is_established().then_some(()));
+        raw
+    }
+
+    /// Waits for a session that a later connection can resume.
+    pub(crate) fn session(&mut self) -> Vec<u8> {
+        self.until("a session", |raw| raw.conn.session().map(<[u8]>::to_vec))
+    }
+
+    /// Returns whether the server resumed the session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.conn.is_resumed()
+    }
+
+    /// Closes the connection with this reason.
+    pub(crate) fn close(mut self, reason: &[u8]) {
+        let _ = self.conn.close(true, 0x100, reason);
+        self.flush();
+    }
+
+    /// Begins a connection, which resumes a session if there is one.
+    fn begin(server: SocketAddr, session: Option<&[u8]>) -> Raw {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
         config
@@ -136,17 +170,20 @@ impl Raw {
         config.set_initial_max_stream_data_uni(1 << 20);
         config.set_initial_max_streams_uni(16);
         config.verify_peer(false);
+        config.enable_early_data();
         let local = socket.local_addr().unwrap();
         let scid = ConnectionId::from_ref(&[7; 16]);
         let conn = quiche::connect(Some("localhost"), &scid, local, server, &mut config);
-        let mut raw = Raw {
+        let mut conn = conn.unwrap();
+        if let Some(session) = session {
+            conn.set_session(session).unwrap();
+        }
+        Raw {
             socket,
-            conn: conn.unwrap(),
+            conn,
             received: BTreeMap::new(),
             next: 0,
-        };
-        raw.until("a handshake", |raw| raw.conn.is_established().then_some(()));
-        raw
+        }
     }
 
     /// Opens a connection with a control stream.
