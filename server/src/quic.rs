@@ -8,6 +8,7 @@ pub mod connection_gauges;
 pub mod counters;
 pub mod endpoint;
 pub mod entropy;
+mod expiry;
 pub mod header;
 mod path_size;
 #[cfg(any(test, fuzzing))]

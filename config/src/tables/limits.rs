@@ -21,6 +21,24 @@ table! {
         /// Time in which a handshake must finish; otherwise the connection is closed. A shorter time frees memory
         /// sooner when attackers leave handshakes unfinished; a longer one helps clients on very bad links.
         handshake_timeout: Duration { kind: duration(millis(100), seconds(300)), default: "\"10s\"", reload: Live },
+        /// Age at which a connection accepts no further requests: the client gets GOAWAY and opens another connection, and
+        /// this one is closed once the requests that it has are finished. Long-lived clients are so spread over the
+        /// workers again, and memory that a connection has gathered is freed. 0s sets no limit.
+        connection_lifetime: Duration { kind: duration(seconds(0), seconds(30 * 86_400)), default: "\"1h\"", reload: Live },
+        /// Requests after which a connection accepts no further ones, as after connection_lifetime. 0 sets no limit.
+        requests_per_connection: u64 {
+            kind: count(0, 1_000_000_000, "requests"),
+            default: "0",
+            examples: ["10000"],
+            reload: Live
+        },
+        /// Time that requests get to finish on a connection that accepts no further ones; it is then closed. Raise it if
+        /// downloads take longer. 0s sets no limit.
+        connection_drain_timeout: Duration {
+            kind: duration(seconds(0), seconds(30 * 86_400)),
+            default: "\"1h\"",
+            reload: Live
+        },
         /// Requests that a client may have open on one connection (RFC 9000 §4.6). With less than 100, browsers begin
         /// to queue requests.
         max_concurrent_streams: u64 { kind: count(1, 65_536, "requests"), default: "128", reload: Live },

@@ -211,6 +211,11 @@ impl Session {
         self.send_goaway(conn);
     }
 
+    /// Returns whether it accepts no more requests.
+    pub fn is_draining(&self) -> bool {
+        self.refused_from.is_some()
+    }
+
     /// Returns whether a response waits for room in the send buffer, and there is enough again.
     pub fn has_room_again(&self, conn: &quiche::Connection) -> bool {
         self.resume_below.is_some_and(|most| conn.unsent() <= most)

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
 
 pub use emit::Emitted;
@@ -14,6 +15,7 @@ pub use emit::Emitted;
 use super::activity::Activity;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection_gauges::Controller;
+use super::expiry::Expiry;
 use super::path_size::BlackHole;
 use super::reset::ResetTokens;
 use super::timers::Slot;
@@ -75,6 +77,7 @@ pub struct Connection {
     /// Deadline of the handshake; `None` once it is complete or has timed out.
     handshake_deadline: Option<Instant>,
     handshake_timed_out: bool,
+    expiry: Expiry,
 }
 
 /// A connection that quiche has accepted, and its limits.
@@ -126,6 +129,7 @@ impl Connection {
             release: None,
             handshake_deadline: Some(accepted.handshake_deadline),
             handshake_timed_out: false,
+            expiry: Expiry::default(),
         }
     }
 
@@ -158,7 +162,7 @@ impl Connection {
         if self.close_late_handshake(now) {
             return Some(Due::Handshake);
         }
-        if quic || is_due(self.stall_deadline()) {
+        if quic || is_due(self.stall_deadline()) || is_due(self.expiry.at()) {
             return Some(Due::Service);
         }
         (is_due(self.release) || is_due(self.finishes)).then_some(Due::Emission)
@@ -192,12 +196,13 @@ impl Connection {
         self.half_open
     }
 
-    /// Returns whether the handshake has become complete since the last call.
-    pub(super) fn finish_handshake(&mut self) -> bool {
+    /// Returns whether the handshake has become complete since the last call; its lifetime begins then.
+    pub(super) fn finish_handshake(&mut self, limits: &Limits, now: Instant) -> bool {
         let finished = self.half_open && self.quic.is_established();
         if finished {
             self.half_open = false;
             self.handshake_deadline = None;
+            self.expiry.start(limits, now);
         }
         finished
     }
@@ -365,12 +370,14 @@ impl Connection {
     }
 
     /// Returns when it is to be looked at again: at a timer of quiche or of the session, when pacing lets the next packet go, when the
-    /// handshake times out, or when a drain may close it.
+    /// handshake times out, when it is too old, or when a drain may close it.
     pub fn deadline(&self) -> Option<Instant> {
         let quic = self.quic.timeout_instant();
         let session = self.stall_deadline();
-        let others = [self.release, self.handshake_deadline, self.finishes];
-        [quic, session].into_iter().chain(others).flatten().min()
+        let pending = [self.release, self.finishes];
+        let ends = [self.handshake_deadline, self.expiry.at()];
+        let all = [[quic, session], pending, ends];
+        all.into_iter().flatten().flatten().min()
     }
 }
 

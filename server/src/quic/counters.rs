@@ -55,6 +55,17 @@ labels! {
     }
 }
 
+labels! {
+    /// Reason for which a connection accepts no further requests.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ExpiryReason {
+        /// The connection is older than `limits.connection_lifetime`.
+        Lifetime = "lifetime",
+        /// The connection has had `limits.requests_per_connection`.
+        Requests = "requests",
+    }
+}
+
 metrics! {
     /// Totals since the start.
     #[derive(Clone, Debug, Default)]
@@ -73,6 +84,8 @@ metrics! {
         pub refused: PerLabel<RefusalReason> = counter("sluicegate_connections_refused_total" by "reason"),
         /// Refusals sent (CONNECTION_CLOSE with CONNECTION_REFUSED).
         pub refusals: u64 = counter("sluicegate_connection_refusals_sent_total"),
+        /// Connections that accept no further requests and end when they are idle, by reason.
+        pub expired: PerLabel<ExpiryReason> = counter("sluicegate_connections_expired_total" by "reason"),
         /// Retry packets sent, which ask clients to prove their address.
         pub retries: u64 = counter("sluicegate_retries_sent_total"),
         /// Retry tokens that were invalid or expired.

@@ -54,6 +54,10 @@ impl Session {
         }
         self.taken += 1;
         self.next_stream = self.next_stream.max(stream + 4);
+        let most = context.site.limits().requests_per_connection;
+        if most > 0 && self.taken >= most {
+            self.refused_from.get_or_insert(self.next_stream);
+        }
         self.open.insert(stream, blank(list, context));
         self.plan_stall_check(conn, context);
         let (request, raw_path) = match request::parse(list, context.site.limits().header_bytes) {

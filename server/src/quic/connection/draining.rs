@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::Connection;
 use crate::h3;
 use crate::quic::activity::Load;
+use crate::quic::counters::ExpiryReason;
 
 impl Connection {
     /// Closes it because the server has nothing more for it (H3_NO_ERROR).
@@ -36,6 +37,20 @@ impl Connection {
         }
     }
 
+    /// Begins to drain if the connection is too old, or its session has had all its requests. Returns why, once.
+    pub(in crate::quic) fn expire(&mut self, now: Instant) -> Option<ExpiryReason> {
+        let session = self.session.as_ref();
+        let used_up = session.is_some_and(h3::Session::is_draining);
+        let reason = self.expiry.expire(used_up, now)?;
+        self.drain();
+        Some(reason)
+    }
+
+    /// Returns the time at which the connection expired, if it has.
+    pub(in crate::quic) fn expired_since(&self) -> Option<Instant> {
+        self.expiry.since()
+    }
+
     /// Notices when the last response has reached the client.
     pub(in crate::quic) fn note_requests(&mut self, now: Instant) {
         let load = (self.taken(), self.is_idle());
@@ -52,7 +67,8 @@ impl Connection {
             idle: self.is_idle(),
             unacked: self.quic.has_unacked(),
         };
-        self.finishes = self.activity.finishes_at(load, since, now);
+        let finishes = self.activity.finishes_at(load, since, now);
+        self.finishes = finishes.into_iter().chain(self.expiry.end()).min();
         let closed = self.finishes.is_some_and(|at| at <= now);
         if closed {
             self.finishes = None;

@@ -1,4 +1,5 @@
-//! Shutdown: no further connection, no further request, then CONNECTION_CLOSE to every client.
+//! Shutdown: no further connection, no further request, then CONNECTION_CLOSE to every client. A connection that expires
+//! drains in the same way.
 //!
 //! A drain looks at a connection when something happens to it or its own time is up, never at all of them at once.
 
@@ -80,10 +81,13 @@ impl Endpoint {
             self.ended += usize::from(!connection.count_end());
             return false;
         }
-        let Some(shutdown) = self.shutdown.as_ref().filter(|s| slot < s.next) else {
+        let shutdown = self.shutdown.as_ref().filter(|s| slot < s.next);
+        let shutdown = shutdown.map(|shutdown| shutdown.since);
+        let drains = shutdown.into_iter().chain(connection.expired_since());
+        let Some(since) = drains.min() else {
             return false;
         };
-        let closed = connection.finish(shutdown.since, now);
+        let closed = connection.finish(since, now);
         if closed {
             self.queue_emit(slot);
         }

@@ -41,19 +41,24 @@ impl Endpoint {
         connection.awaits_service = false;
         connection.service(&mut self.settings.sessions);
         connection.note_requests(now);
+        if self.shutdown.is_none()
+            && let Some(reason) = connection.expire(now)
+        {
+            self.counters.expired[reason] += 1;
+        }
         if connection.is_awaiting_ring() && !std::mem::replace(&mut connection.awaits_ring, true) {
             self.awaiting_ring.push(slot);
         }
-        self.settle(slot);
+        self.settle(slot, now);
         self.queue_emit(slot);
     }
 
     /// Brings the table of connection IDs in line with the connection's, and counts a finished handshake.
-    fn settle(&mut self, slot: usize) {
+    fn settle(&mut self, slot: usize, now: Instant) {
         let Some(connection) = self.connections[slot].as_mut() else {
             return;
         };
-        if connection.finish_handshake() {
+        if connection.finish_handshake(&self.settings.limits, now) {
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
             if self.shutdown.is_some() {

@@ -116,6 +116,7 @@ fn a_datagram_that_ends_its_connection_is_counted() {
 
 mod bounds;
 mod draining;
+mod expiry;
 mod fixture;
 mod greedy;
 mod path_mtu;

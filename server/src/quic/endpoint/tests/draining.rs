@@ -6,15 +6,15 @@ use super::*;
 use crate::http::route::Site;
 
 /// Length of a response, bytes: more than a packet, less than the first window.
-const LENGTH: usize = 9000;
+pub(super) const LENGTH: usize = 9000;
 
 /// Turns and datagrams of a test are far fewer.
 const ENOUGH: usize = 1000;
 
 /// Time between two responses of the client.
-const STEP: Duration = Duration::from_millis(20);
+pub(super) const STEP: Duration = Duration::from_millis(20);
 
-fn head(length: usize) -> [quiche::h3::Header; 4] {
+pub(super) fn head(length: usize) -> [quiche::h3::Header; 4] {
     let path = format!("/bytes/{length}");
     let head = [
         (":method", "GET"),
@@ -44,7 +44,7 @@ fn asked_for(bench: &mut Bench, length: usize) -> (Client, quiche::h3::Connectio
 }
 
 /// Asks for that many bytes.
-fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
+pub(super) fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
     let plain = quiche::h3::Config::new().unwrap();
     let mut h3 = quiche::h3::Connection::with_transport(&mut client.quic, &plain).unwrap();
     h3.send_request(&mut client.quic, &head(length), true)
@@ -53,7 +53,7 @@ fn begin(client: &mut Client, length: usize) -> quiche::h3::Connection {
 }
 
 /// Lets the server take a turn, and the client respond to it.
-fn step(bench: &mut Bench, client: &mut Client) {
+pub(super) fn step(bench: &mut Bench, client: &mut Client) {
     client.speak(&mut bench.endpoint, bench.now);
     let said = bench.pass(STEP);
     client.hear(said);
@@ -61,7 +61,7 @@ fn step(bench: &mut Bench, client: &mut Client) {
 }
 
 /// Returns the time until the client receives CONNECTION_CLOSE.
-fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
+pub(super) fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
     let mut waited = Duration::ZERO;
     while client.quic.peer_error().is_none() {
         assert!(waited < Duration::from_secs(60), "never closed");
@@ -72,7 +72,7 @@ fn until_closed(bench: &mut Bench, client: &mut Client) -> Duration {
 }
 
 /// Returns the bytes of the body that arrived, and whether it ended.
-fn body(client: &mut Client, h3: &mut quiche::h3::Connection) -> (usize, bool) {
+pub(super) fn body(client: &mut Client, h3: &mut quiche::h3::Connection) -> (usize, bool) {
     let (mut length, mut over) = (0, false);
     let mut buffer = [0; LENGTH];
     while let Ok((stream, event)) = h3.poll(&mut client.quic) {
@@ -91,8 +91,14 @@ fn body(client: &mut Client, h3: &mut quiche::h3::Connection) -> (usize, bool) {
 
 /// Returns a bench with the embedded default's routes, and early data.
 fn bench() -> Bench {
+    bench_with(|_| {})
+}
+
+/// Returns the same with other limits.
+pub(super) fn bench_with(change: impl FnOnce(&mut sluicegate_config::Limits)) -> Bench {
     Bench::new(settings(|settings| {
         let config = sluicegate_config::Config::embedded();
+        change(&mut settings.limits);
         settings.quic.early_data = true;
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
@@ -104,7 +110,7 @@ fn bench() -> Bench {
         );
         let listener = settings.listeners.get_mut(&ListenerId(0));
         listener.unwrap().config = quic.unwrap();
-        let site = Site::compile(&config.routes, &config.limits);
+        let site = Site::compile(&config.routes, &settings.limits);
         settings.sessions.site = Arc::new(site.unwrap());
     }))
 }
