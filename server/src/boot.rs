@@ -24,7 +24,7 @@ pub use self::error::{BootError, ListenerError};
 use self::group::{cores, prepare_group};
 use self::listen::{Announced, prepare};
 use self::observability::Observability;
-use self::reload::Reloader;
+use self::reload::{Reloader, Retired};
 use self::shared::Shared;
 use self::supervisor::Supervisor;
 use self::watch::{Event, await_ready, run_down};
@@ -32,6 +32,7 @@ use crate::clock;
 use crate::http::route::Site;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
+use crate::quic::transport::Alternatives;
 use crate::worker::{self, Report, WorkerHandle};
 
 /// Serves until a signal to stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
@@ -91,6 +92,7 @@ pub fn serve(
         snapshot,
         secrets: Arc::clone(&shared.secrets),
         workers,
+        retired: Retired::default(),
     };
     supervisor.ready(&reloader.standing());
     run_down(
@@ -118,7 +120,13 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     Site::compile(&config.routes, &config.limits)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     for listener in &config.listeners {
-        prepare(listener, registry, config, &secrets)?;
+        prepare(
+            listener,
+            registry,
+            config,
+            &secrets,
+            &Alternatives::default(),
+        )?;
     }
     Ok(())
 }

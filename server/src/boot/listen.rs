@@ -14,7 +14,7 @@ use crate::clock;
 use crate::quic::config_snapshot::{BoundListener, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
-use crate::quic::transport::{Identity, alternatives, server_config};
+use crate::quic::transport::{Alternatives, Identity, alternatives, server_config};
 
 /// Time for a port in use to become free.
 const BIND_LIMIT: Duration = Duration::from_secs(1);
@@ -76,14 +76,16 @@ impl Announced {
     }
 }
 
-/// Returns everything of a listener that needs no port, checked.
+/// Returns everything of a listener that needs no port, checked. Certificates that `before` has are not parsed again; it was made
+/// with the same settings.
 pub(super) fn prepare(
     listener: &Listener,
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
+    before: &Alternatives,
 ) -> Result<(Selection, Identities), BootError> {
-    let prepared = try_prepare(listener, registry, config, secrets);
+    let prepared = try_prepare(listener, registry, config, secrets, before);
     prepared.map_err(|error| BootError::listener(&listener.name, error))
 }
 
@@ -92,6 +94,7 @@ fn try_prepare(
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
+    before: &Alternatives,
 ) -> Result<(Selection, Identities), ListenerError> {
     let selection = Selection::of(listener, registry)?;
     let mut given = listener.tls.iter();
@@ -101,7 +104,7 @@ fn try_prepare(
         None => Identity::self_signed(),
     }?;
     let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
-    let others = alternatives(&others, &config.quic, &config.limits)?;
+    let others = alternatives(&others, &config.quic, &config.limits, before)?;
     server_config((&first, &others), &config.quic, &config.limits, secrets)?;
     Ok((selection, Identities { first, others }))
 }
@@ -115,7 +118,9 @@ pub(super) fn open_listener(
     announced: &mut Announced,
     bound_listeners: &mut BoundListeners,
 ) -> Result<(), BootError> {
-    let (selection, identities) = prepare(listener, registry, &shared.config, &shared.secrets)?;
+    let (config, secrets) = (&shared.config, &shared.secrets);
+    let before = Alternatives::default();
+    let (selection, identities) = prepare(listener, registry, config, secrets, &before)?;
     let identities = Arc::new(identities);
     for address in &listener.addresses {
         let id = ListenerId(announced.next_id);

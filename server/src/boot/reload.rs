@@ -9,9 +9,40 @@ use sluicegate_config::Config;
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
 use crate::http::origin::OriginCommand;
+use crate::http::route::Site;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
+use crate::quic::transport::Alternatives;
 use crate::worker::{Command, WorkerHandle};
+
+/// Parts of previous snapshots that workers, connections or requests may still use. They are dropped on the main thread, after
+/// their last user: to free a thousand certificates would delay a worker by tens of milliseconds.
+#[derive(Default)]
+pub(super) struct Retired {
+    certificates: Vec<Alternatives>,
+    sites: Vec<Arc<Site>>,
+}
+
+impl Retired {
+    /// Takes the parts of `previous` that `current` does not share.
+    fn take(&mut self, previous: &ConfigSnapshot, current: &ConfigSnapshot) {
+        self.sites.push(Arc::clone(&previous.site));
+        for bound in &previous.bound_listeners {
+            let others = &bound.identities.others;
+            let in_use = current.bound_listeners.iter();
+            let known = in_use.map(|bound| &bound.identities.others);
+            if !known.chain(&self.certificates).any(|one| one.is(others)) {
+                self.certificates.push(others.clone());
+            }
+        }
+    }
+
+    /// Drops what nobody else uses any more.
+    fn drop_unused(&mut self) {
+        self.certificates.retain(|one| !one.is_unused());
+        self.sites.retain(|site| Arc::strong_count(site) > 1);
+    }
+}
 
 /// Makes new snapshots of the configuration and sends them to the workers and origins.
 pub(super) struct Reloader<'a> {
@@ -23,6 +54,8 @@ pub(super) struct Reloader<'a> {
     pub(super) snapshot: Arc<ConfigSnapshot>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) workers: Vec<WorkerHandle>,
+    /// Parts of previous snapshots.
+    pub(super) retired: Retired,
 }
 
 impl Reloader<'_> {
@@ -61,8 +94,14 @@ impl Reloader<'_> {
             worker.mailbox.send(command);
         }
         self.config = config;
+        self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;
         Ok(self.snapshot.generation)
+    }
+
+    /// Drops the parts of previous configurations that nobody uses any more.
+    pub(super) fn drop_unused(&mut self) {
+        self.retired.drop_unused();
     }
 
     fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
@@ -73,13 +112,13 @@ impl Reloader<'_> {
         let site = Arc::new(site);
         let mut bound_listeners: Vec<BoundListener> = Vec::new();
         for listener in &config.listeners {
-            let (selection, identities) = prepare(listener, self.registry, config, &self.secrets)?;
+            let bound = self.snapshot.bound_listeners.iter();
+            let before = bound.filter(|bound| bound.name == listener.name);
+            let (selection, identities) = {
+                let known = self.known(before.clone().next(), config);
+                prepare(listener, self.registry, config, &self.secrets, &known)?
+            };
             let identities = Arc::new(identities);
-            let before = self
-                .snapshot
-                .bound_listeners
-                .iter()
-                .filter(|d| d.name == listener.name);
             bound_listeners.extend(before.map(|before| BoundListener {
                 id: before.id,
                 name: before.name.clone(),
@@ -102,6 +141,15 @@ impl Reloader<'_> {
             bound_listeners,
         })
     }
+
+    /// Returns the certificates that need not be parsed again: those of the listener, if the settings of their contexts stay.
+    fn known(&self, before: Option<&BoundListener>, config: &Config) -> Alternatives {
+        let same = self.config.quic == config.quic && self.config.limits == config.limits;
+        let before = before.filter(|_| same);
+        before.map_or_else(Alternatives::default, |bound| {
+            bound.identities.others.clone()
+        })
+    }
 }
 
 #[cfg(test)]
@@ -112,7 +160,8 @@ mod tests {
 
     use super::*;
     use crate::boot::liveness::tests::watched;
-    use crate::http::route::Site;
+    use crate::quic::config_snapshot::Identities;
+    use crate::quic::selection::Selection;
     use crate::quic::transport::Identity;
 
     const FILE: &str = "[[listener]]\nname = \"main\"\naddress = \"[::1]:1\"\n\
@@ -125,6 +174,7 @@ mod tests {
             reloader.registry,
             &reloader.config,
             &reloader.secrets,
+            &Alternatives::default(),
         );
         let (selection, identities) = prepared.unwrap();
         BoundListener {
@@ -167,6 +217,7 @@ mod tests {
             config,
             secrets: Arc::new(Secrets::in_memory()),
             workers,
+            retired: Retired::default(),
         };
         let bound_listeners = vec![bound(&reloader)];
         Arc::get_mut(&mut reloader.snapshot)
@@ -189,5 +240,62 @@ mod tests {
             };
             assert_eq!((snapshot.generation, own.listeners.len()), (2, 1));
         }
+    }
+
+    /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.
+    #[test]
+    fn certificates_of_a_previous_configuration_are_freed_by_the_main_thread() {
+        let quic = Config::embedded().quic;
+        let limits = Config::embedded().limits;
+        let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
+        let make = |others: &[Identity], before: &Alternatives| {
+            crate::quic::transport::alternatives(others, &quic, &limits, before).unwrap()
+        };
+        let snapshot = |generation, others: &Alternatives| ConfigSnapshot {
+            generation,
+            site: Arc::new(Site::compile(&[], &limits).unwrap()),
+            limits: limits.clone(),
+            quic: quic.clone(),
+            bound_listeners: [0, 1]
+                .map(|id| BoundListener {
+                    id: ListenerId(id),
+                    name: "main".to_owned(),
+                    group: "a".to_owned(),
+                    selection: Selection::of(
+                        &Config::embedded().listeners[0],
+                        &Registry::builtin(),
+                    )
+                    .unwrap(),
+                    payloads: Payloads::default(),
+                    identities: Arc::new(Identities {
+                        first: identities[0].clone(),
+                        others: others.clone(),
+                    }),
+                })
+                .into(),
+        };
+        let count = |retired: &Retired| (retired.certificates.len(), retired.sites.len());
+        let first = make(&identities, &Alternatives::default());
+        let mut retired = Retired::default();
+        let (old, same) = (snapshot(1, &first), snapshot(2, &make(&identities, &first)));
+        retired.take(&old, &same);
+        assert_eq!(count(&retired), (0, 1), "the certificates are still those");
+        drop(old);
+        retired.drop_unused();
+        assert_eq!(count(&retired), (0, 0));
+        let changed = snapshot(3, &make(&identities[1..], &first));
+        drop(first);
+        let (in_a_connection, of_a_request) = (
+            same.bound_listeners[0].identities.others.clone(),
+            Arc::clone(&same.site),
+        );
+        retired.take(&same, &changed);
+        drop(same);
+        retired.drop_unused();
+        assert_eq!(count(&retired), (1, 1), "each once");
+        drop((in_a_connection, of_a_request));
+        assert_eq!(count(&retired), (1, 1), "still there");
+        retired.drop_unused();
+        assert_eq!(count(&retired), (0, 0));
     }
 }

@@ -99,6 +99,7 @@ pub(super) fn run_down(
     let mut stopped = false;
     while running > 0 {
         supervisor.on_time(clock::now());
+        reloader.drop_unused();
         let next = supervisor.next();
         let until = deadline.map_or(next, |deadline| deadline.min(next));
         match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {

@@ -41,7 +41,10 @@ impl SessionContext {
 
     /// Serves new requests by another site.
     pub fn adopt(&mut self, site: Arc<Site>) {
-        self.cache.keep_folders(site.folders());
+        // Most reloads keep all folders, and need not look at each cached file.
+        if !site.folders().covers(self.site.folders()) {
+            self.cache.keep_folders(site.folders());
+        }
         self.site = site;
     }
 

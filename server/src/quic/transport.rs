@@ -3,14 +3,17 @@
 mod sni;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
+use boring::sha::Sha256;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use sluicegate_config::{Limits, Quic};
 use thiserror::Error;
 
+use sni::Alternative;
 pub use sni::Alternatives;
 
 use super::entropy::draw;
@@ -113,6 +116,17 @@ impl Identity {
         self.origin == SELF_SIGNED
     }
 
+    /// Returns a digest of the chain and the key.
+    fn digest(&self) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        // The lengths keep the end of the one from becoming the beginning of the other.
+        for part in [&self.chain, &self.key] {
+            digest.update(&part.len().to_be_bytes());
+            digest.update(part);
+        }
+        digest.finish()
+    }
+
     /// Returns a TLS context and the names that its certificate is for.
     fn context(&self) -> Result<(Vec<String>, SslContextBuilder), TransportError> {
         let fail = |cause: String, remedy| TransportError::Tls {
@@ -189,7 +203,8 @@ fn ticketing(
     Ok(())
 }
 
-/// Makes the TLS contexts of a listener's certificates beside the first one.
+/// Makes the TLS contexts of a listener's certificates beside the first one. Certificates that `before` has keep their
+/// contexts; it was made with the same settings.
 ///
 /// # Errors
 /// A certificate or key that cannot be used.
@@ -197,14 +212,20 @@ pub fn alternatives(
     others: &[Identity],
     quic: &Quic,
     limits: &Limits,
+    before: &Alternatives,
 ) -> Result<Alternatives, TransportError> {
+    let known = before.by_digest();
     let contexts = others.iter().map(|other| {
+        let digest = other.digest();
+        if let Some(known) = known.get(&digest) {
+            return Ok(Arc::clone(known));
+        }
         let (names, mut context) = other.context()?;
         ticketing(&mut context, other, quic, limits)?;
-        Ok((names, context))
+        Ok(Arc::new(Alternative::new(digest, names, context)))
     });
     let contexts = contexts.collect::<Result<Vec<_>, TransportError>>()?;
-    Ok(Alternatives::new(contexts))
+    Ok(before.updated(contexts))
 }
 
 /// Makes quiche's configuration for connections of one listener, without a congestion controller. Clients get the first

@@ -1,5 +1,7 @@
 //! The configuration changes while clients are served.
 
+mod certificates;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -26,6 +26,11 @@ impl SiteFolders {
         self.0.iter().any(|folder| folder.id == id)
     }
 
+    /// Returns whether it has all folders of `other`.
+    pub fn covers(&self, other: &SiteFolders) -> bool {
+        other.0.iter().all(|folder| self.has(folder.id))
+    }
+
     fn get(&self, files: &Files) -> Option<&Folder> {
         self.0.iter().find(|folder| *folder.files == *files)
     }
@@ -87,9 +92,11 @@ mod tests {
         assert!(ids[0] == ids[2] && ids[0] != ids[1]);
         let (second, kept) = compile(&first, &[&other, &one]);
         assert_eq!(kept, [ids[1], ids[0]]);
+        assert!(second.covers(&first));
         // A folder that comes back after it was removed is another one.
         let (without, _) = compile(&second, &[&other]);
         assert!(without.has(ids[1]) && !without.has(ids[0]));
+        assert!(second.covers(&without) && !without.covers(&second));
         let (_, back) = compile(&without, &[&one]);
         assert!(!ids.contains(&back[0]));
     }

@@ -42,7 +42,13 @@ impl Site {
     /// Connects as [`Site::connect`] does, with what a client that may sends early; the server's side is asked for it before it has
     /// heard anything else.
     fn connect_early(&self, name: &str, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
-        let others = alternatives(&self.others, &self.quic, &self.limits).unwrap();
+        let others = alternatives(
+            &self.others,
+            &self.quic,
+            &self.limits,
+            &Alternatives::default(),
+        );
+        let others = others.unwrap();
         let server = server_config(
             (&self.identity, &others),
             &self.quic,
@@ -267,7 +273,8 @@ fn workers_share_the_contexts_of_further_certificates() {
         Identity::self_signed().unwrap(),
         Identity::self_signed().unwrap(),
     ];
-    let others = alternatives(&others, &site.quic, &site.limits).unwrap();
+    let others = alternatives(&others, &site.quic, &site.limits, &Alternatives::default());
+    let others = others.unwrap();
     let configure = || {
         let identities = (&site.identity, &others);
         server_config(identities, &site.quic, &site.limits, &site.secrets).unwrap()
@@ -276,4 +283,25 @@ fn workers_share_the_contexts_of_further_certificates() {
     let configs = [configure(), configure()];
     assert_eq!(others.users(), alone + 2);
     drop(configs);
+}
+
+#[test]
+fn an_unchanged_certificate_keeps_its_context_when_others_change() {
+    let site = Site::new(Config::embedded().quic);
+    let identities = || [(); 3].map(|()| Identity::self_signed().unwrap());
+    let make = |others: &[Identity], before: &Alternatives| {
+        alternatives(others, &site.quic, &site.limits, before).unwrap()
+    };
+    let mut others = identities();
+    let first = make(&others, &Alternatives::default());
+    let same = make(&others, &first);
+    assert_eq!(same.shared_with(&first), 3);
+    assert_eq!(first.users(), 2, "it is the same table");
+    others[1] = Identity::self_signed().unwrap();
+    let changed = make(&others, &first);
+    assert_eq!(changed.shared_with(&first), 2);
+    // The key of another certificate is noticed, although the certificate is known.
+    others[0].key = others[2].key.clone();
+    assert!(alternatives(&others, &site.quic, &site.limits, &changed).is_err());
+    assert_eq!(make(&identities(), &changed).shared_with(&changed), 0);
 }
