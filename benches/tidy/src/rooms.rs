@@ -80,7 +80,13 @@ pub const ROOMS: &[Room] = &[
     ),
     room(
         "http::files",
-        &["http", "http::exchange", "observe", "clock"],
+        &[
+            "http",
+            "http::clients",
+            "http::exchange",
+            "observe",
+            "clock",
+        ],
     ),
     room(
         "http::exchange",

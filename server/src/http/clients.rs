@@ -34,6 +34,12 @@ impl Clients {
         self.open.get(&client).copied().unwrap_or(0)
     }
 
+    /// Returns the client that has the most open, and how many; looks at all clients.
+    pub(crate) fn most(&self) -> Option<(ClientPrefix, u64)> {
+        let most = self.open.iter().max_by_key(|(_, open)| **open);
+        most.map(|(client, open)| (*client, *open))
+    }
+
     /// Counts one that `client` has opened.
     pub(crate) fn enter(&mut self, client: ClientPrefix) {
         *self.open.entry(client).or_default() += 1;
@@ -83,6 +89,7 @@ mod tests {
             clients.enter(who);
         }
         assert_eq!((clients.open(one), clients.open(other)), (2, 1));
+        assert_eq!(clients.most(), Some((one, 2)));
         clients.leave(one);
         clients.leave(other);
         assert_eq!((clients.open(one), clients.open(other)), (1, 0));

@@ -63,6 +63,15 @@ impl Client {
         Client { endpoint, config }
     }
 
+    /// Returns the client with a receive window of that many bytes for each stream.
+    pub(crate) fn taking(mut self, window: u32) -> Client {
+        let mut transport = quinn::TransportConfig::default();
+        transport.keep_alive_interval(Some(KEEP_ALIVE));
+        transport.stream_receive_window(window.into());
+        self.config.transport_config(Arc::new(transport));
+        self
+    }
+
     /// Opens a connection, without HTTP/3.
     pub(crate) async fn dial(&self, server: SocketAddr) -> quinn::Connection {
         let config = self.config.clone();
@@ -160,6 +169,14 @@ impl Session {
     /// Does the same with these fields.
     pub(crate) async fn get_with(&mut self, path: &str, fields: &[(&str, &[u8])]) -> Response {
         self.try_get_with(path, fields).await.unwrap()
+    }
+
+    /// Sends `GET path`, and reads nothing of the response.
+    pub(crate) async fn ask(&mut self, path: &str) -> RequestStream<BidiStream<Bytes>, Bytes> {
+        let request = http::Request::get(format!("https://localhost{path}")).body(());
+        let mut stream = self.requests.send_request(request.unwrap()).await.unwrap();
+        stream.finish().await.unwrap();
+        stream
     }
 
     /// Sends `POST path` with the generator's first `length` bytes.

@@ -12,6 +12,7 @@ mod client;
 mod failure;
 mod faults;
 mod files;
+mod greedy;
 mod http3;
 mod inherit;
 mod lifecycle;

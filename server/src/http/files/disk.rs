@@ -12,11 +12,13 @@
 
 mod locate;
 mod open;
+mod open_files;
 mod stream;
 mod walk;
 
 use std::cell::Cell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +28,9 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use self::locate::{Located, Miss, Query};
+use self::open_files::{OpenFiles, Place};
 use self::stream::{BLOCK, Broken, Held};
+use crate::http::clients::ClientPrefix;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::http::exchange::message::Head;
@@ -43,7 +47,7 @@ const QUIET: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct FileServer {
     looking: Arc<Semaphore>,
-    open: Arc<Semaphore>,
+    open: Rc<OpenFiles>,
     entry_max: u64,
     /// Time of the next warning at the earliest.
     quiet_until: Cell<Option<Instant>>,
@@ -52,7 +56,7 @@ pub struct FileServer {
 /// Source of a response's bytes.
 enum Source {
     Memory(Bytes),
-    Disk(Arc<Held>),
+    Disk(Arc<Held>, Place),
 }
 
 impl FileServer {
@@ -61,7 +65,7 @@ impl FileServer {
     pub fn new(open_files: usize, entry_max: u64) -> FileServer {
         FileServer {
             looking: Arc::new(Semaphore::new(LOOKING)),
-            open: Arc::new(Semaphore::new(open_files.min(Semaphore::MAX_PERMITS))),
+            open: OpenFiles::new(open_files),
             entry_max,
             quiet_until: Cell::new(None),
         }
@@ -84,8 +88,9 @@ impl FileServer {
         // GET and HEAD have none.
         drop(body);
         let head = &request.head;
+        let client = ClientPrefix::from(request.peer.address.ip());
         let (plan, source) = match self.find(files, rest, head).await {
-            Ok(located) => self.prepare(head, located, learn),
+            Ok(located) => self.prepare(head, client, located, learn).await,
             Err(plan) => {
                 learn(None);
                 (plan, Source::Memory(Bytes::new()))
@@ -93,6 +98,13 @@ impl FileServer {
         };
         match respond(reply, head, plan, source).await {
             Ok(()) | Err(Broken::Cancelled(Cancelled)) => {}
+            Err(Broken::Revoked) => {
+                if self.may_warn() {
+                    tracing::warn!(
+                        "files of the clients with the most are closed: as many are open as may be"
+                    );
+                }
+            }
             Err(Broken::Disk(error)) => self.warn(files, head, &error),
         }
     }
@@ -147,9 +159,10 @@ impl FileServer {
     }
 
     /// Plans the response and selects the source of its bytes: memory for a small file, else the open file.
-    fn prepare(
+    async fn prepare(
         &self,
         head: &RequestHead,
+        client: ClientPrefix,
         located: Located,
         learn: impl FnOnce(Option<Arc<Entry>>),
     ) -> (ResponsePlan, Source) {
@@ -164,21 +177,17 @@ impl FileServer {
         if let Some(bytes) = small {
             return (plan, Source::Memory(bytes));
         }
-        match Arc::clone(&self.open).try_acquire_owned() {
-            Ok(permit) => {
-                let held = Held {
-                    file,
-                    _permit: permit,
-                };
-                (plan, Source::Disk(Arc::new(held)))
-            }
-            Err(_) => {
-                if self.may_warn() {
-                    tracing::warn!("files are refused with 503: as many are open as may be");
-                }
-                (busy(), Source::Memory(Bytes::new()))
-            }
+        if let Some((permit, place)) = self.open.open(client).await {
+            let held = Held {
+                file,
+                _permit: permit,
+            };
+            return (plan, Source::Disk(Arc::new(held), place));
         }
+        if self.may_warn() {
+            tracing::warn!("files are refused with 503: as many are open as may be");
+        }
+        (busy(), Source::Memory(Bytes::new()))
     }
 
     fn warn(&self, files: &Files, head: &RequestHead, cause: &dyn std::fmt::Display) {
@@ -231,8 +240,12 @@ async fn respond(
             (Piece::File(range), Source::Memory(bytes)) => {
                 writer.data(response_plan::slice(bytes, &range)).await?;
             }
-            (Piece::File(range), Source::Disk(held)) => {
-                stream::send(held, range, &mut writer).await?;
+            (Piece::File(range), Source::Disk(held, place)) => {
+                tokio::select! {
+                    biased;
+                    () = place.revoked() => return Err(Broken::Revoked),
+                    sent = stream::send(held, range, &mut writer) => sent?,
+                }
             }
         }
     }

@@ -31,6 +31,9 @@ pub(super) struct Held {
 pub(super) enum Broken {
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+    /// The file is closed in favour of another client.
+    #[error("too many files are open")]
+    Revoked,
     /// The disk failed, or the file is shorter now than the head says.
     #[error(transparent)]
     Disk(#[from] io::Error),

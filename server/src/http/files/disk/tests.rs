@@ -70,7 +70,19 @@ impl Folder {
 
     /// Serves a request on a task; its response may take `credit`.
     fn begin(&self, head: RequestHead, credit: u64) -> (Front, tokio::task::JoinHandle<()>) {
-        let (incoming, front) = pair(request(head, None, false), credit);
+        self.begin_for(7, head, credit)
+    }
+
+    /// Does the same for the client at 192.0.2.`client`.
+    fn begin_for(
+        &self,
+        client: u8,
+        head: RequestHead,
+        credit: u64,
+    ) -> (Front, tokio::task::JoinHandle<()>) {
+        let mut request = request(head, None, false);
+        request.peer.address.set_ip([192, 0, 2, client].into());
+        let (incoming, front) = pair(request, credit);
         let (server, learnt) = (Rc::clone(&self.server), Rc::clone(&self.learnt));
         let files = Arc::new(self.files.clone());
         let task =

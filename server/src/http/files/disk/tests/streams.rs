@@ -193,6 +193,44 @@ fn more_open_files_than_allowed_are_refused_and_small_ones_are_not() {
 }
 
 #[test]
+fn the_client_with_the_most_open_files_gives_way() {
+    run(async {
+        let mut folder = with_large();
+        folder.server = Rc::new(FileServer::new(4, 0));
+        let large = || head("GET", "/large", &[]);
+        let begin = async |client| {
+            let (front, task) = folder.begin_for(client, large(), cost(1));
+            let first = front.next().await;
+            let ToFront::Head(head) = first else {
+                panic!("{first:?} before the head");
+            };
+            (front, task, head.status)
+        };
+        let mut greedy = Vec::new();
+        for _ in 0..4 {
+            greedy.push(begin(1).await);
+        }
+        assert_eq!(begin(1).await.2, 503);
+        // The oldest goes for another client's first file, and the next for its second.
+        let mut others = Vec::new();
+        for (front, task, _) in greedy.drain(..2) {
+            let other = begin(2).await;
+            assert_eq!(other.2, 200);
+            others.push(other);
+            assert!(!front.response().await.complete);
+            task.await.unwrap();
+        }
+        assert_eq!(begin(2).await.2, 503);
+        for (front, task, _) in greedy.into_iter().chain(others) {
+            front.credit(cost(BLOCKS as usize));
+            assert!(front.response().await.complete);
+            task.await.unwrap();
+        }
+        until(|| folder.server.open.available_permits() == 4).await;
+    });
+}
+
+#[test]
 fn more_requests_than_may_look_at_once_are_all_served() {
     run(async {
         let folder = Folder::new();
