@@ -17,11 +17,11 @@ pub use group::{Cores, Group};
 pub use handler::*;
 pub use headers::HeaderEdits;
 pub use limits::Limits;
-pub use listener::{CongestionRule, Listener, Tls};
+pub use listener::{ClientAddressField, CongestionRule, Listener, Tls};
 pub use observe::{
     AccessFormat, AccessLog, Admin, Log, LogFormat, LogLevel, LogTarget, Qlog, QlogLevel,
 };
-pub use proxy::{HostHeader, Proxy};
+pub use proxy::{HostHeader, Proxy, Via};
 pub use quic::Quic;
 pub use root::Config;
 pub use route::{Handler, HostPattern, Route};

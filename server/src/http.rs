@@ -9,3 +9,4 @@ pub mod path;
 pub mod peer;
 pub mod proxy;
 pub mod route;
+pub mod trusted_proxies;

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod clock;
 pub mod h3;
 pub mod http;
+pub mod networks;
 pub mod observe;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

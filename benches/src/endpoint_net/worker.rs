@@ -45,6 +45,7 @@ impl Worker {
         let listener = || -> anyhow::Result<Listener> {
             Ok(Listener {
                 name: listener.name.as_str().into(),
+                trusted_proxies: Arc::default(),
                 selection: Selection::of(listener, &registry)?,
                 payloads: Payloads::default(),
                 config: server_config(

@@ -25,6 +25,7 @@ pub const ROOMS: &[Room] = &[
         "boot",
         &[
             "admin", "worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock",
+            "networks",
         ],
     ),
     room(
@@ -35,7 +36,7 @@ pub const ROOMS: &[Room] = &[
         "worker",
         &["quic", "h3", "http*", "observe", "affinity", "clock"],
     ),
-    room("quic", &["h3", "http*", "observe", "clock"]),
+    room("quic", &["h3", "http*", "observe", "clock", "networks"]),
     room("h3", &["http*", "observe", "clock"]),
     room("tcp", &["http*", "observe", "clock"]),
     room(
@@ -93,10 +94,11 @@ pub const ROOMS: &[Room] = &[
         &["http", "http::clients", "observe", "clock"],
     ),
     room("http::clients", &["http", "observe", "clock"]),
-    room("http", &["observe", "clock"]),
+    room("http", &["observe", "clock", "networks"]),
     room("observe", &["clock"]),
     room("affinity", &[]),
     room("clock", &[]),
+    room("networks", &[]),
 ];
 
 /// Crates that only some rooms may name: `http` knows no transport, and quiche stays where packets and frames are.

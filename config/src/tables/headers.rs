@@ -8,7 +8,8 @@ table! {
     /// add. Use them to pass facts to an application, or to withhold fields from it.
     #[derive(Eq, Default)]
     pub struct HeaderEdits = [route.request_headers] {
-        /// Names of the fields that are removed.
+        /// Names of the fields that are removed, also of those that the server adds itself: on requests to upstreams
+        /// via, forwarded, x-forwarded-for, x-forwarded-host and x-forwarded-proto.
         remove: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-powered-by\"]"], reload: Live },
         /// Fields with their values. Each replaces all fields of the same name. Fields about the connection, the
         /// framing and the host cannot be set.

@@ -10,7 +10,7 @@ use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::field::Element;
 use crate::print;
-use crate::schema::{Key, Kind, Reason, Refusal, duration, micros, millis, name, ratio};
+use crate::schema::{Key, Kind, Reason, Refusal, choice, duration, micros, millis, name, ratio};
 use crate::value::{Item, Word};
 use crate::words::{canonical, socket_address};
 
@@ -49,6 +49,31 @@ table! {
             kind: duration(micros(10), millis(100)),
             unset: "no guard",
             examples: ["\"1ms\""],
+            reload: Live
+        },
+        /// Networks of the proxies in front of this listener, such as a content delivery network. A request from such an
+        /// address counts as the client's that the proxy names in client_address_field: the right-most address there
+        /// that is no trusted proxy's. Logs and each client's limits use that address, and upstreams receive what the
+        /// proxies wrote in X-Forwarded-For or Forwarded, with the proxy's address added. From every other address,
+        /// X-Forwarded-*, Forwarded, X-Real-IP and similar fields are dropped, because anybody can write them. A
+        /// connection keeps the networks that it began with. The proxies must remove or extend what their clients send.
+        trusted_proxies: Vec<IpNet> {
+            kind: Kind::Words {
+                words: "a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
+                each: "",
+                min: 1,
+                max: 4096,
+                read: network,
+            },
+            unset: "no proxy is trusted",
+            examples: ["\"10.0.0.0/8\"", "[\"192.0.2.10\", \"2001:db8::/32\"]"],
+            reload: Live
+        },
+        /// Field in which the trusted proxies name the client. The other one of the two is dropped even if it comes from
+        /// a trusted proxy, which may have passed on what its client wrote, and upstreams receive it anew.
+        client_address_field: ClientAddressField {
+            kind: choice(ClientAddressField::WORDS),
+            default: "\"x-forwarded-for\"",
             reload: Live
         },
         /// Certificate of the server: the table [listener.tls] below. "self-signed", for trials, makes a certificate
@@ -114,6 +139,18 @@ table! {
         /// PEM file with the private key of the certificate. Let only the server's user read it; the
         /// server does not check that.
         key: PathBuf { kind: Kind::Path, required: "\"tls/key.pem\"", reload: Live },
+    }
+}
+
+words! {
+    /// Field in which trusted proxies name the client.
+    #[derive(Default)]
+    pub enum ClientAddressField {
+        /// `X-Forwarded-For`.
+        #[default]
+        XForwardedFor = "x-forwarded-for",
+        /// `Forwarded` (RFC 7239).
+        Forwarded = "forwarded",
     }
 }
 

@@ -163,7 +163,7 @@ table! {
             examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
             reload: Restart
         },
-        /// Form of a line. json: an object with time, client, listener, request, status, sizes, duration, worker,
+        /// Form of a line. json: an object with time, client, trusted proxy, listener, request, status, sizes, duration, worker,
         /// connection ID (which is also in the name of the connection's trace), congestion control, and outcome
         /// (complete, cancelled, stalled or reset). combined: Apache's format of that name, for tools that read only that.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },

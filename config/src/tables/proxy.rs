@@ -10,7 +10,7 @@ use crate::field::words_in_fields;
 use crate::schema::{KIB, Kind, MIB, count, duration, millis, seconds, size};
 use crate::section::Section;
 use crate::value::Word;
-use crate::words::{canonical, host, host_port};
+use crate::words::{canonical, host, host_port, token};
 
 table! {
     /// The route above forwards requests over HTTP/1.1 to upstream servers, which take turns. If no upstream can be
@@ -84,8 +84,21 @@ table! {
         fail_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"10s\"", reload: Live },
         /// Whether upstreams receive the client's address and the request's host and scheme, in Forwarded (RFC 7239)
         /// and in X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto. Fields of these names that a client sends
-        /// are never passed on. Turn it off if upstreams must not learn addresses.
+        /// are passed on only if it is one of the listener's trusted_proxies. `remove` of [route.request_headers]
+        /// withholds single ones. Turn it off if upstreams must not learn addresses.
         forwarded: bool { kind: Kind::Switch, default: "true", reload: Live },
+        /// Name of this server in the Via field of requests to upstreams (RFC 9110 §7.6.3), which shows them loops and
+        /// the protocol that the client speaks. "off" sends none, against the RFC. Servers may compress no responses to
+        /// requests with Via; for nginx, set `gzip_proxied any` there rather than "off" here.
+        via: Via {
+            kind: Kind::Word {
+                words: "a name of 1 to 64 letters, digits, `-`, `_`, `.` and the like, or \"off\"",
+                read: |word| canonical(token(word, 64).then_some(word)),
+            },
+            default: "\"sluicegate\"",
+            examples: ["\"edge-1\"", "\"off\""],
+            reload: Live
+        },
         /// Largest header section of an upstream's response. If it is larger, the client gets 502. Raise it for
         /// applications that set very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"64KiB\"", reload: Live },
@@ -133,3 +146,32 @@ impl Word for HostHeader {
 }
 
 words_in_fields!(HostHeader);
+
+/// Name of this server in `Via`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// No field is sent.
+    Off,
+    /// This name is sent.
+    Name(String),
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Name(name) => name,
+        })
+    }
+}
+
+impl Word for Via {
+    fn of_canonical(word: String) -> Option<Self> {
+        Some(match word.as_str() {
+            "off" => Self::Off,
+            _ => Self::Name(word),
+        })
+    }
+}
+
+words_in_fields!(Via);

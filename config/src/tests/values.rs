@@ -35,6 +35,8 @@ address = ["0.0.0.0:443", "[fe80::1%3]:443"]
 group = "a"
 congestion_control = { algorithm = "cubic", beta = 0.5, hystart = false }
 low_rtt_guard = "500us"
+trusted_proxies = ["10.0.0.0/8", "2001:db8::1"]
+client_address_field = "forwarded"
 tls = { certificate = "c.pem", key = "../k.pem" }
 [[listener.congestion_rule]]
 networks = ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]
@@ -103,6 +105,7 @@ retries = 0
 max_fails = 1
 fail_timeout = "1m"
 forwarded = false
+via = "off"
 header_bytes = 5000
 [[route]]
 path = "/up/"

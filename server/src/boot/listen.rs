@@ -11,6 +11,7 @@ use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, Listen
 use super::error::{BootError, ListenerError};
 use super::shared::Shared;
 use crate::clock;
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::quic::config_snapshot::{BoundListener, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
@@ -122,6 +123,7 @@ pub(super) fn open_listener(
     let before = Alternatives::default();
     let (selection, identities) = prepare(listener, registry, config, secrets, &before)?;
     let identities = Arc::new(identities);
+    let trusted_proxies = Arc::new(TrustedProxies::of(listener));
     for address in &listener.addresses {
         let id = ListenerId(announced.next_id);
         let next = announced.next_id.checked_add(1);
@@ -149,6 +151,7 @@ pub(super) fn open_listener(
             id,
             name: listener.name.clone(),
             group: group.name.clone(),
+            trusted_proxies: Arc::clone(&trusted_proxies),
             selection: selection.clone(),
             payloads: Payloads::default(),
             identities: Arc::clone(&identities),

@@ -10,6 +10,7 @@ use super::error::{BootError, ReloadError};
 use super::listen::prepare;
 use crate::http::origin::OriginCommand;
 use crate::http::route::Site;
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
 use crate::quic::transport::Alternatives;
@@ -119,10 +120,12 @@ impl Reloader<'_> {
                 prepare(listener, self.registry, config, &self.secrets, &known)?
             };
             let identities = Arc::new(identities);
+            let trusted_proxies = Arc::new(TrustedProxies::of(listener));
             bound_listeners.extend(before.map(|before| BoundListener {
                 id: before.id,
                 name: before.name.clone(),
                 group: before.group.clone(),
+                trusted_proxies: Arc::clone(&trusted_proxies),
                 selection: selection.clone(),
                 payloads: before.payloads.clone(),
                 // A certificate that was made at the start stays.
@@ -181,6 +184,7 @@ mod tests {
             id: ListenerId(0),
             name: listener.name.clone(),
             group: "a".to_owned(),
+            trusted_proxies: Arc::default(),
             selection,
             payloads: Payloads::default(),
             identities: Arc::new(identities),
@@ -261,6 +265,7 @@ mod tests {
                     id: ListenerId(id),
                     name: "main".to_owned(),
                     group: "a".to_owned(),
+                    trusted_proxies: Arc::default(),
                     selection: Selection::of(
                         &Config::embedded().listeners[0],
                         &Registry::builtin(),

@@ -172,6 +172,7 @@ impl Handling {
         content_length: Option<u64>,
         has_body: bool,
     ) -> Box<Request> {
+        let peer = peer.of_request(&head.headers);
         self.route.edit_request(&mut head.headers);
         Box::new(Request {
             head,

@@ -3,19 +3,38 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use http::Version;
+use http::{HeaderName, HeaderValue, Version};
+
+use super::trusted_proxies::TrustedProxies;
 
 /// Client of a request, at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Address of the client on its current network path.
+    /// Address of the client on its current network path, or as a trusted proxy names it, with port 0 if it names none.
     pub address: SocketAddr,
+    /// Trusted proxy between the client and this server.
+    pub proxy: Option<SocketAddr>,
     /// Address of the server on that network path.
     pub local: Option<SocketAddr>,
     /// The request came in early data, so somebody may be replaying it (RFC 8470).
     pub early_data: bool,
     /// Connection of the client, the same for all its requests.
     pub connection: Arc<PeerConnection>,
+}
+
+impl Peer {
+    /// Returns the client of a request with these fields: another one, if this peer is a trusted proxy.
+    #[must_use]
+    pub fn of_request(self, fields: &[(HeaderName, HeaderValue)]) -> Peer {
+        match self.connection.trusted_proxies.client(self.address, fields) {
+            Some(address) => Peer {
+                address,
+                proxy: Some(self.address),
+                ..self
+            },
+            None => self,
+        }
+    }
 }
 
 /// A client's connection, as its front knows it.
@@ -37,6 +56,8 @@ pub struct PeerConnection {
     pub id: Box<[u8]>,
     /// Congestion control algorithm of the connection.
     pub algorithm: &'static str,
+    /// Trusted proxies of the listener.
+    pub trusted_proxies: Arc<TrustedProxies>,
 }
 
 impl PeerConnection {
@@ -51,6 +72,7 @@ impl PeerConnection {
             client_certificate: None,
             id,
             algorithm,
+            trusted_proxies: Arc::default(),
         }
     }
 

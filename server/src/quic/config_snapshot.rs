@@ -11,6 +11,7 @@ use super::selection::Selection;
 use super::settings::Listener;
 use super::transport::{Alternatives, Identity, TransportError, server_config};
 use crate::http::route::Site;
+use crate::http::trusted_proxies::TrustedProxies;
 
 /// A listener's certificates.
 pub struct Identities {
@@ -29,6 +30,8 @@ pub struct BoundListener {
     pub name: String,
     /// Name of the group whose workers serve it.
     pub group: String,
+    /// Proxies whose word about a client counts.
+    pub trusted_proxies: Arc<TrustedProxies>,
     /// Choice of congestion control.
     pub selection: Selection,
     /// Largest datagrams that its interfaces carry.
@@ -91,6 +94,7 @@ impl ConfigSnapshot {
             let identities = (&bound.identities.first, &bound.identities.others);
             let listener = Listener {
                 name: bound.name.as_str().into(),
+                trusted_proxies: Arc::clone(&bound.trusted_proxies),
                 selection: bound.selection.clone(),
                 payloads: bound.payloads.clone(),
                 config: server_config(identities, &self.quic, &self.limits, secrets)?,

@@ -18,6 +18,7 @@ use super::connection_gauges::Controller;
 use super::expiry::Expiry;
 use super::path_size::BlackHole;
 use super::reset::ResetTokens;
+use super::settings::Listener;
 use super::timers::Slot;
 use crate::h3;
 use crate::http::clients::ClientPrefix;
@@ -208,12 +209,12 @@ impl Connection {
     }
 
     /// Names it by its listener and the connection ID that its client chose first, for the access log.
-    pub(super) fn introduce(&mut self, listener: &Arc<str>, original_dcid: &[u8]) {
-        self.peer = Some(PeerConnection::http3(
-            Arc::clone(listener),
-            original_dcid.into(),
-            self.algorithm,
-        ));
+    pub(super) fn introduce(&mut self, listener: &Listener, original_dcid: &[u8]) {
+        let name = Arc::clone(&listener.name);
+        self.peer = Some(PeerConnection {
+            trusted_proxies: Arc::clone(&listener.trusted_proxies),
+            ..PeerConnection::http3(name, original_dcid.into(), self.algorithm)
+        });
     }
 
     /// Keeps the connection ID that the client chose first.

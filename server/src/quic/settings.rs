@@ -10,12 +10,15 @@ use sluicegate_dataplane::{ListenerId, Payloads};
 use super::secrets::Secrets;
 use super::selection::Selection;
 use crate::h3::SessionContext;
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::qlog::{QlogWriter, Sampler};
 
 /// A worker's own state of a listener.
 pub struct Listener {
     /// Name, for logs and traces.
     pub name: Arc<str>,
+    /// Proxies whose word about a client counts.
+    pub trusted_proxies: Arc<TrustedProxies>,
     /// Choice of congestion control.
     pub selection: Selection,
     /// Largest datagrams that its interfaces carry.
@@ -90,6 +93,7 @@ impl Settings {
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),
+            trusted_proxies: Arc::default(),
             selection: Selection::of(&config.listeners[0], &registry).expect("the default"),
             payloads: Payloads::default(),
             config: transport,

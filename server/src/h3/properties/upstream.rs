@@ -17,20 +17,30 @@ const LONGEST: usize = 4096;
 const LINES: usize = 256;
 
 /// Fields that the proxy writes itself, drops, or adds to. A name with `_` counts as one with `-`.
-const OWN: [&str; 13] = [
+const OWN: [&str; 23] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
     "connection",
     "content-length",
     "cookie",
     "early-data",
     "expect",
+    "fastly-client-ip",
     "forwarded",
     "host",
     "http2-settings",
     "max-forwards",
     "proxy",
     "te",
+    "true-client-ip",
     "via",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-forwarded",
+    "x-original-forwarded-for",
     "x-real-ip",
+    "x-remote-ip",
 ];
 
 /// A field line as a parser reads it.

@@ -51,6 +51,7 @@ impl Session {
         let nobody = (std::net::Ipv4Addr::UNSPECIFIED, 0).into();
         Peer {
             address: path.as_ref().map_or(nobody, |path| path.peer_addr),
+            proxy: None,
             local: path.map(|path| path.local_addr),
             early_data: !conn.is_established(),
             connection: std::sync::Arc::clone(&self.connection),

@@ -1,6 +1,7 @@
 //! One table of policy, passed by every front: HTTP/3 between two connections in memory, and the front of handlers' tests.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::clock;
 use crate::http::exchange::accounts::Accounts;
@@ -8,8 +9,10 @@ use crate::http::exchange::message::{Envelope, ToHandler};
 use crate::http::exchange::ring::{WorkerRing, rings};
 use crate::http::exchange::test_front;
 use crate::http::files::Cache;
-use crate::http::gate::{Arrival, Counters, Gate};
+use crate::http::gate::{Arrival, Counters, Decision, Gate};
 use crate::http::path::CanonicalPath;
+use crate::http::peer::{Peer, PeerConnection};
+use crate::http::trusted_proxies::TrustedProxies;
 
 use super::fixture::SHARE;
 use super::transport::in_early_data;
@@ -163,7 +166,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Returns accounts with enough memory for exchanges, or with none.
-fn accounts(case: &Case) -> std::sync::Arc<Accounts> {
+fn accounts(case: &Case) -> Arc<Accounts> {
     Accounts::new(SHARE, if case.no_memory { 0 } else { u64::MAX })
 }
 
@@ -280,4 +283,48 @@ fn the_test_front_keeps_to_the_policy() {
         let asked = test_front::ask(&mut gate, &arrival, sent, accounts);
         asked.err().map(|reply| reply.status)
     });
+}
+
+#[test]
+fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
+    let head = test_front::head("GET", "/app/x", &[("x-forwarded-for", "198.51.100.1")]);
+    let mut gate = Gate {
+        site: &site(),
+        cache: &mut Cache::new(0, std::time::Duration::ZERO),
+        counters: &mut Counters::default(),
+        now: clock::now(),
+    };
+    let decision = gate.decide(&Arrival {
+        head: &head,
+        path_refused: false,
+        early_data: false,
+        content_length: None,
+        expects_status: false,
+        has_body: false,
+        running: 0,
+    });
+    let Decision::Handle(handling) = decision else {
+        panic!("{decision:?}");
+    };
+    let text = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\ntrusted_proxies = \"10.0.0.1\"\n";
+    let registry = sluicegate_cc::Registry::builtin();
+    let config = sluicegate_config::Config::from_toml("test.toml", text, &registry).unwrap();
+    let connection = PeerConnection {
+        trusted_proxies: Arc::new(TrustedProxies::of(&config.listeners[0])),
+        ..PeerConnection::http3("l".into(), Box::default(), "cubic")
+    };
+    let mut peer = Peer {
+        address: "10.0.0.1:443".parse().unwrap(),
+        proxy: None,
+        local: None,
+        early_data: false,
+        connection: Arc::new(connection),
+    };
+    // Limits of a client's share, and the log, go by this address.
+    let request = handling.request(head.clone(), peer.clone(), None, false);
+    assert_eq!(request.peer.address, "198.51.100.1:0".parse().unwrap());
+    assert_eq!(request.peer.proxy, Some(peer.address));
+    peer.address = "10.0.0.2:443".parse().unwrap();
+    let request = handling.request(head, peer.clone(), None, false);
+    assert_eq!(request.peer, peer);
 }

@@ -87,6 +87,7 @@ pub(crate) fn tunnel(protocol: Option<&str>) -> RequestHead {
 fn peer(early_data: bool) -> Peer {
     Peer {
         address: ([192, 0, 2, 7], 50_000).into(),
+        proxy: None,
         local: None,
         early_data,
         connection: Arc::new(PeerConnection::http3(

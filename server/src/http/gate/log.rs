@@ -52,7 +52,10 @@ impl RequestRecord {
         let path = raw_path.or(head.map(|head| head.path.as_str()));
         RequestRecord {
             received: clock::unix(),
-            peer,
+            peer: match head {
+                Some(head) => peer.of_request(&head.headers),
+                None => peer,
+            },
             method: head.map(|head| head.method.clone()).unwrap_or_default(),
             authority: head.map(|head| head.authority.clone()).unwrap_or_default(),
             path: path.unwrap_or_default().to_owned(),
@@ -69,6 +72,7 @@ impl RequestRecord {
             received: self.received,
             duration: ending.duration,
             client: self.peer.address,
+            proxy: self.peer.proxy,
             listener: &connection.listener,
             protocol: connection.protocol(),
             method: &self.method,

@@ -1,72 +1,166 @@
 //! Adds the fields that describe the client and the request's way to the upstream.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use http::header::{FORWARDED, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use sluicegate_config::{ClientAddressField, Proxy, Via};
 
+use super::rules::RequestRules;
 use super::unsendable::Unsendable;
 use crate::http::exchange::message::Request;
+use crate::http::peer::Peer;
+use crate::http::trusted_proxies::X_FORWARDED_FOR;
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 
-/// Returns whether a field claims something about the client that only this server can know, so that a client's own is dropped.
+/// Fields by which some proxies name the client, beside `forwarded` and those that begin with `x-forwarded-`.
+const CLIENT_NAMES: [&str; 11] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "fastly-client-ip",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-envoy-external-address",
+    "x-forwarded",
+    "x-original-forwarded-for",
+    "x-real-ip",
+    "x-remote-ip",
+];
+
+/// Returns whether a field claims something about the client that only this server or a trusted proxy can know, so that a
+/// client's own is dropped.
 pub(super) fn is_claim(name: &str) -> bool {
-    matches!(name, "forwarded" | "x-real-ip" | "early-data") || name.starts_with("x-forwarded-")
+    let known = matches!(name, "forwarded" | "early-data") || name.starts_with("x-forwarded-");
+    known || CLIENT_NAMES.contains(&name)
 }
 
-/// Adds `via` and `early-data`. If `all`, it also adds the fields that describe the client, unless the configuration sets
-/// them.
-pub(super) fn add(request: &Request, all: bool, to: &mut HeaderMap) -> Result<(), Unsendable> {
-    let connection = &request.peer.connection;
-    to.try_append(VIA, hop(connection.version))
-        .map_err(|_| Unsendable::Fields)?;
-    if request.peer.early_data {
+/// Returns whether a claim comes from a trusted proxy, which writes it itself. Of `forwarded` and `x-forwarded-*` it may pass
+/// on the one that it does not write, as its client sent it.
+pub(super) fn is_believed(name: &str, peer: &Peer) -> bool {
+    let field = peer.connection.trusted_proxies.field;
+    peer.proxy.is_some()
+        && match name {
+            "early-data" => false,
+            name if name.contains('_') => false,
+            "forwarded" => field == ClientAddressField::Forwarded,
+            name if name.starts_with("x-forwarded-") => field == ClientAddressField::XForwardedFor,
+            _ => true,
+        }
+}
+
+/// Adds `via`, `early-data` and the fields that describe the client, unless the configuration sets, removes or omits them.
+/// What a trusted proxy wrote is already there, and is extended.
+pub(super) fn add(
+    request: &Request,
+    (proxy, rules): (&Proxy, &dyn RequestRules),
+    to: &mut HeaderMap,
+) -> Result<(), Unsendable> {
+    let peer = &request.peer;
+    if let Via::Name(name) = &proxy.via
+        && !rules.removes(&VIA)
+    {
+        let hop = hop(peer.connection.version, name)?;
+        to.try_append(VIA, hop).map_err(|_| Unsendable::Fields)?;
+    }
+    if peer.early_data {
         to.insert(EARLY_DATA, HeaderValue::from_static("1"));
     }
-    if !all {
+    if !proxy.forwarded {
         return Ok(());
     }
-    let head = &request.head;
-    let client = canonical(request.peer.address);
-    let scheme = connection.scheme;
+    let authority = &request.head.authority;
+    let (client, sender) = (peer.address.ip(), peer.proxy.unwrap_or(peer.address).ip());
+    let hops = Hops {
+        client: client.to_canonical(),
+        sender: sender.to_canonical(),
+    };
+    let scheme = peer.connection.scheme;
     for (name, text) in [
-        (FORWARDED, forwarded(client, scheme, &head.authority)),
-        (X_FORWARDED_FOR, client.to_string()),
-        (X_FORWARDED_HOST, head.authority.clone()),
+        (FORWARDED, hops.forwarded(peer, scheme, authority)),
+        (X_FORWARDED_FOR, hops.x_forwarded_for(peer)),
+        (X_FORWARDED_HOST, authority.clone()),
         (X_FORWARDED_PROTO, scheme.to_owned()),
     ] {
-        let value = HeaderValue::try_from(text).map_err(|_| Unsendable::Authority)?;
-        to.entry(name).or_insert(value);
+        let is_list = name == FORWARDED || name == X_FORWARDED_FOR;
+        if rules.removes(&name) || rules.sets(&name) || !is_list && to.contains_key(&name) {
+            continue;
+        }
+        let added = HeaderValue::try_from(text).map_err(|_| Unsendable::Authority)?;
+        // One line, because many upstreams read only one.
+        let mut lines: Vec<&[u8]> = to
+            .get_all(&name)
+            .iter()
+            .map(HeaderValue::as_bytes)
+            .collect();
+        let value = if lines.is_empty() {
+            added
+        } else {
+            lines.push(added.as_bytes());
+            HeaderValue::try_from(lines.join(&b", "[..])).map_err(|_| Unsendable::Fields)?
+        };
+        to.insert(name, value);
     }
     Ok(())
 }
 
-/// Returns the protocol of the request and a name for this hop (RFC 9110 §7.6.3).
-fn hop(version: Version) -> HeaderValue {
-    HeaderValue::from_static(match version {
-        Version::HTTP_3 => "3 sluicegate",
-        Version::HTTP_2 => "2 sluicegate",
-        Version::HTTP_10 => "1.0 sluicegate",
-        _ => "1.1 sluicegate",
-    })
+/// Returns the protocol of the request and this server's name (RFC 9110 §7.6.3).
+fn hop(version: Version, name: &str) -> Result<HeaderValue, Unsendable> {
+    let version = match version {
+        Version::HTTP_3 => "3",
+        Version::HTTP_2 => "2",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    };
+    HeaderValue::try_from(format!("{version} {name}")).map_err(|_| Unsendable::Fields)
 }
 
-/// Returns the client's address; an IPv4 address that an IPv6 socket reported is returned as IPv4.
-fn canonical(address: SocketAddr) -> IpAddr {
-    address.ip().to_canonical()
+/// Addresses on a request's way.
+struct Hops {
+    client: IpAddr,
+    /// Other end of the connection.
+    sender: IpAddr,
+}
+
+impl Hops {
+    /// Returns what `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field.
+    fn forwarded(&self, peer: &Peer, scheme: &str, authority: &str) -> String {
+        let hop = forwarded(self.sender, scheme, authority);
+        if self.is_unnamed_in(ClientAddressField::Forwarded, peer) {
+            format!("for={}, {hop}", forwarded_node(self.client))
+        } else {
+            hop
+        }
+    }
+
+    /// Returns what `x-forwarded-for` lacks, in the same way.
+    fn x_forwarded_for(&self, peer: &Peer) -> String {
+        if self.is_unnamed_in(ClientAddressField::XForwardedFor, peer) {
+            format!("{}, {}", self.client, self.sender)
+        } else {
+            self.sender.to_string()
+        }
+    }
+
+    fn is_unnamed_in(&self, field: ClientAddressField, peer: &Peer) -> bool {
+        self.client != self.sender && peer.connection.trusted_proxies.field != field
+    }
 }
 
 /// Returns the value of `forwarded` (RFC 7239 §4). An IPv6 address has brackets, and therefore quotes (§6.1).
 fn forwarded(client: IpAddr, scheme: &str, authority: &str) -> String {
-    let client = match client {
+    let client = forwarded_node(client);
+    format!("for={client};host={};proto={scheme}", quoted(authority))
+}
+
+fn forwarded_node(address: IpAddr) -> String {
+    match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("\"[{address}]\""),
-    };
-    format!("for={client};host={};proto={scheme}", quoted(authority))
+    }
 }
 
 /// Returns a token as it is, and other text as a quoted string (RFC 9110 §5.6.4).
@@ -85,12 +179,12 @@ mod tests {
 
     #[test]
     fn addresses_are_quoted_where_they_must_be() {
-        let v4 = canonical("[::ffff:192.0.2.7]:9".parse().unwrap());
+        let v4 = "192.0.2.7".parse().unwrap();
         assert_eq!(
             forwarded(v4, "https", "example.org"),
             "for=192.0.2.7;host=example.org;proto=https"
         );
-        let v6 = canonical("[2001:db8::1]:9".parse().unwrap());
+        let v6 = "2001:db8::1".parse().unwrap();
         assert_eq!(
             forwarded(v6, "https", "example.org:8443"),
             "for=\"[2001:db8::1]\";host=\"example.org:8443\";proto=https"
@@ -105,6 +199,8 @@ mod tests {
             "forwarded",
             "x-forwarded-for",
             "x-forwarded-port",
+            "x-real-ip",
+            "true-client-ip",
             "early-data",
         ] {
             assert!(is_claim(name), "{name}");

@@ -52,10 +52,10 @@ pub(super) fn rewrite(
     *rewritten.uri_mut() = request_target(head, path)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);
     headers.insert(HOST, host(proxy, head, upstream)?);
-    forward_fields(request, rules, framing, &mut headers)?;
+    forward_fields(request, (proxy, rules), framing, &mut headers)?;
     count_down(head, &mut headers)?;
     frame(head, framing, &mut headers);
-    forwarded::add(request, proxy.forwarded, &mut headers)?;
+    forwarded::add(request, (proxy, rules), &mut headers)?;
     *rewritten.headers_mut() = headers;
     Ok(rewritten)
 }
@@ -99,16 +99,18 @@ fn host(proxy: &Proxy, head: &RequestHead, upstream: &str) -> Result<HeaderValue
 /// Copies the fields that are for the upstream.
 fn forward_fields(
     request: &Request,
-    rules: &dyn RequestRules,
+    (proxy, rules): (&Proxy, &dyn RequestRules),
     framing: Framing,
     to: &mut HeaderMap,
 ) -> Result<(), Unsendable> {
+    let believed =
+        |name: &HeaderName| proxy.forwarded && forwarded::is_believed(name.as_str(), &request.peer);
     let lines = || request.head.headers.iter();
     let connection = lines().filter(|(name, _)| name == CONNECTION);
     let nominated = Nominated::by(connection.map(|(_, value)| value));
     let mut cookies = Vec::new();
     for (name, value) in lines() {
-        let claimed = is_claim(name) && !rules.sets(name);
+        let claimed = is_claim(name) && !rules.sets(name) && !believed(name);
         if claimed || is_dropped(name) || nominated.contains(name) {
             continue;
         }

@@ -11,4 +11,7 @@ pub trait RequestRules {
 
     /// Returns whether a field of the request comes from the configuration, not from the client.
     fn sets(&self, name: &HeaderName) -> bool;
+
+    /// Returns whether the configuration removes a field, so that the proxy adds none either.
+    fn removes(&self, name: &HeaderName) -> bool;
 }

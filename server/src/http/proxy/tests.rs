@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use http::HeaderName;
-use sluicegate_config::{HostHeader, Proxy, UpstreamAddress};
+use sluicegate_config::{HostHeader, Proxy, UpstreamAddress, Via};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -34,6 +34,10 @@ impl RequestRules for Plain {
     }
 
     fn sets(&self, _: &HeaderName) -> bool {
+        false
+    }
+
+    fn removes(&self, _: &HeaderName) -> bool {
         false
     }
 }
@@ -66,6 +70,7 @@ pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
         max_fails: 3,
         fail_timeout: Duration::from_secs(10),
         forwarded: true,
+        via: Via::Name("sluicegate".to_owned()),
         header_bytes: 16 << 10,
     }
 }

@@ -96,7 +96,7 @@ pub enum OriginHandler {
     /// Serves the files of a folder.
     Files(Folder),
     /// Forwards requests to upstreams.
-    Proxy(RouteProxy),
+    Proxy(Box<RouteProxy>),
 }
 
 impl Route {
@@ -121,7 +121,9 @@ impl Route {
             Handler::Redirect(redirect) => {
                 Action::Local(LocalHandler::Redirect(Location::new(redirect)))
             }
-            Handler::Proxy(proxy) => Action::Origin(OriginHandler::Proxy(pools.compile(proxy))),
+            Handler::Proxy(proxy) => {
+                Action::Origin(OriginHandler::Proxy(Box::new(pools.compile(proxy))))
+            }
             Handler::Files(files) => {
                 fs::read_dir(&files.root).map_err(|cause| SiteError::Root {
                     route: route.path.clone(),
@@ -204,6 +206,10 @@ impl RequestRules for Route {
 
     fn sets(&self, name: &HeaderName) -> bool {
         self.request_headers.sets(name)
+    }
+
+    fn removes(&self, name: &HeaderName) -> bool {
+        self.request_headers.removes(name)
     }
 }
 

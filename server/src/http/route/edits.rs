@@ -39,6 +39,12 @@ impl Edits {
         self.set.iter().any(|(set, _)| set == name)
     }
 
+    /// Returns whether these edits remove a field and add no line of it.
+    pub(super) fn removes(&self, name: &HeaderName) -> bool {
+        let mut added = self.set.iter().chain(&self.add);
+        self.remove.contains(name) && !added.any(|(added, _)| added == name)
+    }
+
     pub(super) fn apply(&self, fields: &mut Fields) {
         if !self.remove.is_empty() || !self.set.is_empty() {
             fields.retain(|(name, _)| !self.remove.contains(name) && !self.sets(name));

@@ -13,6 +13,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         received,
         duration,
         client,
+        proxy,
         listener,
         protocol,
         method,
@@ -30,7 +31,14 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     } = record;
     out.extend_from_slice(b"{\"time\":\"");
     time::rfc3339(out, *received);
-    put(out, format_args!("\",\"client\":\"{client}\""));
+    match client.port() {
+        0 => put(out, format_args!("\",\"client\":\"{}\"", client.ip())),
+        _ => put(out, format_args!("\",\"client\":\"{client}\"")),
+    }
+    match proxy {
+        Some(proxy) => put(out, format_args!(",\"proxy\":\"{proxy}\"")),
+        None => put(out, format_args!(",\"proxy\":null")),
+    }
     text(out, "listener", Some(listener.as_bytes()));
     text(out, "method", Some(method.as_bytes()));
     text(out, "authority", Some(authority.as_bytes()));

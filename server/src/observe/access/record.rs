@@ -35,8 +35,10 @@ pub struct Record<'a> {
     pub received: Duration,
     /// Time from then until the end.
     pub duration: Duration,
-    /// Address of the client at the end.
+    /// Address of the client; port 0 if a trusted proxy named it without one.
     pub client: SocketAddr,
+    /// Trusted proxy that named the client.
+    pub proxy: Option<SocketAddr>,
     /// Name of the listener.
     pub listener: &'a str,
     /// Protocol of the request, as in `HTTP/3`.

@@ -15,6 +15,7 @@ pub(super) fn record<'a>() -> Record<'a> {
         received: Duration::new(951_868_799, 250_999),
         duration: Duration::from_micros(1234),
         client: "192.0.2.1:5000".parse().unwrap(),
+        proxy: None,
         listener: "main",
         protocol: "HTTP/3",
         method: "GET",

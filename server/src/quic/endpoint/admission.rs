@@ -167,7 +167,7 @@ impl Endpoint {
         if let Some(connection) = self.connections[key].as_mut()
             && let Some(listener) = self.settings.listeners.get(&connection.listener)
         {
-            connection.introduce(&listener.name, original_dcid);
+            connection.introduce(listener, original_dcid);
         }
         self.trace(key, original_dcid);
     }

@@ -1,3 +1,5 @@
+mod forwarded;
+
 use std::net::SocketAddr;
 
 use http::HeaderName;
@@ -60,65 +62,6 @@ fn fields_of_the_connection_stay_behind() {
     kept.retain(|(name, _)| !name.contains("forwarded"));
     let expected = [("host", "example.org"), ("via", "3 sluicegate")];
     assert_eq!(kept, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
-}
-
-#[test]
-fn claims_of_the_client_about_itself_are_replaced() {
-    let claims = [
-        ("x-forwarded-for", "127.0.0.1"),
-        ("x_forwarded_for", "127.0.0.1"),
-        ("x-forwarded-proto", "http"),
-        ("x-forwarded-host", "admin.example"),
-        ("x-forwarded-prefix", "/admin"),
-        ("x-real-ip", "127.0.0.1"),
-        ("forwarded", "for=127.0.0.1"),
-        ("early-data", "1"),
-    ];
-    let all = lines(head("GET", "/", &claims));
-    let claimed =
-        |(_, value): &(String, String)| value.contains("127.0.0.1") || value.contains("admin");
-    assert!(!all.iter().any(claimed), "{all:?}");
-    assert!(
-        !all.iter()
-            .any(|(name, _)| name == "early-data" || name.contains('_'))
-    );
-    assert_eq!(
-        values(head("GET", "/", &claims), "x-forwarded-for"),
-        ["192.0.2.7"]
-    );
-    // They are not believed either where nothing is put in their place.
-    let silent = Proxy {
-        forwarded: false,
-        ..config()
-    };
-    let request = rewritten(head("GET", "/", &claims), &silent).unwrap();
-    assert_eq!(request.headers().len(), 2, "{request:?}");
-}
-
-#[test]
-fn what_the_configuration_says_about_the_client_stays() {
-    let handler = sluicegate_config::Handler::Generate(sluicegate_config::Generate { max_size: 1 });
-    let mut route = sluicegate_config::Route::new("/", handler);
-    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    route.request_headers.set = vec![
-        set("x-forwarded-prefix", "/app"),
-        set("x-forwarded-proto", "other"),
-    ];
-    let limits = sluicegate_config::Config::embedded().limits;
-    let site = crate::http::route::Site::compile(&[route], &limits).unwrap();
-    let lines = [
-        ("x-forwarded-prefix", "/app"),
-        ("x-forwarded-proto", "other"),
-        ("x-forwarded-port", "1"),
-    ];
-    let given = request(head("GET", "/", &lines), None, false);
-    let rules = (&config(), &**site.any_route().unwrap() as &dyn RequestRules);
-    let rewritten = rewrite(&given, rules, "/", Framing::None, "x").unwrap();
-    let headers = rewritten.headers();
-    assert_eq!(headers["x-forwarded-prefix"], "/app");
-    assert_eq!(headers["x-forwarded-proto"], "other");
-    assert_eq!(headers["x-forwarded-for"], "192.0.2.7");
-    assert!(!headers.contains_key("x-forwarded-port"));
 }
 
 #[test]

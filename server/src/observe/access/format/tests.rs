@@ -21,7 +21,7 @@ pub(in super::super) fn as_combined(record: &Record<'_>) -> String {
 fn lines_tell_everything_in_their_format() {
     assert_eq!(
         as_json(&record()),
-        "{\"time\":\"2000-02-29T23:59:59.000250Z\",\"client\":\"192.0.2.1:5000\",\"listener\":\"main\",\
+        "{\"time\":\"2000-02-29T23:59:59.000250Z\",\"client\":\"192.0.2.1:5000\",\"proxy\":null,\"listener\":\"main\",\
          \"method\":\"GET\",\"authority\":\"localhost:4433\",\"path\":\"/a/b?c=d\",\"protocol\":\"HTTP/3\",\
          \"status\":200,\"bytes_sent\":77,\"bytes_received\":5,\"duration_us\":1234,\"referer\":null,\
          \"user_agent\":\"curl/8\",\"worker\":\"default-0\",\"connection\":\"ab01\",\
@@ -50,6 +50,26 @@ fn lines_tell_everything_in_their_format() {
     assert_eq!(parsed["status"], Value::Null);
     assert_eq!(parsed["client"], "[2001:db8::1]:1");
     assert_eq!(parsed["outcome"], "cancelled");
+}
+
+#[test]
+fn client_behind_a_trusted_proxy_has_no_port_unless_the_proxy_names_one() {
+    let named = |client: &str| Record {
+        client: client.parse().unwrap(),
+        proxy: Some("10.0.0.1:443".parse().unwrap()),
+        ..record()
+    };
+    let line = as_json(&named("[2001:db8::1]:0"));
+    assert!(
+        line.contains("\"client\":\"2001:db8::1\",\"proxy\":\"10.0.0.1:443\","),
+        "{line}"
+    );
+    let line = as_json(&named("198.51.100.1:7"));
+    assert!(
+        line.contains("\"client\":\"198.51.100.1:7\",\"proxy\":"),
+        "{line}"
+    );
+    assert!(as_combined(&named("[2001:db8::1]:0")).starts_with("2001:db8::1 - - "));
 }
 
 #[test]
