@@ -13,7 +13,7 @@ const MAX_LOCATION: usize = 2048;
 const PLACEHOLDERS: [&str; 4] = ["{host}", "{path}", "{query}", "{rest}"];
 
 table! {
-    /// The route above returns the same response to every request.
+    /// The route above returns the same response to every request, whatever its method; to HEAD without the body.
     #[derive(Eq)]
     pub struct Fixed = [route.fixed], check: check_fixed {
         /// Status of the response. 204, 205 and 304 have no body.

@@ -13,11 +13,11 @@ const MAX_PATH: usize = 1024;
 const MAX_METHOD: usize = 32;
 
 table! {
-    /// Route: the requests that it matches, and the handler that responds to them. If several routes match a request,
-    /// the one with the most specific host applies (a name before a wildcard, a longer wildcard before a shorter one, a
-    /// route without `host` last), then the one with the longest path. A request that no route matches gets 404; if
-    /// only the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy or
-    /// redirect.
+    /// Route: the requests that it matches, and the handler that responds to them. If several routes match a request by
+    /// host, path and method, the one with the most specific host applies (a name before a wildcard, a longer wildcard
+    /// before a shorter one, a route without `host` last), then the one with the longest path. A request that no route
+    /// matches gets 404; if only the method does not match, 405. Each route has exactly one handler: fixed, generate,
+    /// files, proxy or redirect.
     #[derive(Eq)]
     pub struct Route = [[route]] {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
@@ -50,8 +50,9 @@ table! {
             reload: Live
         },
         /// Methods that the route matches. If two routes have the same host and path, the one that names the request's
-        /// method applies before the one for any method. Set it to give reading and writing requests different
-        /// handlers, or to refuse methods with 405.
+        /// method applies before the one for any method. Requests with other methods go to the next route that matches,
+        /// such as one with a shorter path. Set it to give reading and writing requests different handlers. To refuse
+        /// methods on a path, add a route for the path with `fixed = { status = 403 }`.
         methods as method: Vec<String> {
             kind: Kind::Words {
                 words: "a method in upper case such as \"GET\"",

@@ -123,8 +123,8 @@ impl Site {
         self.table.any_route()
     }
 
-    /// Finds the route of a request: the host decides first, then the longest prefix of the path, then the method. Without
-    /// a route the response is 404, or 405 if only the method does not match.
+    /// Finds the route of a request: of those that match host, path and method, the one with the most specific host, then
+    /// with the longest path. Without a route the response is 404, or 405 if only the method does not match.
     pub fn route(&self, head: &RequestHead) -> Routed {
         if head.method == "OPTIONS" && head.path.as_str() == "*" {
             return Routed::Reply(allowing(204, "GET, HEAD", ""));

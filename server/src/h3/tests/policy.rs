@@ -106,7 +106,8 @@ fn cases() -> Vec<Case> {
         get("/page", Some(200)),
         get("/nothing", Some(404)),
         get("/app/x", None),
-        ask("POST", "/page", Body::None, Some(405)),
+        ask("POST", "/page", Body::None, Some(200)),
+        ask("POST", "/bytes/1", Body::None, Some(405)),
         ask("OPTIONS", "*", Body::None, Some(204)),
         // Tunnels.
         ask("CONNECT", "", Body::None, Some(501)),

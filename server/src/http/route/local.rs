@@ -11,7 +11,7 @@ use crate::http::exchange::{Body, Generator, Reply, RequestHead};
 /// The kinds of handler that need the request's head alone, with their settings.
 #[derive(Debug)]
 pub enum LocalHandler {
-    /// Returns the same response to every request.
+    /// Returns the same response to every request, whatever its method.
     Fixed(Reply),
     /// Returns as many bytes as the path asks for.
     Generate {
@@ -28,10 +28,10 @@ impl LocalHandler {
     pub(super) fn respond(&self, head: &RequestHead, below: &str, rest: &str) -> Reply {
         match self {
             LocalHandler::Redirect(location) => location.reply(head, rest),
-            _ if !matches!(head.method.as_str(), "GET" | "HEAD") => {
+            LocalHandler::Fixed(reply) => reply.clone(),
+            LocalHandler::Generate { .. } if !matches!(head.method.as_str(), "GET" | "HEAD") => {
                 allowing(405, "GET, HEAD", "405 only GET and HEAD\n")
             }
-            LocalHandler::Fixed(reply) => reply.clone(),
             LocalHandler::Generate { max_size } => generate(below, *max_size),
         }
     }

@@ -137,20 +137,17 @@ fn chosen(config: &Config, host: &str, path: &str, method: &str) -> Option<Resul
     };
     let all = { config.routes.iter() }.filter(|route| path.starts_with(&route.path));
     let all = all.filter_map(|route| Some(((rank(&route.hosts)?, route.path.len()), route)));
-    let best = all.clone().map(|(rank, _)| rank).max()?;
-    let same = all
-        .filter(|(rank, _)| *rank == best)
-        .map(|(_, route)| route);
-    let named = same
-        .clone()
-        .find(|route| route.methods.iter().any(|m| m == method));
-    let any = || same.clone().find(|route| route.methods.is_empty());
-    Some(
-        named
-            .or_else(any)
-            .and_then(|route| route.max_request_body)
-            .ok_or(()),
-    )
+    let all: Vec<_> = all.collect();
+    let takes =
+        |route: &Route| route.methods.is_empty() || route.methods.iter().any(|m| m == method);
+    // Of routes for the same host and path, the one that names the method ranks first.
+    let best = { all.iter() }
+        .filter(|(_, route)| takes(route))
+        .max_by_key(|(rank, route)| (*rank, !route.methods.is_empty()));
+    if all.is_empty() {
+        return None;
+    }
+    Some(best.and_then(|(_, route)| route.max_request_body).ok_or(()))
 }
 
 /// Checks that a client's path never becomes another host.

@@ -20,9 +20,9 @@ pub(super) struct Table {
 pub(super) enum Found<'a> {
     /// The route matches.
     Route(&'a Arc<Route>),
-    /// Routes match the path for these methods only.
+    /// Routes match host and path, but for these methods only.
     OtherMethods(Vec<&'a str>),
-    /// No route matches the path.
+    /// No route matches host and path.
     Nothing,
 }
 
@@ -82,29 +82,23 @@ impl Table {
         let suffixes = self.suffixes.iter().filter_map(|(suffix, list)| {
             (host.len() > suffix.len() && host.ends_with(suffix)).then_some(list)
         });
-        for list in exact.chain(suffixes).chain([&self.any]) {
-            match find_in(list, path, method) {
-                Found::Nothing => {}
-                found => return found,
+        let lists = exact.chain(suffixes).chain([&self.any]);
+        let matches_path = |route: &&Arc<Route>| path.starts_with(&route.path);
+        let mut others: Vec<&str> = Vec::new();
+        for route in lists.flatten().filter(matches_path) {
+            if route.methods.is_empty() || route.methods.iter().any(|known| known == method) {
+                return Found::Route(route);
+            }
+            for other in &route.methods {
+                if !others.contains(&other.as_str()) {
+                    others.push(other);
+                }
             }
         }
-        Found::Nothing
-    }
-}
-
-fn find_in<'a>(list: &'a [Arc<Route>], path: &str, method: &str) -> Found<'a> {
-    let Some(first) = list.iter().position(|route| path.starts_with(&route.path)) else {
-        return Found::Nothing;
-    };
-    let same = list[first..]
-        .iter()
-        .filter(|route| route.path == list[first].path);
-    let mut others = Vec::new();
-    for route in same {
-        if route.methods.is_empty() || route.methods.iter().any(|m| m == method) {
-            return Found::Route(route);
+        if others.is_empty() {
+            Found::Nothing
+        } else {
+            Found::OtherMethods(others)
         }
-        others.extend(route.methods.iter().map(String::as_str));
     }
-    Found::OtherMethods(others)
 }

@@ -1,3 +1,5 @@
+mod methods;
+
 use std::fs;
 
 use bytes::Bytes;
@@ -67,21 +69,6 @@ fn the_longest_prefix_wins_in_any_order_of_the_file() {
         }
         routes.reverse();
     }
-}
-
-#[test]
-fn other_paths_and_methods_are_refused() {
-    let site = site(&[page("/a", "a")]);
-    assert_eq!(ask(&site, "GET", "/b").status, 404);
-    let refused = ask(&site, "POST", "/a");
-    assert_eq!(refused.status, 405);
-    assert!(
-        refused
-            .headers
-            .contains(&(ALLOW, HeaderValue::from_static("GET, HEAD")))
-    );
-    assert_eq!(ask(&site, "get", "/a").status, 405);
-    assert_eq!(ask(&site, "OPTIONS", "*").status, 204);
 }
 
 #[test]
@@ -168,41 +155,6 @@ fn the_host_decides_before_the_path() {
         let reply = ask_at(&site, authority, "GET", path);
         assert_eq!(text(&reply), expected.as_bytes(), "{authority}{path}");
     }
-}
-
-#[test]
-fn the_method_decides_last_and_405_lists_the_others() {
-    let only = |methods: &[&str], text: &str| Route {
-        methods: methods.iter().map(|m| (*m).to_owned()).collect(),
-        ..page("/a", text)
-    };
-    let site = site(&[
-        only(&["GET"], "get"),
-        only(&["HEAD", "PUT"], "put"),
-        page("/", "root"),
-    ]);
-    assert_eq!(text(&ask(&site, "GET", "/a")), b"get");
-    let refused = ask(&site, "DELETE", "/a/b");
-    assert_eq!(refused.status, 405);
-    assert_eq!(
-        refused.headers,
-        [(ALLOW, HeaderValue::from_static("GET, HEAD, PUT"))]
-    );
-}
-
-#[test]
-fn another_path_of_the_same_length_is_not_in_the_way() {
-    let get = |route: Route| Route {
-        methods: vec!["GET".to_owned()],
-        ..route
-    };
-    let site = site(&[
-        get(page("/ab", "get")),
-        get(page("/cd", "other")),
-        page("/ab", "any"),
-    ]);
-    assert_eq!(text(&ask(&site, "GET", "/ab")), b"get");
-    assert_eq!(text(&ask(&site, "HEAD", "/ab")), b"any");
 }
 
 #[test]
