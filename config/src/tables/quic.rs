@@ -54,8 +54,9 @@ table! {
         session_tickets: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Whether a client that resumes a session may send requests with its first packet (0-RTT), which saves it a
         /// round trip. An attacker who records such a packet can send it again (RFC 8470 §3). So the server processes
-        /// only GET, HEAD and OPTIONS early, and upstreams receive these with Early-Data: 1. Other methods get 425; the
-        /// client then sends them again after the handshake. Turn it on only if repeating a GET, HEAD or OPTIONS does
+        /// only GET, HEAD and OPTIONS early, and upstreams receive these with Early-Data: 1. An upstream may respond with
+        /// 425 to them, which the client receives. Other methods get 425; after a 425, a client sends its request again
+        /// when the handshake is complete. Turn it on only if repeating a GET, HEAD or OPTIONS does
         /// no harm. Needs session_tickets.
         early_data: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time for which a ticket is valid, in whole seconds; TLS allows at most seven days (RFC 8446 §4.6.1). A

@@ -1,7 +1,9 @@
 //! Tells the fields of one connection, which are not forwarded in either direction, from those of the message.
 
-use http::header::{CONNECTION, HOST, TRAILER};
+use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::forwarded;
 
 /// Fields that frame a message or concern its connection (RFC 9110 §7.6.1, RFC 9114 §4.2). `content-length` is one of
 /// them: the proxy writes its own.
@@ -19,6 +21,14 @@ const HOP_BY_HOP: [&str; 8] = [
 /// Returns whether a field concerns the connection in every message.
 pub(super) fn is_hop_by_hop(name: &str) -> bool {
     HOP_BY_HOP.contains(&name)
+}
+
+/// Returns whether `of` holds for the field, or for its name with `-` in place of `_`: many upstreams do not tell them apart.
+pub(super) fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
+    match name.as_str() {
+        name if name.contains('_') => of(&name.replace('_', "-")),
+        name => of(name),
+    }
 }
 
 /// Fields that a message's own `connection` lines name.
@@ -42,14 +52,62 @@ impl Nominated {
     }
 }
 
-/// Removes the fields that must not be trailers (RFC 9110 §6.5.1): those that frame or route a message.
-pub(super) fn trailers(mut trailers: HeaderMap) -> HeaderMap {
-    for name in HOP_BY_HOP {
-        trailers.remove(name);
+/// Fields that must not be trailers (RFC 9110 §6.5.1), beside those of the connection and those that begin with `if-`: they
+/// route or authenticate a message, describe its way or its content, or control caches. Whoever merges trailers into the
+/// header would believe them.
+const NOT_TRAILERS: [&str; 28] = [
+    "age",
+    "alt-svc",
+    "authorization",
+    "cache-control",
+    "content-encoding",
+    "content-location",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "early-data",
+    "expect",
+    "expires",
+    "host",
+    "location",
+    "max-forwards",
+    "pragma",
+    "proxy",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "range",
+    "retry-after",
+    "set-cookie",
+    "trailer",
+    "vary",
+    "via",
+    "warning",
+    "www-authenticate",
+];
+
+/// Removes the fields that must not be trailers.
+pub(super) fn trailers(trailers: HeaderMap) -> HeaderMap {
+    let is_refused = |name: &str| {
+        is_hop_by_hop(name)
+            || NOT_TRAILERS.contains(&name)
+            || name.starts_with("if-")
+            || forwarded::is_claim(name)
+    };
+    let mut kept = HeaderMap::with_capacity(trailers.len());
+    let mut current = None;
+    for (name, value) in trailers {
+        // `HeaderMap` yields a field's name with its first line only.
+        if name.is_some() {
+            current = name;
+        }
+        if let Some(name) = &current
+            && !is_any(name, is_refused)
+        {
+            kept.append(name.clone(), value);
+        }
     }
-    trailers.remove(HOST);
-    trailers.remove(TRAILER);
-    trailers
+    kept
 }
 
 #[cfg(test)]
@@ -78,5 +136,43 @@ mod tests {
         let kept = trailers(given);
         assert_eq!(kept.len(), 1);
         assert!(kept.contains_key("grpc-status"));
+    }
+
+    #[test]
+    fn trailers_cannot_route_or_authenticate_a_message_or_name_its_client() {
+        let mut given = HeaderMap::new();
+        for name in [
+            "x-forwarded-for",
+            "x_forwarded_for",
+            "x-forwarded-host",
+            "forwarded",
+            "x-real-ip",
+            "via",
+            "early-data",
+            "authorization",
+            "proxy-authorization",
+            "cookie",
+            "set-cookie",
+            "www-authenticate",
+            "if-match",
+            "cache-control",
+            "content-type",
+            "content_type",
+            "alt-svc",
+        ] {
+            given.insert(name, HeaderValue::from_static("0"));
+        }
+        for value in ["1", "2"] {
+            given.append("x-checksum", HeaderValue::from_static(value));
+        }
+        // Its definitions allow it as a trailer (RFC 9110 §8.8.3).
+        given.insert("etag", HeaderValue::from_static("\"a\""));
+        let kept = trailers(given);
+        assert_eq!(kept.get_all("x-checksum").iter().count(), 2);
+        assert_eq!(
+            (kept.len(), kept.contains_key("etag")),
+            (3, true),
+            "{kept:?}"
+        );
     }
 }

@@ -34,8 +34,7 @@ const CLIENT_NAMES: [&str; 11] = [
 /// Returns whether a field claims something about the client that only this server or a trusted proxy can know, so that a
 /// client's own is dropped.
 pub(super) fn is_claim(name: &str) -> bool {
-    let known = matches!(name, "forwarded" | "early-data") || name.starts_with("x-forwarded-");
-    known || CLIENT_NAMES.contains(&name)
+    name == "forwarded" || name.starts_with("x-forwarded-") || CLIENT_NAMES.contains(&name)
 }
 
 /// Returns whether a claim comes from a trusted proxy, which writes it itself. Of `forwarded` and `x-forwarded-*` it may pass
@@ -44,7 +43,6 @@ pub(super) fn is_believed(name: &str, peer: &Peer) -> bool {
     let field = peer.connection.trusted_proxies.field;
     peer.proxy.is_some()
         && match name {
-            "early-data" => false,
             name if name.contains('_') => false,
             "forwarded" => field == ClientAddressField::Forwarded,
             name if name.starts_with("x-forwarded-") => field == ClientAddressField::XForwardedFor,
@@ -66,7 +64,9 @@ pub(super) fn add(
         let hop = hop(peer.connection.version, name)?;
         to.try_append(VIA, hop).map_err(|_| Unsendable::Fields)?;
     }
-    if peer.early_data {
+    // A client that is a proxy may have received the request in early data (RFC 8470 §5.1: it must not be removed).
+    let announced = { request.head.headers.iter() }.any(|(name, _)| *name == EARLY_DATA);
+    if peer.early_data || announced {
         to.insert(EARLY_DATA, HeaderValue::from_static("1"));
     }
     if !proxy.forwarded {
@@ -201,7 +201,6 @@ mod tests {
             "x-forwarded-port",
             "x-real-ip",
             "true-client-ip",
-            "early-data",
         ] {
             assert!(is_claim(name), "{name}");
         }

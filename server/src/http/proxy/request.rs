@@ -6,7 +6,7 @@ use http::header::{
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
-use super::fields::{Nominated, is_hop_by_hop};
+use super::fields::{Nominated, is_any, is_hop_by_hop};
 use super::forwarded;
 use super::rules::RequestRules;
 use super::unsendable::Unsendable;
@@ -148,14 +148,6 @@ fn count_down(head: &RequestHead, headers: &mut HeaderMap) -> Result<(), Unsenda
     Ok(())
 }
 
-/// Returns whether `of` holds for the field, or for its name with `-` in place of `_`: many upstreams do not tell them apart.
-fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
-    match name.as_str() {
-        name if name.contains('_') => of(&name.replace('_', "-")),
-        name => of(name),
-    }
-}
-
 /// Returns whether only this server or its configuration may send the field.
 fn is_claim(name: &HeaderName) -> bool {
     is_any(name, forwarded::is_claim)
@@ -165,7 +157,8 @@ fn is_claim(name: &HeaderName) -> bool {
 fn is_dropped(name: &HeaderName) -> bool {
     is_any(name, |name| {
         // `proxy` would become the environment variable HTTP_PROXY of a CGI script.
-        is_hop_by_hop(name) || matches!(name, "host" | "expect" | "proxy")
+        // `early-data` has one valid value, whatever the client writes, and is added later.
+        is_hop_by_hop(name) || matches!(name, "host" | "expect" | "proxy" | "early-data")
     })
 }
 

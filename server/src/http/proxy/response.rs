@@ -1,6 +1,6 @@
 //! Rewrites an upstream's response for the client.
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{ALT_SVC, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 
@@ -74,7 +74,8 @@ fn framing(headers: &HeaderMap) -> Result<Option<u64>, Failure> {
     Ok(announced)
 }
 
-/// Returns the fields that are for the client.
+/// Returns the fields that are for the client. An alternative service (RFC 7838) is another way to the client's server, which is
+/// this one, so an upstream's does not pass; `response_headers` of a route may add this server's own.
 pub(super) fn pass(headers: HeaderMap) -> Fields {
     let nominated = Nominated::by_map(&headers);
     let mut fields = Vec::with_capacity(headers.len());
@@ -86,6 +87,7 @@ pub(super) fn pass(headers: HeaderMap) -> Fields {
         }
         if let Some(name) = &current
             && !is_hop_by_hop(name.as_str())
+            && name != ALT_SVC
             && !nominated.contains(name)
         {
             fields.push((name.clone(), value));
@@ -141,6 +143,7 @@ mod tests {
             ("x-secret", "1"),
             ("set-cookie", "b"),
             ("keep-alive", "timeout=5"),
+            ("alt-svc", "h3=\":8443\""),
             ("content-length", "3"),
         ]);
         let passed: Vec<_> = pass(given)

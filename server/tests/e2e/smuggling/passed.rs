@@ -125,7 +125,10 @@ fn fields_arrive_without_what_frames_or_claims() {
             ],
             &[],
         ),
-        fields(&[("early-data", "1"), ("x-real-ip", "::1")], &[]),
+        fields(
+            &[("early-data", "1"), ("x-real-ip", "::1")],
+            &[("early-data", "1")],
+        ),
         fields(&[("content-length", "0")], &[("content-length", "0")]),
     ]);
 }

@@ -64,13 +64,24 @@ fn fields_of_the_connection_stay_behind() {
     assert_eq!(kept, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
 }
 
+/// RFC 8470 §5.1: an intermediary adds the field, must not remove it, and takes any value for 1.
 #[test]
-fn early_data_is_announced() {
-    let mut early = request(head("GET", "/", &[("early-data", "0")]), None, false);
-    early.peer.early_data = true;
-    let rewritten = rewrite(&early, (&config(), &Plain), "/", Framing::None, "x").unwrap();
-    let lines: Vec<_> = rewritten.headers().get_all("early-data").iter().collect();
-    assert_eq!(lines, ["1"]);
+fn early_data_is_announced_by_this_server_or_by_its_client() {
+    let announced = |lines: &[_], early_data| {
+        let mut given = request(head("GET", "/", lines), None, false);
+        given.peer.early_data = early_data;
+        let rewritten = rewrite(&given, (&config(), &Plain), "/", Framing::None, "x").unwrap();
+        let lines = rewritten.headers().get_all("early-data").iter();
+        lines
+            .map(|value| value.to_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(announced(&[], true), ["1"]);
+    assert_eq!(announced(&[("early-data", "0")], true), ["1"]);
+    assert_eq!(announced(&[("early-data", "1")], false), ["1"]);
+    let lines = [("early-data", "0"), ("early-data", "x")];
+    assert_eq!(announced(&lines, false), ["1"]);
+    assert!(announced(&[("early_data", "1")], false).is_empty());
 }
 
 #[test]
