@@ -72,10 +72,18 @@ table! {
         /// Time after which an idle connection is closed. Keep it below the upstream's own timeout, so that no request
         /// is sent on a connection that the upstream is closing.
         keepalive_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Attempts, on further connections or upstreams, after one that failed. A request is repeated only if that is
-        /// safe: the upstream has not received it, or it has no body, its method is idempotent and no response has
-        /// begun.
+        /// Age at which a connection serves no further request, so that requests follow an upstream whose name has got
+        /// other addresses, and reach all machines behind a balancer. 0s means any age.
+        keepalive_max_age: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1h\"", reload: Live },
+        /// Attempts on further upstreams after one that failed. A request is repeated only if that is safe: no upstream
+        /// has received it; or, on an upstream that has not seen it, if it has no body, its method is idempotent and
+        /// the connection was closed before a response began. A request that meets an idle connection which the
+        /// upstream has closed is repeated on a fresh one in any case, under the same conditions.
         retries: u64 { kind: count(0, 16, "further tries"), default: "1", reload: Live },
+        /// Most retries, as a percentage of the requests to these upstreams, beside ten per second for each worker. It
+        /// keeps retries from multiplying the load when all upstreams fail. sluicegate_proxy_retries_refused_total
+        /// counts the requests that fail for it. 0 means no bound.
+        retry_budget: u64 { kind: count(0, 100, "percent"), default: "20", reload: Live },
         /// Failures in a row after which an upstream gets no requests for fail_timeout; 0 means never. If all upstreams
         /// are in that state, they are tried nevertheless.
         max_fails: u64 { kind: count(0, 1000, "failures"), default: "3", reload: Live },

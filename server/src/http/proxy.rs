@@ -26,6 +26,7 @@ pub(crate) mod properties;
 mod relay;
 mod request;
 mod response;
+mod retry_budget;
 mod rules;
 mod stop;
 #[cfg(test)]

@@ -22,6 +22,8 @@ metrics! {
         pub early_answers: u64 = counter("sluicegate_proxy_early_responses_total"),
         /// Attempts after one that failed.
         pub retries: u64 = counter("sluicegate_proxy_retries_total"),
+        /// Attempts that were not made because `retry_budget` was used up.
+        pub retries_refused: u64 = counter("sluicegate_proxy_retries_refused_total"),
         /// Lookups of upstreams' host names.
         pub lookups: u64 = counter("sluicegate_proxy_name_lookups_total"),
         /// Connections opened to upstreams.

@@ -13,6 +13,8 @@ pub(super) struct UpstreamSettings {
     pub(super) keepalive: u64,
     /// Time that an idle connection is kept.
     pub(super) keepalive_timeout: Duration,
+    /// Age from which on a connection serves no further request; 0 for any.
+    pub(super) max_age: Duration,
     /// Largest head of a response, bytes.
     pub(super) header_bytes: u64,
     /// Failures in a row after which an upstream leaves the rotation; 0 for never.
@@ -33,6 +35,8 @@ pub(crate) struct PoolDefinition {
     pub(super) upstreams: Vec<UpstreamAddress>,
     /// Settings of all its upstreams.
     pub(super) settings: UpstreamSettings,
+    /// Share of the requests that may be repeated, percent; 0 for no bound.
+    pub(super) retry_percent: u64,
 }
 
 impl PoolDefinition {
@@ -46,10 +50,12 @@ impl PoolDefinition {
             settings: UpstreamSettings {
                 keepalive: proxy.keepalive,
                 keepalive_timeout: proxy.keepalive_timeout,
+                max_age: proxy.keepalive_max_age,
                 header_bytes: proxy.header_bytes,
                 max_fails: proxy.max_fails,
                 fail_timeout: proxy.fail_timeout,
             },
+            retry_percent: proxy.retry_budget,
         }
     }
 }

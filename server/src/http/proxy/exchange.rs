@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
@@ -9,7 +10,7 @@ use super::attempt::Attempt;
 use super::connection::UpstreamConnection;
 use super::definition::{PoolDefinition, RouteProxy};
 use super::failure::Failure;
-use super::pool::Pools;
+use super::pool::{Pool, Pools};
 use super::relay::Relay;
 use super::request::{Framing, is_idempotent, rarely_has_body, rewrite};
 use super::response;
@@ -35,18 +36,30 @@ struct UpstreamResponse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FailedAttempt {
     stop: Stop,
-    /// Whether the request may be sent once more.
-    retryable: bool,
+    retry: Retry,
     /// Whether the connection had served another request and was closed before a byte of this response. That says nothing
     /// about the upstream.
     stale: bool,
+}
+
+/// Place where a request that failed may be sent once more (RFC 9110 §9.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Retry {
+    /// Nowhere: its work could be done twice, or its body is gone.
+    Never,
+    /// The same upstream, on a fresh connection.
+    Reconnect,
+    /// Any upstream: nothing of it has been sent.
+    Any,
+    /// An upstream that has not seen it. It may have made the first one fail.
+    Other,
 }
 
 impl FailedAttempt {
     fn last(stop: Stop) -> FailedAttempt {
         FailedAttempt {
             stop,
-            retryable: false,
+            retry: Retry::Never,
             stale: false,
         }
     }
@@ -113,19 +126,20 @@ impl<'a> Exchange<'a> {
     ) -> Result<(ActiveRequest, UpstreamResponse), Stop> {
         let framing = self.framing().await?;
         let pool = self.pools.pool(self.pool);
+        pool.retry_budget().on_request();
         let mut tried: Vec<Rc<Upstream>> = Vec::new();
-        let mut stale = false;
+        let mut reconnect: Option<Rc<Upstream>> = None;
         let mut retries = self.proxy.retries;
         loop {
             let now = Instant::now();
-            let active = match tried.last().filter(|_| stale) {
-                Some(same) => pool.assign_to(same, now),
+            let fresh = reconnect.is_some() || !tried.is_empty();
+            let active = match reconnect.take() {
+                Some(same) => pool.assign_to(&same, now),
                 // The configuration names at least one upstream.
                 None => pool
                     .assign(&tried, now)
                     .ok_or(Stop::Failed(Failure::Resolve))?,
             };
-            let fresh = !tried.is_empty();
             let attempt = self.attempt(active.upstream(), framing, fresh, reply);
             let failed = match attempt.await {
                 Ok(response) => {
@@ -137,18 +151,33 @@ impl<'a> Exchange<'a> {
             let Stop::Failed(failure) = failed.stop else {
                 return Err(failed.stop);
             };
-            let last = !failed.retryable || retries == 0;
-            if last || !failed.stale {
+            let upstream = Rc::clone(active.upstream());
+            if failed.retry == Retry::Reconnect {
+                reconnect = Some(upstream);
+            } else {
                 active.on_failure(failure, !failed.stale);
+                tried.push(upstream);
+                let has_place = match failed.retry {
+                    Retry::Any => true,
+                    Retry::Other => pool.has_untried(&tried),
+                    Retry::Never | Retry::Reconnect => false,
+                };
+                if !has_place || retries == 0 || !self.takes_budget(&pool) {
+                    return Err(failed.stop);
+                }
+                retries -= 1;
             }
-            if last {
-                return Err(failed.stop);
-            }
-            retries -= 1;
             self.pools.tally().count(|c| c.retries += 1);
-            tried.push(Rc::clone(active.upstream()));
-            stale = failed.stale;
         }
+    }
+
+    /// Returns whether the pool's budget allows one more retry, and takes it.
+    fn takes_budget(&self, pool: &Pool) -> bool {
+        let allowed = pool.retry_budget().take(Instant::now());
+        if !allowed {
+            self.pools.tally().count(|c| c.retries_refused += 1);
+        }
+        allowed
     }
 
     /// Makes one attempt, on a fresh connection if `fresh`.
@@ -164,7 +193,11 @@ impl<'a> Exchange<'a> {
             .map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
         let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
         let mut connection = opened.map_err(|failure| FailedAttempt {
-            retryable: failure != Failure::Exhausted,
+            retry: match failure {
+                // Another upstream needs the same descriptors.
+                Failure::Exhausted => Retry::Never,
+                _ => Retry::Any,
+            },
             ..FailedAttempt::last(Stop::Failed(failure))
         })?;
         let attempt = Attempt {
@@ -203,23 +236,29 @@ impl<'a> Exchange<'a> {
         rewrite(&self.request, by, path, framing, host)
     }
 
-    /// Decides whether the request may be sent once more (RFC 9110 §9.2.2): if nothing of it has been sent, or if a reused
-    /// connection turns out to be closed and the request may be repeated.
+    /// Decides where the request may be sent once more. A reused connection that turns out to be closed is no failure of the
+    /// upstream, so the request is repeated on a fresh one.
     fn failed(
         &self,
         stop: Stop,
         connection: &UpstreamConnection,
         framing: Framing,
     ) -> FailedAttempt {
-        let closed = stop == Stop::Failed(Failure::Closed);
-        let stale = closed && connection.is_reused() && connection.meter().read() == 0;
-        let unsent = closed && connection.meter().written() == 0;
-        let repeatable = framing == Framing::None && is_idempotent(&self.request.head.method);
-        FailedAttempt {
-            stop,
-            retryable: !self.upload.taken() && (unsent || (stale && repeatable)),
-            stale,
-        }
+        let unheard = stop == Stop::Failed(Failure::Closed) && connection.meter().read() == 0;
+        let stale = unheard && connection.is_reused();
+        let unsent = unheard && connection.meter().written() == 0;
+        let bodiless = matches!(framing, Framing::None | Framing::Length(0));
+        let repeatable = bodiless && is_idempotent(&self.request.head.method);
+        let retry = if self.upload.taken() || !unheard || !(unsent || repeatable) {
+            Retry::Never
+        } else if stale {
+            Retry::Reconnect
+        } else if unsent {
+            Retry::Any
+        } else {
+            Retry::Other
+        };
+        FailedAttempt { stop, retry, stale }
     }
 
     /// Chooses the framing of the request's body. A client may end its stream only after the head. For methods that rarely
@@ -274,6 +313,7 @@ impl<'a> Exchange<'a> {
                 upload: &self.upload,
                 body,
                 idle_timeout: self.proxy.idle_timeout,
+                longest_pause: Duration::ZERO,
             };
             let relayed = relay.run(writer, length).await;
             if let Err(Stop::Failed(failure)) = relayed {

@@ -47,89 +47,73 @@ labels! {
         BodyCut = "body_cut",
         /// The response's body paused for too long.
         BodyTimeout = "body_timeout",
+        /// The response's body ended early after the client had stopped reading for seconds, so that the upstream may have
+        /// waited for it in vain.
+        CutWhileClientPaused = "cut_while_client_paused",
     }
 }
 
-/// Response and log text of a failure.
-struct Facts {
-    /// Status of the response, if none has begun.
-    status: u16,
-    /// Cause of the failure, for the log.
-    text: &'static str,
-    /// Name of the error (RFC 9209 §2.3).
-    error: &'static str,
-}
-
 impl Failure {
-    fn facts(self) -> Facts {
-        let (status, text, error) = match self {
-            Failure::Resolve => (502, "its name has no address", "dns_error"),
-            Failure::Refused => (502, "it refused the connection", "connection_refused"),
-            Failure::Unreachable => (502, "no route leads to it", "destination_ip_unroutable"),
-            Failure::NoSocket => (
-                502,
-                "its socket does not exist; start it, or correct the path in `upstreams`",
-                "connection_refused",
-            ),
-            Failure::NoStreamSocket => (502, "its path is no stream socket", "connection_refused"),
-            Failure::Forbidden => (
-                502,
+    /// Returns the status of the response, if none has begun.
+    fn status(self) -> u16 {
+        match self {
+            Failure::ConnectTimeout
+            | Failure::WriteTimeout
+            | Failure::HeadTimeout
+            | Failure::BodyTimeout => 504,
+            Failure::Exhausted => 503,
+            _ => 502,
+        }
+    }
+
+    /// Returns the name of the error in `proxy-status` (RFC 9209 §2.3).
+    fn error(self) -> &'static str {
+        match self {
+            Failure::Resolve => "dns_error",
+            Failure::Refused | Failure::NoSocket | Failure::NoStreamSocket => "connection_refused",
+            Failure::Unreachable => "destination_ip_unroutable",
+            Failure::Forbidden => "proxy_configuration_error",
+            Failure::ConnectTimeout => "connection_timeout",
+            Failure::Exhausted => "proxy_internal_error",
+            Failure::Closed => "connection_terminated",
+            Failure::WriteTimeout => "connection_write_timeout",
+            Failure::HeadTimeout => "http_response_timeout",
+            Failure::Malformed | Failure::TooManyInterim => "http_protocol_error",
+            Failure::HeadTooLarge => "http_response_header_section_size",
+            Failure::Switched => "http_upgrade_failed",
+            Failure::BodyCut | Failure::CutWhileClientPaused => "http_response_incomplete",
+            Failure::BodyTimeout => "connection_read_timeout",
+        }
+    }
+
+    /// Returns the cause for the log.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Failure::Resolve => "its name has no address",
+            Failure::Refused => "it refused the connection",
+            Failure::Unreachable => "no route leads to it",
+            Failure::NoSocket => {
+                "its socket does not exist; start it, or correct the path in `upstreams`"
+            }
+            Failure::NoStreamSocket => "its path is no stream socket",
+            Failure::Forbidden => {
                 "the server's user may not connect to its socket; permit the user to write to the socket and to enter \
-                 its folder",
-                "proxy_configuration_error",
-            ),
-            Failure::ConnectTimeout => (
-                504,
-                "the connection took too long to open",
-                "connection_timeout",
-            ),
-            Failure::Exhausted => (
-                503,
-                "no descriptors or ports are left on this host",
-                "proxy_internal_error",
-            ),
-            Failure::Closed => (
-                502,
-                "it closed the connection before it responded",
-                "connection_terminated",
-            ),
-            Failure::WriteTimeout => (
-                504,
-                "it accepted no more of the request",
-                "connection_write_timeout",
-            ),
-            Failure::HeadTimeout => (
-                504,
-                "the head of its response took too long",
-                "http_response_timeout",
-            ),
-            Failure::Malformed => (502, "its response is malformed", "http_protocol_error"),
-            Failure::HeadTooLarge => (
-                502,
-                "the head of its response is too large",
-                "http_response_header_section_size",
-            ),
-            Failure::TooManyInterim => (
-                502,
-                "it sent too many informational responses",
-                "http_protocol_error",
-            ),
-            Failure::Switched => (502, "it switched protocols unasked", "http_upgrade_failed"),
-            Failure::BodyCut => (
-                502,
-                "the body of its response ended early",
-                "http_response_incomplete",
-            ),
-            Failure::BodyTimeout => (
-                504,
-                "the body of its response paused for too long",
-                "connection_read_timeout",
-            ),
-        };
-        Facts {
-            status,
-            text,
-            error,
+                 its folder"
+            }
+            Failure::ConnectTimeout => "the connection took too long to open",
+            Failure::Exhausted => "no descriptors or ports are left on this host",
+            Failure::Closed => "it closed the connection before it responded",
+            Failure::WriteTimeout => "it accepted no more of the request",
+            Failure::HeadTimeout => "the head of its response took too long",
+            Failure::Malformed => "its response is malformed",
+            Failure::HeadTooLarge => "the head of its response is too large",
+            Failure::TooManyInterim => "it sent too many informational responses",
+            Failure::Switched => "it switched protocols unasked",
+            Failure::BodyCut => "the body of its response ended early",
+            Failure::CutWhileClientPaused => {
+                "the body of its response ended early after the client had stopped reading"
+            }
+            Failure::BodyTimeout => "the body of its response paused for too long",
         }
     }
 
@@ -156,14 +140,14 @@ impl Failure {
         }
     }
 
-    /// Returns whether the upstream is to blame, rather than this host.
+    /// Returns whether the upstream is to blame, rather than this host or the client.
     pub(super) fn blames_upstream(self) -> bool {
-        self != Failure::Exhausted
+        !matches!(self, Failure::Exhausted | Failure::CutWhileClientPaused)
     }
 
     /// Returns the response for the client if none has begun. `proxy-status` names the cause (RFC 9209).
     pub(super) fn reply(self) -> Reply {
-        let Facts { status, error, .. } = self.facts();
+        let (status, error) = (self.status(), self.error());
         let text = match status {
             503 => "503 no connection to the upstream can be opened\n",
             504 => "504 the upstream took too long\n",
@@ -175,11 +159,6 @@ impl Failure {
             reply.headers.push((PROXY_STATUS, cause));
         }
         reply
-    }
-
-    /// Returns the cause for the log.
-    pub(super) fn text(self) -> &'static str {
-        self.facts().text
     }
 }
 

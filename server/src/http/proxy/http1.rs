@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Context;
+use std::time::Duration;
 
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -25,6 +26,7 @@ pub(super) struct Http1Connection {
     /// State machine of the connection; `None` once the connection is closed.
     driver: Option<Pin<Box<Driver>>>,
     meter: Rc<Meter>,
+    opened_at: Instant,
     /// Requests sent so far.
     requests: u64,
 }
@@ -47,6 +49,7 @@ impl Http1Connection {
             sender,
             driver: Some(Box::pin(driver)),
             meter,
+            opened_at: Instant::now(),
             requests: 0,
         })
     }
@@ -69,6 +72,11 @@ impl Http1Connection {
     /// Returns whether the connection served another request before the current one.
     pub(super) fn is_reused(&self) -> bool {
         self.requests > 1
+    }
+
+    /// Returns the time since the connection was opened.
+    pub(super) fn age(&self) -> Duration {
+        self.opened_at.elapsed()
     }
 
     /// Moves what can be moved now.

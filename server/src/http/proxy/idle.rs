@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 
 use super::counters::Tally;
+use super::definition::UpstreamSettings;
 use super::http1::Http1Connection;
 
 /// Idle HTTP/1.1 connections to one upstream. A task watches each of them, and closes it when the upstream does or when it
@@ -20,6 +21,8 @@ pub(super) struct IdleConnections {
     /// Largest number of connections.
     limit: usize,
     timeout: Duration,
+    /// Age from which on a connection serves no further request; zero for any.
+    max_age: Duration,
     serial: Cell<u64>,
     closed: Cell<bool>,
 }
@@ -46,12 +49,13 @@ impl Drop for Idle {
 }
 
 impl IdleConnections {
-    pub(super) fn new(limit: u64, timeout: Duration, tally: &Rc<Tally>) -> Rc<IdleConnections> {
+    pub(super) fn new(settings: &UpstreamSettings, tally: &Rc<Tally>) -> Rc<IdleConnections> {
         Rc::new(IdleConnections {
             idle: RefCell::default(),
             tally: Rc::clone(tally),
-            limit: usize::try_from(limit).unwrap_or(usize::MAX),
-            timeout,
+            limit: usize::try_from(settings.keepalive).unwrap_or(usize::MAX),
+            timeout: settings.keepalive_timeout,
+            max_age: settings.max_age,
             serial: Cell::new(0),
             closed: Cell::new(false),
         })
@@ -78,6 +82,10 @@ impl IdleConnections {
                 };
                 let connection = newest.slot.borrow_mut().take();
                 if let Some(mut connection) = connection {
+                    if self.is_too_old(&connection) {
+                        self.tally.count(|c| c.idle_dropped += 1);
+                        continue;
+                    }
                     connection.poll(cx);
                     if connection.is_ready() {
                         return Poll::Ready(Some(connection));
@@ -101,6 +109,9 @@ impl IdleConnections {
         if self.closed.get() || self.limit == 0 || !connection.is_ready() {
             return;
         }
+        if self.is_too_old(&connection) {
+            return self.tally.count(|c| c.idle_dropped += 1);
+        }
         let slot = Rc::new(RefCell::new(Some(connection)));
         let serial = self.serial.get();
         self.serial.set(serial + 1);
@@ -116,6 +127,10 @@ impl IdleConnections {
             slot,
             watcher,
         });
+    }
+
+    fn is_too_old(&self, connection: &Http1Connection) -> bool {
+        !self.max_age.is_zero() && connection.age() >= self.max_age
     }
 
     fn forget(&self, serial: u64) {

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::counters::{Counters, Tally};
 use super::definition::{PoolDefinition, SitePools, UpstreamSettings};
+use super::retry_budget::RetryBudget;
 use super::upstream::{ActiveRequest, Upstream};
 use crate::observe::sum::Sum;
 
@@ -101,6 +102,7 @@ pub(super) struct Pool {
     upstreams: Vec<Rc<Upstream>>,
     /// Index of the upstream that is next.
     next: Cell<usize>,
+    retry_budget: RetryBudget,
 }
 
 impl Pool {
@@ -109,6 +111,7 @@ impl Pool {
             definition: Arc::clone(definition),
             upstreams,
             next: Cell::new(0),
+            retry_budget: RetryBudget::new(definition.retry_percent, Instant::now()),
         })
     }
 
@@ -139,6 +142,18 @@ impl Pool {
             .or_else(|| order().next())?;
         self.next.set((index + 1) % count);
         Some(self.assign_to(&self.upstreams[index], now))
+    }
+
+    /// Returns the budget of the pool's retries.
+    pub(super) fn retry_budget(&self) -> &RetryBudget {
+        &self.retry_budget
+    }
+
+    /// Returns whether an upstream is left that a request has not tried.
+    pub(super) fn has_untried(&self, tried: &[Rc<Upstream>]) -> bool {
+        let is_tried =
+            |upstream: &Rc<Upstream>| tried.iter().any(|known| Rc::ptr_eq(known, upstream));
+        !self.upstreams.iter().all(is_tried)
     }
 
     /// Assigns a request to one of the pool's upstreams.

@@ -18,6 +18,9 @@ use super::upload::Upload;
 use super::{Stop, fields, response};
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
+/// Pause of the client after which an upstream may have given up sending: the shortest usual send timeout of servers is longer.
+const PAUSE: Duration = Duration::from_secs(5);
+
 /// Events while a response is relayed.
 enum Step {
     Frame(Frame<Bytes>),
@@ -32,6 +35,8 @@ pub(super) struct Relay<'a> {
     pub(super) upload: &'a Upload,
     pub(super) body: Incoming,
     pub(super) idle_timeout: Duration,
+    /// Longest time for which the client had no room for the body.
+    pub(super) longest_pause: Duration,
 }
 
 impl Relay<'_> {
@@ -79,8 +84,11 @@ impl Relay<'_> {
     /// Sends a block to the client while the connection is driven, so that the request's body moves on. Returns the time
     /// at which the client had room.
     async fn send(&mut self, writer: &mut BodySender, block: Bytes) -> Result<Instant, Cancelled> {
+        let offered = Instant::now();
         self.connection.drive(writer.data(block)).await?;
-        Ok(Instant::now())
+        let taken = Instant::now();
+        self.longest_pause = self.longest_pause.max(taken - offered);
+        Ok(taken)
     }
 
     fn step(
@@ -115,6 +123,8 @@ impl Relay<'_> {
     fn cut(&self) -> Stop {
         if self.upload.broken() {
             Stop::Cancelled
+        } else if self.longest_pause >= PAUSE {
+            Stop::Failed(Failure::CutWhileClientPaused)
         } else {
             Stop::Failed(Failure::BodyCut)
         }

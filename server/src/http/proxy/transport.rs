@@ -1,6 +1,7 @@
 //! Transports of upstream connections.
 
 mod host_name;
+mod resolver;
 mod tcp;
 mod unix;
 

@@ -51,7 +51,7 @@ impl Upstream {
             transport: Transport::new(address, tally),
             header_bytes: settings.header_bytes,
             tally: Rc::clone(tally),
-            idle: IdleConnections::new(settings.keepalive, settings.keepalive_timeout, tally),
+            idle: IdleConnections::new(&settings, tally),
             connections: Rc::default(),
             active: Cell::new(0),
             health: Health::new(settings.max_fails, settings.fail_timeout),

@@ -194,6 +194,34 @@ fn a_download_waits_for_a_slow_client() {
 }
 
 #[test]
+fn upstream_that_gave_up_on_a_client_that_did_not_read_is_not_blamed() {
+    run(async {
+        for (pause, failure, blamed) in [
+            (1, Failure::BodyCut, 1),
+            (30, Failure::CutWhileClientPaused, 0),
+        ] {
+            let server = Server::new().await;
+            let edge = server.edge();
+            let begun = edge.start(head("GET", "/", &[]), None, false, 1 << 10);
+            let (front, task, mut conn) = server.asked(begun).await;
+            conn.send(b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n")
+                .await;
+            conn.send(&vec![9; 200 << 10]).await;
+            settle().await;
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_secs(pause)).await;
+            tokio::time::resume();
+            conn.reset();
+            front.credit(1 << 20);
+            assert!(!front.response().await.complete);
+            task.await.unwrap();
+            assert_eq!(edge.failures(failure), 1, "{:?}", edge.counters());
+            assert_eq!(edge.state().failures, blamed);
+        }
+    });
+}
+
+#[test]
 fn no_byte_waits_for_another() {
     run(async {
         let server = Server::new().await;

@@ -209,7 +209,115 @@ fn only_what_may_be_done_twice_is_tried_again_after_a_stale_connection() {
             );
         }
         assert_eq!(on_a_stale_connection("PUT", Some(b"body"), 1).await, 502);
-        assert_eq!(on_a_stale_connection("GET", None, 0).await, 502);
+        // A connection that had waited is no failed attempt.
+        assert_eq!(on_a_stale_connection("GET", None, 0).await, 200);
+    });
+}
+
+#[test]
+fn stale_connection_leaves_the_retry_for_another_upstream() {
+    run(async {
+        let (first, second) = (Server::new().await, Server::new().await);
+        let edge = Edge::new(proxy(&[first.address(), second.address()]));
+        let (front, task, mut conn) = first.asked(edge.get("/")).await;
+        conn.send(OK).await;
+        front.response().await;
+        task.await.unwrap();
+        let (front, task, mut other) = second.asked(edge.get("/")).await;
+        other.send(OK).await;
+        front.response().await;
+        task.await.unwrap();
+        // The first upstream stops: its idle connection ends with the request, and it takes no other.
+        let (front, task) = edge.get("/");
+        conn.head().await;
+        drop(first);
+        drop(conn);
+        let mut other = second.accept().await;
+        other.head().await;
+        other.send(OK).await;
+        assert_eq!(status(&front.response().await), 200);
+        task.await.unwrap();
+        let counters = edge.counters();
+        assert_eq!((counters.retries, edge.failures(Failure::Refused)), (2, 1));
+    });
+}
+
+#[test]
+fn repeatable_request_that_an_upstream_dropped_goes_to_one_that_has_not_seen_it() {
+    run(async {
+        for (method, code) in [("GET", 200), ("DELETE", 200), ("POST", 502)] {
+            let (first, second) = (Server::new().await, Server::new().await);
+            let edge = Edge::new(proxy(&[first.address(), second.address()]));
+            let begun = edge.start(head(method, "/", &[]), None, false, PLENTY);
+            let (front, task, conn) = first.asked(begun).await;
+            drop(conn);
+            let upstream = tokio::task::spawn_local(async move {
+                let mut conn = second.accept().await;
+                conn.head().await;
+                conn.send(OK).await;
+                conn
+            });
+            assert_eq!(status(&front.response().await), code, "{method}");
+            task.await.unwrap();
+            upstream.abort();
+            // The first one is to blame.
+            assert_eq!(edge.state().failures, 1, "{method}");
+        }
+    });
+}
+
+#[test]
+fn retries_end_with_their_budget() {
+    run(async {
+        pause();
+        let down = [Server::new().await.address(), Server::new().await.address()];
+        let edge = Edge::new(Proxy {
+            retry_budget: 10,
+            ..proxy(&down)
+        });
+        for _ in 0..1000 {
+            let (front, task) = edge.get("/");
+            assert_eq!(status(&front.response().await), 502);
+            task.await.unwrap();
+        }
+        let counters = edge.counters();
+        // A tenth of the requests, and the hundred that were saved up.
+        assert!((199..=250).contains(&counters.retries), "{counters:?}");
+        assert_eq!(counters.retries + counters.retries_refused, 1000);
+    });
+}
+
+#[test]
+fn old_connection_serves_no_further_request() {
+    run(async {
+        let server = Server::new().await;
+        let edge = Edge::new(Proxy {
+            keepalive_max_age: Duration::from_secs(300),
+            ..proxy(&[server.address()])
+        });
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
+        conn.send(OK).await;
+        front.response().await;
+        task.await.unwrap();
+        let half_a_minute = async || {
+            pause();
+            tokio::time::advance(Duration::from_secs(30)).await;
+            tokio::time::resume();
+        };
+        // Busy all the time.
+        for _ in 0..9 {
+            half_a_minute().await;
+            exchange(&edge, &mut conn).await;
+        }
+        assert_eq!(edge.state().idle, 1);
+        half_a_minute().await;
+        let (front, task, mut fresh) = server.asked(edge.get("/")).await;
+        fresh.send(OK).await;
+        assert_eq!(status(&front.response().await), 200);
+        task.await.unwrap();
+        conn.closed().await;
+        let counters = edge.counters();
+        assert_eq!((counters.opened, counters.idle_dropped), (2, 1));
     });
 }
 

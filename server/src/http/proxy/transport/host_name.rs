@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::net::lookup_host;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::super::counters::Tally;
+use super::resolver;
 
 /// Largest number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
@@ -18,8 +18,8 @@ const VALID: Duration = Duration::from_secs(10);
 
 /// Host name and port of an upstream, `host:port`, with the addresses that were found last.
 ///
-/// A lookup occupies a thread that file reads need too, for as long as the system's resolver takes. So at most one runs,
-/// everybody who waits shares it, and connections use the addresses found before until it ends.
+/// A lookup takes as long as the system's resolver takes. So at most one runs, everybody who waits shares it, and connections
+/// use the addresses found before until it ends.
 #[derive(Debug)]
 pub(in crate::http::proxy) struct HostName {
     text: String,
@@ -27,6 +27,8 @@ pub(in crate::http::proxy) struct HostName {
     literal: bool,
     tally: Rc<Tally>,
     found: RefCell<Vec<SocketAddr>>,
+    /// Connections so far: each begins with the next address, so that all addresses are used.
+    turn: Cell<usize>,
     valid_until: Cell<Option<Instant>>,
     /// Whether all addresses have failed, so that the next connection waits for a lookup.
     doubted: Cell<bool>,
@@ -42,6 +44,7 @@ impl HostName {
             literal: literal.is_some(),
             tally: Rc::clone(tally),
             found: RefCell::new(literal.into_iter().collect()),
+            turn: Cell::new(0),
             valid_until: Cell::new(None),
             doubted: Cell::new(false),
             running: Cell::new(false),
@@ -49,7 +52,7 @@ impl HostName {
         })
     }
 
-    /// Returns the addresses; none if the name has none.
+    /// Returns the addresses in the order in which a connection tries them; none if the name has none.
     pub(super) async fn addresses(self: &Rc<HostName>) -> Vec<SocketAddr> {
         let valid = |until| Instant::now() < until;
         if !self.literal && !self.valid_until.get().is_some_and(valid) {
@@ -61,7 +64,13 @@ impl HostName {
                 ended.await;
             }
         }
-        self.found.borrow().clone()
+        let mut addresses = self.found.borrow().clone();
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        if let Some(first) = turn.checked_rem(addresses.len()) {
+            addresses.rotate_left(first);
+        }
+        addresses
     }
 
     /// Notes that no address could be reached: they may have changed.
@@ -73,12 +82,11 @@ impl HostName {
     /// Looks the name up. A lookup that finds nothing leaves the addresses as they were.
     async fn look_up(self: Rc<HostName>) {
         self.tally.count(|c| c.lookups += 1);
-        if let Ok(found) = lookup_host(&self.text).await {
-            let found: Vec<_> = found.take(MAX_ADDRESSES).collect();
-            if !found.is_empty() {
-                *self.found.borrow_mut() = found;
-                self.valid_until.set(Some(Instant::now() + VALID));
-            }
+        let mut found = resolver::look_up(&self.text).await;
+        found.truncate(MAX_ADDRESSES);
+        if !found.is_empty() {
+            *self.found.borrow_mut() = found;
+            self.valid_until.set(Some(Instant::now() + VALID));
         }
         self.doubted.set(false);
         self.running.set(false);
@@ -109,14 +117,36 @@ mod tests {
     fn all_who_wait_share_one_lookup() {
         run(async {
             let name = HostName::new("localhost:80", &Rc::default());
-            let (one, two) = tokio::join!(name.addresses(), name.addresses());
+            let sorted = async || {
+                let mut addresses = name.addresses().await;
+                addresses.sort();
+                addresses
+            };
+            let (one, two) = tokio::join!(sorted(), sorted());
             assert!(!one.is_empty());
             assert_eq!(one, two);
-            assert_eq!(name.addresses().await, one);
+            assert_eq!(sorted().await, one);
             assert_eq!(lookups(&name), 1);
             name.doubt();
-            assert_eq!(name.addresses().await, one);
+            assert_eq!(sorted().await, one);
             assert_eq!(lookups(&name), 2);
+        });
+    }
+
+    #[test]
+    fn each_connection_begins_with_the_next_address() {
+        run(async {
+            let name = HostName::new("app.invalid:80", &Rc::default());
+            let all = ["192.0.2.1:80", "192.0.2.2:80", "192.0.2.3:80"];
+            *name.found.borrow_mut() = all.map(|address| address.parse().unwrap()).to_vec();
+            name.valid_until.set(Some(Instant::now() + VALID));
+            let mut firsts = Vec::new();
+            for _ in 0..6 {
+                let addresses = name.addresses().await;
+                assert_eq!(addresses.len(), 3, "the others follow");
+                firsts.push(addresses[0].to_string());
+            }
+            assert_eq!(firsts, [all, all].concat());
         });
     }
 
