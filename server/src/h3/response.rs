@@ -158,6 +158,7 @@ impl Response {
             | ToFront::Credit(_)
             | ToFront::StopBody
             | ToFront::Keep(_)
+            | ToFront::Report(_)
             | ToFront::Closed => {}
         }
     }

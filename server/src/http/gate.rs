@@ -181,6 +181,7 @@ impl Handling {
             timeout: self.route.timeout,
             content_length,
             has_body,
+            wants_report: false,
         })
     }
 

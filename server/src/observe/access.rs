@@ -100,6 +100,7 @@ impl AccessLog {
         match self.format {
             AccessFormat::Json => format::json(&mut self.lines.bytes, &record, &self.worker),
             AccessFormat::Combined => format::combined(&mut self.lines.bytes, &record),
+            AccessFormat::Extended => format::extended(&mut self.lines.bytes, &record),
         }
         self.lines.records += 1;
         if self.lines.bytes.len() >= BATCH {

@@ -49,6 +49,11 @@ impl Session {
                         .keep(entry, &mut context.cache, context.now);
                 }
             }
+            ToFront::Report(report) => {
+                if let Some(record) = &mut exchange.record {
+                    record.report(*report);
+                }
+            }
             ToFront::Head(mut head) => {
                 if let Some(handler) = &exchange.handler {
                     handler.handling.edit_response(&mut head);
@@ -84,6 +89,9 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
+        if let Some(record) = &mut exchange.record {
+            record.on_abort(status);
+        }
         let Outbound::Replying(response) = &mut exchange.outbound else {
             return;
         };

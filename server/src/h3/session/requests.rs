@@ -124,7 +124,8 @@ impl Session {
             stream,
         };
         let (content_length, peer) = (request.content_length, self.peer(conn));
-        let handed = handling.request(request.head, peer, content_length, more_frames);
+        let mut handed = handling.request(request.head, peer, content_length, more_frames);
+        handed.wants_report = context.access.is_some();
         let credit = { context.origin_ring.as_ref() }.map_or(0, OriginRing::first_credit);
         let origin_ring = context.origin_ring.as_mut();
         let number = match context.counters.gate.open(origin_ring, key, handed) {

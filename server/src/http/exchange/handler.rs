@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::Notify;
 
-use super::message::{Envelope, Head, Request, ToFront, ToHandler, cost};
+use super::message::{Envelope, HandlerReport, Head, Request, ToFront, ToHandler, cost};
 use super::{Fields, Opaque};
 
 /// Error of a request that its client has cancelled.
@@ -180,7 +180,26 @@ impl CacheOffer {
     }
 }
 
+/// Sends the front facts for the access log, if it wants any.
+#[derive(Debug)]
+pub struct Reporter(Option<Rc<Shared>>);
+
+impl Reporter {
+    /// Sends facts in place of those sent before. Those that a response's failure causes come before the failure.
+    pub fn report(&self, report: impl FnOnce() -> HandlerReport) {
+        if let Some(shared) = &self.0 {
+            shared.send(ToFront::Report(Box::new(report())));
+        }
+    }
+}
+
 impl Incoming {
+    /// Returns the way to send facts for the access log.
+    pub fn reporter(&self) -> Reporter {
+        let wanted = self.request.wants_report;
+        Reporter(wanted.then(|| Rc::clone(&self.reply.shared)))
+    }
+
     /// Returns the way to offer an entry for the front's memory.
     pub fn cache_offer(&self) -> CacheOffer {
         CacheOffer(Rc::clone(&self.reply.shared))

@@ -2,6 +2,7 @@
 //!
 //! The directions of an exchange are independent: neither the head nor the end of a response ends the request's body.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +33,21 @@ pub struct Request {
     pub content_length: Option<u64>,
     /// Whether a body follows; it may be empty.
     pub has_body: bool,
+    /// Whether the front wants a [`HandlerReport`].
+    pub wants_report: bool,
+}
+
+/// Facts of an exchange that only its handler knows, for the access log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandlerReport {
+    /// Address of the upstream that was tried last.
+    pub upstream: Option<Arc<str>>,
+    /// Number of attempts to get a response from an upstream.
+    pub attempts: u64,
+    /// Time from the beginning of the first attempt to the head of the response.
+    pub upstream_time: Option<Duration>,
+    /// Reason for which the handler failed, if it did.
+    pub cause: Option<&'static str>,
 }
 
 /// Message about one exchange.
@@ -82,6 +98,8 @@ pub enum ToFront {
     StopBody,
     /// Offers an entry from which the front may respond to the same request for a while; `None` removes an earlier one.
     Keep(Option<Opaque>),
+    /// Reports facts for the access log, in place of those reported before.
+    Report(Box<HandlerReport>),
     /// Closes the exchange on the handler's side; the last message of an exchange, also after a cancellation.
     Closed,
 }

@@ -1,5 +1,6 @@
 //! The front in memory, for tests: shows a request to the gate, sends its messages to a handler and collects the response's.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::accounts::Accounts;
 use super::handler::{ExchangeHandle, FrontQueue, Incoming};
-use super::message::{Head, Request, ToFront, ToHandler, cost};
+use super::message::{HandlerReport, Head, Request, ToFront, ToHandler, cost};
 use super::ring::{OriginRing, rings};
 use super::{ConnectionKey, ExchangeKey, Fields, Opaque, Reply, RequestHead};
 use crate::http::gate::{Arrival, Decision, Gate, replies};
@@ -20,6 +21,8 @@ use crate::properties::request_head;
 pub(crate) struct Front {
     handle: ExchangeHandle,
     front_queue: Rc<FrontQueue>,
+    /// Last report of the handler.
+    report: RefCell<HandlerReport>,
 }
 
 /// A response as the front received it.
@@ -35,6 +38,8 @@ pub(crate) struct Received {
     pub(crate) trailers: Option<Fields>,
     /// The handler completed the response.
     pub(crate) complete: bool,
+    /// Last report of the handler.
+    pub(crate) report: HandlerReport,
 }
 
 /// Key of a test's exchange.
@@ -107,6 +112,7 @@ pub(crate) fn request(head: RequestHead, content_length: Option<u64>, has_body: 
         timeout: None,
         content_length,
         has_body,
+        wants_report: true,
     }
 }
 
@@ -119,6 +125,7 @@ pub(crate) fn pair(request: Request, credit: u64) -> (Incoming, Front) {
         Front {
             handle,
             front_queue,
+            report: RefCell::default(),
         },
     )
 }
@@ -169,20 +176,36 @@ impl Front {
         self.handle.deliver(ToHandler::Credit(amount));
     }
 
-    /// Returns the next message, if there is one.
+    /// Returns the next message, if there is one, but keeps reports.
     pub(crate) fn try_next(&self) -> Option<ToFront> {
-        self.front_queue.pop().map(|envelope| envelope.message)
+        loop {
+            match self.front_queue.pop()?.message {
+                ToFront::Report(report) => *self.report.borrow_mut() = *report,
+                message => return Some(message),
+            }
+        }
     }
 
     /// Waits for the next message.
     pub(crate) async fn next(&self) -> ToFront {
-        self.front_queue.filled().await;
-        let envelope = self.front_queue.pop();
-        envelope.expect("filled() waits for a message").message
+        loop {
+            self.front_queue.filled().await;
+            if let Some(message) = self.try_next() {
+                return message;
+            }
+        }
     }
 
     /// Receives the response to its end, and returns the credit for each block.
     pub(crate) async fn response(&self) -> Received {
+        let received = self.received().await;
+        Received {
+            report: self.report.take(),
+            ..received
+        }
+    }
+
+    async fn received(&self) -> Received {
         let mut received = Received::default();
         loop {
             match self.next().await {
@@ -209,7 +232,7 @@ impl Front {
                     return received;
                 }
                 ToFront::Abort(_) => return received,
-                ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) => {}
+                ToFront::Credit(_) | ToFront::StopBody | ToFront::Keep(_) | ToFront::Report(_) => {}
                 ToFront::Closed => return received,
             }
         }

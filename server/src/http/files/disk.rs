@@ -33,7 +33,7 @@ use self::stream::{BLOCK, Broken, Held};
 use crate::http::clients::ClientPrefix;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
-use crate::http::exchange::message::Head;
+use crate::http::exchange::message::{HandlerReport, Head};
 use crate::http::files::response_plan::{self, Piece, ResponsePlan};
 use crate::http::files::{Entry, Refusal, Target, preference};
 
@@ -80,6 +80,7 @@ impl FileServer {
         incoming: Incoming,
         learn: impl FnOnce(Option<Arc<Entry>>),
     ) {
+        let reporter = incoming.reporter();
         let Incoming {
             request,
             body,
@@ -96,6 +97,16 @@ impl FileServer {
                 (plan, Source::Memory(Bytes::new()))
             }
         };
+        if plan.status >= 500 {
+            let cause = match plan.status {
+                503 => "open_files",
+                _ => "file_error",
+            };
+            reporter.report(|| HandlerReport {
+                cause: Some(cause),
+                ..HandlerReport::default()
+            });
+        }
         match respond(reply, head, plan, source).await {
             Ok(()) | Err(Broken::Cancelled(Cancelled)) => {}
             Err(Broken::Revoked) => {

@@ -7,6 +7,7 @@ use http::header::{REFERER, USER_AGENT};
 
 use crate::clock;
 use crate::http::exchange::RequestHead;
+use crate::http::exchange::message::HandlerReport;
 use crate::http::peer::Peer;
 use crate::observe::access::{AccessLog, Outcome, Record};
 
@@ -22,6 +23,8 @@ pub struct RequestRecord {
     query: Option<String>,
     referer: Option<HeaderValue>,
     user_agent: Option<HeaderValue>,
+    /// Facts that the handler reported.
+    report: HandlerReport,
 }
 
 /// Outcome of a request and figures about it.
@@ -62,7 +65,28 @@ impl RequestRecord {
             query: head.and_then(|head| head.query.clone()),
             referer: field(REFERER),
             user_agent: field(USER_AGENT),
+            report: HandlerReport::default(),
         }
+    }
+
+    /// Takes facts that the handler reports, in place of those before. A cause that is known stays.
+    pub fn report(&mut self, report: HandlerReport) {
+        let cause = report.cause.or(self.report.cause);
+        self.report = HandlerReport { cause, ..report };
+    }
+
+    /// Takes the cause for which the server itself responds with a 5xx status or resets the stream, unless the handler has
+    /// reported one.
+    pub fn set_cause(&mut self, cause: &'static str) {
+        self.report.cause.get_or_insert(cause);
+    }
+
+    /// Takes the end of a handler that did not complete its response, with the status that it is known for.
+    pub fn on_abort(&mut self, status: u16) {
+        self.set_cause(match status {
+            504 => "route_timeout",
+            _ => "handler_failed",
+        });
     }
 
     /// Writes the line of a request that has ended.
@@ -87,6 +111,10 @@ impl RequestRecord {
             connection: &connection.id,
             algorithm: connection.algorithm,
             outcome: ending.outcome,
+            upstream: self.report.upstream.as_deref(),
+            attempts: self.report.attempts,
+            upstream_time: self.report.upstream_time,
+            cause: self.report.cause,
         });
     }
 }

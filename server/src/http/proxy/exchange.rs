@@ -1,5 +1,6 @@
 //! Forwards one request: chooses the upstream and the connection, retries, and responds to the client.
 
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +20,8 @@ use super::stop::Stop;
 use super::unsendable::Unsendable;
 use super::upload::Upload;
 use super::upstream::{ActiveRequest, Upstream};
-use crate::http::exchange::handler::{Cancelled, RequestBody, Responder};
-use crate::http::exchange::message::{Head, Request};
+use crate::http::exchange::handler::{Cancelled, Reporter, RequestBody, Responder};
+use crate::http::exchange::message::{HandlerReport, Head, Request};
 use crate::http::exchange::{Body, Reply};
 use sluicegate_config::Proxy;
 
@@ -74,14 +75,29 @@ pub(super) struct Exchange<'a> {
     request: Request,
     pub(super) upload: Rc<Upload>,
     is_head: bool,
+    reporter: Reporter,
+    begun: Instant,
+    attempts: Cell<u64>,
+    /// Upstream that was tried last.
+    last: RefCell<Option<Rc<Upstream>>>,
+    reported: Cell<bool>,
+}
+
+impl Drop for Exchange<'_> {
+    /// Names the upstream of an exchange that takes too long for its route.
+    fn drop(&mut self) {
+        if !self.reported.get() {
+            self.report(None, None);
+        }
+    }
 }
 
 impl<'a> Exchange<'a> {
     pub(super) fn new(
         pools: &'a Pools,
         (proxy, rules): (&'a RouteProxy, &'a dyn RequestRules),
-        request: Request,
-        body: RequestBody,
+        (request, body): (Request, RequestBody),
+        reporter: Reporter,
     ) -> Exchange<'a> {
         let announced = request.content_length.filter(|_| request.has_body);
         Exchange {
@@ -92,6 +108,11 @@ impl<'a> Exchange<'a> {
             upload: Upload::new(body, announced),
             is_head: request.head.method == "HEAD",
             request,
+            reporter,
+            begun: Instant::now(),
+            attempts: Cell::new(0),
+            last: RefCell::default(),
+            reported: Cell::new(false),
         }
     }
 
@@ -105,6 +126,7 @@ impl<'a> Exchange<'a> {
             Err(stop) => stop,
         };
         self.upload.stop();
+        self.report(None, Some(stop));
         let substitute = match stop {
             Stop::Failed(failure) => failure.reply(),
             Stop::Unsendable(unsendable) => {
@@ -140,6 +162,8 @@ impl<'a> Exchange<'a> {
                     .assign(&tried, now)
                     .ok_or(Stop::Failed(Failure::Resolve))?,
             };
+            *self.last.borrow_mut() = Some(Rc::clone(active.upstream()));
+            self.attempts.set(self.attempts.get() + 1);
             let attempt = self.attempt(active.upstream(), framing, fresh, reply);
             let failed = match attempt.await {
                 Ok(response) => {
@@ -178,6 +202,18 @@ impl<'a> Exchange<'a> {
             self.pools.tally().count(|c| c.retries_refused += 1);
         }
         allowed
+    }
+
+    /// Reports facts for the access log.
+    fn report(&self, time: Option<Duration>, stop: Option<Stop>) {
+        self.reported.set(true);
+        let last = self.last.borrow();
+        self.reporter.report(|| HandlerReport {
+            upstream: last.as_ref().map(|upstream| Arc::clone(upstream.label())),
+            attempts: self.attempts.get(),
+            upstream_time: time,
+            cause: stop.and_then(Stop::cause),
+        });
     }
 
     /// Makes one attempt, on a fresh connection if `fresh`.
@@ -306,7 +342,9 @@ impl<'a> Exchange<'a> {
             body,
         } = response;
         let (length, end) = (head.length, head.end);
-        let writer = reply.head(head).await?;
+        let time = Some(self.begun.elapsed());
+        self.report(time, None);
+        let mut writer = reply.head(head).await?;
         if !end {
             let relay = Relay {
                 connection: &mut connection,
@@ -315,11 +353,17 @@ impl<'a> Exchange<'a> {
                 idle_timeout: self.proxy.idle_timeout,
                 longest_pause: Duration::ZERO,
             };
-            let relayed = relay.run(writer, length).await;
-            if let Err(Stop::Failed(failure)) = relayed {
-                active.on_failure(failure, true);
+            match relay.run(&mut writer, length).await {
+                Ok(trailers) => writer.end(trailers),
+                Err(stop) => {
+                    if let Stop::Failed(failure) = stop {
+                        active.on_failure(failure, true);
+                    }
+                    // Before the writer is dropped, which resets the stream.
+                    self.report(time, Some(stop));
+                    return Err(stop);
+                }
             }
-            relayed?;
         }
         if !self.upload.finished() {
             self.upload.stop();

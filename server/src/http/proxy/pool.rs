@@ -62,7 +62,7 @@ impl Pools {
         let mut counters = self.tally.totals();
         let now = Instant::now();
         for upstream in self.in_effect.borrow().upstreams.values() {
-            let label = upstream.label().to_owned();
+            let label = upstream.label().to_string();
             let states = counters.upstreams.entry(label).or_default();
             states.add_up(&upstream.state(now));
         }

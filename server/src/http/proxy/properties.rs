@@ -82,6 +82,10 @@ impl RequestRules for Unchanged {
     fn sets(&self, _: &HeaderName) -> bool {
         false
     }
+
+    fn removes(&self, _: &HeaderName) -> bool {
+        false
+    }
 }
 
 /// A stream that keeps what is written to it, and on which nothing comes back.
@@ -138,8 +142,9 @@ async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
     let (pools, sites) = (Pools::default(), SitePools::default());
     let route = PoolCompiler::new(&sites).compile(proxy);
     let by = (&route, &Unchanged as &dyn RequestRules);
+    let reporter = incoming.reporter();
     let Incoming { request, body, .. } = incoming;
-    let exchange = Exchange::new(&pools, by, request, body);
+    let exchange = Exchange::new(&pools, by, (request, body), reporter);
     let framing = exchange.framing().await.ok()?;
     let (parts, ()) = exchange.rewritten(framing, "192.0.2.80").ok()?.into_parts();
     let kept = Kept::default();
@@ -170,6 +175,7 @@ fn request(forwarded: &Forwarded) -> Request {
         head: forwarded.head.clone(),
         peer: Peer {
             address: ([192, 0, 2, 7], 50_000).into(),
+            proxy: None,
             local: None,
             early_data: false,
             connection: Arc::new(connection),
@@ -178,5 +184,6 @@ fn request(forwarded: &Forwarded) -> Request {
         timeout: None,
         content_length: forwarded.content_length,
         has_body: forwarded.body.is_some(),
+        wants_report: false,
     }
 }

@@ -16,6 +16,7 @@ use super::deadline::Deadline;
 use super::failure::Failure;
 use super::upload::Upload;
 use super::{Stop, fields, response};
+use crate::http::exchange::Fields;
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
 /// Pause of the client after which an upstream may have given up sending: the shortest usual send timeout of servers is longer.
@@ -40,16 +41,16 @@ pub(super) struct Relay<'a> {
 }
 
 impl Relay<'_> {
-    /// Forwards the whole body and its trailers. No byte waits for another that the upstream has not sent yet, and the
+    /// Forwards the whole body and returns its trailers. No byte waits for another that the upstream has not sent yet, and the
     /// upstream is read no faster than the client accepts.
     ///
     /// # Errors
     /// The body ended early, so the response must not end properly; or the client has cancelled.
     pub(super) async fn run(
         mut self,
-        mut writer: BodySender,
+        writer: &mut BodySender,
         length: Option<u64>,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<Fields>, Stop> {
         let mut blocks = Blocks::new(length);
         let mut trailers = None;
         let mut resumed = Instant::now();
@@ -61,24 +62,23 @@ impl Relay<'_> {
                 Step::Frame(frame) => match frame.into_data() {
                     Ok(mut piece) => {
                         while let Some(block) = blocks.add(&mut piece) {
-                            resumed = self.send(&mut writer, block).await?;
+                            resumed = self.send(writer, block).await?;
                         }
                     }
                     Err(frame) => trailers = frame.into_trailers().ok(),
                 },
                 Step::Empty => {
                     if let Some(block) = blocks.flush() {
-                        resumed = self.send(&mut writer, block).await?;
+                        resumed = self.send(writer, block).await?;
                     }
                 }
                 Step::End => break,
             }
         }
         if let Some(block) = blocks.flush() {
-            self.send(&mut writer, block).await?;
+            self.send(writer, block).await?;
         }
-        writer.end(trailers.map(forwarded).filter(|fields| !fields.is_empty()));
-        Ok(())
+        Ok(trailers.map(forwarded).filter(|fields| !fields.is_empty()))
     }
 
     /// Sends a block to the client while the connection is driven, so that the request's body moves on. Returns the time
@@ -132,6 +132,6 @@ impl Relay<'_> {
 }
 
 /// Returns the trailers for the client.
-fn forwarded(trailers: HeaderMap) -> crate::http::exchange::Fields {
+fn forwarded(trailers: HeaderMap) -> Fields {
     response::pass(fields::trailers(trailers))
 }

@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::unsendable::Unsendable;
 use crate::http::exchange::handler::Cancelled;
+use crate::observe::metrics::Label as _;
 
 /// Reasons for an exchange to end without an upstream's whole response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,18 @@ pub(super) enum Stop {
     Cancelled,
     /// The client has stopped sending the body.
     ClientStalled,
+}
+
+impl Stop {
+    /// Returns the word of the cause in the access log, unless the client itself cancelled.
+    pub(super) fn cause(self) -> Option<&'static str> {
+        match self {
+            Stop::Failed(failure) => Some(failure.name()),
+            Stop::Unsendable(_) => Some("unsendable"),
+            Stop::ClientStalled => Some("client_stalled"),
+            Stop::Cancelled => None,
+        }
+    }
 }
 
 impl From<Cancelled> for Stop {

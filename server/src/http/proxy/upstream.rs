@@ -22,7 +22,7 @@ use super::transport::Transport;
 #[derive(Debug)]
 pub(super) struct Upstream {
     /// Address in logs and metrics.
-    label: String,
+    label: Arc<str>,
     /// Value of the `host` field for routes that send the upstream's own.
     host: String,
     transport: Transport,
@@ -42,7 +42,7 @@ impl Upstream {
         tally: &Rc<Tally>,
     ) -> Rc<Upstream> {
         Rc::new(Upstream {
-            label: address.to_string(),
+            label: address.to_string().into(),
             host: match address {
                 UpstreamAddress::Tcp(server) => server.strip_suffix(":80").unwrap_or(server),
                 UpstreamAddress::Unix(_) => "localhost",
@@ -59,7 +59,7 @@ impl Upstream {
     }
 
     /// Returns the address in logs and metrics.
-    pub(super) fn label(&self) -> &str {
+    pub(super) fn label(&self) -> &Arc<str> {
         &self.label
     }
 
@@ -154,7 +154,7 @@ impl ActiveRequest {
         let upstream = &self.upstream;
         upstream.tally.count(|c| c.failures[failure] += 1);
         if blame && failure.blames_upstream() {
-            let names = (self.pool.name.as_str(), upstream.label());
+            let names = (self.pool.name.as_str(), &**upstream.label());
             upstream.health.on_failure(failure, self.is_trial, names);
         }
     }

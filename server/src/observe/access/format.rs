@@ -28,6 +28,10 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         connection,
         algorithm,
         outcome,
+        upstream,
+        attempts,
+        upstream_time,
+        cause,
     } = record;
     out.extend_from_slice(b"{\"time\":\"");
     time::rfc3339(out, *received);
@@ -61,7 +65,15 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     escape::hex(out, connection);
     out.push(b'"');
     text(out, "congestion_control", Some(algorithm.as_bytes()));
-    put(out, format_args!(",\"outcome\":\"{}\"}}\n", outcome.name()));
+    put(out, format_args!(",\"outcome\":\"{}\"", outcome.name()));
+    text(out, "upstream", upstream.map(str::as_bytes));
+    put(out, format_args!(",\"attempts\":{attempts}"));
+    match upstream_time {
+        Some(time) => put(out, format_args!(",\"upstream_us\":{}", time.as_micros())),
+        None => put(out, format_args!(",\"upstream_us\":null")),
+    }
+    text(out, "cause", cause.map(str::as_bytes));
+    out.extend_from_slice(b"}\n");
 }
 
 fn text(out: &mut Vec<u8>, key: &str, content: Option<&[u8]>) {
@@ -98,6 +110,21 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     out.extend_from_slice(b"\" \"");
     escape::quoted(out, record.user_agent.unwrap_or(b"-"));
     out.extend_from_slice(b"\"\n");
+}
+
+/// Writes the line of [`combined`], followed by upstream, number of attempts, seconds to the head of its response, and cause.
+pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
+    combined(out, record);
+    out.pop();
+    out.push(b' ');
+    escape::word(out, record.upstream.unwrap_or("-").as_bytes());
+    put(out, format_args!(" {} ", record.attempts));
+    match record.upstream_time {
+        Some(time) => put(out, format_args!("{:.6} ", time.as_secs_f64())),
+        None => out.extend_from_slice(b"- "),
+    }
+    escape::word(out, record.cause.unwrap_or("-").as_bytes());
+    out.push(b'\n');
 }
 
 /// Returns path and query.

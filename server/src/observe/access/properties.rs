@@ -10,7 +10,7 @@ use super::{Outcome, Record, format};
 use crate::properties::Bytes;
 
 /// Members of a line in JSON.
-const MEMBERS: usize = 17;
+const MEMBERS: usize = 22;
 
 /// Writes a request into a line of each format, and reads it back. `true`, as every string is a request.
 pub fn line(bytes: &[u8]) -> bool {
@@ -41,6 +41,10 @@ pub fn line(bytes: &[u8]) -> bool {
         connection,
         algorithm: "cubic",
         outcome: Outcome::Complete,
+        upstream: None,
+        attempts: 0,
+        upstream_time: None,
+        cause: None,
     };
     check_json(&record);
     check_combined(&record);

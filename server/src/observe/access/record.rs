@@ -67,6 +67,14 @@ pub struct Record<'a> {
     pub algorithm: &'a str,
     /// End of the exchange.
     pub outcome: Outcome,
+    /// Address of the upstream that was tried last.
+    pub upstream: Option<&'a str>,
+    /// Number of attempts to get a response from an upstream.
+    pub attempts: u64,
+    /// Time from the first attempt to the head of the upstream's response.
+    pub upstream_time: Option<Duration>,
+    /// Reason for which the server itself responded with a 5xx status or reset the stream.
+    pub cause: Option<&'a str>,
 }
 
 impl<'a> Record<'a> {

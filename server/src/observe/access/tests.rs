@@ -30,6 +30,10 @@ pub(super) fn record<'a>() -> Record<'a> {
         connection: &[0xab, 0x01],
         algorithm: "cubic",
         outcome: Outcome::Complete,
+        upstream: None,
+        attempts: 0,
+        upstream_time: None,
+        cause: None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Tests faults of upstreams: the client gets 502 or a reset, never a short body that looks whole, and nothing is left.
 
 use super::*;
-use crate::http::exchange::message::ToFront;
+use crate::http::exchange::message::{HandlerReport, ToFront};
+use crate::observe::metrics::Label as _;
 
 /// Returns what a client receives if the upstream sends `response` and closes, without retries.
 async fn received_for(response: &[u8]) -> (Received, Edge) {
@@ -29,6 +30,7 @@ async fn assert_502(response: &[u8], failure: Failure) {
     assert!(cause.starts_with("sluicegate; error="), "{cause}");
     assert_eq!(edge.failures(failure), 1, "{shown}: {:?}", edge.counters());
     assert_eq!(edge.counters().answered, 0);
+    assert_eq!(received.report.cause, Some(failure.name()));
 }
 
 #[test]
@@ -160,6 +162,9 @@ fn a_body_that_breaks_off_does_not_look_whole() {
             assert!(arrived.starts_with(&received.body), "{shown}");
             assert_eq!(edge.failures(Failure::BodyCut), 1, "{shown}");
             assert_eq!(edge.counters().answered, 0);
+            let report = received.report;
+            assert_eq!(report.cause, Some("body_cut"), "{shown}");
+            assert!(report.upstream_time.is_some(), "{shown}");
         }
     });
 }
@@ -211,6 +216,13 @@ fn an_upstream_that_is_not_there_is_502() {
         );
         // The retry has failed too.
         assert_eq!(edge.failures(Failure::Refused), 2);
+        let expected = HandlerReport {
+            upstream: Some(address.to_string().into()),
+            attempts: 2,
+            upstream_time: None,
+            cause: Some("refused"),
+        };
+        assert_eq!(received.report, expected);
         edge.assert_nothing_open();
     });
 }

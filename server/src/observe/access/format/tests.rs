@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -25,7 +27,8 @@ fn lines_tell_everything_in_their_format() {
          \"method\":\"GET\",\"authority\":\"localhost:4433\",\"path\":\"/a/b?c=d\",\"protocol\":\"HTTP/3\",\
          \"status\":200,\"bytes_sent\":77,\"bytes_received\":5,\"duration_us\":1234,\"referer\":null,\
          \"user_agent\":\"curl/8\",\"worker\":\"default-0\",\"connection\":\"ab01\",\
-         \"congestion_control\":\"cubic\",\"outcome\":\"complete\"}\n"
+         \"congestion_control\":\"cubic\",\"outcome\":\"complete\",\"upstream\":null,\"attempts\":0,\"upstream_us\":null,\
+         \"cause\":null}\n"
     );
     assert_eq!(
         as_combined(&record()),
@@ -70,6 +73,31 @@ fn client_behind_a_trusted_proxy_has_no_port_unless_the_proxy_names_one() {
         "{line}"
     );
     assert!(as_combined(&named("[2001:db8::1]:0")).starts_with("2001:db8::1 - - "));
+}
+
+#[test]
+fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
+    let failed = Record {
+        status: Some(504),
+        upstream: Some("10.0.0.1:80"),
+        attempts: 2,
+        upstream_time: Some(Duration::from_micros(1500)),
+        cause: Some("head_timeout"),
+        ..record()
+    };
+    let end = "\"outcome\":\"complete\",\"upstream\":\"10.0.0.1:80\",\"attempts\":2,\"upstream_us\":1500,\
+               \"cause\":\"head_timeout\"}\n";
+    assert!(as_json(&failed).ends_with(end));
+    let as_extended = |record: &Record<'_>| {
+        let mut out = Vec::new();
+        extended(&mut out, record);
+        String::from_utf8(out).unwrap()
+    };
+    let line = as_combined(&failed);
+    let line = line.trim_end();
+    let expected = format!("{line} 10.0.0.1:80 2 0.001500 head_timeout\n");
+    assert_eq!(as_extended(&failed), expected);
+    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - -\n"));
 }
 
 #[test]
