@@ -16,3 +16,8 @@ pub mod observe;
 pub mod properties;
 pub mod quic;
 pub mod worker;
+
+/// Lets tests count what a thread allocates.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -55,11 +55,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-sim",
         ],
     ),
+    ("sluicegate-raw-client", &[]),
     ("sluicegate-tidy", &[]),
 ];
 
 /// Packages that the tests of every package may use.
-const TEST_TOOLS: &[&str] = &["sluicegate-sim", "sluicegate-test-support"];
+const TEST_TOOLS: &[&str] = &[
+    "sluicegate-raw-client",
+    "sluicegate-sim",
+    "sluicegate-test-support",
+];
 
 #[test]
 fn crates_depend_in_one_direction() {

@@ -120,6 +120,7 @@ mod expiry;
 mod fixture;
 mod greedy;
 mod path_mtu;
+mod peer;
 mod refusals;
 mod service;
 

@@ -1,0 +1,26 @@
+//! A QUIC client for tests that can break every rule: see the crate's README.
+
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "a test stops where something is not as expected"
+)]
+
+mod client;
+mod frame;
+pub mod http3;
+mod keys;
+mod packet;
+mod parameters;
+mod ranges;
+mod retry;
+mod stream;
+mod tls;
+mod varint;
+
+pub use client::{Client, Policy, Setup};
+pub use frame::Frame;
+pub use packet::Kind;
+pub use parameters::Parameters;
+pub use stream::Received;
+pub use tls::Tls;
+pub use varint::{Reader, varint};

@@ -1,0 +1,132 @@
+//! Clients that move, or seem to.
+
+use super::*;
+
+const ELSEWHERE: &str = "198.51.100.7:6000";
+const LENGTH: usize = 3_000_000;
+
+/// Begins a download and lets it run for a while, so that the window has grown.
+fn download(attack: &mut Attack) -> Peer {
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    attack.ask(&mut peer, 0, LENGTH);
+    assert!(peer.response(0).1 > 0);
+    peer
+}
+
+/// Lets the client use another connection ID at another address, as after a change of network.
+fn move_away(peer: &mut Peer) {
+    let next = peer.client.frames.iter().find_map(|frame| match frame {
+        Frame::NewConnectionId { id, .. } => Some(id.clone()),
+        _ => None,
+    });
+    peer.client.dcid = next.expect("a spare connection ID");
+    peer.meta = meta_of(ELSEWHERE);
+    (peer.sent, peer.received) = (0, 0);
+}
+
+/// Returns the window on the active path, bytes.
+fn window(attack: &Attack) -> usize {
+    let connection = attack.endpoint().connections[0].as_ref().unwrap();
+    let mut paths = connection.quic().path_stats();
+    paths.find(|path| path.active).unwrap().cwnd
+}
+
+#[test]
+fn a_new_path_gets_three_times_what_came_from_it_until_it_is_validated() {
+    let mut attack = Attack::new(|_| {});
+    let mut honest = attack.connect(HONEST, Setup::new(77));
+    attack.check_honest(&mut honest);
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    peer.client.policy.acks = false;
+    attack.ask(&mut peer, 0, LENGTH);
+    move_away(&mut peer);
+    peer.client.policy.paths = false;
+    peer.client.send(&[Frame::Ping]);
+    attack.pass(Duration::from_secs(20), &mut peer);
+    assert!(
+        peer.received > 0 && peer.received <= 3 * peer.sent,
+        "{} for {}",
+        peer.received,
+        peer.sent
+    );
+    attack.check_honest(&mut honest);
+}
+
+#[test]
+fn a_client_that_moves_is_validated_and_its_download_goes_on() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    attack.pass(Duration::from_millis(200), &mut peer);
+    move_away(&mut peer);
+    peer.client.send(&[Frame::Ping, Frame::Padding(1150)]);
+    attack.pass(Duration::from_secs(60), &mut peer);
+    let is_challenge = |frame: &Frame| matches!(frame, Frame::PathChallenge(_));
+    assert!(peer.client.frames.iter().any(is_challenge));
+    assert_eq!(peer.response(0), (Some(200), LENGTH));
+    assert!(peer.client.streams[&0].is_finished());
+    attack.endpoint().check();
+}
+
+#[test]
+fn a_new_path_begins_with_the_first_window() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    let first = window(&attack);
+    attack.ask(&mut peer, 0, LENGTH);
+    assert!(window(&attack) > 2 * first);
+    peer.client.policy.acks = false;
+    move_away(&mut peer);
+    peer.client.send(&[Frame::Ping, Frame::Padding(1150)]);
+    attack.exchange(&mut peer);
+    assert_eq!(
+        attack.endpoint().connections[0].as_ref().unwrap().address,
+        peer.meta.peer
+    );
+    assert!(
+        window(&attack) <= first,
+        "{} after {first}",
+        window(&attack)
+    );
+}
+
+/// Somebody on the way sends copies of a client's datagrams from an address of its own.
+#[test]
+fn a_copy_from_another_address_moves_nobody() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    peer.client.send(&[Frame::Ping, Frame::Padding(1100)]);
+    let datagram = peer.client.take_datagrams().remove(0);
+    attack.ingest(&peer.meta, datagram.clone());
+    hear_all(&mut attack, &mut peer);
+    attack.ingest(&meta_of(ELSEWHERE), datagram);
+    assert!(attack.turn().is_empty());
+    attack.check_honest(&mut peer);
+}
+
+fn hear_all(attack: &mut Attack, peer: &mut Peer) {
+    let said = attack.turn();
+    hear(peer, said);
+}
+
+/// An attacker claims a new address with each packet.
+#[test]
+fn a_flood_of_addresses_leaves_nothing_behind() {
+    let mut attack = Attack::new(|_| {});
+    let mut honest = attack.connect(HONEST, Setup::new(77));
+    attack.check_honest(&mut honest);
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    let mut before = 0;
+    for number in 0..2000_u16 {
+        let [high, low] = number.to_be_bytes();
+        peer.meta.peer = SocketAddr::from(([198, 51, high, low], 7000));
+        peer.client.send(&[Frame::Ping]);
+        attack.pass(Duration::from_millis(1), &mut peer);
+        if number == 500 {
+            before = attack.held;
+        }
+    }
+    let grown = attack.held - before;
+    assert!(grown < 16 << 10, "{grown} bytes more");
+    attack.check_honest(&mut honest);
+    attack.endpoint().check();
+}
