@@ -17,6 +17,10 @@ impl Kind {
                 let (min, max) = (format_size(*min), format_size(*max));
                 format!("a size from \"{min}\" to \"{max}\", or a number of bytes")
             }
+            Self::SizeOrAuto { min, max } => {
+                let (min, max) = (format_size(*min), format_size(*max));
+                format!("a size from \"{min}\" to \"{max}\", a number of bytes, or \"auto\"")
+            }
             Self::Count { min, max, unit: "" } => format!("a whole number from {min} to {max}"),
             Self::Count { min, max, unit } => format!("a number of {unit} from {min} to {max}"),
             Self::CountOrNever { min, max, unit } => {

@@ -259,11 +259,12 @@ impl<T: Element> Field for Vec<T> {
     }
 }
 
-/// Reads an unset key, or `"never"`, as `None`.
+/// Reads an unset key, or the word that stands for no number, as `None`.
 impl<T: Field> Field for Option<T> {
     fn read(item: &Item<'_>) -> Result<Self, Error> {
         match (item.key.kind, item.value.as_str()) {
-            (Kind::CountOrNever { .. }, Some("never")) => Ok(None),
+            (Kind::CountOrNever { .. }, Some("never"))
+            | (Kind::SizeOrAuto { .. }, Some("auto")) => Ok(None),
             _ => T::read(item).map(Some),
         }
     }
@@ -276,6 +277,7 @@ impl<T: Field> Field for Option<T> {
         match (self, key.kind) {
             (Some(value), _) => value.print(key),
             (None, Kind::CountOrNever { .. }) => Some(print::text("never")),
+            (None, Kind::SizeOrAuto { .. }) => Some(print::text("auto")),
             (None, _) => None,
         }
     }

@@ -86,6 +86,11 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             { "type": "integer", "minimum": min, "maximum": max },
             { "type": "string", "pattern": SIZE },
         ] }),
+        Kind::SizeOrAuto { min, max } => json!({ "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            { "type": "string", "pattern": SIZE },
+            { "const": "auto" },
+        ] }),
         Kind::Count { min, max, .. } => {
             json!({ "type": "integer", "minimum": min, "maximum": max })
         }

@@ -51,14 +51,14 @@ fn read_u16(item: &Item<'_>) -> Result<u16, Error> {
 
 fn read_u64(item: &Item<'_>) -> Result<u64, Error> {
     match item.key.kind {
-        Kind::Size { .. } => item.size(),
+        Kind::Size { .. } | Kind::SizeOrAuto { .. } => item.size(),
         _ => item.count(),
     }
 }
 
 fn print_u64(number: &u64, key: &Key) -> String {
     match key.kind {
-        Kind::Size { .. } => toml_size(*number),
+        Kind::Size { .. } | Kind::SizeOrAuto { .. } => toml_size(*number),
         _ => number.to_string(),
     }
 }

@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     Duration { min: Duration, max: Duration },
     /// Bytes: a string with a unit, or a plain integer.
     Size { min: u64, max: u64 },
+    /// A [`Kind::Size`], or the string `"auto"`.
+    SizeOrAuto { min: u64, max: u64 },
     /// A whole number of `unit`.
     Count {
         min: u64,

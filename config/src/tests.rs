@@ -138,7 +138,8 @@ fn every_bound_is_inclusive_and_nothing_beyond_it_is_taken() {
         let (inside, below, above): ([String; 2], Option<String>, String) = match key.kind {
             Kind::Count { min, max, .. }
             | Kind::CountOrNever { min, max, .. }
-            | Kind::Size { min, max } => (
+            | Kind::Size { min, max }
+            | Kind::SizeOrAuto { min, max } => (
                 [min.to_string(), max.to_string()],
                 min.checked_sub(1).map(|v| v.to_string()),
                 (max + 1).to_string(),

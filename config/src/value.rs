@@ -121,7 +121,7 @@ impl Item<'_> {
     }
 
     pub(crate) fn size(&self) -> Result<u64, Error> {
-        let Kind::Size { min, max } = self.key.kind else {
+        let (Kind::Size { min, max } | Kind::SizeOrAuto { min, max }) = self.key.kind else {
             return Err(self.refused());
         };
         let value = match &*self.value {

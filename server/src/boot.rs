@@ -5,6 +5,7 @@ mod group;
 mod limits;
 mod listen;
 mod liveness;
+mod memory;
 mod observability;
 mod reload;
 mod shared;
@@ -46,6 +47,7 @@ pub fn serve(
 ) -> Result<(), BootError> {
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::open(&shared)?;
+    memory::watch(&shared.memory)?;
     let (events, inbox) = channel();
     let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
     let mut workers = Vec::new();

@@ -4,6 +4,7 @@ pub mod access;
 mod background;
 pub mod histogram;
 pub mod lifecycle;
+pub mod memory_budget;
 pub mod metrics;
 pub mod qlog;
 pub mod sum;

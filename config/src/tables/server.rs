@@ -1,11 +1,11 @@
 //! The process.
 
-use crate::schema::{Kind, duration, seconds};
+use crate::schema::{Kind, TIB, duration, seconds};
 use std::path::PathBuf;
 use std::time::Duration;
 
 table! {
-    /// The process: state that outlives a restart, and the graceful stop.
+    /// The process: state that outlives a restart, memory, and the graceful stop.
     #[derive(Eq)]
     pub struct Server = [server] {
         /// Folder for state that outlives a restart: secrets, and the number of the current run. With it, clients
@@ -27,6 +27,17 @@ table! {
             kind: Kind::Path,
             unset: "the secrets are this instance's own",
             examples: ["\"secrets.txt\""],
+            reload: Restart
+        },
+        /// Memory that the process may hold. Beyond it, until a tenth of it is free again, the server refuses new
+        /// connections (CONNECTION_REFUSED) and answers requests to files and upstreams with 503 and Retry-After, and each
+        /// worker empties its file_cache; what is open goes on. So the server slows down before the system ends it for its
+        /// memory. auto is 80 % of the machine's memory, or of the memory.max of the process's control group if that is
+        /// less. Set it if other programs need memory. 0 sets no limit.
+        memory_limit: Option<u64> {
+            kind: Kind::SizeOrAuto { min: 0, max: TIB },
+            default: "\"auto\"",
+            examples: ["\"2GiB\"", "0"],
             reload: Restart
         },
         /// Time that running requests get to finish after SIGTERM or SIGINT. Raise it for long downloads. Keep it below

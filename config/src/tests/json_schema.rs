@@ -146,7 +146,8 @@ fn numbers_out_of_bounds_are_refused() {
         let (min, max) = match key.kind {
             Kind::Count { min, max, .. }
             | Kind::CountOrNever { min, max, .. }
-            | Kind::Size { min, max } => (min, max),
+            | Kind::Size { min, max }
+            | Kind::SizeOrAuto { min, max } => (min, max),
             _ => return,
         };
         let accepts = |value: String| schema.accepts(&document(table, key.name, &value));

@@ -77,6 +77,7 @@ fn values(key: &Key) -> Vec<String> {
     match key.kind {
         Kind::Duration { min, max } => [min, max].map(toml_duration).to_vec(),
         Kind::Size { min, max }
+        | Kind::SizeOrAuto { min, max }
         | Kind::Count { min, max, .. }
         | Kind::CountOrNever { min, max, .. } => [min, max].map(|v| v.to_string()).to_vec(),
         Kind::Ratio { min, max } => [min, max].map(|v| format!("{v:?}")).to_vec(),

@@ -13,6 +13,7 @@ use crate::http::origin::OriginCommand;
 use crate::http::proxy;
 use crate::observe::access::AccessWriter;
 use crate::observe::lifecycle::Lifecycle;
+use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{Page, Show};
 use crate::observe::qlog::QlogWriter;
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
@@ -31,6 +32,8 @@ pub struct Sources {
     pub access: Option<Arc<AccessWriter>>,
     /// Phase of the process and number of its configuration.
     pub lifecycle: Arc<Lifecycle>,
+    /// Memory budget of the process.
+    pub memory: Arc<MemoryBudget>,
 }
 
 /// Makes metrics pages. Concurrent scrapes wait for each other.
@@ -90,8 +93,10 @@ impl Scraper {
             traces,
             access,
             lifecycle,
+            memory,
         } = &self.sources;
         lifecycle.show(&mut page);
+        memory.show(&mut page);
         workers::show(known, &mut page);
         if let Some(traces) = traces {
             traces.counters().show(&mut page);

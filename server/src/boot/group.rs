@@ -182,6 +182,7 @@ fn settings(
     let own = own.map_err(|e| e.to_string())?;
     let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());
     sessions.origin_ring = Some(origin_ring);
+    sessions.memory = Arc::clone(&shared.memory);
     sessions.access = shared.access.as_ref().map(|log| log.log(name.to_owned()));
     Ok(Settings {
         listeners: own.listeners,

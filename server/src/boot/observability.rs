@@ -23,6 +23,7 @@ impl Observability {
             traces: shared.tracing.as_ref().map(|t| Arc::clone(&t.writer)),
             access: shared.access.clone(),
             lifecycle: Arc::new(Lifecycle::default()),
+            memory: Arc::clone(&shared.memory),
         };
         let admin_state = Arc::new(AdminState {
             lifecycle: Arc::clone(&sources.lifecycle),

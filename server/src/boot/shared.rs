@@ -5,8 +5,10 @@ use std::sync::Arc;
 use sluicegate_config::Config;
 
 use super::error::BootError;
+use super::memory;
 use crate::http::route::Site;
 use crate::observe::access::{AccessWriter, Target};
+use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::{Tracing, visible};
@@ -18,6 +20,7 @@ pub(super) struct Shared {
     pub(super) site: Arc<Site>,
     pub(super) tracing: Option<Tracing>,
     pub(super) access: Option<Arc<AccessWriter>>,
+    pub(super) memory: Arc<MemoryBudget>,
 }
 
 impl Shared {
@@ -31,12 +34,14 @@ impl Shared {
         let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
         let tracing = start_tracing(&config, &secrets)?;
         let access = start_access_log(&config)?;
+        let memory = Arc::new(memory::budget(config.server.memory_limit));
         Ok(Shared {
             config,
             secrets,
             site,
             tracing,
             access,
+            memory,
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::http::files::Cache;
 use crate::http::gate::Gate;
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
+use crate::observe::memory_budget::MemoryBudget;
 
 /// State that all sessions of a worker share; the endpoint owns it and lends it to one session at a time.
 pub struct SessionContext {
@@ -22,6 +23,10 @@ pub struct SessionContext {
     pub counters: Counters,
     /// Files in memory.
     pub cache: Cache,
+    /// Memory budget of the process.
+    pub memory: Arc<MemoryBudget>,
+    /// Whether that is used up, as of this turn.
+    memory_is_short: bool,
     /// Worker's end of the access log, if one is configured.
     pub access: Option<AccessLog>,
     /// Time of the present step of the turn.
@@ -34,9 +39,24 @@ impl SessionContext {
         Gate {
             site: &self.site,
             cache: &mut self.cache,
+            memory_is_short: self.memory_is_short,
             counters: &mut self.counters.gate,
             now: self.now,
         }
+    }
+
+    /// Reads the memory budget; called once per turn. A process without memory keeps no files in it.
+    pub fn read_memory(&mut self) {
+        let short = self.memory.is_short();
+        if short && !self.memory_is_short {
+            self.cache.clear();
+        }
+        self.memory_is_short = short;
+    }
+
+    /// Returns whether the memory budget is used up, as of this turn.
+    pub fn memory_is_short(&self) -> bool {
+        self.memory_is_short
     }
 
     /// Serves new requests by another site.
@@ -58,6 +78,8 @@ impl SessionContext {
             origin_ring: None,
             counters: Counters::default(),
             cache,
+            memory: Arc::default(),
+            memory_is_short: false,
             access: None,
             now,
         }

@@ -25,6 +25,8 @@ pub struct Gate<'a> {
     pub site: &'a Site,
     /// Files in memory.
     pub cache: &'a mut Cache,
+    /// The process has used up its memory budget.
+    pub memory_is_short: bool,
     /// Counters of the front's thread.
     pub counters: &'a mut Counters,
     /// Time of the decision.
@@ -111,6 +113,10 @@ impl Gate<'_> {
         let limit = handling.max_body();
         if arrival.content_length.is_some_and(|length| length > limit) {
             return Decision::Refuse(replies::body_too_large());
+        }
+        if self.memory_is_short {
+            self.counters.memory += 1;
+            return Decision::Refuse(replies::no_memory());
         }
         if arrival.running >= self.site.limits().max_concurrent_streams {
             // Exchanges of cancelled requests count until their handlers have stopped.

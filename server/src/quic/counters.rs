@@ -50,6 +50,8 @@ labels! {
         Worker = "connections_per_worker",
         /// The client has as many connections as `limits.connections_per_client` allows.
         Client = "connections_per_client",
+        /// The process has used up `server.memory_limit`.
+        Memory = "memory",
         /// quiche could not make a connection.
         Failure = "failure",
     }

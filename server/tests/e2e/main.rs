@@ -17,6 +17,7 @@ mod http3;
 mod inherit;
 mod lifecycle;
 mod memory;
+mod memory_budget;
 mod proxy;
 mod raw;
 mod relay;

@@ -43,6 +43,7 @@ impl Session {
             }
             ToFront::Abort(status) => self.on_abort(conn, stream, status, context),
             ToFront::Keep(entry) => {
+                let entry = entry.filter(|_| !context.memory_is_short());
                 if let Some(handler) = &mut exchange.handler {
                     handler
                         .handling

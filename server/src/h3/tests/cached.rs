@@ -10,6 +10,7 @@ use crate::http::exchange::Opaque;
 use crate::http::exchange::test_front::head;
 use crate::http::files::{Coding, Entry, Meta};
 use crate::http::gate::{Arrival, Decision, Handling};
+use crate::observe::memory_budget::MemoryBudget;
 
 fn files(path: &str, root: &Path) -> Route {
     let files = Files {
@@ -41,16 +42,7 @@ fn get(context: &mut SessionContext, path: &str) -> Option<Handling> {
 }
 
 fn get_ranges(context: &mut SessionContext, path: &str, ranges: &str) -> Option<Handling> {
-    let decision = context.gate().decide(&Arrival {
-        head: &head("GET", path, &[("range", ranges)]),
-        path_refused: false,
-        early_data: false,
-        content_length: None,
-        expects_status: false,
-        has_body: false,
-        running: 0,
-    });
-    match decision {
+    match decide(context, path, ranges) {
         Decision::Handle(handling) => Some(handling),
         Decision::Discard(reply, _) => {
             assert_eq!((reply.status, reply.body.len()), (206, 1000));
@@ -58,6 +50,18 @@ fn get_ranges(context: &mut SessionContext, path: &str, ranges: &str) -> Option<
         }
         Decision::Refuse(reply) => panic!("{reply:?}"),
     }
+}
+
+fn decide(context: &mut SessionContext, path: &str, ranges: &str) -> Decision {
+    context.gate().decide(&Arrival {
+        head: &head("GET", path, &[("range", ranges)]),
+        path_refused: false,
+        early_data: false,
+        content_length: None,
+        expects_status: false,
+        has_body: false,
+        running: 0,
+    })
 }
 
 #[test]
@@ -102,4 +106,29 @@ fn several_ranges_of_a_cached_file_go_to_a_handler() {
     assert!(get_ranges(&mut context, "/x", "bytes=0-400,600-").is_some());
     assert!(get_ranges(&mut context, "/x", "bytes=0-400,401-").is_none());
     assert_eq!(context.counters.gate.from_memory, 1);
+}
+
+#[test]
+fn while_memory_is_short_no_file_stays_in_it_and_none_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let site = Site::compile(&[files("/", root.path())], &limits()).unwrap();
+    let h3 = crate::h3::config(&limits()).unwrap();
+    let mut context = SessionContext::new(Arc::new(site), h3, clock::now());
+    context.memory = Arc::new(MemoryBudget::new(1000));
+    let mut handling = get(&mut context, "/x").unwrap();
+    let now = context.now;
+    handling.keep(Some(Opaque::new(entry())), &mut context.cache, now);
+    assert!(context.cache.held() > 0);
+    context.memory.measured(1000);
+    context.read_memory();
+    assert_eq!(context.cache.held(), 0);
+    let Decision::Refuse(reply) = decide(&mut context, "/x", "") else {
+        panic!("a handler would need memory")
+    };
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.headers[1].0, "retry-after");
+    assert_eq!(context.counters.gate.memory, 1);
+    context.memory.measured(900);
+    context.read_memory();
+    assert!(get(&mut context, "/x").is_some());
 }

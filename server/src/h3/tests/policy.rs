@@ -269,6 +269,7 @@ fn the_test_front_keeps_to_the_policy() {
         let mut gate = Gate {
             site: &site(),
             cache: &mut Cache::new(0, std::time::Duration::ZERO),
+            memory_is_short: false,
             counters: &mut Counters::default(),
             now: clock::now(),
         };
@@ -292,6 +293,7 @@ fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
     let mut gate = Gate {
         site: &site(),
         cache: &mut Cache::new(0, std::time::Duration::ZERO),
+        memory_is_short: false,
         counters: &mut Counters::default(),
         now: clock::now(),
     };

@@ -121,6 +121,11 @@ impl Cache {
         self.entries.retain(|key, _| folders.has(key.folder));
     }
 
+    /// Drops all entries. Responses that are being sent keep theirs.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
     /// Drops the key's entry.
     pub fn forget(&mut self, key: &Key) {
         self.entries.remove(key);

@@ -11,11 +11,13 @@ metrics! {
         /// Requests refused while draining.
         pub rejected: u64 = counter(
             "sluicegate_http_requests_refused_total", reason = "draining";
-            "Requests refused, by reason: the server drains (draining); no room in the origin thread's queue or its memory, of which no client holds more (no_room); an unsafe method in early data (early_data); a request for a tunnel (tunnel)."
+            "Requests refused, by reason: the server drains (draining); no room in the origin thread's queue or its memory, of which no client holds more (no_room); memory is short (memory); an unsafe method in early data (early_data); a request for a tunnel (tunnel)."
         ),
         /// Requests refused with 503, because there was no room for another handler: in the origin thread's queue or in its
         /// memory.
         pub overloaded: u64 = also(reason = "no_room"),
+        /// Requests refused with 503, because the process has used up its memory budget.
+        pub memory: u64 = also(reason = "memory"),
         /// Requests refused with 425: an unsafe method in early data.
         pub too_early: u64 = also(reason = "early_data"),
         /// Requests for a tunnel, refused with 501: CONNECT, with or without a protocol.

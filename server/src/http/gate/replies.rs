@@ -40,6 +40,11 @@ pub fn too_many_requests() -> Reply {
     later(Reply::plain(503, "503 too many requests at once\n"))
 }
 
+/// Returns 503: the process has used up its memory budget.
+pub fn no_memory() -> Reply {
+    later(Reply::plain(503, "503 no memory for further requests\n"))
+}
+
 /// Returns 503: queue or memory has no room for another exchange.
 pub fn no_room() -> Reply {
     later(Reply::plain(503, "503 no room for further requests\n"))

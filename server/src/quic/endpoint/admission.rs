@@ -75,6 +75,8 @@ impl Endpoint {
             Some(RefusalReason::Worker)
         } else if self.clients.open(client) >= limits.connections_per_client {
             Some(RefusalReason::Client)
+        } else if self.settings.sessions.memory.is_short() {
+            Some(RefusalReason::Memory)
         } else {
             None
         }

@@ -10,6 +10,7 @@ impl Endpoint {
     pub fn service(&mut self, budget: usize, now: Instant) -> bool {
         self.announce_shutdown();
         self.settings.sessions.now = now;
+        self.settings.sessions.read_memory();
         for _ in 0..budget {
             let Some(slot) = self.to_service.pop_front() else {
                 break;

@@ -4,6 +4,7 @@ use super::super::super::counters::RefusalReason;
 use super::super::super::refusal::LONGEST;
 use super::fixture::{Bench, Client, settings};
 use super::*;
+use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Label as _;
 
 /// CONNECTION_REFUSED (RFC 9000 §20.1).
@@ -32,7 +33,7 @@ fn refused(bench: &Bench) -> Vec<u64> {
 #[test]
 fn a_refused_client_receives_connection_refused_at_once() {
     type Case = (RefusalReason, fn(&mut Settings), fn(&mut Bench));
-    let cases: [Case; 3] = [
+    let cases: [Case; 4] = [
         (
             RefusalReason::Draining,
             |_| {},
@@ -47,6 +48,11 @@ fn a_refused_client_receives_connection_refused_at_once() {
             RefusalReason::Client,
             |s| s.limits.connections_per_client = 1,
             |bench| drop(bench.connect("192.0.2.1:4999")),
+        ),
+        (
+            RefusalReason::Memory,
+            |s| s.sessions.memory = Arc::new(MemoryBudget::new(1000)),
+            |bench| measured(bench, 1000),
         ),
     ];
     for (reason, change, prepare) in cases {
@@ -65,6 +71,31 @@ fn a_refused_client_receives_connection_refused_at_once() {
         assert_eq!(bench.endpoint.clients.len(), open);
         bench.endpoint.check();
     }
+}
+
+/// Takes a measurement of memory. The next datagram notices it, however long the worker has slept.
+fn measured(bench: &mut Bench, bytes: u64) {
+    bench.endpoint.settings.sessions.memory.measured(bytes);
+}
+
+#[test]
+fn while_memory_is_short_connections_go_on_and_no_further_one_begins() {
+    let memory = Arc::new(MemoryBudget::new(1000));
+    let mut bench = Bench::new(settings(|s| s.sessions.memory = memory));
+    measured(&mut bench, 999);
+    let mut open = bench.connect("192.0.2.1:5000");
+    for used in [1000, 950, 901] {
+        measured(&mut bench, used);
+        assert!(is_refused(&ask(&mut bench, "192.0.2.1:5001").0), "{used}");
+        open.quic.send_ack_eliciting().unwrap();
+        open.speak(&mut bench.endpoint, bench.now);
+        let said = bench.said();
+        assert!(!said.is_empty(), "the PING is acknowledged");
+        open.hear(said);
+    }
+    measured(&mut bench, 900);
+    bench.connect("192.0.2.1:5001");
+    assert!(open.quic.is_established() && !open.quic.is_closed());
 }
 
 /// The keys of a Retry's Initial follow from the server's connection ID in the Retry packet.
