@@ -72,6 +72,13 @@ impl Client {
         self
     }
 
+    /// Returns the client without PINGs: its connections stay silent between requests.
+    pub(crate) fn quiet(mut self) -> Client {
+        let transport = quinn::TransportConfig::default();
+        self.config.transport_config(Arc::new(transport));
+        self
+    }
+
     /// Opens a connection, without HTTP/3.
     pub(crate) async fn dial(&self, server: SocketAddr) -> quinn::Connection {
         let config = self.config.clone();

@@ -13,6 +13,7 @@ mod failure;
 mod faults;
 mod files;
 mod greedy;
+mod hostile;
 mod http3;
 mod inherit;
 mod lifecycle;

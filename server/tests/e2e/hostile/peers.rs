@@ -1,0 +1,283 @@
+//! Clients that break rules, over sockets that they share.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+
+use sluicegate_raw_client::{Client, Frame, Parameters, Setup, http3};
+
+/// Requests that a rapid reset opens and cancels in one go.
+const RESETS: u64 = 10;
+/// PATH_CHALLENGEs in one packet.
+const CHALLENGES: u64 = 100;
+/// Empty frames of an unknown type in one packet.
+const UNKNOWN: usize = 360;
+/// Code of a cancelled request (RFC 9114 §8.1).
+const CANCELLED: u64 = 0x10c;
+
+/// A way to misbehave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Requests a large body on many streams, and grants no credit for it.
+    ZeroWindow,
+    /// Sends a request at one byte a second.
+    Drip,
+    /// Sends nothing but PINGs.
+    Ping,
+    /// Never goes on with its handshake.
+    Unfinished,
+    /// Cancels each request at once.
+    RapidReset,
+    /// Requests a large body, and acknowledges nothing.
+    Unacknowledged,
+    /// Begins uploads, and sends nothing of them.
+    Incomplete,
+    /// Sends PATH_CHALLENGEs.
+    Challenges,
+    /// Sends empty frames of an unknown type on a request's stream.
+    UnknownFrames,
+}
+
+impl Kind {
+    pub(super) const ALL: [Kind; 9] = [
+        Kind::ZeroWindow,
+        Kind::Drip,
+        Kind::Ping,
+        Kind::Unfinished,
+        Kind::RapidReset,
+        Kind::Unacknowledged,
+        Kind::Incomplete,
+        Kind::Challenges,
+        Kind::UnknownFrames,
+    ];
+
+    /// Returns how many requests or frames a client sends in a step.
+    pub(super) fn weight(self) -> u64 {
+        match self {
+            Kind::RapidReset => RESETS,
+            Kind::Challenges => CHALLENGES,
+            Kind::UnknownFrames => UNKNOWN as u64,
+            _ => 1,
+        }
+    }
+}
+
+/// A client with what it has done so far.
+struct Peer {
+    client: Client,
+    kind: Kind,
+    number: u64,
+    steps: u64,
+    next_stream: u64,
+    /// Streams that the server allows.
+    allowed: u64,
+}
+
+/// Clients of one socket, each until it is closed; then another takes its place.
+pub(super) struct Peers {
+    socket: UdpSocket,
+    peers: BTreeMap<u64, Peer>,
+    last: u64,
+    buffer: Vec<u8>,
+    /// Connections that the server has closed or reset.
+    pub(super) closed: u64,
+}
+
+impl Peers {
+    /// Binds a port of `address`. Numbers of clients begin at `first`.
+    pub(super) fn new(address: Ipv4Addr, server: SocketAddr, first: u64) -> Peers {
+        let socket = UdpSocket::bind((address, 0)).unwrap();
+        socket.connect(server).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Peers {
+            socket,
+            peers: BTreeMap::new(),
+            last: first,
+            buffer: vec![0; 65_536],
+            closed: 0,
+        }
+    }
+
+    /// Adds a client, which begins its handshake.
+    pub(super) fn add(&mut self, kind: Kind) {
+        self.last += 1;
+        let peer = Peer::new(kind, self.last);
+        self.peers.insert(self.last, peer);
+        self.exchange();
+    }
+
+    /// Returns how many have finished their handshakes and are open.
+    pub(super) fn established(&self) -> usize {
+        let peers = self.peers.values();
+        peers.filter(|peer| peer.client.is_established()).count()
+    }
+
+    /// Lets each client misbehave once more, and replaces those that the server has closed.
+    pub(super) fn step(&mut self) {
+        self.exchange();
+        let over = |peer: &Peer| peer.client.closed().is_some() || peer.client.is_reset;
+        let over: Vec<(u64, Kind)> = { self.peers.iter() }
+            .filter(|(_, peer)| over(peer))
+            .map(|(number, peer)| (*number, peer.kind))
+            .collect();
+        for (number, kind) in over {
+            self.closed += 1;
+            self.peers.remove(&number);
+            self.add(kind);
+        }
+        for peer in self.peers.values_mut() {
+            peer.step();
+        }
+        self.exchange();
+    }
+
+    /// Closes all connections that are established.
+    pub(super) fn close(&mut self) {
+        let established = self.peers.values_mut();
+        for peer in established.filter(|peer| peer.client.is_established()) {
+            peer.client.send(&[Frame::Close {
+                application: true,
+                code: 0x100,
+                reason: Vec::new(),
+            }]);
+        }
+        self.exchange();
+    }
+
+    /// Begins the connection of each client of that kind anew, without a word to the server.
+    pub(super) fn renew(&mut self, kind: Kind) {
+        let old = self.peers.iter().filter(|(_, peer)| peer.kind == kind);
+        for number in old.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.peers.remove(&number);
+            self.add(kind);
+        }
+    }
+
+    /// Receives what is there, and sends what is due.
+    pub(super) fn exchange(&mut self) {
+        while let Ok(length) = self.socket.recv(&mut self.buffer) {
+            let datagram = &self.buffer[..length];
+            // The client's connection ID, in either header, is its number.
+            let long = datagram.first().is_some_and(|first| first & 0x80 != 0);
+            let id = datagram.get(if long { 6..14 } else { 1..9 });
+            let number = id.map(|id| u64::from_be_bytes(id.try_into().unwrap()));
+            if let Some(peer) = number.and_then(|number| self.peers.get_mut(&number)) {
+                peer.client.receive(datagram);
+            }
+        }
+        for peer in self.peers.values_mut() {
+            for datagram in peer.client.take_datagrams() {
+                // A full socket loses it, as a network does.
+                let _ = self.socket.send(&datagram);
+            }
+        }
+    }
+}
+
+/// Returns the head of an upload to an upstream.
+fn upload() -> Vec<u8> {
+    http3::headers(&[
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/app/"),
+        ("content-length", "100000"),
+    ])
+}
+
+impl Peer {
+    fn new(kind: Kind, number: u64) -> Peer {
+        let mut setup = Setup::new(number);
+        if kind == Kind::ZeroWindow {
+            let parameters = setup.parameters.with(Parameters::MAX_DATA, 0);
+            setup.parameters = parameters.with(Parameters::MAX_STREAM_DATA, 0);
+        }
+        let mut client = Client::new(setup);
+        client.policy.handshake = kind != Kind::Unfinished;
+        Peer {
+            client,
+            kind,
+            number,
+            steps: 0,
+            next_stream: 0,
+            allowed: 100,
+        }
+    }
+
+    /// Misbehaves once more, if the handshake is complete.
+    fn step(&mut self) {
+        let client = &mut self.client;
+        if !client.is_established() {
+            return;
+        }
+        for frame in &client.frames {
+            if let Frame::MaxStreams {
+                bidirectional: true,
+                max,
+            } = frame
+            {
+                self.allowed = self.allowed.max(*max);
+            }
+        }
+        client
+            .frames
+            .retain(|frame| matches!(frame, Frame::Close { .. }));
+        client.streams.clear();
+        let first = self.steps == 0;
+        self.steps += 1;
+        if first {
+            client.write(http3::CONTROL, &http3::control(&[]), false);
+        }
+        let large = http3::get("/bytes/1MiB", &[]);
+        match self.kind {
+            Kind::ZeroWindow if first => (0..32).for_each(|n| client.write(4 * n, &large, true)),
+            Kind::Unacknowledged if first => {
+                (0..4).for_each(|n| client.write(4 * n, &large, true));
+                client.policy.acks = false;
+            }
+            Kind::Incomplete if first => {
+                (0..8).for_each(|n| client.write(4 * n, &upload(), false));
+            }
+            Kind::Drip => {
+                let at = usize::try_from(self.steps - 1).unwrap();
+                if let Some(byte) = large.get(at..=at) {
+                    client.write(0, byte, false);
+                }
+            }
+            Kind::Ping => client.send(&[Frame::Ping]),
+            Kind::RapidReset => self.reset_requests(),
+            Kind::Challenges => {
+                let data = |n| Frame::PathChallenge(Frame::path_data(self.steps * CHALLENGES + n));
+                let frames: Vec<Frame> = (0..CHALLENGES).map(data).collect();
+                client.send(&frames);
+            }
+            Kind::UnknownFrames => {
+                // A reserved type (RFC 9114 §7.2.8), and no payload.
+                let frames = http3::frame(0x21 + 0x1f * (self.number % 2), b"").repeat(UNKNOWN);
+                if first {
+                    client.write(0, &upload(), false);
+                }
+                client.write(0, &frames, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Opens as many requests as it may, up to [`RESETS`], and resets them.
+    fn reset_requests(&mut self) {
+        let head = http3::get("/bytes/1MiB", &[]);
+        for _ in 0..RESETS {
+            if self.next_stream >= self.allowed {
+                return;
+            }
+            let stream = 4 * self.next_stream;
+            self.next_stream += 1;
+            let mut frames = self.client.stream_frames(stream, &head, false);
+            frames.push(Frame::ResetStream {
+                stream,
+                code: CANCELLED,
+                size: head.len() as u64,
+            });
+            self.client.send(&frames);
+        }
+    }
+}
