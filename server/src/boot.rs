@@ -12,6 +12,7 @@ mod shared;
 pub mod signal;
 mod supervisor;
 mod totals;
+mod upkeep;
 mod watch;
 
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use self::observability::Observability;
 use self::reload::{Reloader, Retired};
 use self::shared::Shared;
 use self::supervisor::Supervisor;
+use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
 use crate::clock;
 use crate::http::route::Site;
@@ -91,6 +93,7 @@ pub fn serve(
         source,
         registry,
         config: shared.config.clone(),
+        upkeep: Upkeep::new(&observability.admin_state.lifecycle, &snapshot),
         snapshot,
         secrets: Arc::clone(&shared.secrets),
         workers,
@@ -118,6 +121,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
         key_file: config.server.secrets_file.clone(),
         // Opening it begins a generation, which is the running server's to do.
         state_dir: None,
+        accept_open: config.server.open_secrets,
     })?;
     Site::compile(&config.routes, &config.limits)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;

@@ -2,6 +2,7 @@
 
 pub mod access;
 mod background;
+pub mod certificates;
 pub mod histogram;
 pub mod lifecycle;
 pub mod memory_budget;

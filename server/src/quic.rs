@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod entropy;
 mod expiry;
 pub mod header;
+mod key_file;
 mod path_size;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;

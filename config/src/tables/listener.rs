@@ -136,8 +136,9 @@ table! {
     pub struct Tls = [listener.tls] {
         /// PEM file with the certificate chain: first the server's certificate, then those of its issuers.
         certificate: PathBuf { kind: Kind::Path, required: "\"tls/certificate.pem\"", reload: Live },
-        /// PEM file with the private key of the certificate. Let only the server's user read it; the
-        /// server does not check that.
+        /// PEM file with the private key of the certificate. Let only the server's user, or a
+        /// group of its own, read it, as by chmod 600 or 640. A key that every user may read is refused; see
+        /// server.open_secrets.
         key: PathBuf { kind: Kind::Path, required: "\"tls/key.pem\"", reload: Live },
     }
 }

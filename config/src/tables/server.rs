@@ -22,7 +22,7 @@ table! {
         /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them; # begins a comment. The first line makes new
         /// tokens and tickets; Retry tokens made with the other lines are still accepted. Set it if clients may reach
         /// another instance behind the same address. To rotate the secrets, add a new first line and restart. Let only
-        /// the server's user read the file; the log warns if others can.
+        /// the server's user, or a group of its own, read the file; see open_secrets.
         secrets_file: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the secrets are this instance's own",
@@ -40,6 +40,11 @@ table! {
             examples: ["\"2GiB\"", "0"],
             reload: Restart
         },
+        /// Whether the server accepts files of secrets and private keys that every user of the host may read, or that their
+        /// group may change. If not, it refuses them at the start, at a reload and in `sluicegate check`; their group
+        /// may read them in any case. Set it only where no other user exists, as in a container whose secrets are
+        /// mounted with mode 444.
+        open_secrets: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Time that running requests get to finish after SIGTERM or SIGINT. Raise it for long downloads. Keep it below
         /// the time after which the service manager kills the process.
         drain_timeout: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Restart },

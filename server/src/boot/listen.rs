@@ -99,15 +99,23 @@ fn try_prepare(
 ) -> Result<(Selection, Identities), ListenerError> {
     let selection = Selection::of(listener, registry)?;
     let mut given = listener.tls.iter();
-    let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key);
+    let accept_open = config.server.open_secrets;
+    let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key, accept_open);
     let first = match given.next() {
         Some(tls) => load(tls),
         None => Identity::self_signed(),
     }?;
     let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
+    let expiries = [&first].into_iter().chain(&others).map(Identity::expiry);
+    let expiries = expiries.collect::<Result<Vec<_>, _>>()?;
     let others = alternatives(&others, &config.quic, &config.limits, before)?;
     server_config((&first, &others), &config.quic, &config.limits, secrets)?;
-    Ok((selection, Identities { first, others }))
+    let identities = Identities {
+        first,
+        others,
+        expiries,
+    };
+    Ok((selection, identities))
 }
 
 /// Binds a listener's addresses for every worker of `group`.

@@ -8,6 +8,7 @@ use sluicegate_config::Config;
 
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
+use super::upkeep::Upkeep;
 use crate::http::origin::OriginCommand;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
@@ -57,6 +58,7 @@ pub(super) struct Reloader<'a> {
     pub(super) workers: Vec<WorkerHandle>,
     /// Parts of previous snapshots.
     pub(super) retired: Retired,
+    pub(super) upkeep: Upkeep,
 }
 
 impl Reloader<'_> {
@@ -97,6 +99,7 @@ impl Reloader<'_> {
         self.config = config;
         self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;
+        self.upkeep.adopt(&self.snapshot);
         Ok(self.snapshot.generation)
     }
 
@@ -158,11 +161,15 @@ impl Reloader<'_> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use sluicegate_dataplane::{ListenerId, Payloads};
 
     use super::*;
+    use crate::boot::error::one_line;
     use crate::boot::liveness::tests::watched;
+    use crate::observe::lifecycle::Lifecycle;
+    use crate::observe::metrics::{Page, Show};
     use crate::quic::config_snapshot::Identities;
     use crate::quic::selection::Selection;
     use crate::quic::transport::Identity;
@@ -200,6 +207,7 @@ mod tests {
         fs::write(&source, FILE).unwrap();
         fs::write(&chain, &first.chain).unwrap();
         fs::write(&key, &first.key).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let registry = Registry::builtin();
         let config = Config::load(&source, &registry).unwrap();
         let (workers, mailboxes): (Vec<_>, Vec<_>) = (0..2)
@@ -208,16 +216,19 @@ mod tests {
                 (worker, (mailbox, commands))
             })
             .unzip();
+        let snapshot = ConfigSnapshot {
+            generation: 1,
+            site: Arc::new(Site::compile(&config.routes, &config.limits).unwrap()),
+            limits: config.limits.clone(),
+            quic: config.quic.clone(),
+            bound_listeners: Vec::new(),
+        };
+        let lifecycle = Arc::<Lifecycle>::default();
         let mut reloader = Reloader {
             source: Some(source),
             registry: &registry,
-            snapshot: Arc::new(ConfigSnapshot {
-                generation: 1,
-                site: Arc::new(Site::compile(&config.routes, &config.limits).unwrap()),
-                limits: config.limits.clone(),
-                quic: config.quic.clone(),
-                bound_listeners: Vec::new(),
-            }),
+            upkeep: Upkeep::new(&lifecycle, &snapshot),
+            snapshot: Arc::new(snapshot),
             config,
             secrets: Arc::new(Secrets::in_memory()),
             workers,
@@ -244,6 +255,14 @@ mod tests {
             };
             assert_eq!((snapshot.generation, own.listeners.len()), (2, 1));
         }
+        let mut page = Page::default();
+        lifecycle.certificates().show(&mut page);
+        let sample = "expiry_timestamp_seconds{listener=\"main\",name=\"localhost\"} ";
+        assert!(page.into_text().contains(sample));
+
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = reloader.reload().unwrap_err();
+        assert!(one_line(&refused).contains("chmod 600"));
     }
 
     /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.
@@ -275,6 +294,7 @@ mod tests {
                     identities: Arc::new(Identities {
                         first: identities[0].clone(),
                         others: others.clone(),
+                        expiries: Vec::new(),
                     }),
                 })
                 .into(),

@@ -29,6 +29,7 @@ impl Shared {
         let place = SecretsConfig {
             key_file: config.server.secrets_file.clone(),
             state_dir: config.server.state_dir.clone(),
+            accept_open: config.server.open_secrets,
         };
         let secrets = Arc::new(Secrets::load(&place)?);
         let site = Arc::new(Site::compile(&config.routes, &config.limits)?);

@@ -100,6 +100,7 @@ pub(super) fn run_down(
     while running > 0 {
         supervisor.on_time(clock::now());
         reloader.drop_unused();
+        reloader.upkeep.on_time(clock::now());
         let next = supervisor.next();
         let until = deadline.map_or(next, |deadline| deadline.min(next));
         match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::certificates::Certificates;
 use super::metrics::{Label, Page, Show, labels, metrics};
 
 labels! {
@@ -27,6 +28,7 @@ pub struct Lifecycle {
     reloads: Reloads,
     /// Names of the threads that owe a reply to the last check.
     silent: Mutex<Arc<[String]>>,
+    certificates: Certificates,
 }
 
 metrics! {
@@ -74,6 +76,11 @@ impl Lifecycle {
         Arc::clone(&silent)
     }
 
+    /// Returns the certificates in use.
+    pub fn certificates(&self) -> &Certificates {
+        &self.certificates
+    }
+
     /// Returns the phase.
     pub fn phase(&self) -> Phase {
         let stored = usize::from(self.phase.load(Ordering::Acquire));
@@ -107,6 +114,7 @@ impl Show for Lifecycle {
         );
         page.sample(&[], self.silent().len());
         self.reloads.show(page);
+        self.certificates.show(page);
     }
 }
 

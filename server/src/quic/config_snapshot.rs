@@ -12,6 +12,7 @@ use super::settings::Listener;
 use super::transport::{Alternatives, Identity, TransportError, server_config};
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
+use crate::observe::certificates::Certificate;
 
 /// A listener's certificates.
 pub struct Identities {
@@ -19,6 +20,8 @@ pub struct Identities {
     pub first: Identity,
     /// Certificates for other names.
     pub others: Alternatives,
+    /// First name of each certificate, and the end of its validity in seconds since 1970.
+    pub expiries: Vec<(String, i64)>,
 }
 
 /// A listener on one address, ready for every worker of its group.
@@ -79,6 +82,19 @@ impl std::fmt::Debug for ConfigSnapshot {
 }
 
 impl ConfigSnapshot {
+    /// Returns the certificates of all listeners.
+    pub fn certificates(&self) -> Vec<Certificate> {
+        let all = self.bound_listeners.iter().flat_map(|bound| {
+            let expiries = bound.identities.expiries.iter();
+            expiries.map(|(name, not_after)| Certificate {
+                listener: bound.name.clone(),
+                name: name.clone(),
+                not_after: *not_after,
+            })
+        });
+        all.collect()
+    }
+
     /// Makes the own state of a worker of `group`. No file is read; the TLS contexts of all certificates of a listener but
     /// the first are shared.
     ///

@@ -23,6 +23,8 @@ pub struct SecretsConfig {
     pub key_file: Option<PathBuf>,
     /// Writable directory of this instance, for the generation and, where there is no key file, a root secret. Made if missing.
     pub state_dir: Option<PathBuf>,
+    /// Whether files that other users have access to are accepted.
+    pub accept_open: bool,
 }
 
 /// The root secrets known and this process's generation.
@@ -43,10 +45,10 @@ impl Secrets {
         let state = config
             .state_dir
             .as_deref()
-            .map(store::StateDir::lock)
+            .map(|path| store::StateDir::lock(path, config.accept_open))
             .transpose()?;
         let roots = match (&config.key_file, &state) {
-            (Some(path), _) => store::read_key_file(path)?,
+            (Some(path), _) => store::read_key_file(path, config.accept_open)?,
             (None, Some(state)) => state.roots()?,
             (None, None) => vec![RootSecret::random()],
         };

@@ -2,9 +2,12 @@
 
 mod sni;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::sha::Sha256;
@@ -17,12 +20,16 @@ use sni::Alternative;
 pub use sni::Alternatives;
 
 use super::entropy::draw;
+use super::key_file::{self, TooOpen};
 use super::secrets::Secrets;
 use super::{self_signed, tickets};
 use crate::clock;
 
 /// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
 const MAX_STREAMS_UNI: u64 = 8;
+
+/// Text in every PEM file of a private key.
+const MARK: &[u8] = b"PRIVATE KEY";
 
 /// Origin of an identity that was not read from files.
 const SELF_SIGNED: &str = "self-signed certificate";
@@ -49,6 +56,9 @@ pub enum TransportError {
         /// Error of the system.
         cause: std::io::Error,
     },
+    /// Other users have access to the key.
+    #[error(transparent)]
+    TooOpen(#[from] TooOpen),
     /// The certificate or its key cannot be used.
     #[error("{origin}: {cause}; {remedy}")]
     Tls {
@@ -75,20 +85,14 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Reads both files.
+    /// Reads both files. A key that other users have access to is refused unless `accept_open`.
     ///
     /// # Errors
-    /// A file that cannot be read.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TransportError> {
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|cause| TransportError::File {
-                path: path.display().to_string(),
-                cause,
-            })
-        };
+    /// A file that cannot be read, or a key that is refused.
+    pub fn load(certificate: &Path, key: &Path, accept_open: bool) -> Result<Self, TransportError> {
         Ok(Self {
-            chain: read(certificate)?,
-            key: read(key)?,
+            chain: read(certificate, true)?,
+            key: read(key, accept_open)?,
             origin: format!("{} with {}", certificate.display(), key.display()),
         })
     }
@@ -108,6 +112,25 @@ impl Identity {
             chain,
             key,
             origin: SELF_SIGNED.into(),
+        })
+    }
+
+    /// Returns the first name that the certificate is for and the end of its validity, in seconds since 1970.
+    ///
+    /// # Errors
+    /// The first certificate cannot be read.
+    pub fn expiry(&self) -> Result<(String, i64), TransportError> {
+        let read = || -> Result<(String, i64), ErrorStack> {
+            let leaf = X509::from_pem(&self.chain)?;
+            let left = Asn1Time::from_unix(0)?.diff(leaf.not_after())?;
+            let name = sni::names(&leaf).into_iter().next().unwrap_or_default();
+            let (days, seconds) = (i64::from(left.days), i64::from(left.secs));
+            Ok((name, days * 86_400 + seconds))
+        };
+        read().map_err(|e| TransportError::Tls {
+            origin: self.origin.clone(),
+            cause: format!("not a PEM certificate: {e}"),
+            remedy: "give a PEM file",
         })
     }
 
@@ -166,6 +189,22 @@ impl Identity {
         context.check_private_key().map_err(mismatch)?;
         Ok((names, context))
     }
+}
+
+fn read(path: &Path, accept_open: bool) -> Result<Vec<u8>, TransportError> {
+    let failed = |cause| TransportError::File {
+        path: path.display().to_string(),
+        cause,
+    };
+    let mut file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    // Another file, given by mistake, is not a secret; that it holds no key is the better error.
+    let is_key = bytes.windows(MARK.len()).any(|part| part == MARK);
+    if is_key && !accept_open {
+        key_file::check(path, &file).map_err(failed)??;
+    }
+    Ok(bytes)
 }
 
 /// Makes a certificate and its key.

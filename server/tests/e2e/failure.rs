@@ -254,8 +254,23 @@ fn check_reads_what_the_configuration_names() {
     std::fs::set_permissions(&secrets, Permissions::from_mode(0o644)).unwrap();
     let named = "[server]\nsecrets_file = \"secrets.txt\"\n";
     let (code, said) = check(&format!("{named}{}", listener("127.0.0.1:0", "key.pem")));
-    assert_eq!(code, Some(0), "{said:?}");
-    assert!(said.iter().any(|l| l.contains("chmod 600")), "{said:?}");
+    assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+    assert!(
+        said[0].contains("chmod 600") && said[0].contains("secrets.txt"),
+        "{said:?}"
+    );
+    let accepted = format!(
+        "{named}open_secrets = true\n{}",
+        listener("127.0.0.1:0", "key.pem")
+    );
+    assert_eq!(check(&accepted).0, Some(0));
+    std::fs::copy(folder.path("key.pem"), folder.path("open.pem")).unwrap();
+    std::fs::set_permissions(folder.path("open.pem"), Permissions::from_mode(0o644)).unwrap();
+    let (code, said) = check(&listener("127.0.0.1:0", "open.pem"));
+    assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+    for part in ["listener `main`", "open.pem", "mode 644", "chmod 600"] {
+        assert!(said[0].contains(part), "{said:?}");
+    }
     let page = "[[route]]\npath = \"/\"\nfixed = { body_file = \"nowhere.html\" }\n";
     let cores = "[[group]]\nname = \"default\"\ncores = [4095]\n";
     for (text, part) in [

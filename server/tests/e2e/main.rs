@@ -8,6 +8,7 @@
 mod access;
 mod admin;
 mod bounds;
+mod certificates;
 mod client;
 mod failure;
 mod faults;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::quic::key_file::TooOpen;
+
 /// Most root secrets a file may hold.
 pub const MAX_ROOTS: usize = 16;
 
@@ -18,6 +20,9 @@ pub enum SecretsError {
         /// Error of the system.
         cause: std::io::Error,
     },
+    /// Other users have access to the file.
+    #[error(transparent)]
+    TooOpen(#[from] TooOpen),
     /// A line is no root secret.
     #[error("{}:{line}: {found} where 64 hexadecimal digits should stand; make a line with `openssl rand -hex 32`", path.display())]
     Line {

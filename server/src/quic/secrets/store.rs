@@ -2,13 +2,14 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{MAX_ROOTS, SecretsError};
 use super::root::{ROOT_LEN, RootSecret};
 use crate::quic::cid::GENERATIONS;
 use crate::quic::entropy::draw;
+use crate::quic::key_file;
 
 /// Largest key file that is read, bytes: far more than [`MAX_ROOTS`] lines with comments.
 const MAX_FILE: u64 = 64 * 1024;
@@ -21,12 +22,13 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub(super) struct StateDir {
     path: PathBuf,
+    accept_open: bool,
     _lock: File,
 }
 
 impl StateDir {
     /// Makes the directory if need be and waits for its lock.
-    pub(super) fn lock(path: &Path) -> Result<StateDir, SecretsError> {
+    pub(super) fn lock(path: &Path, accept_open: bool) -> Result<StateDir, SecretsError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -51,6 +53,7 @@ impl StateDir {
         }
         Ok(StateDir {
             path: path.to_owned(),
+            accept_open,
             _lock: lock,
         })
     }
@@ -58,7 +61,7 @@ impl StateDir {
     /// Returns the root secrets kept here. Makes one if there is none.
     pub(super) fn roots(&self) -> Result<Vec<RootSecret>, SecretsError> {
         let path = self.path.join(SECRETS);
-        match read_key_file(&path) {
+        match read_key_file(&path, self.accept_open) {
             Err(SecretsError::Io { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
                 let root = RootSecret::random();
                 let text = format!("{}\n", hex(&root.0));
@@ -115,24 +118,18 @@ impl StateDir {
     }
 }
 
-/// Reads root secrets, and warns where others than their owner may do so.
-pub(super) fn read_key_file(path: &Path) -> Result<Vec<RootSecret>, SecretsError> {
-    let text = read_limited(path).map_err(|source| failed("read", path, source))?;
-    let roots = parse(&text, path)?;
-    if let Ok(metadata) = path.metadata()
-        && too_open(metadata.mode())
-    {
-        tracing::warn!(
-            path = %path.display(),
-            "users other than the owner may read these secrets: chmod 600"
-        );
+/// Reads root secrets. A file that other users have access to is refused unless `accept_open`.
+pub(super) fn read_key_file(
+    path: &Path,
+    accept_open: bool,
+) -> Result<Vec<RootSecret>, SecretsError> {
+    let failed = |source| failed("read", path, source);
+    let file = File::open(path).map_err(failed)?;
+    let roots = parse(&limited(&file).map_err(failed)?, path)?;
+    if !accept_open {
+        key_file::check(path, &file).map_err(failed)??;
     }
     Ok(roots)
-}
-
-/// Returns whether group or world may read or write.
-pub(super) fn too_open(mode: u32) -> bool {
-    mode & 0o066 != 0
 }
 
 pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<RootSecret>, SecretsError> {
@@ -190,10 +187,12 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 fn read_limited(path: &Path) -> io::Result<String> {
+    limited(&File::open(path)?)
+}
+
+fn limited(file: &File) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_string(&mut text)?;
+    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "over 64 KiB"));
     }

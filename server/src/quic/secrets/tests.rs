@@ -11,6 +11,12 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
+/// Writes a file that only its owner may read.
+fn write_private(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
 /// RFC 5869 Appendix A.1 to A.3: input, salt, info, output.
 #[test]
 fn hkdf_matches_the_published_vectors() {
@@ -67,10 +73,11 @@ fn a_key_file_is_read_with_comments_in_order() {
     let path = dir.path().join("keys");
     let (first, second) = ("0123456789abcdef".repeat(4), "FEDCBA9876543210".repeat(4));
     let text = format!("# rotated monthly\n\n  {first} # new\n{second}\n{first}\n");
-    fs::write(&path, text).unwrap();
+    write_private(&path, &text);
     let config = SecretsConfig {
         key_file: Some(path),
         state_dir: None,
+        ..SecretsConfig::default()
     };
     let secrets = Secrets::load(&config).unwrap();
     assert_eq!(secrets.roots().len(), 2, "a line told twice counts once");
@@ -137,6 +144,7 @@ fn a_missing_or_huge_key_file_is_an_error_of_one_line() {
         let config = SecretsConfig {
             key_file: Some(path.clone()),
             state_dir: None,
+            ..SecretsConfig::default()
         };
         let message = Secrets::load(&config).unwrap_err().to_string();
         assert!(message.contains(&path.display().to_string()));
@@ -150,6 +158,7 @@ fn a_state_directory_keeps_the_root_and_counts_generations() {
     let config = SecretsConfig {
         key_file: None,
         state_dir: Some(dir.path().join("a/b")),
+        ..SecretsConfig::default()
     };
     let first = Secrets::load(&config).unwrap();
     for step in 1..=130u8 {
@@ -167,10 +176,11 @@ fn a_state_directory_keeps_the_root_and_counts_generations() {
 fn a_key_file_beats_the_state_directory_which_still_counts() {
     let dir = tempfile::tempdir().unwrap();
     let key_file = dir.path().join("keys");
-    fs::write(&key_file, "0123456789abcdef".repeat(4)).unwrap();
+    write_private(&key_file, &"0123456789abcdef".repeat(4));
     let config = SecretsConfig {
         key_file: Some(key_file),
         state_dir: Some(dir.path().join("state")),
+        ..SecretsConfig::default()
     };
     let first = Secrets::load(&config).unwrap();
     let second = Secrets::load(&config).unwrap();
@@ -185,6 +195,7 @@ fn damage_to_secrets_is_fatal_and_to_the_generation_is_not() {
     let config = SecretsConfig {
         key_file: None,
         state_dir: Some(dir.path().to_owned()),
+        ..SecretsConfig::default()
     };
     let before = Secrets::load(&config).unwrap();
     for damaged in ["", "300", "-1", "sixty"] {
@@ -208,6 +219,7 @@ fn starts_at_the_same_time_agree_on_the_root_and_differ_in_generation() {
     let config = SecretsConfig {
         key_file: None,
         state_dir: Some(dir.path().to_owned()),
+        ..SecretsConfig::default()
     };
     let loaded: Vec<Secrets> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..8)
@@ -229,11 +241,32 @@ fn starts_at_the_same_time_agree_on_the_root_and_differ_in_generation() {
 }
 
 #[test]
-fn permissions_beyond_the_owner_are_noticed() {
-    for mode in [0o100_640, 0o100_604, 0o100_620, 0o100_666] {
-        assert!(store::too_open(mode), "{mode:o}");
+fn files_that_others_may_read_are_refused_unless_that_is_accepted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (shared, own) = (dir.path().join("shared"), dir.path().join("state/secrets"));
+    fs::create_dir(dir.path().join("state")).unwrap();
+    for path in [shared.clone(), own] {
+        fs::write(&path, "0123456789abcdef".repeat(4)).unwrap();
+        let is_shared = path == shared;
+        let config = |accept_open| SecretsConfig {
+            key_file: is_shared.then(|| path.clone()),
+            state_dir: (!is_shared).then(|| dir.path().join("state")),
+            accept_open,
+        };
+        for (mode, is_refused) in [(0o644, true), (0o660, true), (0o640, false), (0o600, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let loaded = Secrets::load(&config(false));
+            assert_eq!(loaded.is_err(), is_refused, "{mode:o} {}", path.display());
+            if let Err(error) = loaded {
+                let text = error.to_string();
+                assert!(
+                    text.contains("chmod 600") && text.contains(&format!("{mode:o}")),
+                    "{text}"
+                );
+            }
+            assert!(Secrets::load(&config(true)).is_ok(), "{mode:o}");
+        }
     }
-    assert!(!store::too_open(0o100_600) && !store::too_open(0o100_400));
 }
 
 #[test]
