@@ -1,5 +1,6 @@
 //! Starts the workers of a configuration, reloads it, drains and stops.
 
+mod descriptors;
 mod error;
 mod group;
 mod limits;
@@ -47,6 +48,7 @@ pub fn serve(
     source: Option<PathBuf>,
     registry: &Registry,
 ) -> Result<(), BootError> {
+    descriptors::raise_limit();
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::open(&shared)?;
     memory::watch(&shared.memory)?;
@@ -89,6 +91,7 @@ pub fn serve(
         tracing::warn!(%address, "an inherited socket belongs to no listener");
     }
     advise(&shared.config);
+    descriptors::advise(&shared.config);
     let mut reloader = Reloader {
         source,
         registry,

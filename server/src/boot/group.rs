@@ -6,6 +6,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Cores, Group, Listener};
 use sluicegate_dataplane::open_group;
 
+use super::descriptors::exchanges_per_worker;
 use super::error::BootError;
 use super::listen::{Announced, BoundListeners, open_listener};
 use super::shared::Shared;
@@ -125,7 +126,11 @@ fn start_origin(
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
     let (origin_ring, worker_ring) = rings(
         queue,
-        Accounts::new(limits.stream_buffer, limits.worker_buffer),
+        Accounts::with_limit(
+            limits.stream_buffer,
+            limits.worker_buffer,
+            exchanges_per_worker(&shared.config),
+        ),
     );
     let core = match spare.len() {
         0 => None,

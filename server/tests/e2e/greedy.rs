@@ -1,7 +1,8 @@
 //! Clients that hold as much as they can, and one beside them.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,10 @@ use crate::client::{Client, Session, run};
 use crate::on_every_backend;
 use crate::server::{Folder, Server, Setup};
 
-on_every_backend!(streams_that_take_nothing_leave_other_clients_unharmed);
+on_every_backend!(
+    streams_that_take_nothing_leave_other_clients_unharmed,
+    streams_to_an_upstream_that_take_nothing_leave_other_clients_unharmed,
+);
 
 /// Connections of each client, and streams of each connection.
 const CONNECTIONS: usize = 4;
@@ -31,21 +35,49 @@ struct Held {
 }
 
 /// Opens connections whose streams ask for the file and have no room for the head of a response. PINGs keep the connections.
-async fn attack(folder: &Folder, from: Ipv4Addr, server: SocketAddr) -> Vec<Held> {
-    let client = Client::bound(folder, from).taking(WINDOW);
+async fn attack(folder: &Folder, server: SocketAddr, path: &str) -> Vec<Held> {
     let mut held = Vec::new();
+    for client in 2..=9 {
+        let client = Client::bound(folder, Ipv4Addr::new(127, 0, 0, client)).taking(WINDOW);
+        hold(&client, server, path, &mut held).await;
+    }
+    held
+}
+
+/// Opens the connections of one client.
+async fn hold(client: &Client, server: SocketAddr, path: &str, held: &mut Vec<Held>) {
     for _ in 0..CONNECTIONS {
         let mut session = client.connect(server).await;
         let mut streams = Vec::new();
         for _ in 0..STREAMS {
-            streams.push(session.ask("/static/large").await);
+            streams.push(session.ask(path).await);
         }
         held.push(Held {
             session,
             _streams: streams,
         });
     }
-    held
+}
+
+/// Fetches the large body from a further address, and checks that the others are connected.
+async fn fetch_beside(held: &[Held], folder: &Folder, server: SocketAddr, path: &str) {
+    let client = Client::new(folder);
+    let mut session = client.connect(server).await;
+    for _ in 0..20 {
+        let response = session.get(path).await;
+        assert_eq!(response.head.status(), 200);
+        assert_eq!(response.bytes().await.len(), LARGE);
+    }
+    let closed = { held.iter() }.filter_map(|held| held.session.connection.close_reason());
+    assert_eq!(closed.count(), 0);
+}
+
+/// Waits until the server has read so many requests.
+async fn until_requested(admin: SocketAddr, count: usize) {
+    let requests = "sluicegate_http_requests_total";
+    while sum(&metrics(admin), requests) < count as f64 {
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 fn streams_that_take_nothing_leave_other_clients_unharmed(backend: &str) {
@@ -60,27 +92,57 @@ fn streams_that_take_nothing_leave_other_clients_unharmed(backend: &str) {
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     run(async {
-        let mut held = Vec::new();
-        for client in 2..=9 {
-            let from = Ipv4Addr::new(127, 0, 0, client);
-            held.extend(attack(&folder, from, server.address()).await);
-        }
-        let opened = "sluicegate_origin_exchanges_opened_total";
-        while sum(&metrics(admin), opened) < (8 * CONNECTIONS * STREAMS) as f64 {
-            tokio::time::sleep(PAUSE).await;
-        }
-        let client = Client::new(&folder);
-        let mut session = client.connect(server.address()).await;
-        for _ in 0..20 {
-            let response = session.get("/static/large").await;
-            assert_eq!(response.head.status(), 200);
-            assert_eq!(response.bytes().await.len(), LARGE);
-        }
-        // All others are still there.
-        let closed = { held.iter() }.filter_map(|held| held.session.connection.close_reason());
-        assert_eq!(closed.count(), 0);
+        let (server, path) = (server.address(), "/static/large");
+        let held = attack(&folder, server, path).await;
+        until_requested(admin, 8 * CONNECTIONS * STREAMS).await;
+        fetch_beside(&held, &folder, server, path).await;
         let found = metrics(admin);
         assert_eq!(sum(&found, "sluicegate_http_requests_refused_total"), 0.0);
         assert!(sum(&found, "sluicegate_http_responses_aborted_total") > 0.0);
+    });
+}
+
+/// Sends the large body on each connection, as fast as it is read.
+fn upstream() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\nconnection: close\r\n\r\n"
+                );
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(head.as_bytes());
+                let _ = stream.write_all(&vec![7; LARGE]);
+            });
+        }
+    });
+    address.to_string()
+}
+
+/// The server has few descriptors, and each request to the upstream holds one.
+fn streams_to_an_upstream_that_take_nothing_leave_other_clients_unharmed(backend: &str) {
+    let folder = Folder::new();
+    let upstream = upstream();
+    let setup = Setup::new(backend)
+        .with(ADMIN)
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("main", "127.0.0.1:0", "cubic")
+        .with(&format!(
+            "[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{upstream}\" }}"
+        ));
+    let script = "ulimit -n 600 && exec \"$@\"";
+    let mut server = Server::start_within(&["sh", "-c"], script, &setup, &folder);
+    let admin = address(&mut server);
+    run(async {
+        let (server, path) = (server.address(), "/app/large");
+        let held = attack(&folder, server, path).await;
+        until_requested(admin, 8 * CONNECTIONS * STREAMS).await;
+        fetch_beside(&held, &folder, server, path).await;
+        let found = metrics(admin);
+        assert!(sum(&found, "sluicegate_origin_exchanges_revoked_total") > 0.0);
+        let failed = "sluicegate_proxy_failures_total";
+        assert_eq!(sum(&found, failed), 0.0, "{found:#?}");
     });
 }

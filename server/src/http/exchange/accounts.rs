@@ -1,10 +1,10 @@
-//! Memory for exchanges, and each client's part of it.
+//! Memory for exchanges and their number, and each client's part of both.
 //!
 //! One [`Accounts`] covers a worker and its origin thread. Every front asks it for a [`Permit`] before it opens an exchange,
 //! so the bounds hold for all fronts together.
 //!
 //! A client alone may use the whole memory. Once that is used up, the client that holds the most gives way to every client that
-//! would hold less than it (max-min fairness). A fixed share would slow a single client on an idle server down, and would not
+//! would hold less than it (max-min fairness). The number of exchanges is bounded the same way, because each may hold a descriptor. A fixed share would slow a single client on an idle server down, and would not
 //! help against more clients than there are shares: they could keep all others out for as long as they like.
 //!
 //! An exchange begins with a small part of its memory. It gets the rest of it for each direction once that direction moves, while
@@ -28,6 +28,8 @@ pub struct Accounts {
     memory: u64,
     /// Largest sum of an exchange's blocks in each direction, bytes.
     share: u64,
+    /// Largest number of exchanges.
+    most: u64,
     open: Mutex<Open>,
 }
 
@@ -35,7 +37,9 @@ pub struct Accounts {
 struct Open {
     /// Bytes promised to open exchanges.
     promised: u64,
-    /// Memory of each client with open exchanges.
+    /// Open exchanges whose permit was not revoked.
+    exchanges: u64,
+    /// Part of each client with open exchanges.
     clients: HashMap<ClientPrefix, Held>,
     /// Refusals until the next search for the client that holds the most.
     pause: u64,
@@ -49,7 +53,10 @@ struct Open {
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     bytes: u64,
+    /// Exchanges whose permit was not revoked.
     exchanges: u64,
+    /// All exchanges.
+    permits: u64,
 }
 
 /// Sums of [`Accounts`] at one moment.
@@ -89,9 +96,15 @@ pub struct Permit {
 impl Accounts {
     /// Returns accounts of `memory` bytes, for exchanges of `share` bytes in each direction.
     pub fn new(share: u64, memory: u64) -> Arc<Accounts> {
+        Accounts::with_limit(share, memory, u64::MAX)
+    }
+
+    /// Does the same for `most` exchanges at a time.
+    pub fn with_limit(share: u64, memory: u64, most: u64) -> Arc<Accounts> {
         Arc::new(Accounts {
             memory,
             share,
+            most,
             open: Mutex::default(),
         })
     }
@@ -121,13 +134,16 @@ impl Accounts {
     pub(super) fn promise(self: &Arc<Self>, client: ClientPrefix) -> Option<Permit> {
         let needs = self.needs();
         let mut open = self.open();
-        if open.promised > 0 && open.promised.saturating_add(needs) > self.memory {
+        let full = open.promised > 0 && open.promised.saturating_add(needs) > self.memory;
+        if full || open.exchanges >= self.most {
             return None;
         }
         open.promised += needs;
+        open.exchanges += 1;
         let held = open.clients.entry(client).or_default();
         held.bytes += needs;
         held.exchanges += 1;
+        held.permits += 1;
         Some(Permit {
             accounts: Arc::clone(self),
             client,
@@ -145,9 +161,18 @@ impl Accounts {
             open.pause -= 1;
             return None;
         }
-        let own = open.clients.get(&client).map_or(0, |held| held.bytes);
-        let most = open.clients.iter().max_by_key(|(_, held)| held.bytes);
-        let found = most.filter(|(_, held)| held.bytes > own.saturating_add(self.needs()));
+        let by_number = open.exchanges >= self.most;
+        let needs = if by_number { 1 } else { self.needs() };
+        let part = |held: &Held| {
+            if by_number {
+                held.exchanges
+            } else {
+                held.bytes
+            }
+        };
+        let own = open.clients.get(&client).map_or(0, part);
+        let most = open.clients.iter().max_by_key(|(_, held)| part(held));
+        let found = most.filter(|(_, held)| part(held) > own.saturating_add(needs));
         let found = found.map(|(client, _)| *client);
         if found.is_none() {
             open.pause = open.clients.len() as u64 / SEARCH;
@@ -225,14 +250,19 @@ impl Permit {
         more
     }
 
-    /// Returns its memory to the accounts: its exchange is being cancelled.
+    /// Returns its part to the accounts: its exchange is being cancelled.
     pub(super) fn revoke(&mut self) {
-        let mut open = self.accounts.open();
-        open.promised = open.promised.saturating_sub(self.promised);
-        if let Some(held) = open.clients.get_mut(&self.client) {
-            held.bytes = held.bytes.saturating_sub(self.promised);
+        let promised = std::mem::take(&mut self.promised);
+        if promised == 0 {
+            return;
         }
-        self.promised = 0;
+        let mut open = self.accounts.open();
+        open.promised = open.promised.saturating_sub(promised);
+        open.exchanges = open.exchanges.saturating_sub(1);
+        if let Some(held) = open.clients.get_mut(&self.client) {
+            held.bytes = held.bytes.saturating_sub(promised);
+            held.exchanges = held.exchanges.saturating_sub(1);
+        }
     }
 }
 
@@ -241,8 +271,8 @@ impl Drop for Permit {
         self.revoke();
         let mut open = self.accounts.open();
         if let Some(held) = open.clients.get_mut(&self.client) {
-            held.exchanges -= 1;
-            if held.exchanges == 0 {
+            held.permits = held.permits.saturating_sub(1);
+            if held.permits == 0 {
                 open.clients.remove(&self.client);
             }
         }
@@ -301,6 +331,30 @@ mod tests {
         assert_eq!(accounts.balance().refused_client, 1);
         // A third one gets its part, too.
         assert!(accounts.most_greedy(client(3)).is_some());
+    }
+
+    #[test]
+    fn the_number_of_exchanges_is_shared_like_memory() {
+        let accounts = Accounts::with_limit(128 << 10, u64::MAX, 4);
+        let client = |last| ClientPrefix::from(address(last));
+        let mut greedy: Vec<_> = (0..6).filter_map(|_| accounts.admit(address(1))).collect();
+        assert_eq!(greedy.len(), 4);
+        assert_eq!(accounts.balance().refused_memory, 2);
+        // One exchange has more memory than three.
+        let mut modest = Vec::new();
+        for _ in 0..2 {
+            assert_eq!(accounts.most_greedy(client(2)), Some(client(1)));
+            greedy[modest.len()].revoke();
+            let mut permit = accounts.admit(address(2)).unwrap();
+            permit.grow(Direction::Response);
+            modest.push(permit);
+        }
+        assert_eq!(accounts.most_greedy(client(2)), None);
+        assert!(accounts.admit(address(2)).is_none());
+        drop((greedy, modest));
+        assert_eq!(accounts.balance().promised, 0);
+        let all: Vec<_> = (0..6).filter_map(|_| accounts.admit(address(3))).collect();
+        assert_eq!(all.len(), 4);
     }
 
     #[test]

@@ -1,0 +1,75 @@
+//! The process's limit of file descriptors, and the part of it for requests.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sluicegate_config::{Config, Cores};
+
+use crate::affinity;
+
+/// Descriptors of the process that are not a worker's: logs, the admin address, the state directory.
+const PROCESS: u64 = 128;
+/// Descriptors of a worker that no request holds for long: sockets, searches for files, idle connections to upstreams.
+const WORKER: u64 = 256;
+/// Requests of a worker that may hold a descriptor each, however low the limit.
+const LEAST: u64 = 64;
+/// Requests of a worker with which a limit is worth a warning.
+const FEW: u64 = 1024;
+
+/// Raises the limit as far as the system lets the process. Most systems start programs with a limit of 1024, for the sake of
+/// those that use select(2).
+pub(super) fn raise_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit of file descriptors cannot be raised");
+    }
+}
+
+/// Returns the number of requests that a worker may pass to its origin thread at a time, where each may hold a descriptor: a file
+/// or a connection to an upstream.
+pub(super) fn exchanges_per_worker(config: &Config) -> u64 {
+    let limit = getrlimit(Resource::Nofile).current;
+    let traces = if config.qlog.sample_rate > 0.0 {
+        config.qlog.max_open_traces
+    } else {
+        0
+    };
+    let workers = config.groups.iter().map(|group| match &group.cores {
+        Cores::Auto => affinity::allowed_cores().len().max(1),
+        Cores::List(list) => list.len(),
+    });
+    let workers = workers.sum::<usize>() as u64;
+    limit.map_or(u64::MAX, |limit| share(limit, traces, workers))
+}
+
+/// Warns of a limit that leaves few requests.
+pub(super) fn advise(config: &Config) {
+    let exchanges = exchanges_per_worker(config);
+    if exchanges < FEW {
+        tracing::warn!(
+            exchanges,
+            "the limit of file descriptors (ulimit -n, LimitNOFILE) bounds the requests to files and upstreams of a worker"
+        );
+    }
+}
+
+/// Returns a worker's part of a limit.
+fn share(limit: u64, traces: u64, workers: u64) -> u64 {
+    let left = limit.saturating_sub(PROCESS + traces);
+    (left / workers.max(1)).saturating_sub(WORKER).max(LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_share_what_the_process_leaves_of_its_limit() {
+        assert_eq!(share(65_536, 0, 4), 16_096);
+        assert_eq!(share(65_536, 408, 1), 64_744);
+        assert_eq!(share(1024, 0, 16), LEAST);
+        assert_eq!(share(0, 1, 0), LEAST);
+    }
+}
