@@ -46,6 +46,32 @@ fn no_string_breaks_a_rule() {
 }
 
 #[test]
+fn seeds_of_the_fuzz_target_reach_both_transports() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/seeds/any_bytes");
+    let files = std::fs::read_dir(folder).expect("the folder of the seeds");
+    let files = files.map(|file| file.expect("an entry").path());
+    let seeds: Vec<Vec<u8>> = files
+        .map(|file| std::fs::read(file).expect("a seed"))
+        .collect();
+    for algorithm in &Registry::builtin() {
+        let tried = seeds.iter().map(|seed| {
+            properties::any_bytes(algorithm, seed).unwrap_or_else(|broken| panic!("{broken}"))
+        });
+        let tried: Vec<_> = tried.collect();
+        let calls = |consistent| {
+            let those = tried.iter().filter(|o| o.consistent == consistent);
+            those.map(|outcome| outcome.calls).sum::<u64>()
+        };
+        let (consistent, arbitrary) = (calls(true), calls(false));
+        let name = algorithm.name;
+        assert!(
+            consistent > 100 && arbitrary > 10,
+            "{name}: {consistent} and {arbitrary} calls"
+        );
+    }
+}
+
+#[test]
 fn same_string_gives_the_same_controller() {
     for algorithm in &Registry::builtin() {
         for seed in 0..100 {
