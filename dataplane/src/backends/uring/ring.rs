@@ -285,10 +285,12 @@ impl Drop for Ring {
         }
         // Else the sockets, and so their ports, would stay until the kernel tidies up in the background.
         let _ = self.io.submitter().unregister_files();
+        // The kernel has not seen these: it takes requests from the queue only when it is entered.
+        let unsubmitted = self.io.submission().len();
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut self.io) };
-        if self.in_flight == 0 {
-            // SAFETY: dropped once, here; no request is left that points to it, and the ring is closed.
+        if self.in_flight == unsubmitted {
+            // SAFETY: dropped once, here; no request that the kernel has seen points to it, and the ring is closed.
             unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }
