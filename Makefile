@@ -8,7 +8,8 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build fmt fmt-check clippy doc deny venv example test test-long install clean
+.PHONY: help setup run build fmt fmt-check clippy doc deny venv example test test-long fuzz asan miri mutants advisories msrv \
+	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -18,8 +19,11 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What the tests run: optimised, with debug assertions. Its settings are in Cargo.toml.
 PROFILE ?= ci
 CARGO ?= cargo
-# How long the fuzz targets of a crate run, one after the other.
+# How long the fuzz targets of a crate run, one after the other; and in a nightly job.
 FUZZ_SECONDS ?= 60
+NIGHTLY_FUZZ_SECONDS ?= 3600
+# Where they keep the strings that reach new code.
+FUZZ_CORPUS ?= $(TARGET)/fuzz-corpus
 # Where a command takes arguments: make run ARGS="-c sluicegate.toml".
 ARGS ?=
 PREFIX ?= /usr/local
@@ -32,6 +36,26 @@ RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
 AIOQUIC := aioquic==1.7.2
 VENV := $(TARGET)/venv
+
+# For the tools of nightly Rust; nothing else needs it.
+NIGHTLY := rustup run nightly
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+# Time of the commit: what is released depends on it and not on the time of the build.
+EPOCH = $(shell git log -1 --format=%ct)
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+# The rings between worker and origin thread, and the handler's side of an exchange.
+RING_TESTS := http::exchange::
+MIRI_CONFIG := error:: units:: words::
+MIRI_DATAPLANE := addr:: batch:: control:: counters:: error:: event:: fault:: lanes:: meta:: requirements::
+# Each module, its files below server/src, and the tests that must notice a change.
+define MUTANTS
+gate http/gate.rs http::gate h3::tests http::files properties::
+admission quic/endpoint/admission.rs quic:: properties::
+token quic/token.rs quic:: properties::
+route http/route.rs http::route h3::tests properties::
+path http/path.rs http::path properties::
+endef
 
 ifdef BORING_BSSL_PATH
 BORINGSSL :=
@@ -157,26 +181,128 @@ test: setup fmt-check deny venv $(BORINGSSL) clippy doc example fuzz-cc ## All c
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE)
 
-test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-server ## All tests, the long ones too
+test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-server asan miri fuzz ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored
-	echo "== fuzz"
-	if rustup run nightly $(CARGO) fuzz --version >/dev/null 2>&1; then
-	    for crate in cc server; do
-	        targets=$$(basename -s .rs $$crate/fuzz/fuzz_targets/*.rs)
-	        seconds=$$(( $(FUZZ_SECONDS) / $$(wc -w <<<"$$targets") ))
-	        for target in $$targets; do
-	            echo "$$crate: $$target"
-	            corpus=$$crate/fuzz/corpus/$$target seeds=$$crate/fuzz/seeds/$$target
-	            mkdir -p $$corpus
-	            folders=$$corpus
-	            [ ! -d $$seeds ] || folders+=" $$seeds"
-	            rustup run nightly $(CARGO) fuzz run --fuzz-dir $$crate/fuzz $$target --sanitizer none $$folders -- \
-	                -max_total_time=$$seconds -timeout=20 -seed=1
-	        done
-	    done
-	else
-	    echo "skipped: no nightly Rust with cargo-fuzz (rustup toolchain install nightly; cargo install cargo-fuzz)"
+
+# Each target starts from the seeds and from what earlier runs have found.
+fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; the corpora stay in FUZZ_CORPUS
+	@echo "== fuzz"
+	if ! $(NIGHTLY) $(CARGO) fuzz --version >/dev/null 2>&1; then
+	    echo "skipped: no nightly Rust with cargo-fuzz (rustup toolchain install nightly; cargo install --locked cargo-fuzz)" >&2
+	    exit 0
 	fi
+	for crate in cc server; do
+	    targets=$$(basename -s .rs $$crate/fuzz/fuzz_targets/*.rs)
+	    seconds=$$(( $(FUZZ_SECONDS) / $$(wc -w <<<"$$targets") ))
+	    for target in $$targets; do
+	        echo "$$crate: $$target"
+	        corpus=$(FUZZ_CORPUS)/$$crate/$$target
+	        mkdir -p $$corpus
+	        $(NIGHTLY) $(CARGO) fuzz run --fuzz-dir $$crate/fuzz $$target --sanitizer none $$corpus $$crate/fuzz/seeds/$$target -- \
+	            -max_total_time=$$seconds -timeout=20 -seed=1 -print_final_stats=1
+	    done
+	done
+
+# The unsafe code of the dataplane, with all that its backends do to the kernel, and the rings between worker and origin thread.
+# BoringSSL is linked as it is, without the sanitizer.
+asan: setup $(BORINGSSL) ## Runs the tests of the dataplane and of the exchange rings under AddressSanitizer
+	@echo "== AddressSanitizer"
+	if ! $(NIGHTLY) rustc --version >/dev/null 2>&1; then
+	    echo "skipped: no nightly Rust (rustup toolchain install nightly)" >&2
+	    exit 0
+	fi
+	export RUSTFLAGS="-Zsanitizer=address"
+	run="$(NIGHTLY) $(CARGO) test --locked --target $(HOST) --target-dir $(TARGET)/asan"
+	$$run -p sluicegate-dataplane --lib --tests
+	$$run -p sluicegate --lib -- $(RING_TESTS)
+
+# What needs no system call and no C. A simulation of seconds of network time would take Miri hours; those tests are left out.
+miri: setup $(BORINGSSL) ## Runs tests that need no kernel under Miri
+	@echo "== Miri"
+	if ! $(NIGHTLY) $(CARGO) miri --version >/dev/null 2>&1; then
+	    echo "skipped: no nightly Rust with Miri (rustup component add --toolchain nightly miri rust-src)" >&2
+	    exit 0
+	fi
+	export MIRIFLAGS="-Zmiri-disable-isolation"
+	run="$(NIGHTLY) $(CARGO) miri test --locked --target-dir $(TARGET)/miri"
+	$$run -p sluicegate-options --lib
+	$$run -p sluicegate-config --lib -- $(MIRI_CONFIG)
+	$$run -p sluicegate-cc --lib
+	$$run -p sluicegate-dataplane --lib -- $(MIRI_DATAPLANE)
+	$$run -p sluicegate --lib -- $(RING_TESTS)
+
+# The policy and the parsers that face strangers: a change of their code that no test notices is a gap. .cargo/mutants.toml names
+# the mutants that change nothing.
+mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes and paths in every small way, and expects a test to fail
+	@echo "== mutants"
+	if ! $(CARGO) mutants --version >/dev/null 2>&1; then
+	    echo "skipped: cargo-mutants is not installed (cargo install --locked cargo-mutants)" >&2
+	    exit 0
+	fi
+	while read -r module files tests; do
+	    echo "$$module"
+	    $(CARGO) mutants -p sluicegate -f "server/src/$$files" -f "server/src/$${files%.rs}/**" -o $(TARGET)/mutants/$$module \
+	        -- $$tests
+	done <<-'END'
+	$(MUTANTS)
+	END
+
+advisories: setup ## Checks the dependencies for known vulnerabilities, where cargo-deny and its database can be had
+	@echo "== advisories"
+	if ! $(CARGO) deny --version >/dev/null 2>&1; then
+	    echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)" >&2
+	elif ! $(CARGO) deny --locked fetch db; then
+	    echo "skipped: the database of advisories cannot be fetched from here" >&2
+	else
+	    $(CARGO) deny --locked check --disable-fetch advisories
+	fi
+
+msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is promised, where it is installed
+	@echo "== Rust $(RUST_NEEDED)"
+	if rustup run $(RUST_NEEDED) rustc --version >/dev/null 2>&1; then
+	    rustup run $(RUST_NEEDED) cargo check --quiet --locked --workspace --all-targets --target-dir "$(TARGET)/msrv"
+	else
+	    echo "skipped: Rust $(RUST_NEEDED) is not installed (rustup toolchain install $(RUST_NEEDED) --profile minimal)" >&2
+	fi
+
+# What is too long for each change. Corpora and builds are kept from one run to the next.
+nightly: FUZZ_SECONDS = $(NIGHTLY_FUZZ_SECONDS)
+nightly: advisories msrv doc build sbom test-long mutants ## Everything that takes hours: for a job each night
+
+sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/dist/sluicegate.cdx.json
+	@echo "== bill of materials"
+	if ! $(CARGO) cyclonedx --version >/dev/null 2>&1; then
+	    echo "skipped: cargo-cyclonedx is not installed (cargo install --locked cargo-cyclonedx)" >&2
+	    exit 0
+	fi
+	mkdir -p "$(TARGET)/dist"
+	SOURCE_DATE_EPOCH=$(EPOCH) $(CARGO) cyclonedx --quiet --manifest-path server/Cargo.toml --format json --spec-version 1.5 \
+	    --describe crate --no-build-deps --override-filename sluicegate.cdx
+	mv server/sluicegate.cdx.json "$(TARGET)/dist/sluicegate.cdx.json"
+	git ls-files --others '*/sluicegate.cdx.json' | xargs -r rm
+
+# The same commit, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
+dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/
+	@echo "== release $(VERSION)"
+	git diff --quiet HEAD || { echo "There are changes that are not committed: a release is built of a commit" >&2; exit 1; }
+	host=$(HOST)
+	name=sluicegate-$(VERSION)-$${host%%-*}-linux-gnu
+	cargo_home="$${CARGO_HOME:-$$HOME/.cargo}"
+	export SOURCE_DATE_EPOCH=$(EPOCH) TZ=UTC LC_ALL=C
+	export RUSTFLAGS="--remap-path-prefix=$$cargo_home=/cargo --remap-path-prefix=$(CURDIR)=/sluicegate --remap-path-prefix=$(TARGET)=/target"
+	export CFLAGS="-ffile-prefix-map=$$cargo_home=/cargo -ffile-prefix-map=$(TARGET)=/target" CXXFLAGS="$$CFLAGS"
+	[ -n "$(BORINGSSL)" ] && unset BORING_BSSL_PATH
+	$(CARGO) build --locked --release -p sluicegate --target-dir "$(TARGET)/release-build"
+	cd "$(TARGET)/dist"
+	rm -rf $$name $$name.*
+	install -D -m 755 "$(TARGET)/release-build/release/sluicegate" $$name/bin/sluicegate
+	cp -r "$(CURDIR)"/{README.md,CHANGELOG.md,SECURITY.md,LICENSE,deploy} $$name/
+	install -D -m 644 "$(CURDIR)/config/example.toml" $$name/config/example.toml
+	tar --create --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime=@$(EPOCH) $$name |
+	    gzip --no-name --best >$$name.tar.gz
+	if [ -e sluicegate.cdx.json ]; then mv sluicegate.cdx.json $$name.cdx.json; fi
+	sums=$$(sha256sum $$name.*)
+	echo "$$sums" | tee $$name.sha256
 
 clean: ## Deletes everything that was built
 	@$(CARGO) clean
