@@ -76,7 +76,9 @@ table! {
 table! {
     /// The route above serves files to GET and HEAD requests. The part of the request's path that follows the route's
     /// `path` is looked up below a folder, and nothing outside the folder is opened unless `symlinks` allows it.
-    /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change.
+    /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change. Entity
+    /// tags are made of a file's size and time of change, so servers with the same files send the same tags if their
+    /// files have the same times. A file with other content must not get back its earlier size and time.
     #[derive(Eq)]
     pub struct Files = [route.files] {
         /// Folder of the files. Hidden files and folders below it (their names begin with a dot) are not served, except

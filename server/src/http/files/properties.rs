@@ -62,7 +62,6 @@ pub fn file(bytes: &[u8]) -> bool {
 fn entry(size: usize, kind: u8) -> Entry {
     let codings = [Coding::Identity, Coding::Gzip, Coding::Zstd, Coding::Brotli];
     let stat = FileStat {
-        inode: 1,
         size: size as u64,
         seconds: 784_111_777,
         nanoseconds: 0,
