@@ -3,6 +3,7 @@
 use http::{HeaderName, HeaderValue};
 use quiche::h3::NameValue;
 
+use crate::http::authority::is_authority;
 use crate::http::exchange::{Fields, RequestHead};
 use crate::http::path::CanonicalPath;
 
@@ -207,7 +208,7 @@ fn target<'a>(method: &str, given: Option<&'a str>) -> Result<&'a str, Refusal> 
     Ok(path)
 }
 
-/// Takes the authority from `:authority`, or else from Host; both must agree, and neither may be empty or name a user.
+/// Takes the authority from `:authority`, or else from Host; both must agree, and be a host with a port or without.
 fn authority(pseudo: Option<&str>, host: Option<String>) -> Result<String, Refusal> {
     let authority = match (pseudo, host) {
         (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(&host) => {
@@ -217,11 +218,11 @@ fn authority(pseudo: Option<&str>, host: Option<String>) -> Result<String, Refus
         (None, Some(host)) => host,
         (None, None) => return Err(Malformed),
     };
-    let plain = |b: u8| b.is_ascii_graphic() && !b"@/?#\\".contains(&b);
-    if authority.is_empty() || !authority.bytes().all(plain) {
-        return Err(Malformed);
+    if is_authority(&authority) {
+        Ok(authority)
+    } else {
+        Err(Malformed)
     }
-    Ok(authority)
 }
 
 impl Framing {

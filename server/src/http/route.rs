@@ -5,7 +5,6 @@
 
 mod compiled;
 mod edits;
-mod host;
 mod local;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
@@ -16,9 +15,9 @@ use std::sync::Arc;
 use sluicegate_config::Limits;
 
 pub use self::compiled::{Action, OriginHandler, Route, SiteError};
-use self::host::host;
 use self::local::{allowing, not_found};
 use self::table::{Found, Table};
+use crate::http::authority::host;
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
 use crate::http::proxy::{PoolCompiler, SitePools};

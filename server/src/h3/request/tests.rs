@@ -130,10 +130,12 @@ fn authority_and_host_agree() {
         check_replaced(":authority", None, &[("host", "")]),
         Err(Malformed)
     );
-    assert_eq!(
-        check_replaced(":authority", Some("u@h"), &[]),
-        Err(Malformed)
-    );
+    for authority in ["u@h", "h:x", "h:", ":443", "h..example", "h,i"] {
+        let checked = check_replaced(":authority", Some(authority), &[]);
+        assert_eq!(checked, Err(Malformed), "{authority}");
+        let checked = check_replaced(":authority", None, &[("host", authority)]);
+        assert_eq!(checked, Err(Malformed), "{authority}");
+    }
     assert_eq!(check_replaced(":scheme", Some("ftp"), &[]), Err(Malformed));
 }
 

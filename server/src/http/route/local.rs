@@ -5,7 +5,7 @@ use http::HeaderValue;
 use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
 use sluicegate_config::Redirect;
 
-use super::host::host;
+use crate::http::authority::host;
 use crate::http::exchange::{Body, Generator, Reply, RequestHead};
 
 /// The kinds of handler that need the request's head alone, with their settings.

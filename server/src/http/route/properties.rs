@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Handler, HostPattern, Route};
 
-use super::host::host;
 use super::table::Found;
 use super::{Routed, Site};
+use crate::http::authority::host;
 use crate::http::exchange::{Body, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::properties::{Bytes, request_head};

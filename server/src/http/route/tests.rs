@@ -147,6 +147,7 @@ fn the_host_decides_before_the_path() {
         ("A.Example.ORG:443", "/x/y", "exact x"),
         ("c.example.org", "/long/path", "wild"),
         ("a.b.example.org", "/", "wilder"),
+        ("a.example.org.:443", "/x", "exact x"),
         ("[::1]:8443", "/", "wilder"),
         ("[::1]", "/", "wilder"),
         ("example.org", "/", "any"),

@@ -1,0 +1,108 @@
+//! Hosts with ports, as requests name them.
+
+use std::net::Ipv6Addr;
+
+/// Returns whether text is a host with a port or without (RFC 3986 §3.2), as a request may name it: a name of letters, digits, `-`,
+/// `_` and single dots, of which one may stand at the end, an IPv4 address, or an IPv6 address in brackets; the port has digits
+/// only. Names that need other characters do not exist in DNS, and servers read them differently.
+pub fn is_authority(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let Some((address, port)) = rest.split_once(']') else {
+                return false;
+            };
+            if address.parse::<Ipv6Addr>().is_err() {
+                return false;
+            }
+            ("", port)
+        }
+        None => match text.find(':') {
+            Some(colon) => text.split_at(colon),
+            None => (text, ""),
+        },
+    };
+    let is_port = |port: &str| {
+        let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+        digits && port.parse::<u16>().is_ok()
+    };
+    let has_port = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    has_port && (text.starts_with('[') || is_name(host))
+}
+
+/// Returns the host of an authority in the form by which routes are found: without its port, and without the dot that may end a
+/// name. An IPv6 address keeps its brackets.
+pub fn host(authority: &str) -> &str {
+    let end = match authority.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    let host = &authority[..end];
+    host.strip_suffix('.').unwrap_or(host)
+}
+
+fn is_name(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let label = |label: &str| !label.is_empty() && label.bytes().all(inner);
+    name.strip_suffix('.').unwrap_or(name).split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authority_is_a_host_with_a_port_or_without() {
+        for text in [
+            "example.org",
+            "EXAMPLE.org:443",
+            "example.org.",
+            "example.org.:8443",
+            "app_1",
+            "xn--bcher-kva.example",
+            "192.0.2.1:1",
+            "[2001:db8::1]",
+            "[::1]:65535",
+        ] {
+            assert!(is_authority(text), "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            ":443",
+            ".example.org",
+            "example..org",
+            "example.org..",
+            "example.org:",
+            "example.org:x",
+            "example.org:+1",
+            "example.org:65536",
+            "example.org:80:80",
+            "user@example.org",
+            "example.org/x",
+            "exa mple",
+            "b\u{fc}cher.example",
+            "a,b",
+            "a%2eb",
+            "2001:db8::1",
+            "[2001:db8::1",
+            "[192.0.2.1]",
+            "[::1]x",
+            "[::1]:",
+            "[fe80::1%eth0]",
+        ] {
+            assert!(!is_authority(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn host_has_neither_port_nor_last_dot() {
+        for (authority, expected) in [
+            ("example.org", "example.org"),
+            ("example.org.:443", "example.org"),
+            ("[::1]:443", "[::1]"),
+            ("[::1]", "[::1]"),
+        ] {
+            assert_eq!(host(authority), expected);
+        }
+    }
+}
