@@ -9,7 +9,7 @@ table! {
     #[derive(Eq, Default)]
     pub struct HeaderEdits = [route.request_headers] {
         /// Names of the fields that are removed, also of those that the server adds itself: on requests to upstreams
-        /// via, forwarded, x-forwarded-for, x-forwarded-host and x-forwarded-proto.
+        /// via, forwarded, x-forwarded-for, x-forwarded-host and x-forwarded-proto, and on responses server.
         remove: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-powered-by\"]"], reload: Live },
         /// Fields with their values. Each replaces all fields of the same name. Fields about the connection, the
         /// framing and the host cannot be set.

@@ -11,7 +11,7 @@ use quiche::h3::{Error, Header};
 use super::Counters;
 use super::priority::Priority;
 use crate::http::exchange::message::{Head, ToFront, cost};
-use crate::http::exchange::{Body, Fields, Reply};
+use crate::http::exchange::{Body, Fields, NO_SERVER, Reply};
 
 /// Largest part of a body that is offered to quiche at once, bytes.
 pub(super) const BLOCK: usize = 64 * 1024;
@@ -310,7 +310,8 @@ fn header((name, value): &(http::HeaderName, http::HeaderValue)) -> Header {
 fn lines(status: u16, fields: &Fields) -> Vec<Header> {
     let mut head = Vec::with_capacity(fields.len() + 4);
     head.push(Header::new(b":status", status.to_string().as_bytes()));
-    head.extend(fields.iter().map(header));
+    let sent = fields.iter().filter(|line| **line != NO_SERVER);
+    head.extend(sent.map(header));
     head
 }
 

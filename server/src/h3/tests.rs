@@ -68,6 +68,7 @@ fn limits() -> Limits {
 fn site() -> Arc<Site> {
     let text = format!(
         "[[route]]\npath = \"/page\"\nfixed = {{ content_type = \"text/html\", body = {PAGE:?} }}\n\
+         [[route]]\npath = \"/bare\"\nfixed = {{}}\nresponse_headers = {{ remove = \"Server\" }}\n\
          [[route]]\npath = \"/bytes/\"\ngenerate = {{ max_size = \"1MiB\" }}\n\
          [[route]]\npath = \"/app/\"\nmax_request_body = 60000\nproxy = {{ upstreams = \"127.0.0.1:1\" }}\n\
          [route.request_headers]\nset = {{ \"x-set\" = \"new\" }}\nremove = [\"x-gone\"]\n\
@@ -233,6 +234,15 @@ fn a_page_is_sent_whole_and_to_head_without_its_body() {
     }
     assert_eq!(pair.context.counters.responses.of(200), 2);
     assert!(pair.session.is_idle());
+}
+
+#[test]
+fn server_is_not_named_where_the_route_removes_it() {
+    let mut pair = Pair::new();
+    let seen = pair.ask("GET", "/bare", &[]);
+    assert_eq!(seen.status(), "200");
+    assert!(!seen.headers.contains_key("server"), "{:?}", seen.headers);
+    assert!(seen.headers.contains_key("date"));
 }
 
 #[test]

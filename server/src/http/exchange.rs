@@ -27,6 +27,11 @@ use crate::http::path::CanonicalPath;
 /// Field lines in the order sent.
 pub type Fields = Vec<(HeaderName, HeaderValue)>;
 
+/// Line of a response which says that the front adds no `server` of its own, and which it does not send. No server names itself
+/// with nothing.
+pub const NO_SERVER: (HeaderName, HeaderValue) =
+    (http::header::SERVER, HeaderValue::from_static(""));
+
 /// Head of a request; the front has checked its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {

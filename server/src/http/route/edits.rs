@@ -1,9 +1,10 @@
 //! Changes to header fields.
 
+use http::header::SERVER;
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::HeaderEdits;
 
-use crate::http::exchange::Fields;
+use crate::http::exchange::{Fields, NO_SERVER};
 
 /// Fields to remove, to set and to add, in this order.
 #[derive(Debug, Default)]
@@ -50,5 +51,9 @@ impl Edits {
             fields.retain(|(name, _)| !self.remove.contains(name) && !self.sets(name));
         }
         fields.extend(self.set.iter().chain(&self.add).cloned());
+        if self.removes(&SERVER) {
+            // The front would add its own.
+            fields.push(NO_SERVER);
+        }
     }
 }
