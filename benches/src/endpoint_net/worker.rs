@@ -46,7 +46,7 @@ impl Worker {
             Ok(Listener {
                 name: listener.name.as_str().into(),
                 trusted_proxies: Arc::default(),
-                selection: Selection::of(listener, &registry)?,
+                selection: Selection::of(listener, &registry, [0; 32])?,
                 payloads: Payloads::default(),
                 config: server_config(
                     (&identity, &Alternatives::default()),

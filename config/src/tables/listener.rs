@@ -99,7 +99,7 @@ table! {
 
 table! {
     /// Rule that gives some clients of the listener above another algorithm: the clients of a network, or a share of
-    /// the connections, to compare two algorithms on the same traffic. The first rule that matches a connection
+    /// the clients, to compare two algorithms on the same traffic. The first rule that matches a connection
     /// decides. A connection that no rule matches gets the listener's own algorithm. A connection keeps its algorithm
     /// until it ends.
     pub struct CongestionRule = [[listener.congestion_rule]] {
@@ -116,8 +116,9 @@ table! {
             examples: ["[\"10.0.0.0/8\", \"fd00::/8\"]"],
             reload: Live
         },
-        /// Share of these clients' connections that the rule matches, chosen at random. The others are compared with
-        /// the next rule.
+        /// Share of these clients that the rule matches, chosen at random. The others are compared with the next rule. A
+        /// client, that is an IPv4 address or an IPv6 /56, is chosen for all its connections, also after a restart with
+        /// state_dir.
         share: f64 { kind: ratio(0.0, 1.0), default: "1.0", examples: ["0.1"], reload: Live },
         /// Congestion control algorithm for these connections, as for the listener.
         congestion_control: CongestionControl {

@@ -97,7 +97,7 @@ fn try_prepare(
     secrets: &Secrets,
     before: &Alternatives,
 ) -> Result<(Selection, Identities), ListenerError> {
-    let selection = Selection::of(listener, registry)?;
+    let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
     let mut given = listener.tls.iter();
     let accept_open = config.server.open_secrets;
     let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key, accept_open);

@@ -288,6 +288,7 @@ mod tests {
                     selection: Selection::of(
                         &Config::embedded().listeners[0],
                         &Registry::builtin(),
+                        [0; 32],
                     )
                     .unwrap(),
                     payloads: Payloads::default(),

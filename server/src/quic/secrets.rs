@@ -116,6 +116,11 @@ impl Secrets {
     pub fn qlog_sampling_key(&self) -> [u8; 32] {
         self.current().derive(Purpose::QlogSampling)
     }
+
+    /// Returns the key of the draw that decides which clients belong to the share of a congestion rule.
+    pub fn congestion_rules_key(&self) -> [u8; 32] {
+        self.current().derive(Purpose::CongestionRules)
+    }
 }
 
 #[cfg(test)]

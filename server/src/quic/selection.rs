@@ -4,12 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
+use boring::hash::hmac_sha256;
 use ipnet::IpNet;
 use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::{CongestionControl, CongestionRule, Listener};
 use thiserror::Error;
 
-use super::entropy::Entropy;
+use crate::http::clients::ClientPrefix;
+use crate::networks::Networks;
 
 /// Time that a measured network is remembered.
 const MEMORY: Duration = Duration::from_secs(600);
@@ -47,8 +49,8 @@ pub struct UnknownAlgorithm(String);
 #[derive(Clone)]
 pub struct Rule {
     /// Networks of the clients.
-    pub networks: Vec<IpNet>,
-    /// Share of their connections, 0 to 1.
+    pub networks: Networks,
+    /// Share of these clients, 0 to 1.
     pub share: f64,
     /// Algorithm that they get.
     pub choice: Choice,
@@ -59,6 +61,8 @@ pub struct Rule {
 pub struct Selection {
     rules: Vec<Rule>,
     own: Choice,
+    /// Key of the draw that decides which clients belong to a share.
+    draw_key: [u8; 32],
     guard: Option<Guard>,
 }
 
@@ -73,11 +77,15 @@ impl Selection {
         }
     }
 
-    /// Makes the choices of a configured listener.
+    /// Makes the choices of a configured listener. Workers and instances with the same `draw_key` choose alike.
     ///
     /// # Errors
     /// An algorithm that `registry` does not hold.
-    pub fn of(listener: &Listener, registry: &Registry) -> Result<Self, UnknownAlgorithm> {
+    pub fn of(
+        listener: &Listener,
+        registry: &Registry,
+        draw_key: [u8; 32],
+    ) -> Result<Self, UnknownAlgorithm> {
         let find = |name: &str| {
             let found = registry.find(name).copied();
             found.ok_or_else(|| UnknownAlgorithm(name.to_owned()))
@@ -88,7 +96,7 @@ impl Selection {
         };
         let rule = |rule: &CongestionRule| {
             Ok(Rule {
-                networks: rule.networks.clone(),
+                networks: Networks::new(&rule.networks),
                 share: rule.share,
                 choice: choice(&rule.congestion_control)?,
             })
@@ -99,7 +107,10 @@ impl Selection {
         let instead = unguarded(&own, &rules, registry);
         let guard = listener.low_rtt_guard.zip(instead);
         let guard = guard.map(|(below, instead)| Guard::new(below, instead));
-        Ok(Self::new(rules, own, guard))
+        Ok(Self {
+            draw_key,
+            ..Self::new(rules, own, guard)
+        })
     }
 
     /// Returns the algorithm of connections that no rule claims.
@@ -109,21 +120,28 @@ impl Selection {
 
     /// Makes a selection: the first rule that claims a connection decides, or `own` if none does.
     pub fn new(rules: Vec<Rule>, own: Choice, guard: Option<Guard>) -> Self {
-        Self { rules, own, guard }
+        Self {
+            rules,
+            own,
+            draw_key: [0; 32],
+            guard,
+        }
     }
 
-    /// Returns the choice for a connection from `peer`, and whether the guard overruled another one.
-    pub fn choose(&mut self, peer: IpAddr, entropy: &mut Entropy, now: Instant) -> (&Choice, bool) {
+    /// Returns the choice for a connection from `peer`, and whether the guard overruled another one. A client gets the same
+    /// choice for all its connections.
+    pub fn choose(&mut self, peer: IpAddr, now: Instant) -> (&Choice, bool) {
         let peer = peer.to_canonical();
-        let claims = |rule: &&Rule| {
-            rule.networks.iter().any(|network| network.contains(&peer))
-                && (rule.share >= 1.0 || unit(entropy) < rule.share)
+        let claims = |(index, rule): &(usize, &Rule)| {
+            rule.networks.contains(peer)
+                && (rule.share >= 1.0 || draw(&self.draw_key, peer, *index) < rule.share)
         };
         let chosen = self
             .rules
             .iter()
+            .enumerate()
             .find(claims)
-            .map_or(&self.own, |rule| &rule.choice);
+            .map_or(&self.own, |(_, rule)| &rule.choice);
         match &self.guard {
             Some(guard) if chosen.model_based && guard.remembers(peer, now) => {
                 (&guard.instead, true)
@@ -150,9 +168,18 @@ fn unguarded(own: &Choice, rules: &[Rule], registry: &Registry) -> Option<Choice
     configured.chain(listed).next()
 }
 
-/// Returns a number from 0 to 1, 1 excluded.
-fn unit(entropy: &mut Entropy) -> f64 {
-    f64::from(u32::from_ne_bytes(entropy.take())) / (f64::from(u32::MAX) + 1.0)
+/// Returns a number from 0 to 1, 1 excluded: always the same for a client and a rule, and unforeseeable without the key.
+fn draw(key: &[u8; 32], peer: IpAddr, rule: usize) -> f64 {
+    let mut drawn_for = rule.to_be_bytes().to_vec();
+    match ClientPrefix::from(peer) {
+        ClientPrefix::V4(address) => drawn_for.extend(address.octets()),
+        ClientPrefix::V6(prefix) => drawn_for.extend(prefix),
+    }
+    let digest = hmac_sha256(key, &drawn_for).expect("HMAC-SHA256 fails only where memory ran out");
+    let (first, _) = digest
+        .split_first_chunk()
+        .expect("a digest of 32 bytes holds 4");
+    f64::from(u32::from_be_bytes(*first)) / (f64::from(u32::MAX) + 1.0)
 }
 
 /// Keeps model-based algorithms away from networks to which the round-trip time is too low for a model.
@@ -220,141 +247,4 @@ fn network_of(peer: IpAddr) -> IpNet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn choice(algorithm: &'static str) -> Choice {
-        let registry = Registry::builtin();
-        let cubic = *registry.find("cubic").unwrap();
-        Choice {
-            algorithm,
-            model_based: registry.find(algorithm).is_some_and(|a| a.model_based),
-            factory: quiche::cc::Factory::new(cubic, cubic.defaults()),
-        }
-    }
-
-    fn rule(networks: &[&str], share: f64, algorithm: &'static str) -> Rule {
-        Rule {
-            networks: networks.iter().map(|n| n.parse().unwrap()).collect(),
-            share,
-            choice: choice(algorithm),
-        }
-    }
-
-    fn chosen(selection: &mut Selection, peer: &str, now: Instant) -> (&'static str, bool) {
-        let mut entropy = Entropy::new();
-        let (choice, guarded) = selection.choose(peer.parse().unwrap(), &mut entropy, now);
-        (choice.algorithm, guarded)
-    }
-
-    #[test]
-    fn the_first_rule_that_fits_decides() {
-        let rules = vec![
-            rule(&["10.1.0.0/16"], 1.0, "narrow"),
-            rule(&["10.0.0.0/8", "fd00::/8"], 1.0, "wide"),
-            rule(&["10.2.0.0/16"], 1.0, "never reached"),
-        ];
-        let mut selection = Selection::new(rules, choice("own"), None);
-        let now = crate::clock::now();
-        for (peer, expected) in [
-            ("10.1.2.3", "narrow"),
-            ("10.2.2.3", "wide"),
-            ("::ffff:10.1.2.3", "narrow"),
-            ("fd00::1", "wide"),
-            ("192.0.2.1", "own"),
-            ("2001:db8::1", "own"),
-        ] {
-            assert_eq!(
-                chosen(&mut selection, peer, now),
-                (expected, false),
-                "{peer}"
-            );
-        }
-    }
-
-    #[test]
-    fn shares_divide_the_connections() {
-        const CONNECTIONS: usize = 100_000;
-        let rules = vec![
-            rule(&["0.0.0.0/0"], 0.0, "none"),
-            rule(&["0.0.0.0/0"], 0.1, "tenth"),
-            rule(&["0.0.0.0/0"], 0.5, "half of the rest"),
-        ];
-        let mut selection = Selection::new(rules, choice("own"), None);
-        let mut entropy = Entropy::new();
-        let (peer, now) = ("192.0.2.1".parse().unwrap(), crate::clock::now());
-        let mut counts = HashMap::new();
-        for _ in 0..CONNECTIONS {
-            let (choice, _) = selection.choose(peer, &mut entropy, now);
-            *counts.entry(choice.algorithm).or_insert(0_usize) += 1;
-        }
-        // Ten standard deviations of the binomial distribution, and more.
-        let about = |name: &str, share: usize| {
-            let (count, expected) = (counts[name], CONNECTIONS / 100 * share);
-            assert!(count.abs_diff(expected) < 2000, "{name}: {count}");
-        };
-        assert!(!counts.contains_key("none"));
-        about("tenth", 10);
-        about("half of the rest", 45);
-        about("own", 45);
-    }
-
-    #[test]
-    fn the_guard_overrules_bbr3_in_a_measured_network_for_a_while() {
-        let guard = Guard::new(Duration::from_millis(1), choice("cubic"));
-        let rules = vec![rule(&["10.9.0.0/16"], 1.0, "reno")];
-        let mut selection = Selection::new(rules, choice("bbr3"), Some(guard));
-        let start = crate::clock::now();
-        assert_eq!(chosen(&mut selection, "10.0.0.1", start), ("bbr3", false));
-        let (peer, neighbour) = ("10.0.0.1".parse().unwrap(), "10.0.0.200");
-        let learn = |selection: &mut Selection, micros, at| {
-            selection.learn(peer, Duration::from_micros(micros), at)
-        };
-        assert_eq!(learn(&mut selection, 1000, start), None);
-        assert_eq!(chosen(&mut selection, neighbour, start), ("bbr3", false));
-        let network = Some("10.0.0.0/24".parse().unwrap());
-        assert_eq!(learn(&mut selection, 999, start), network);
-        assert_eq!(learn(&mut selection, 200, start), None, "said once");
-        assert_eq!(chosen(&mut selection, neighbour, start), ("cubic", true));
-        assert_eq!(chosen(&mut selection, "10.0.1.1", start), ("bbr3", false));
-        let later = start + MEMORY;
-        assert_eq!(chosen(&mut selection, neighbour, later), ("bbr3", false));
-        assert_eq!(learn(&mut selection, 200, later), network, "said again");
-        // Another algorithm needs no guard.
-        let other = "10.9.0.1".parse().unwrap();
-        selection.learn(other, Duration::from_micros(10), start);
-        assert_eq!(chosen(&mut selection, "10.9.0.1", start), ("reno", false));
-    }
-
-    #[test]
-    fn guarded_network_gets_the_operators_own_choice_before_a_default() {
-        let registry = Registry::builtin();
-        let instead = |own: &Choice, rules: &[Rule]| unguarded(own, rules, &registry).unwrap();
-        let same = |a: &Choice, b: &Choice| a.factory == b.factory;
-        let (own, bbr3) = (choice("cubic"), choice("bbr3"));
-        assert!(same(&instead(&own, &[]), &own), "the listener's own");
-        let rules = [
-            rule(&["10.0.0.0/8"], 1.0, "bbr3"),
-            rule(&[], 0.5, "reno"),
-            rule(&[], 1.0, "cubic"),
-        ];
-        assert!(same(&instead(&bbr3, &rules), &rules[1].choice));
-        assert_eq!(instead(&bbr3, &[]).algorithm, "cubic", "the default");
-    }
-
-    #[test]
-    fn the_guard_forgets_the_oldest_networks() {
-        let mut guard = Guard::new(Duration::from_millis(1), choice("cubic"));
-        let now = crate::clock::now();
-        let address = |n: usize| IpAddr::from(Ipv4Addr::from_bits(u32::try_from(n << 8).unwrap()));
-        for n in 0..=MAX_NETWORKS {
-            guard.learn(address(n), Duration::ZERO, now);
-        }
-        assert_eq!(
-            (guard.networks.len(), guard.order.len()),
-            (MAX_NETWORKS, MAX_NETWORKS)
-        );
-        assert!(!guard.remembers(address(0), now));
-        assert!(guard.remembers(address(1), now) && guard.remembers(address(MAX_NETWORKS), now));
-    }
-}
+mod tests;

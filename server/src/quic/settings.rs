@@ -94,7 +94,8 @@ impl Settings {
         let listener = Listener {
             name: "main".into(),
             trusted_proxies: Arc::default(),
-            selection: Selection::of(&config.listeners[0], &registry).expect("the default"),
+            selection: Selection::of(&config.listeners[0], &registry, [0; 32])
+                .expect("the default"),
             payloads: Payloads::default(),
             config: transport,
         };

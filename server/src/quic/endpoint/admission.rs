@@ -116,10 +116,9 @@ impl Endpoint {
         // A client that never changes its connection ID learns the token only here (RFC 9000 §10.3).
         let token = u128::from_be_bytes(self.reset_tokens.token(cid.as_bytes()));
         listener.config.set_stateless_reset_token(Some(token));
-        let (choice, guarded) =
-            listener
-                .selection
-                .choose(meta.peer.ip(), &mut self.entropy, quiche::clock::now());
+        let (choice, guarded) = listener
+            .selection
+            .choose(meta.peer.ip(), quiche::clock::now());
         let algorithm = choice.algorithm;
         listener.config.set_cc_factory(choice.factory.clone());
         let max_datagram = listener.max_datagram(meta.local.ip(), &self.settings.quic);

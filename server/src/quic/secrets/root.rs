@@ -55,6 +55,8 @@ pub enum Purpose {
     KeyId,
     /// Selection of the connections that are traced.
     QlogSampling,
+    /// Selection of the clients that belong to the share of a congestion rule.
+    CongestionRules,
 }
 
 impl Purpose {
@@ -65,6 +67,7 @@ impl Purpose {
             Purpose::SessionTicket => "session ticket",
             Purpose::KeyId => "key id",
             Purpose::QlogSampling => "qlog sampling",
+            Purpose::CongestionRules => "congestion rules",
         }
     }
 }

@@ -59,12 +59,13 @@ fn purposes_and_roots_give_keys_of_their_own() {
         Purpose::SessionTicket,
         Purpose::KeyId,
         Purpose::QlogSampling,
+        Purpose::CongestionRules,
     ];
     let keys: std::collections::HashSet<[u8; 32]> = [1, 2]
         .into_iter()
         .flat_map(|byte| purposes.map(|purpose| RootSecret::new([byte; 32]).derive(purpose)))
         .collect();
-    assert_eq!(keys.len(), 10);
+    assert_eq!(keys.len(), 12);
 }
 
 #[test]
