@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
 use crate::schema::{Given, Key, Kind, Table};
-use crate::source::Source;
+use crate::source::{Source, shown};
 use crate::units::format_size;
 use crate::value::{Item, entries, kind_of};
 
@@ -30,7 +30,9 @@ impl<'a> Section<'a> {
     ) -> Result<Self, Error> {
         let DeValue::Table(entries) = value else {
             let found = format!("{} for `{}`", kind_of(value), table.name);
-            return Err(source.error(at, found, format!("a table {}", table.header())));
+            let example = example(&table, value);
+            let expected = format!("a table {}{example}", table.header());
+            return Err(source.error(at, found, expected));
         };
         Self::of_entries(source, table, at, entries)
     }
@@ -186,4 +188,19 @@ impl<'a> Section<'a> {
         let found = format!("{} has no `{}`", self.table.header(), key.name);
         self.source.error(self.at, found, key.kind.expectation())
     }
+}
+
+/// Returns an example of `table` with a string that stands in its place, if the table needs one key only, as in `files = "/srv"`.
+fn example(table: &Table, value: &DeValue<'_>) -> String {
+    let mut required =
+        { table.fields.iter() }.filter(|key| matches!(key.given, Given::Required(_)));
+    let (Some(key), None, Some(given)) = (required.next(), required.next(), value.as_str()) else {
+        return String::new();
+    };
+    let name = table.name.rsplit('.').next().unwrap_or(table.name);
+    format!(
+        ", such as {name} = {{ {} = \"{}\" }}",
+        key.name,
+        shown(given)
+    )
 }

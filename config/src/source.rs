@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use sluicegate_cc::Registry;
-use toml::de::DeTable;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Position, nearest};
 use crate::schema::Table;
@@ -78,6 +79,17 @@ impl Source<'_> {
             "" => "at the top level".to_owned(),
             _ => format!("in {}", table.header()),
         };
+        if table.name.is_empty()
+            && let Some(header) = table_header(word, entries.get(word).map(Spanned::get_ref))
+        {
+            let found = format!("unknown table {header}");
+            let mut error = self.unknown(at, found, word, &known);
+            // nginx's name for it.
+            if word == "location" {
+                error.nearest = Some("route".to_owned());
+            }
+            return Err(error);
+        }
         let error = self.unknown_key(at, word, &place, &known);
         let has_it = |owner: &Table| owner.keys().any(|key| key.name == word);
         let tables = self.top.inner().into_iter().map(|(table, _)| table);
@@ -114,6 +126,19 @@ fn stranger<'a>(entries: &'a DeTable<'_>, known: &[&str]) -> Option<(usize, &'a 
         .keys()
         .map(|key| (key.span().start, key.get_ref().as_ref()));
     keys.filter(|(_, word)| !known.contains(word)).min()
+}
+
+/// Returns the header of a table in a file, `[name]` or `[[name]]`; `None` for any other value.
+fn table_header(name: &str, value: Option<&DeValue<'_>>) -> Option<String> {
+    let name = shown(name);
+    match value? {
+        DeValue::Table(_) => Some(format!("[{name}]")),
+        DeValue::Array(list) => {
+            let first = list.iter().next()?;
+            first.get_ref().is_table().then(|| format!("[[{name}]]"))
+        }
+        _ => None,
+    }
 }
 
 /// Returns a word from a file, escaped and cut to fit one line of an error.

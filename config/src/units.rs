@@ -79,6 +79,26 @@ pub fn parse_size(text: &str) -> Option<u64> {
     count.checked_mul(*bytes)
 }
 
+/// Returns a size that other servers write differently, such as `10m` or `10mb`, as a file here has it: a single letter is a power
+/// of 1024, as for nginx.
+pub(crate) fn nearest_size(text: &str) -> Option<String> {
+    let (count, unit) = number(text)?;
+    let unit = unit.trim_start();
+    let letter = match unit {
+        "k" | "K" => Some("KiB"),
+        "m" | "M" => Some("MiB"),
+        "g" | "G" => Some("GiB"),
+        "t" | "T" => Some("TiB"),
+        _ => None,
+    };
+    let known = || {
+        let mut units = SIZE_UNITS.iter().map(|(name, _)| *name);
+        units.find(|name| !name.is_empty() && name.eq_ignore_ascii_case(unit))
+    };
+    let unit = letter.or_else(known)?;
+    Some(format!("{count}{unit}"))
+}
+
 /// Returns a size in the largest binary unit that divides it, in bytes otherwise.
 pub(crate) fn format_size(bytes: u64) -> String {
     let binary = SIZE_UNITS[..4].iter();

@@ -13,7 +13,7 @@ use toml::de::{DeInteger, DeValue};
 use crate::error::Error;
 use crate::schema::{Given, Key, Kind, Refusal};
 use crate::source::{Source, shown};
-use crate::units::{format_duration, format_size, parse_duration, parse_size};
+use crate::units::{format_duration, format_size, nearest_size, parse_duration, parse_size};
 
 /// Type that is made of a word in its canonical form.
 pub(crate) trait Word: Sized + PartialEq + ToString {
@@ -129,7 +129,10 @@ impl Item<'_> {
             DeValue::Integer(number) => whole(number),
             _ => None,
         };
-        let value = value.ok_or_else(|| self.refused())?;
+        let value = value.ok_or_else(|| Error {
+            nearest: self.value.as_str().and_then(nearest_size),
+            ..self.refused()
+        })?;
         self.within(value, (min, max), |bytes| format_size(*bytes))
     }
 

@@ -4,8 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Files, Fixed, Generate, HeaderEdits, Proxy, Redirect};
+use crate::error::Error;
 use crate::field::words_in_fields;
-use crate::schema::{Kind, TIB, duration, millis, seconds, size};
+use crate::schema::{Kind, Reason, Refusal, TIB, duration, millis, seconds, size};
+use crate::section::Section;
 use crate::value::Word;
 use crate::words::{canonical, host, token};
 
@@ -19,7 +21,7 @@ table! {
     /// matches gets 404; if only the method does not match, 405. Each route has exactly one handler: fixed, generate,
     /// files, proxy or redirect.
     #[derive(Eq)]
-    pub struct Route = [[route]] {
+    pub struct Route = [[route]], check: check_route {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
         /// a.b.example.com, but not example.com. Upper and lower case match alike, and the request's port is ignored.
         /// Write names in other alphabets in their xn-- form.
@@ -30,7 +32,7 @@ table! {
                 each: "",
                 min: 1,
                 max: 64,
-                read: |word| canonical(host_pattern(word)),
+                read: host_or_pattern,
             },
             unset: "any host",
             examples: ["\"example.com\"", "[\"example.org\", \"*.example.org\"]"],
@@ -95,6 +97,27 @@ table! {
     }
 }
 
+/// Refuses a redirect that names no target: clients cannot follow it.
+fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
+    let Handler::Fixed(fixed) = &route.handler else {
+        return Ok(());
+    };
+    let edits = &route.response_headers;
+    let mut added = edits.set.iter().chain(&edits.add);
+    if matches!(fixed.status, 301 | 302 | 303 | 307 | 308)
+        && !added.any(|(name, _)| name == "location")
+    {
+        let found = format!(
+            "fixed response with status {} and no `location`",
+            fixed.status
+        );
+        let expected = "a [route.redirect], or `location` in [route.response_headers]";
+        let at = section.position("fixed");
+        return Err(section.source.error(at, found, expected));
+    }
+    Ok(())
+}
+
 handlers! {
     /// Handler of a route.
     pub enum Handler {
@@ -156,6 +179,19 @@ impl Word for HostPattern {
 }
 
 words_in_fields!(HostPattern);
+
+/// Reads a host, or a pattern of the names below one.
+fn host_or_pattern(word: &str) -> Result<String, Refusal> {
+    // nginx's way to write a server for every other host.
+    if word == "_" {
+        return Err(Refusal::because(Reason {
+            found: "\"_\" for `host`".to_owned(),
+            expected: "a host; a route without `host` matches any host".to_owned(),
+            nearest: None,
+        }));
+    }
+    canonical(host_pattern(word))
+}
 
 /// Returns the canonical form of a host, or of every name below one.
 fn host_pattern(word: &str) -> Option<String> {

@@ -25,6 +25,41 @@ fn fixed_replies() {
 }
 
 #[test]
+fn redirect_names_its_target() {
+    for status in [301, 302, 303, 307, 308] {
+        assert_eq!(
+            handler("fixed", &format!("status = {status}")),
+            format!(
+                "7:1: fixed response with status {status} and no `location`; expected a [route.redirect], or `location` in \
+                 [route.response_headers]"
+            )
+        );
+    }
+    let located = "[[route]]\npath = \"/\"\nfixed = { status = 302 }\n[route.response_headers]\nset = { Location = \"/a\" }";
+    let registry = sluicegate_cc::Registry::builtin();
+    let text = format!("{}{located}", crate::LISTENER);
+    sluicegate_config::Config::from_toml("edge.toml", &text, &registry).unwrap();
+}
+
+#[test]
+fn handler_without_a_table_is_shown_as_one() {
+    let route = |keys: &str| refusal_after(&format!("[[route]]\npath = \"/\"\n{keys}"));
+    assert_eq!(
+        route("proxy = \"http://127.0.0.1:8080\""),
+        "7:9: string \"http://127.0.0.1:8080\" for `route.proxy`; expected a table [route.proxy], such as \
+         proxy = { upstreams = \"http://127.0.0.1:8080\" }"
+    );
+    assert_eq!(
+        route("files = \"/srv\""),
+        "7:9: string \"/srv\" for `route.files`; expected a table [route.files], such as files = { root = \"/srv\" }"
+    );
+    assert_eq!(
+        route("fixed = 404"),
+        "7:9: integer 404 for `route.fixed`; expected a table [route.fixed]"
+    );
+}
+
+#[test]
 fn files_have_a_root_and_names_in_it() {
     let files = |keys: &str| handler("files", keys);
     assert_eq!(

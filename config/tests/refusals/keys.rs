@@ -12,11 +12,7 @@ fn assert_unknown(text: &str, found: &str, key: &str) {
 #[test]
 fn unknown_keys_in_each_table() {
     for (lines, found, nearest) in [
-        (
-            "[sever]",
-            "1:2: unknown key `sever` at the top level",
-            "server",
-        ),
+        ("[sever]", "1:2: unknown table [sever]", "server"),
         (
             "[server]\ndrain = 1",
             "2:1: unknown key `drain` in [server]",
@@ -140,6 +136,23 @@ fn key_in_the_wrong_table_names_the_right_one() {
 }
 
 #[test]
+fn unknown_table_is_no_key_of_another_one() {
+    assert_eq!(
+        refusal_after("[[location]]\npath = \"/\"\n")
+            .split("; expected one of: ")
+            .next(),
+        Some("5:3: unknown table [[location]]")
+    );
+    assert!(refusal_after("[[location]]\n").ends_with(" (nearest: route)"));
+    let error = refusal_after("[acess_log]\nfile = \"a\"");
+    assert!(
+        error.starts_with("5:2: unknown table [acess_log]; "),
+        "{error}"
+    );
+    assert!(error.ends_with(" (nearest: access_log)"), "{error}");
+}
+
+#[test]
 fn wrong_types() {
     assert_eq!(
         refusal_before("[server]\ndrain_timeout = 30"),
@@ -183,8 +196,23 @@ fn bad_durations_and_sizes() {
     );
     assert_eq!(
         refusal_before("[limits]\nheader_bytes = \"16mb\""),
-        "2:16: string \"16mb\" for `header_bytes`; expected a size from \"1KiB\" to \"1MiB\", or a number of bytes"
+        "2:16: string \"16mb\" for `header_bytes`; expected a size from \"1KiB\" to \"1MiB\", or a number of bytes \
+         (nearest: 16MB)"
     );
+    for (given, nearest) in [
+        ("10m", " (nearest: 10MiB)"),
+        ("10K", " (nearest: 10KiB)"),
+        ("10 MiB", " (nearest: 10MiB)"),
+        ("10mib", " (nearest: 10MiB)"),
+        ("10x", ""),
+        ("m", ""),
+    ] {
+        let error = refusal_before(&format!("[limits]\nheader_bytes = \"{given}\""));
+        assert!(
+            error.ends_with(&format!("a number of bytes{nearest}")),
+            "{error}"
+        );
+    }
     assert_eq!(
         refusal_before("[limits]\nheader_bytes = -1"),
         "2:16: integer -1 for `header_bytes`; expected a size from \"1KiB\" to \"1MiB\", or a number of bytes"

@@ -44,6 +44,10 @@ fn hosts_are_hosts_without_a_port() {
         assert_eq!(route(&format!("host = \"{host}\"")), found);
     }
     assert_eq!(
+        route("host = \"_\""),
+        "7:8: \"_\" for `host`; expected a host; a route without `host` matches any host"
+    );
+    assert_eq!(
         route("host = []"),
         format!("7:8: an array for `host`; {words}")
     );
