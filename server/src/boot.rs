@@ -8,6 +8,7 @@ mod listen;
 mod liveness;
 mod memory;
 mod observability;
+mod place;
 mod reload;
 mod shared;
 pub mod signal;
@@ -16,17 +17,18 @@ mod totals;
 mod upkeep;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sluicegate_cc::Registry;
-use sluicegate_config::Config;
+use sluicegate_config::{Config, LogTarget};
 
 pub use self::error::{BootError, ListenerError};
 use self::group::{cores, prepare_group};
 use self::listen::{Announced, prepare};
 use self::observability::Observability;
+pub use self::place::place;
 use self::reload::{Reloader, Retired};
 use self::shared::Shared;
 use self::supervisor::Supervisor;
@@ -115,7 +117,7 @@ pub fn serve(
     Ok(())
 }
 
-/// Checks what needs no port and leaves no trace: secrets, certificates and keys, replies in files, cores.
+/// Checks what needs no port and leaves no trace: secrets, certificates and keys, replies in files, cores, folders of logs.
 ///
 /// # Errors
 /// The cause that would keep the server from starting, as [`serve`] returns it.
@@ -127,6 +129,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
         accept_open: config.server.open_secrets,
     })?;
     Site::compile(&config.routes, &config.limits)?;
+    check_folders(config)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     for listener in &config.listeners {
         prepare(
@@ -136,6 +139,45 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
             &secrets,
             &Alternatives::default(),
         )?;
+    }
+    Ok(())
+}
+
+/// Checks that the folders are there, or that nothing else stands in the way of those that the server creates. Their permissions
+/// are the server's user's, who may be another one than this process's.
+fn check_folders(config: &Config) -> Result<(), BootError> {
+    let refused = |table, key, path: &Path, advice| {
+        Err(BootError::NoFolder {
+            table,
+            key,
+            path: path.to_owned(),
+            advice,
+        })
+    };
+    if let Some(LogTarget::File(file)) = &config.access_log.file
+        && let Some(folder) = file.parent()
+        && !folder.is_dir()
+    {
+        return refused(
+            "access_log",
+            "file",
+            folder,
+            "create it, or correct the path",
+        );
+    }
+    let traces = config.qlog.directory.as_ref();
+    for (table, key, folder) in [
+        ("server", "state_dir", config.server.state_dir.as_ref()),
+        (
+            "qlog",
+            "directory",
+            traces.filter(|_| config.qlog.sample_rate > 0.0),
+        ),
+    ] {
+        let existing = folder.and_then(|folder| folder.ancestors().find(|path| path.exists()));
+        if let Some(existing) = existing.filter(|path| !path.is_dir()) {
+            return refused(table, key, existing, "remove it, or correct the path");
+        }
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ mod cc;
 pub mod get;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -12,6 +12,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Log, LogFormat, LogLevel};
 use tracing::subscriber::set_global_default;
 
+use crate::boot::BootError;
 use crate::{boot, clock};
 
 /// Exit code of a wrong configuration.
@@ -38,10 +39,13 @@ enum Command {
     /// Check a configuration and the files that it names, and print it with its defaults.
     Check {
         /// Configuration file.
-        #[arg(required_unless_present = "schema")]
+        #[arg(required_unless_present_any = ["schema", "config"])]
         file: Option<PathBuf>,
+        /// Configuration file, as `run` takes it.
+        #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
         /// Print a JSON Schema of the configuration instead.
-        #[arg(long, conflicts_with = "file")]
+        #[arg(long, conflicts_with_all = ["file", "config"])]
         schema: bool,
     },
     /// Fetch a URL over HTTP/3.
@@ -54,13 +58,13 @@ enum Command {
 pub fn main(registry: &Registry) -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run { config } => run(config, registry),
-        Command::Check {
-            file: Some(file), ..
-        } => check(&file, registry),
-        Command::Check { file: None, .. } => {
-            let schema = sluicegate_config::json_schema(registry);
-            printed(std::io::stdout().write_all(schema.as_bytes()))
-        }
+        Command::Check { file, config, .. } => match file.or(config) {
+            Some(file) => check(&file, registry),
+            None => {
+                let schema = sluicegate_config::json_schema(registry);
+                printed(std::io::stdout().write_all(schema.as_bytes()))
+            }
+        },
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             get::run(&args, clock::now, &mut out, &mut err)
@@ -84,16 +88,34 @@ fn run(file: Option<PathBuf>, registry: &Registry) -> anyhow::Result<u8> {
     };
     start_log(&config.log);
     die_loudly();
-    boot::serve(config, file, registry)?;
-    Ok(0)
+    match boot::serve(config.clone(), file.clone(), registry) {
+        Ok(()) => Ok(0),
+        Err(error) => failed(error, file.as_deref(), &config),
+    }
 }
 
-fn check(file: &std::path::Path, registry: &Registry) -> anyhow::Result<u8> {
+/// Returns the exit code after an error of the start. A mistake in the file is shown with its place, as one that was found by
+/// reading the file alone.
+fn failed(error: BootError, file: Option<&Path>, config: &Config) -> anyhow::Result<u8> {
+    let at = file.zip(boot::place(&error, config));
+    let Some((file, place)) = at else {
+        return Err(error.into());
+    };
+    let at = sluicegate_config::locate(file, &place);
+    let at = at.map(|at| format!(":{}:{}", at.line, at.column));
+    let error = anyhow::Error::from(error);
+    eprintln!("{}{}: {error:#}", file.display(), at.unwrap_or_default());
+    Ok(EXIT_CONFIG)
+}
+
+fn check(file: &Path, registry: &Registry) -> anyhow::Result<u8> {
     match Config::load(file, registry) {
         Ok(config) => {
             start_log(&config.log);
-            boot::examine(&config, registry)?;
-            printed(std::io::stdout().write_all(config.to_toml().as_bytes()))
+            match boot::examine(&config, registry) {
+                Ok(()) => printed(std::io::stdout().write_all(config.to_toml().as_bytes())),
+                Err(error) => failed(error, Some(file), &config),
+            }
         }
         Err(error) => Ok(wrong(&error)),
     }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sluicegate_dataplane::BindError;
@@ -63,6 +64,18 @@ pub enum BootError {
     /// The admin address cannot be served.
     #[error("`admin.address`")]
     Admin(#[source] AdminError),
+    /// A folder that must be there is not.
+    #[error("`{table}.{key}`: {} is no folder; {advice}", path.display())]
+    NoFolder {
+        /// Table of the key that names it.
+        table: &'static str,
+        /// Key that names it.
+        key: &'static str,
+        /// Path of the folder.
+        path: PathBuf,
+        /// Remedy.
+        advice: &'static str,
+    },
     /// The access log cannot be opened.
     #[error(
         "`access_log.file`: cannot open {name}; its folder must be there, and may need other permissions"

@@ -84,7 +84,8 @@ fn a_missing_or_broken_key_is_named() {
     std::fs::write(folder.path("broken.pem"), "no key\n").unwrap();
     for key in ["nowhere.pem", "broken.pem"] {
         let (code, said) = refused(&listener("127.0.0.1:0", key), &folder);
-        assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+        assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
+        assert!(said[0].contains("refused.toml:"), "{said:?}");
         assert!(said[0].contains(key), "{said:?}");
     }
 }
@@ -106,7 +107,7 @@ fn a_key_of_another_certificate_is_told_from_a_broken_one() {
     let (folder, other) = (Folder::new(), Folder::new());
     std::fs::copy(other.path("key.pem"), folder.path("other.pem")).unwrap();
     let (code, said) = refused(&listener("127.0.0.1:0", "other.pem"), &folder);
-    assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+    assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
     assert!(said[0].contains("does not belong"), "{said:?}");
 }
 
@@ -115,19 +116,21 @@ fn broken_secrets_and_missing_cores_are_the_only_thing_said() {
     let folder = Folder::new();
     // Anybody may read it, which would be worth a warning if it were any good.
     std::fs::write(folder.path("secrets.txt"), "short\n").unwrap();
-    for (first, place) in [
+    for (first, expected, place) in [
         (
             "[server]\nsecrets_file = \"secrets.txt\"\n",
+            1,
             "secrets.txt:1: ",
         ),
         (
             "[[group]]\nname = \"default\"\ncores = [4095]\n",
+            2,
             "core 4095 ",
         ),
     ] {
         let text = format!("{first}{}", listener("127.0.0.1:0", "key.pem"));
         let (code, said) = refused(&text, &folder);
-        assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+        assert_eq!((code, said.len()), (Some(expected), 1), "{said:?}");
         assert!(said[0].contains(place), "{said:?}");
     }
 }
@@ -248,6 +251,8 @@ fn check_reads_what_the_configuration_names() {
     };
     let (code, said) = check(&listener("127.0.0.1:0", "key.pem"));
     assert_eq!(code, Some(0), "{said:?}");
+    let mut process = Process::start(&["check", "-c", "checked.toml"], &folder.path(""));
+    assert_eq!(process.wait().code(), Some(0), "{:?}", process.said);
     assert!(said.iter().any(|line| line == "[quic]"), "{said:?}");
     let secrets = folder.path("secrets.txt");
     std::fs::write(&secrets, "0123456789abcdef".repeat(4)).unwrap();
@@ -272,21 +277,25 @@ fn check_reads_what_the_configuration_names() {
         assert!(said[0].contains(part), "{said:?}");
     }
     let page = "[[route]]\npath = \"/\"\nfixed = { body_file = \"nowhere.html\" }\n";
+    let root = "[[route]]\npath = \"/\"\nfiles = { root = \"nowhere\" }\n";
     let cores = "[[group]]\nname = \"default\"\ncores = [4095]\n";
-    for (text, part) in [
-        (listener("127.0.0.1:0", "nowhere.pem"), "nowhere.pem"),
-        (listener("127.0.0.1:0", "cert.pem"), "key"),
-        (
-            format!("{page}{}", listener("127.0.0.1:0", "key.pem")),
-            "nowhere.html",
-        ),
-        (
-            format!("{cores}{}", listener("127.0.0.1:0", "key.pem")),
-            "4095",
-        ),
+    let log = "[access_log]\nfile = \"nowhere/access.log\"\n";
+    let traces = "[qlog]\nsample_rate = 1\ndirectory = \"key.pem/traces\"\n";
+    let state = "[server]\nstate_dir = \"key.pem\"\n";
+    for (first, key, line, part) in [
+        ("", "nowhere.pem", 6, "nowhere.pem"),
+        ("", "cert.pem", 4, "key"),
+        (page, "key.pem", 3, "nowhere.html"),
+        (root, "key.pem", 3, "nowhere"),
+        (cores, "key.pem", 3, "4095"),
+        (log, "key.pem", 2, "`access_log.file`: "),
+        (traces, "key.pem", 3, "`qlog.directory`: "),
+        (state, "key.pem", 2, "`server.state_dir`: "),
     ] {
-        let (code, said) = check(&text);
-        assert_eq!((code, said.len()), (Some(1), 1), "{said:?}");
+        let (code, said) = check(&format!("{first}{}", listener("127.0.0.1:0", key)));
+        assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
+        let place = format!("checked.toml:{line}:");
+        assert!(said[0].starts_with(&place), "{place}: {said:?}");
         assert!(said[0].contains(part), "{said:?}");
     }
 }

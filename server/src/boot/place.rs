@@ -1,0 +1,110 @@
+//! Finds the key of a configuration that an error is about.
+
+use sluicegate_config::{Config, Handler, Listener, Route, Step};
+
+use super::error::{BootError, ListenerError};
+use crate::http::route::SiteError;
+use crate::quic::transport::TransportError;
+
+use Step::{Index, Key};
+
+/// Returns the way to the value that must be corrected. Returns `None` for an error that no change of the configuration needs to
+/// remedy, such as a port in use.
+pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
+    match error {
+        BootError::Site(error) => of_route(error, &config.routes),
+        BootError::Listener { listener, source } => {
+            let index = { config.listeners.iter() }.position(|known| known.name == *listener)?;
+            of_listener(source, index, &config.listeners[index])
+        }
+        BootError::NoCore { group, .. } | BootError::TooManyCores { group } => {
+            let index = { config.groups.iter() }.position(|known| known.name == *group)?;
+            Some(vec![Key("group"), Index(index), Key("cores")])
+        }
+        BootError::NoFolder { table, key, .. } => Some(vec![Key(table), Key(key)]),
+        _ => None,
+    }
+}
+
+fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
+    let find = |path: &str, is_meant: &dyn Fn(&Handler) -> bool| {
+        let mut routes = routes.iter();
+        routes.position(|route| route.path == path && is_meant(&route.handler))
+    };
+    let (index, keys): (_, &[&'static str]) = match error {
+        SiteError::BodyFile { route, file, .. } => {
+            let has_it = |handler: &Handler| matches!(handler, Handler::Fixed(fixed) if fixed.body_file.as_ref() == Some(file));
+            (find(route, &has_it)?, &["fixed", "body_file"])
+        }
+        SiteError::Root { route, root, .. } => {
+            let has_it =
+                |handler: &Handler| matches!(handler, Handler::Files(files) if files.root == *root);
+            (find(route, &has_it)?, &["files", "root"])
+        }
+        SiteError::Path { route, .. } => (find(route, &|_| true)?, &["path"]),
+        SiteError::Field { route, .. } => (find(route, &|_| true)?, &[]),
+    };
+    let keys = keys.iter().map(|key| Key(key));
+    Some(
+        [Key("route"), Index(index)]
+            .into_iter()
+            .chain(keys)
+            .collect(),
+    )
+}
+
+fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Option<Vec<Step>> {
+    let mut steps = vec![Key("listener"), Index(index), Key("tls")];
+    match error {
+        ListenerError::Transport(TransportError::File { path, .. }) => {
+            let is_it = |file: &std::path::Path| file.display().to_string() == *path;
+            let of_file = listener.tls.iter().enumerate().find_map(|(index, tls)| {
+                let key = if is_it(&tls.certificate) {
+                    "certificate"
+                } else if is_it(&tls.key) {
+                    "key"
+                } else {
+                    return None;
+                };
+                Some([Index(index), Key(key)])
+            });
+            steps.extend(of_file.into_iter().flatten());
+            Some(steps)
+        }
+        ListenerError::Transport(TransportError::Tls { .. }) => Some(steps),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_about_a_file_leads_to_the_key_that_names_it() {
+        let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\n\
+                    [[listener.tls]]\ncertificate = \"a.pem\"\nkey = \"a-key.pem\"\n\
+                    [[listener.tls]]\ncertificate = \"b.pem\"\nkey = \"b-key.pem\"\n\
+                    [[route]]\npath = \"/\"\nmethod = \"POST\"\nfixed = {}\n\
+                    [[route]]\npath = \"/\"\nfiles = { root = \"r\" }\n";
+        let registry = sluicegate_cc::Registry::builtin();
+        let config = Config::from_toml("test.toml", text, &registry).unwrap();
+        let cause = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        let root = BootError::Site(SiteError::Root {
+            route: "/".to_owned(),
+            root: "r".into(),
+            cause: cause(),
+        });
+        let expected = vec![Key("route"), Index(1), Key("files"), Key("root")];
+        assert_eq!(place(&root, &config), Some(expected));
+        let key = TransportError::File {
+            path: "b-key.pem".to_owned(),
+            cause: cause(),
+        };
+        let key = BootError::listener("a", key);
+        let expected = [Key("listener"), Index(0), Key("tls"), Index(1), Key("key")];
+        assert_eq!(place(&key, &config), Some(expected.to_vec()));
+        let busy = BootError::listener("a", ListenerError::TooManyAddresses);
+        assert_eq!(place(&busy, &config), None);
+    }
+}
