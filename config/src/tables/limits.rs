@@ -48,7 +48,7 @@ table! {
         /// at once.
         cancelled_requests: u64 { kind: count(0, 1_000_000, "requests"), default: "100", reload: Live },
         /// Time for which a request may wait for its client: a response that the client's flow control stops or that it
-        /// does not acknowledge, or an upload of which nothing arrives. Bytes that move win time back, as client_min_rate
+        /// does not acknowledge, a head that does not arrive in full, or an upload of which nothing arrives. Bytes that move win time back, as client_min_rate
         /// says; at most four times this time is saved up. Neither PINGs nor other requests of the connection count, nor
         /// does time in which the server has nothing to send, waits for an upstream, or sends other responses first. A
         /// request that has used up its time gets 408, or its stream is reset. Raise it for players that pause without

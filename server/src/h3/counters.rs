@@ -24,10 +24,12 @@ metrics! {
         /// Requests ended because their client did not take the response in time.
         pub stalled_responses: u64 = counter(
             "sluicegate_http_requests_stalled_total", waits_for = "response";
-            "Requests ended because their client made no progress within limits.client_timeout, by what it did not do: take the response (response), send the request's body (body)."
+            "Requests ended because their client made no progress within limits.client_timeout, by what it did not do: take the response (response), send the request's head (head) or its body (body)."
         ),
         /// Requests ended because their client did not send the body in time.
         pub stalled_bodies: u64 = also(waits_for = "body"),
+        /// Streams reset because their client did not send the head of the request in time.
+        pub stalled_heads: u64 = also(waits_for = "head"),
         /// Connections closed because of an error of the client.
         pub errors: u64 = counter("sluicegate_http_connection_errors_total"),
         /// Decisions of the gate.

@@ -190,6 +190,7 @@ impl Session {
             }
         }
         self.cancelled.clear();
+        self.plan_head_check(conn, context);
         self.notice_stops(conn, context);
         if conn.local_error().is_some() {
             // The read of a body closed the connection, so nothing more can be written.

@@ -1,8 +1,9 @@
 //! Plan of a session's checks for stalled requests.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
-/// Checks of a session's requests, all at the same times; there are none while no request is open.
+/// Checks of a session's requests, all at the same times; there are none while no request has begun.
 #[derive(Debug, Default)]
 pub(super) struct StallChecks {
     /// Times of the last check and of the next one.
@@ -11,4 +12,8 @@ pub(super) struct StallChecks {
     pub(super) acknowledged: u64,
     /// Something was unacknowledged at the last check.
     pub(super) unacked: bool,
+    /// Streams whose request has begun without a whole head, and the time that they have waited for it.
+    pub(super) headless: BTreeMap<u64, Duration>,
+    /// Number of streams that quiche kept when the last plan ended.
+    pub(super) kept: usize,
 }

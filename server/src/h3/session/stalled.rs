@@ -1,10 +1,10 @@
 //! Ends requests that have waited too long for their client.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use quiche::h3::WireErrorCode;
 
-use super::stall_checks::StallChecks;
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::cost;
@@ -18,11 +18,16 @@ impl Session {
         if self.stall_checks.planned.is_none()
             && let Some(rule) = StallRule::of(context.site.limits())
         {
-            self.stall_checks = StallChecks {
-                planned: Some((context.now, context.now + rule.interval())),
-                acknowledged: conn.acknowledged_bytes(),
-                unacked: false,
-            };
+            let checks = &mut self.stall_checks;
+            checks.planned = Some((context.now, context.now + rule.interval()));
+            (checks.acknowledged, checks.unacked) = (conn.acknowledged_bytes(), false);
+        }
+    }
+
+    /// Plans the first check if a stream has begun whose head may never be complete. Called after each turn's events.
+    pub(super) fn plan_head_check(&mut self, conn: &quiche::Connection, context: &SessionContext) {
+        if self.h3.kept_streams() != self.stall_checks.kept {
+            self.plan_stall_check(conn, context);
         }
     }
 
@@ -48,19 +53,19 @@ impl Session {
         let Some(rule) = StallRule::of(context.site.limits()) else {
             return;
         };
-        if self.open.is_empty() {
+        let elapsed = rule.accountable(context.now.saturating_duration_since(last));
+        self.reject_headless(conn, &rule, elapsed, context);
+        if self.open.is_empty() && self.stall_checks.headless.is_empty() {
+            self.stall_checks.kept = self.h3.kept_streams();
             return;
         }
-        let elapsed = rule.accountable(context.now.saturating_duration_since(last));
-        let (before, unacked) = (self.stall_checks.unacked, conn.has_unacked());
+        let checks = &mut self.stall_checks;
         let acknowledged = conn.acknowledged_bytes();
-        let more = acknowledged.saturating_sub(self.stall_checks.acknowledged);
-        let withheld = before && unacked && rule.worth(more) < elapsed;
-        self.stall_checks = StallChecks {
-            planned: Some((context.now, context.now + rule.interval())),
-            acknowledged,
-            unacked,
-        };
+        let more = acknowledged.saturating_sub(checks.acknowledged);
+        let unacked = conn.has_unacked();
+        let withheld = checks.unacked && unacked && rule.worth(more) < elapsed;
+        checks.planned = Some((context.now, context.now + rule.interval()));
+        (checks.acknowledged, checks.unacked) = (acknowledged, unacked);
         let requests = self.open.iter_mut();
         let stalled = requests.filter_map(|(stream, exchange)| {
             let waits_for = exchange.waits_for(conn, *stream, withheld);
@@ -72,6 +77,33 @@ impl Session {
         stalled.sort_unstable();
         for stream in stalled {
             self.end_stalled(conn, stream, context);
+        }
+    }
+
+    /// Resets streams whose head has not been complete for too long. Nothing was processed, so the code is
+    /// H3_REQUEST_REJECTED (RFC 9114 §4.1.1).
+    fn reject_headless(
+        &mut self,
+        conn: &mut quiche::Connection,
+        rule: &StallRule,
+        elapsed: Duration,
+        context: &mut SessionContext,
+    ) {
+        let before = std::mem::take(&mut self.stall_checks.headless);
+        let headless = self.h3.streams_without_head(conn).map(|stream| {
+            let waited = before.get(&stream);
+            (
+                stream,
+                waited.map_or(Duration::ZERO, |waited| *waited + elapsed),
+            )
+        });
+        let (late, waiting) = headless.partition(|(_, waited)| rule.is_over(*waited));
+        self.stall_checks.headless = waiting;
+        let late: BTreeMap<u64, Duration> = late;
+        for stream in late.into_keys() {
+            context.counters.stalled_heads += 1;
+            self.wasted += 1;
+            self.reset_stream(conn, stream, WireErrorCode::RequestRejected, context);
         }
     }
 

@@ -265,3 +265,31 @@ fn without_a_client_timeout_a_response_waits_for_ever() {
     }
     assert_eq!((pair.stalled(), pair.session.is_idle()), ((0, 0), false));
 }
+
+/// Each is the beginning of a HEADERS frame of 100 bytes.
+#[test]
+fn a_head_that_never_ends_is_rejected() {
+    let mut pair = Pair::new();
+    pair.settle();
+    for stream in [0, 4] {
+        pair.client
+            .stream_send(stream, &[1, 0x40, 100, 0, 0], false)
+            .unwrap();
+    }
+    for _ in 0..59 {
+        pair.ping();
+    }
+    assert_eq!(pair.context.counters.stalled_heads, 0);
+    for _ in 59..80 {
+        pair.ping();
+        // Each further byte comes too late for the whole.
+        let _ = pair.client.stream_send(4, &[0], false);
+    }
+    assert_eq!(pair.context.counters.stalled_heads, 2);
+    assert_eq!(pair.client.stats().reset_stream_count_remote, 2);
+    for _ in 0..20 {
+        pair.ping();
+    }
+    assert_eq!(pair.session.stall_deadline(), None);
+    assert_eq!(pair.stalled(), (0, 0));
+}

@@ -67,6 +67,11 @@ impl StallRule {
         elapsed.min(self.interval() * 2)
     }
 
+    /// Returns whether a request has waited for so long that it is ended.
+    pub fn is_over(&self, waited: Duration) -> bool {
+        waited >= self.timeout
+    }
+
     /// Returns the time that so many bytes win back.
     pub fn worth(&self, bytes: u64) -> Duration {
         if bytes == 0 {
