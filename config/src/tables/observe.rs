@@ -169,10 +169,10 @@ table! {
         /// last (upstream), the number of attempts, the time until the head of its response in microseconds
         /// (upstream_us), and the cause if the server itself responded with a 5xx status or reset the stream. A cause
         /// is a reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout,
-        /// after `timeout` of the route; open_files or file_error of a file; or no_room, for want of memory or of room
-        /// in the origin thread's queue. combined: Apache's format of that name, for tools that read only that.
-        /// extended: the same, with upstream, attempts, seconds until the head of the response, and cause at the end of
-        /// the line.
+        /// after `timeout` of the route; open_files or file_error of a file; or a reason of
+        /// sluicegate_http_requests_refused_total such as no_room or memory. combined: Apache's format of that name, for
+        /// tools that read only that. extended: the same, with upstream, attempts, seconds until the head of the
+        /// response, and cause at the end of the line.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.

@@ -4,6 +4,7 @@
 
 mod counters;
 mod log;
+mod refusal;
 pub mod replies;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Instant;
 
 pub use self::counters::Counters;
 pub use self::log::{Ending, RequestRecord};
+pub use self::refusal::Refusal;
 use super::exchange::message::{Head, Request};
 use super::exchange::ring::OriginRing;
 use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
@@ -56,7 +58,7 @@ pub struct Arrival<'a> {
 #[derive(Debug)]
 pub enum Decision {
     /// The front sends the response at once and reads no more of the request.
-    Refuse(Reply),
+    Refuse(Refusal),
     /// The front discards the body, of at most so many bytes, and then sends the response.
     Discard(Reply, u64),
     /// The front hands the request to a handler by [`Handling`].
@@ -78,12 +80,12 @@ impl Gate<'_> {
         if arrival.early_data && !is_early(&head.method) {
             // RFC 8470 §5.2: early data may be a replay, so a request with effects must wait.
             self.counters.too_early += 1;
-            return Decision::Refuse(replies::too_early());
+            return Decision::Refuse(replies::too_early().into());
         }
         if head.is_tunnel() {
             // The client leaves its stream open until it gets a response. So the response does not wait for the request's end.
             self.counters.tunnels += 1;
-            return Decision::Refuse(replies::no_tunnels());
+            return Decision::Refuse(Refusal::because("tunnel", replies::no_tunnels()));
         }
         if arrival.path_refused {
             return self.discard(arrival, replies::ambiguous_path());
@@ -101,10 +103,10 @@ impl Gate<'_> {
     fn discard(&self, arrival: &Arrival<'_>, reply: Reply) -> Decision {
         let limit = self.site.limits().max_request_body;
         if arrival.content_length.is_some_and(|length| length > limit) {
-            return Decision::Refuse(replies::body_too_large());
+            return Decision::Refuse(replies::body_too_large().into());
         }
         if arrival.has_body && arrival.expects_status {
-            return Decision::Refuse(reply);
+            return Decision::Refuse(reply.into());
         }
         Decision::Discard(reply, limit)
     }
@@ -112,16 +114,16 @@ impl Gate<'_> {
     fn handle(&mut self, arrival: &Arrival<'_>, handling: Handling) -> Decision {
         let limit = handling.max_body();
         if arrival.content_length.is_some_and(|length| length > limit) {
-            return Decision::Refuse(replies::body_too_large());
+            return Decision::Refuse(replies::body_too_large().into());
         }
         if self.memory_is_short {
             self.counters.memory += 1;
-            return Decision::Refuse(replies::no_memory());
+            return Decision::Refuse(Refusal::because("memory", replies::no_memory()));
         }
         if arrival.running >= self.site.limits().max_concurrent_streams {
             // Exchanges of cancelled requests count until their handlers have stopped.
             self.counters.overloaded += 1;
-            return Decision::Refuse(replies::too_many_requests());
+            return Decision::Refuse(Refusal::because("no_room", replies::too_many_requests()));
         }
         Decision::Handle(handling)
     }
@@ -152,14 +154,14 @@ impl Counters {
         origin_ring: Option<&mut OriginRing>,
         key: ExchangeKey,
         request: Box<Request>,
-    ) -> Result<u64, Reply> {
+    ) -> Result<u64, Refusal> {
         let opened = origin_ring.and_then(|origin_ring| {
             let permit = origin_ring.admit(request.peer.address.ip())?;
             origin_ring.open(key, request, permit)
         });
         opened.ok_or_else(|| {
             self.overloaded += 1;
-            replies::no_room()
+            Refusal::no_room()
         })
     }
 }

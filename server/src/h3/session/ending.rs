@@ -7,7 +7,7 @@ use super::{Inbound, Outbound, Session};
 use crate::h3::response::Response;
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::Reply;
-use crate::http::gate::replies;
+use crate::http::gate::Refusal;
 use crate::observe::access::Outcome;
 
 impl Session {
@@ -82,7 +82,7 @@ impl Session {
         context: &mut SessionContext,
     ) {
         if self.open.contains_key(&stream) {
-            self.refuse(conn, stream, replies::no_room(), context);
+            self.refuse(conn, stream, Refusal::no_room(), context);
         }
     }
 
@@ -92,13 +92,17 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        reply: Reply,
+        refusal: impl Into<Refusal>,
         context: &mut SessionContext,
     ) {
+        let Refusal { reply, cause } = refusal.into();
         self.stop_reading(conn, stream);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
+        if let (Some(record), Some(cause)) = (&mut exchange.record, cause) {
+            record.set_cause(cause);
+        }
         if let Some(handler) = exchange.handler.take()
             && let Some(origin_ring) = context.origin_ring.as_mut()
         {

@@ -79,6 +79,10 @@ impl Session {
             Ok(Progress::Complete) => self.complete(stream, context),
             Ok(Progress::Broken) => {
                 context.counters.broken += 1;
+                if let Some(record) = { self.open.get_mut(&stream) }.and_then(|e| e.record.as_mut())
+                {
+                    record.set_cause("wrong_length");
+                }
                 self.reset_stream(conn, stream, WireErrorCode::InternalError, context);
             }
             Err(_) => {

@@ -96,7 +96,7 @@ impl Session {
             running: self.running,
         });
         match decision {
-            Decision::Refuse(reply) => self.refuse(conn, stream, reply, context),
+            Decision::Refuse(refusal) => self.refuse(conn, stream, refusal, context),
             Decision::Discard(reply, limit) => {
                 if let Some(exchange) = self.open.get_mut(&stream) {
                     exchange.limit = limit;
@@ -130,7 +130,7 @@ impl Session {
         let origin_ring = context.origin_ring.as_mut();
         let number = match context.counters.gate.open(origin_ring, key, handed) {
             Ok(number) => number,
-            Err(reply) => return self.refuse(conn, stream, reply, context),
+            Err(refusal) => return self.refuse(conn, stream, refusal, context),
         };
         self.running += 1;
         let Some(exchange) = self.open.get_mut(&stream) else {

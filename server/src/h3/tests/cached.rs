@@ -48,7 +48,7 @@ fn get_ranges(context: &mut SessionContext, path: &str, ranges: &str) -> Option<
             assert_eq!((reply.status, reply.body.len()), (206, 1000));
             None
         }
-        Decision::Refuse(reply) => panic!("{reply:?}"),
+        Decision::Refuse(refusal) => panic!("{refusal:?}"),
     }
 }
 
@@ -122,11 +122,11 @@ fn while_memory_is_short_no_file_stays_in_it_and_none_is_read() {
     context.memory.measured(1000);
     context.read_memory();
     assert_eq!(context.cache.held(), 0);
-    let Decision::Refuse(reply) = decide(&mut context, "/x", "") else {
+    let Decision::Refuse(refusal) = decide(&mut context, "/x", "") else {
         panic!("a handler would need memory")
     };
-    assert_eq!(reply.status, 503);
-    assert_eq!(reply.headers[1].0, "retry-after");
+    assert_eq!(refusal.reply.status, 503);
+    assert_eq!(refusal.reply.headers[1].0, "retry-after");
     assert_eq!(context.counters.gate.memory, 1);
     context.memory.measured(900);
     context.read_memory();

@@ -5,6 +5,8 @@ use std::time::Duration;
 use sluicegate_config::{AccessFormat, LogTarget};
 
 use super::Pair;
+use super::fixture::Bench;
+use crate::http::exchange::message::{HandlerReport, ToFront};
 use crate::observe::access::AccessWriter;
 
 /// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
@@ -46,4 +48,57 @@ fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
         "{log}"
     );
     assert!(lines[1].contains("\"CONNECT /page HTTP/3\" 501 "), "{log}");
+}
+
+#[test]
+fn access_log_names_the_cause_of_a_response_in_place_of_a_handlers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let target = Box::new(LogTarget::File(file.clone()));
+    let writer = AccessWriter::start(target, AccessFormat::Json, 1 << 20).unwrap();
+    let mut bench = Bench::new();
+    bench.pair.context.access = Some(writer.log("worker".to_owned()));
+    let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
+    bench.pair.send_head(&plain, false);
+    bench.pair.settle();
+    // A handler that reports why it failed, one that does not, and one that was not there.
+    for report in [Some("head_timeout"), None] {
+        let (_, exchange) = bench.ask("GET", "/app/x");
+        if let Some(cause) = report {
+            let report = HandlerReport {
+                upstream: Some("10.0.0.1:80".into()),
+                attempts: 2,
+                upstream_time: None,
+                cause: Some(cause),
+            };
+            bench.give(exchange, ToFront::Report(Box::new(report)));
+        }
+        bench.give(exchange, ToFront::Abort(504));
+        bench.give(exchange, ToFront::Closed);
+        bench.pair.settle();
+    }
+    bench.pair.context.origin_ring = None;
+    bench.pair.ask("GET", "/app/x", &[]);
+    drop(bench);
+    assert!(writer.shutdown(Duration::from_secs(60)));
+    let log = std::fs::read_to_string(file).unwrap();
+    let lines = log
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let told: Vec<_> = lines
+        .map(|line| {
+            ["status", "cause", "upstream", "attempts"]
+                .map(|key| line[key].to_string())
+                .join(" ")
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "501 \"tunnel\" null 0",
+            "504 \"head_timeout\" \"10.0.0.1:80\" 2",
+            "504 \"route_timeout\" null 0",
+            "503 \"no_room\" null 0",
+        ]
+    );
 }

@@ -139,7 +139,7 @@ pub(crate) fn ask(
     accounts: Arc<Accounts>,
 ) -> Result<(Incoming, Front), Reply> {
     let handling = match gate.decide(arrival) {
-        Decision::Refuse(reply) => return Err(reply),
+        Decision::Refuse(refusal) => return Err(refusal.reply),
         Decision::Discard(_, limit) if sent > limit => return Err(replies::body_too_large()),
         Decision::Discard(reply, _) => return Err(reply),
         Decision::Handle(handling) => handling,
@@ -147,7 +147,8 @@ pub(crate) fn ask(
     let (head, peer) = (arrival.head.clone(), peer(arrival.early_data));
     let request = handling.request(head, peer, arrival.content_length, arrival.has_body);
     let (mut origin_ring, mut worker_ring) = rings(1, accounts);
-    gate.counters.open(Some(&mut origin_ring), KEY, request)?;
+    let opened = gate.counters.open(Some(&mut origin_ring), KEY, request);
+    opened.map_err(|refusal| refusal.reply)?;
     match worker_ring.take().map(|envelope| envelope.message) {
         Some(ToHandler::Open { request, credit }) => Ok(pair(*request, credit)),
         other => panic!("an exchange that begins with {other:?}"),
