@@ -98,7 +98,11 @@ pub fn serve(
         source,
         registry,
         config: shared.config.clone(),
-        upkeep: Upkeep::new(&observability.admin_state.lifecycle, &snapshot),
+        upkeep: Upkeep::new(
+            &observability.admin_state.lifecycle,
+            &shared.secrets,
+            &snapshot,
+        ),
         snapshot,
         secrets: Arc::clone(&shared.secrets),
         workers,

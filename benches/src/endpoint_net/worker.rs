@@ -49,6 +49,7 @@ impl Worker {
                 selection: Selection::of(listener, &registry, [0; 32])?,
                 payloads: Payloads::default(),
                 config: server_config(
+                    "main",
                     (&identity, &Alternatives::default()),
                     &config.quic,
                     &config.limits,

@@ -60,7 +60,9 @@ table! {
         /// no harm. Needs session_tickets.
         early_data: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time for which a ticket is valid, in whole seconds; TLS allows at most seven days (RFC 8446 §4.6.1). A
-        /// shorter time limits the use of stolen tickets and secrets.
+        /// shorter time limits the use of stolen tickets and secrets. The keys of tickets change by themselves after
+        /// this time, and the previous ones are accepted for as long again. A ticket is accepted only by the listener
+        /// that issued it. If a reload changes the time, clients begin new sessions.
         session_lifetime: Duration {
             kind: duration(seconds(60), seconds(7 * 86_400)),
             default: "\"1d\"",

@@ -20,7 +20,7 @@ table! {
         },
         /// File of secrets that several instances share; it replaces the secrets in state_dir. It has 1 to 16 lines of
         /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them; # begins a comment. The first line makes new
-        /// tokens and tickets; Retry tokens made with the other lines are still accepted. Set it if clients may reach
+        /// tokens and tickets; those made with the other lines are still accepted. Set it if clients may reach
         /// another instance behind the same address. To rotate the secrets, add a new first line and restart. Let only
         /// the server's user, or a group of its own, read the file; see open_secrets.
         secrets_file: Option<PathBuf> {

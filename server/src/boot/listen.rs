@@ -98,6 +98,7 @@ fn try_prepare(
     before: &Alternatives,
 ) -> Result<(Selection, Identities), ListenerError> {
     let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
+    let name = &listener.name;
     let mut given = listener.tls.iter();
     let accept_open = config.server.open_secrets;
     let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key, accept_open);
@@ -108,8 +109,20 @@ fn try_prepare(
     let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
     let expiries = [&first].into_iter().chain(&others).map(Identity::expiry);
     let expiries = expiries.collect::<Result<Vec<_>, _>>()?;
-    let others = alternatives(&others, &config.quic, &config.limits, before)?;
-    server_config((&first, &others), &config.quic, &config.limits, secrets)?;
+    let others = alternatives(
+        (name, secrets),
+        &others,
+        &config.quic,
+        &config.limits,
+        before,
+    )?;
+    server_config(
+        name,
+        (&first, &others),
+        &config.quic,
+        &config.limits,
+        secrets,
+    )?;
     let identities = Identities {
         first,
         others,

@@ -99,6 +99,8 @@ impl Reloader<'_> {
         self.config = config;
         self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;
+        let lifetime = self.config.quic.session_lifetime;
+        self.secrets.ticket_keys().set_lifetime(lifetime);
         self.upkeep.adopt(&self.snapshot);
         Ok(self.snapshot.generation)
     }
@@ -224,13 +226,14 @@ mod tests {
             bound_listeners: Vec::new(),
         };
         let lifecycle = Arc::<Lifecycle>::default();
+        let secrets = Arc::new(Secrets::in_memory());
         let mut reloader = Reloader {
             source: Some(source),
             registry: &registry,
-            upkeep: Upkeep::new(&lifecycle, &snapshot),
+            upkeep: Upkeep::new(&lifecycle, &secrets, &snapshot),
             snapshot: Arc::new(snapshot),
             config,
-            secrets: Arc::new(Secrets::in_memory()),
+            secrets,
             workers,
             retired: Retired::default(),
         };
@@ -271,8 +274,10 @@ mod tests {
         let quic = Config::embedded().quic;
         let limits = Config::embedded().limits;
         let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
+        let secrets = Secrets::in_memory();
         let make = |others: &[Identity], before: &Alternatives| {
-            crate::quic::transport::alternatives(others, &quic, &limits, before).unwrap()
+            crate::quic::transport::alternatives(("main", &secrets), others, &quic, &limits, before)
+                .unwrap()
         };
         let snapshot = |generation, others: &Alternatives| ConfigSnapshot {
             generation,

@@ -32,6 +32,9 @@ impl Shared {
             accept_open: config.server.open_secrets,
         };
         let secrets = Arc::new(Secrets::load(&place)?);
+        let lifetime = config.quic.session_lifetime;
+        secrets.ticket_keys().set_lifetime(lifetime);
+        secrets.keep_ticket_keys();
         let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
         let tracing = start_tracing(&config, &secrets)?;
         let access = start_access_log(&config)?;

@@ -6,22 +6,35 @@ use std::time::{Duration, Instant};
 use crate::clock;
 use crate::observe::lifecycle::Lifecycle;
 use crate::quic::config_snapshot::ConfigSnapshot;
+use crate::quic::secrets::Secrets;
 
 /// Time between two warnings about a certificate.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Warns of certificates that expire, and shows all in the metrics.
+/// Time between two writes of the ticket keys.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Warns of certificates that expire, shows all in the metrics, and lets the state directory forget old ticket keys.
 pub(super) struct Upkeep {
     lifecycle: Arc<Lifecycle>,
+    secrets: Arc<Secrets>,
+    /// Time of the next write of the ticket keys.
+    keeping_at: Instant,
     /// Time of the next warning.
     warning_at: Instant,
 }
 
 impl Upkeep {
     /// Begins with the certificates of a snapshot.
-    pub(super) fn new(lifecycle: &Arc<Lifecycle>, snapshot: &ConfigSnapshot) -> Upkeep {
+    pub(super) fn new(
+        lifecycle: &Arc<Lifecycle>,
+        secrets: &Arc<Secrets>,
+        snapshot: &ConfigSnapshot,
+    ) -> Upkeep {
         let mut upkeep = Upkeep {
             lifecycle: Arc::clone(lifecycle),
+            secrets: Arc::clone(secrets),
+            keeping_at: clock::now() + HOUR,
             warning_at: clock::now(),
         };
         upkeep.adopt(snapshot);
@@ -40,6 +53,10 @@ impl Upkeep {
         if now >= self.warning_at {
             self.warning_at = now + DAY;
             self.lifecycle.certificates().warn(clock::unix());
+        }
+        if now >= self.keeping_at {
+            self.keeping_at = now + HOUR;
+            self.secrets.keep_ticket_keys();
         }
     }
 }

@@ -113,7 +113,7 @@ impl ConfigSnapshot {
                 trusted_proxies: Arc::clone(&bound.trusted_proxies),
                 selection: bound.selection.clone(),
                 payloads: bound.payloads.clone(),
-                config: server_config(identities, &self.quic, &self.limits, secrets)?,
+                config: server_config(&bound.name, identities, &self.quic, &self.limits, secrets)?,
             };
             Ok((bound.id, listener))
         });

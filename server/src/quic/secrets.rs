@@ -1,19 +1,23 @@
 //! Secrets that outlive a restart, and the keys derived from them.
 //!
-//! A root secret is 32 random bytes. The first one known makes every new token, ticket and reset; the others are
+//! A root secret is 32 random bytes. The first one known makes every new token and reset; the others are
 //! only accepted. So a key is rotated by putting a new line on top and taking the last one away once what it sealed has expired.
-//! Roots come from a key file that instances share, else from a state directory, else from memory, where they end with the process.
+//! The keys of session tickets change by themselves. Roots come from a key file that instances share, else from a state directory, else from memory, where they end with the process.
 
 mod error;
 mod root;
 mod store;
+mod ticket_keys;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use error::{MAX_ROOTS, SecretsError};
 pub use root::{Purpose, ROOT_LEN, RootSecret};
+pub use ticket_keys::{TicketKey, TicketKeys};
 
 use super::cid::GENERATIONS;
+use crate::clock;
 use store::random_generation;
 
 /// Files of the secrets that outlive the process.
@@ -32,6 +36,9 @@ pub struct SecretsConfig {
 pub struct Secrets {
     roots: Vec<RootSecret>,
     generation: u8,
+    tickets: Arc<TicketKeys>,
+    /// State directory that keeps the ticket keys, and whether it may be open to others.
+    state_dir: Option<(PathBuf, bool)>,
 }
 
 impl Secrets {
@@ -56,7 +63,18 @@ impl Secrets {
             Some(state) => state.advance_generation()?,
             None => random_generation(),
         };
-        Ok(Secrets { roots, generation })
+        let tickets = match (&config.key_file, &state) {
+            (Some(_), _) => TicketKeys::shared(roots.clone(), clock::unix),
+            (None, Some(state)) => state.ticket_keys()?,
+            (None, None) => TicketKeys::random(clock::unix),
+        };
+        let state_dir = config.state_dir.clone();
+        Ok(Secrets {
+            roots,
+            generation,
+            tickets: Arc::new(tickets),
+            state_dir: state_dir.map(|path| (path, config.accept_open)),
+        })
     }
 
     /// Draws fresh secrets, which end with the process.
@@ -64,6 +82,8 @@ impl Secrets {
         Secrets {
             roots: vec![RootSecret::random()],
             generation: random_generation(),
+            tickets: Arc::new(TicketKeys::random(clock::unix)),
+            state_dir: None,
         }
     }
 
@@ -78,9 +98,21 @@ impl Secrets {
     ) -> Result<Secrets, SecretsError> {
         store::check_count(&roots, origin)?;
         Ok(Secrets {
+            tickets: Arc::new(TicketKeys::shared(roots.clone(), clock::unix)),
             roots,
             generation: generation % GENERATIONS,
+            state_dir: None,
         })
+    }
+
+    /// Replaces the ticket keys by random ones, which read this clock.
+    #[cfg(test)]
+    pub(crate) fn with_clock(
+        self,
+        unix: impl Fn() -> std::time::Duration + Send + Sync + 'static,
+    ) -> Secrets {
+        let tickets = Arc::new(TicketKeys::random(unix));
+        Secrets { tickets, ..self }
     }
 
     /// This process's generation, 0–63: one more than its predecessor's on the same state directory, or random without one.
@@ -106,10 +138,23 @@ impl Secrets {
         self.current().derive(Purpose::StatelessReset)
     }
 
-    /// Returns the key for quiche's `set_ticket_key`, of the current root. quiche takes only one, so rotation ends the
-    /// resumption by older tickets.
-    pub fn session_ticket_key(&self) -> [u8; 48] {
-        self.current().derive(Purpose::SessionTicket)
+    /// Returns the keys of session tickets, which change by themselves.
+    pub fn ticket_keys(&self) -> &Arc<TicketKeys> {
+        &self.tickets
+    }
+
+    /// Writes the ticket keys into the state directory, if they are kept there. A failure is logged.
+    ///
+    /// The main thread calls it from time to time, so that the directory forgets the keys of the past. A process that ends in
+    /// between loses nothing, because later keys derive from earlier ones.
+    pub fn keep_ticket_keys(&self) {
+        let Some((path, accept_open)) = &self.state_dir else {
+            return;
+        };
+        let state = store::StateDir::lock(path, *accept_open);
+        if let Err(error) = state.and_then(|state| state.keep(&self.tickets)) {
+            tracing::warn!(%error, "the keys of session tickets cannot be stored");
+        }
     }
 
     /// Returns the key of the qlog [`Sampler`](crate::observe::qlog::Sampler): instances that share roots sample the same connections.

@@ -88,7 +88,7 @@ impl Settings {
         let (quic, limits) = (config.quic, config.limits);
         let others = super::transport::Alternatives::default();
         let transport =
-            super::transport::server_config((&identity, &others), &quic, &limits, &secrets)
+            super::transport::server_config("main", (&identity, &others), &quic, &limits, &secrets)
                 .expect("a transport configuration");
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {

@@ -1,16 +1,23 @@
-//! TLS session tickets (RFC 8446 §4.6.1): whether clients get them, and how long they hold.
+//! TLS session tickets (RFC 8446 §4.6.1): whether clients get them, how long they hold, and by which keys.
 
 #![expect(
     unsafe_code,
-    reason = "boring has no safe call for the lifetime of TLS 1.3 sessions"
+    reason = "boring has no safe call for the lifetime of TLS 1.3 sessions and for the keys of tickets"
 )]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use boring::error::ErrorStack;
+use boring::hash::MessageDigest;
+use boring::hmac::HmacCtxRef;
 use boring::sha::sha256;
-use boring::ssl::{SslContextBuilder, SslOptions};
+use boring::ssl::{SslContextBuilder, SslOptions, SslRef, TicketKeyCallbackResult};
+use boring::symm::{Cipher, CipherCtxRef};
 use sluicegate_config::Limits;
+
+use super::entropy::draw;
+use super::secrets::TicketKeys;
 
 /// Turns tickets off: none is issued or accepted.
 pub(super) fn refuse(context: &mut SslContextBuilder) {
@@ -22,6 +29,38 @@ pub(super) fn limit(context: &mut SslContextBuilder, lifetime: Duration) {
     let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
     // SAFETY: the builder owns a valid SSL_CTX, which nothing else uses while it is borrowed here; the call writes a number.
     unsafe { boring_sys::SSL_CTX_set_session_psk_dhe_timeout(context.as_ptr(), seconds) };
+}
+
+/// Seals and opens tickets by the current keys of `listener`. A ticket of another listener, or of a key that is not accepted any
+/// more, leads to a full handshake.
+pub(super) fn set_keys(context: &mut SslContextBuilder, keys: &Arc<TicketKeys>, listener: &str) {
+    let (keys, listener) = (Arc::clone(keys), listener.to_owned());
+    let callback = move |_: &SslRef,
+                         name: &mut [u8; 16],
+                         iv: &mut [u8; 16],
+                         cipher: &mut CipherCtxRef,
+                         mac: &mut HmacCtxRef,
+                         seals: bool| {
+        let prepared = if seals {
+            let key = keys.sealing(&listener);
+            *name = key.name;
+            draw(iv);
+            let prepared = cipher.init_encrypt(&Cipher::aes_256_cbc(), &key.cipher, iv);
+            prepared.and_then(|()| mac.init(&key.mac, &MessageDigest::sha256()))
+        } else {
+            let Some(key) = keys.opening(&listener, name) else {
+                return TicketKeyCallbackResult::Noop;
+            };
+            let prepared = cipher.init_decrypt(&Cipher::aes_256_cbc(), &key.cipher, iv);
+            prepared.and_then(|()| mac.init(&key.mac, &MessageDigest::sha256()))
+        };
+        match prepared {
+            Ok(()) => TicketKeyCallbackResult::Success,
+            Err(_) => TicketKeyCallbackResult::Error,
+        }
+    };
+    // SAFETY: where the callback returns success, it has set up both contexts, and, when it seals, name and initialisation vector.
+    unsafe { context.set_ticket_key_callback(callback) };
 }
 
 /// Binds tickets to the limits under which they are issued: a client sends its early data within the limits that it

@@ -219,8 +219,9 @@ fn self_signed_pem() -> Result<(Vec<u8>, Vec<u8>), ErrorStack> {
     Ok((certificate.to_pem()?, key.private_key_to_pem_pkcs8()?))
 }
 
-/// Sets whether clients get session tickets, and what these are good for.
+/// Sets whether clients get session tickets, by which keys, and what these are good for.
 fn ticketing(
+    (listener, secrets): (&str, &Secrets),
     context: &mut SslContextBuilder,
     identity: &Identity,
     quic: &Quic,
@@ -231,6 +232,8 @@ fn ticketing(
         return Ok(());
     }
     tickets::limit(context, quic.session_lifetime);
+    // Every certificate's context needs them: boring asks the one that the client's name has led to.
+    tickets::set_keys(context, secrets.ticket_keys(), listener);
     if quic.early_data {
         tickets::allow_early_data(context);
         tickets::bind(context, limits).map_err(|e| TransportError::Tls {
@@ -242,12 +245,13 @@ fn ticketing(
     Ok(())
 }
 
-/// Makes the TLS contexts of a listener's certificates beside the first one. Certificates that `before` has keep their
+/// Makes the TLS contexts of `listener`'s certificates beside the first one. Certificates that `before` has keep their
 /// contexts; it was made with the same settings.
 ///
 /// # Errors
 /// A certificate or key that cannot be used.
 pub fn alternatives(
+    (listener, secrets): (&str, &Secrets),
     others: &[Identity],
     quic: &Quic,
     limits: &Limits,
@@ -260,26 +264,27 @@ pub fn alternatives(
             return Ok(Arc::clone(known));
         }
         let (names, mut context) = other.context()?;
-        ticketing(&mut context, other, quic, limits)?;
+        ticketing((listener, secrets), &mut context, other, quic, limits)?;
         Ok(Arc::new(Alternative::new(digest, names, context)))
     });
     let contexts = contexts.collect::<Result<Vec<_>, TransportError>>()?;
     Ok(before.updated(contexts))
 }
 
-/// Makes quiche's configuration for connections of one listener, without a congestion controller. Clients get the first
+/// Makes quiche's configuration for connections of `listener`, without a congestion controller. Clients get the first
 /// identity where they ask for a name of none of the others.
 ///
 /// # Errors
 /// A certificate or key that cannot be used, or a setting that quiche refuses.
 pub fn server_config(
+    listener: &str,
     (first, others): (&Identity, &Alternatives),
     quic: &Quic,
     limits: &Limits,
     secrets: &Secrets,
 ) -> Result<quiche::Config, TransportError> {
     let (names, mut context) = first.context()?;
-    ticketing(&mut context, first, quic, limits)?;
+    ticketing((listener, secrets), &mut context, first, quic, limits)?;
     sni::select(&mut context, names, others);
     let mut config =
         quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?;
@@ -302,9 +307,6 @@ pub fn server_config(
     config.set_active_connection_id_limit(limits.cids_per_connection);
     config.set_disable_active_migration(!quic.migration);
     config.enable_pacing(true);
-    if quic.session_tickets {
-        config.set_ticket_key(&secrets.session_ticket_key())?;
-    }
     Ok(config)
 }
 

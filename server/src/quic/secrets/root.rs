@@ -33,6 +33,28 @@ impl RootSecret {
     }
 }
 
+impl RootSecret {
+    /// Returns the seed of ticket keys that follows from this one, by this rule and these numbers.
+    pub(super) fn child(&self, rule: &[u8], numbers: &[u64]) -> RootSecret {
+        let mut info = b"ticket seed ".to_vec();
+        info.extend_from_slice(rule);
+        let numbers = numbers.iter().flat_map(|number| number.to_be_bytes());
+        info.extend(numbers);
+        let mut bytes = [0; ROOT_LEN];
+        hkdf_sha256(SALT, &self.0, &info, &mut bytes);
+        RootSecret(bytes)
+    }
+
+    /// Returns three keys of tickets, for what `info` describes.
+    pub(super) fn ticket_key(&self, info: &[u8]) -> [[u8; 32]; 3] {
+        let label = Purpose::SessionTicket.label().as_bytes();
+        let mut keys = [[0; 32]; 3];
+        let okm = keys.as_flattened_mut();
+        hkdf_sha256(SALT, &self.0, &[label, b"\0", info].concat(), okm);
+        keys
+    }
+}
+
 impl std::fmt::Debug for RootSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("RootSecret(..)")
@@ -81,4 +103,30 @@ pub(super) fn hkdf_sha256(salt: &[u8], ikm: &[u8], info: &[u8], okm: &mut [u8]) 
     suite
         .expand(&prk, info, okm)
         .expect("the output is within 255 blocks");
+}
+
+/// Reads a secret of 64 hexadecimal digits.
+///
+/// # Errors
+/// A description of what stands there instead, without its contents.
+pub(super) fn unhex(digits: &str) -> Result<RootSecret, String> {
+    let count = digits.chars().count();
+    if count != 2 * ROOT_LEN {
+        return Err(format!("{count} characters"));
+    }
+    let mut bytes = [0; ROOT_LEN];
+    let nibbles: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
+    let nibbles = nibbles.ok_or_else(|| "a character that is no digit".to_owned())?;
+    for (byte, pair) in bytes.iter_mut().zip(nibbles.chunks_exact(2)) {
+        *byte = u8::try_from(pair[0] << 4 | pair[1]).expect("two nibbles are a byte");
+    }
+    if bytes.iter().all(|byte| *byte == bytes[0]) {
+        return Err("the same byte throughout".to_owned());
+    }
+    Ok(RootSecret(bytes))
+}
+
+/// Returns bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,7 +6,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{MAX_ROOTS, SecretsError};
-use super::root::{ROOT_LEN, RootSecret};
+use super::root::{RootSecret, hex, unhex};
+use super::ticket_keys::TicketKeys;
+use crate::clock;
 use crate::quic::cid::GENERATIONS;
 use crate::quic::entropy::draw;
 use crate::quic::key_file;
@@ -16,6 +18,7 @@ const MAX_FILE: u64 = 64 * 1024;
 
 const SECRETS: &str = "secrets";
 const GENERATION: &str = "generation";
+const TICKETS: &str = "tickets";
 const LOCK: &str = "lock";
 
 /// A state directory that no other process reads or changes until it is dropped.
@@ -69,6 +72,39 @@ impl StateDir {
                 Ok(vec![root])
             }
             read => read,
+        }
+    }
+
+    /// Returns the ticket keys kept here. Makes some if there are none, or if all tickets have expired since they were kept.
+    pub(super) fn ticket_keys(&self) -> Result<TicketKeys, SecretsError> {
+        let path = self.path.join(TICKETS);
+        let failed = |source| failed("read", &path, source);
+        let kept = match File::open(&path) {
+            Ok(file) => {
+                if !self.accept_open {
+                    key_file::check(&path, &file).map_err(failed)??;
+                }
+                TicketKeys::parse(&limited(&file).map_err(failed)?, clock::unix)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let keys = TicketKeys::random(clock::unix);
+        // A full disk must not keep a server from coming back; without the file only tickets are lost at the next start.
+        if let Err(error) = self.keep(&keys) {
+            tracing::warn!(%error, "the keys of session tickets cannot be stored");
+        }
+        Ok(keys)
+    }
+
+    /// Writes the ticket keys, without those of the past.
+    pub(super) fn keep(&self, keys: &TicketKeys) -> Result<(), SecretsError> {
+        match keys.text() {
+            Some(text) => self.replace(TICKETS, text.as_bytes()),
+            None => Ok(()),
         }
     }
 
@@ -163,27 +199,6 @@ pub(super) fn check_count(roots: &[RootSecret], path: &Path) -> Result<(), Secre
         });
     }
     Ok(())
-}
-
-fn unhex(digits: &str) -> Result<RootSecret, String> {
-    let count = digits.chars().count();
-    if count != 2 * ROOT_LEN {
-        return Err(format!("{count} characters"));
-    }
-    let mut bytes = [0; ROOT_LEN];
-    let nibbles: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
-    let nibbles = nibbles.ok_or_else(|| "a character that is no digit".to_owned())?;
-    for (byte, pair) in bytes.iter_mut().zip(nibbles.chunks_exact(2)) {
-        *byte = u8::try_from(pair[0] << 4 | pair[1]).expect("two nibbles are a byte");
-    }
-    if bytes.iter().all(|byte| *byte == bytes[0]) {
-        return Err("the same byte throughout".to_owned());
-    }
-    Ok(RootSecret(bytes))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn read_limited(path: &Path) -> io::Result<String> {

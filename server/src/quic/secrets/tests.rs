@@ -170,7 +170,10 @@ fn a_state_directory_keeps_the_root_and_counts_generations() {
     let file = dir.path().join("a/b/secrets");
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let names = fs::read_dir(dir.path().join("a/b")).unwrap().count();
-    assert_eq!(names, 3, "secrets, generation and lock, no draft left");
+    assert_eq!(
+        names, 4,
+        "secrets, generation, tickets and lock, no draft left"
+    );
 }
 
 #[test]
@@ -277,4 +280,40 @@ fn debug_output_holds_no_secret() {
     let text = format!("{secrets:?}");
     assert!(!text.contains("165") && !text.contains("a5"), "{text}");
     assert_eq!(secrets.generation(), 6);
+}
+
+#[test]
+fn ticket_keys_of_a_state_directory_outlive_the_process_and_are_private() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = SecretsConfig {
+        state_dir: Some(dir.path().to_owned()),
+        ..SecretsConfig::default()
+    };
+    let hour = std::time::Duration::from_secs(3600);
+    let first = Secrets::load(&config).unwrap();
+    // Another process that starts at the same time.
+    let beside = Secrets::load(&config).unwrap();
+    for secrets in [&first, &beside] {
+        secrets.ticket_keys().set_lifetime(hour);
+        secrets.keep_ticket_keys();
+    }
+    let second = Secrets::load(&config).unwrap();
+    second.ticket_keys().set_lifetime(hour);
+    let sealed = first.ticket_keys().sealing("main");
+    for secrets in [&beside, &second] {
+        assert!(
+            secrets
+                .ticket_keys()
+                .opening("main", &sealed.name)
+                .is_some()
+        );
+    }
+    let file = dir.path().join("tickets");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    // Damage costs the tickets, and nothing else.
+    write_private(&file, "damaged");
+    let third = Secrets::load(&config).unwrap();
+    assert!(third.ticket_keys().opening("main", &sealed.name).is_none());
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(Secrets::load(&config).is_err());
 }

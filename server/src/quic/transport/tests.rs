@@ -1,4 +1,6 @@
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use boring::ssl::SslSession;
@@ -13,6 +15,7 @@ struct Site {
     identity: Identity,
     others: Vec<Identity>,
     secrets: Secrets,
+    listener: String,
     quic: Quic,
     limits: Limits,
 }
@@ -23,9 +26,15 @@ impl Site {
             identity: Identity::self_signed().unwrap(),
             others: Vec::new(),
             secrets: Secrets::in_memory(),
+            listener: "main".to_owned(),
             quic,
             limits: Config::embedded().limits,
         }
+    }
+
+    /// Returns the listener and its secrets.
+    fn keys(&self) -> (&str, &Secrets) {
+        (&self.listener, &self.secrets)
     }
 
     /// Connects a client, with a session of an earlier connection if given, to a server of its own.
@@ -43,6 +52,7 @@ impl Site {
     /// heard anything else.
     fn connect_early(&self, name: &str, session: Option<&[u8]>) -> (quiche::Connection, Vec<u8>) {
         let others = alternatives(
+            self.keys(),
             &self.others,
             &self.quic,
             &self.limits,
@@ -50,6 +60,7 @@ impl Site {
         );
         let others = others.unwrap();
         let server = server_config(
+            &self.listener,
             (&self.identity, &others),
             &self.quic,
             &self.limits,
@@ -172,6 +183,49 @@ fn a_ticket_resumes_a_session_at_another_server_with_the_same_secrets() {
 }
 
 #[test]
+fn a_ticket_of_another_listener_leads_to_a_full_handshake_without_early_data() {
+    let mut site = Site::new(Quic {
+        early_data: true,
+        ..Config::embedded().quic
+    });
+    let (first, _) = site.connect_early("localhost", None);
+    let (same, early) = site.connect_early("localhost", first.session());
+    assert!(same.is_resumed());
+    assert_eq!(early, EARLY);
+    site.listener = "other".to_owned();
+    let (other, early) = site.connect_early("localhost", first.session());
+    assert!(!other.is_resumed());
+    assert_eq!(early, b"");
+}
+
+#[test]
+fn tickets_are_accepted_after_their_key_was_rotated_until_they_expire() {
+    const LIFETIME: Duration = Duration::from_secs(3600);
+    let now = Arc::new(AtomicU64::new(1_800_000_000));
+    let read = Arc::clone(&now);
+    let mut site = Site::new(Quic {
+        early_data: true,
+        session_lifetime: LIFETIME,
+        ..Config::embedded().quic
+    });
+    let clock = move || Duration::from_secs(read.load(Ordering::Relaxed));
+    site.secrets = Secrets::in_memory().with_clock(clock);
+    site.secrets.ticket_keys().set_lifetime(LIFETIME);
+    let (first, _) = site.connect_early("localhost", None);
+    let pass = || now.fetch_add(LIFETIME.as_secs(), Ordering::Relaxed);
+    pass();
+    let (second, early) = site.connect_early("localhost", first.session());
+    assert!(second.is_resumed());
+    assert_eq!(early, EARLY);
+    pass();
+    let (third, early) = site.connect_early("localhost", first.session());
+    assert!(!third.is_resumed());
+    assert_eq!(early, b"");
+    // The second connection got a ticket of its own.
+    assert!(site.connect(second.session()).is_resumed());
+}
+
+#[test]
 fn without_tickets_none_is_given_or_taken() {
     let mut site = Site::new(Config::embedded().quic);
     let first = site.connect(None);
@@ -273,11 +327,17 @@ fn workers_share_the_contexts_of_further_certificates() {
         Identity::self_signed().unwrap(),
         Identity::self_signed().unwrap(),
     ];
-    let others = alternatives(&others, &site.quic, &site.limits, &Alternatives::default());
+    let others = alternatives(
+        site.keys(),
+        &others,
+        &site.quic,
+        &site.limits,
+        &Alternatives::default(),
+    );
     let others = others.unwrap();
     let configure = || {
         let identities = (&site.identity, &others);
-        server_config(identities, &site.quic, &site.limits, &site.secrets).unwrap()
+        server_config("main", identities, &site.quic, &site.limits, &site.secrets).unwrap()
     };
     let alone = others.users();
     let configs = [configure(), configure()];
@@ -290,7 +350,7 @@ fn an_unchanged_certificate_keeps_its_context_when_others_change() {
     let site = Site::new(Config::embedded().quic);
     let identities = || [(); 3].map(|()| Identity::self_signed().unwrap());
     let make = |others: &[Identity], before: &Alternatives| {
-        alternatives(others, &site.quic, &site.limits, before).unwrap()
+        alternatives(site.keys(), others, &site.quic, &site.limits, before).unwrap()
     };
     let mut others = identities();
     let first = make(&others, &Alternatives::default());
@@ -302,6 +362,6 @@ fn an_unchanged_certificate_keeps_its_context_when_others_change() {
     assert_eq!(changed.shared_with(&first), 2);
     // The key of another certificate is noticed, although the certificate is known.
     others[0].key = others[2].key.clone();
-    assert!(alternatives(&others, &site.quic, &site.limits, &changed).is_err());
+    assert!(alternatives(site.keys(), &others, &site.quic, &site.limits, &changed).is_err());
     assert_eq!(make(&identities(), &changed).shared_with(&changed), 0);
 }

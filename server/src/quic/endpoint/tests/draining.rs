@@ -103,6 +103,7 @@ pub(super) fn bench_with(change: impl FnOnce(&mut sluicegate_config::Limits)) ->
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
         let quic = server_config(
+            "main",
             (&identity, &Alternatives::default()),
             quic,
             limits,

@@ -17,6 +17,7 @@ fn bench(change: impl FnOnce(&mut Settings)) -> Bench {
         let identity = Identity::self_signed().unwrap();
         let (quic, limits) = (&settings.quic, &settings.limits);
         let transport = server_config(
+            "main",
             (&identity, &Alternatives::default()),
             quic,
             limits,

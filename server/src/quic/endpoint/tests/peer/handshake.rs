@@ -18,6 +18,7 @@ fn with_early_data(settings: &mut Settings) {
     settings.quic.early_data = true;
     let identity = Identity::self_signed().unwrap();
     let config = server_config(
+        "main",
         (&identity, &Alternatives::default()),
         &settings.quic,
         &settings.limits,
