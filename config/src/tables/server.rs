@@ -45,7 +45,7 @@ table! {
         /// may read them in any case. Set it only where no other user exists, as in a container whose secrets are
         /// mounted with mode 444.
         open_secrets: bool { kind: Kind::Switch, default: "false", reload: Restart },
-        /// Time that running requests get to finish after SIGTERM or SIGINT. Raise it for long downloads. Keep it below
+        /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT. Raise it for long downloads. Keep it below
         /// the time after which the service manager kills the process.
         drain_timeout: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Restart },
     }

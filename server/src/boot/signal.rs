@@ -2,13 +2,13 @@
 
 use std::sync::mpsc::Sender;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 /// A request of an operator or a service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM or SIGINT: finish what is open, then end.
+    /// SIGTERM, SIGINT or SIGQUIT: finish what is open, then end.
     Stop,
     /// SIGHUP: read the configuration again.
     Reload,
@@ -19,7 +19,7 @@ pub enum Signal {
 impl Signal {
     fn of(number: i32) -> Option<Signal> {
         match number {
-            SIGTERM | SIGINT => Some(Signal::Stop),
+            SIGTERM | SIGINT | SIGQUIT => Some(Signal::Stop),
             SIGHUP => Some(Signal::Reload),
             SIGUSR1 => Some(Signal::Reopen),
             _ => None,
@@ -35,7 +35,7 @@ pub fn watch<T: Send + 'static>(
     to: Sender<T>,
     message: impl Fn(Signal) -> T + Send + 'static,
 ) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1])?;
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {

@@ -258,10 +258,12 @@ fn a_download_outlives_the_order_to_stop(backend: &str) {
 }
 
 fn an_idle_server_stops_at_once(backend: &str) {
-    let folder = Folder::new();
-    let mut server = Server::simple(backend, &folder);
-    server.process.terminate();
-    assert_eq!(server.process.wait().code(), Some(0));
+    for signal in ["TERM", "INT", "QUIT"] {
+        let folder = Folder::new();
+        let mut server = Server::simple(backend, &folder);
+        server.process.signal(signal);
+        assert_eq!(server.process.wait().code(), Some(0), "{signal}");
+    }
 }
 
 fn clients_that_have_left_are_not_waited_for(backend: &str) {
