@@ -341,6 +341,7 @@ fn handlers_of_cancelled_requests_count_until_they_have_stopped() {
     let stream = bench.pair.request("GET", "/app/x", &[], true);
     bench.pair.settle();
     assert_eq!(bench.pair.streams[&stream].status(), "503");
+    assert_eq!(bench.pair.streams[&stream].headers["retry-after"], "1");
     bench.give(exchanges[0], ToFront::Closed);
     bench.pair.settle();
     bench.ask("GET", "/app/x");

@@ -252,30 +252,31 @@ impl Permit {
 
     /// Returns its part to the accounts: its exchange is being cancelled.
     pub(super) fn revoke(&mut self) {
+        self.release(false);
+    }
+
+    /// Returns its part to the accounts; `closed` says that the exchange is gone, too.
+    fn release(&mut self, closed: bool) {
         let promised = std::mem::take(&mut self.promised);
-        if promised == 0 {
-            return;
-        }
+        let exchanges = u64::from(promised > 0);
         let mut open = self.accounts.open();
         open.promised = open.promised.saturating_sub(promised);
-        open.exchanges = open.exchanges.saturating_sub(1);
-        if let Some(held) = open.clients.get_mut(&self.client) {
-            held.bytes = held.bytes.saturating_sub(promised);
-            held.exchanges = held.exchanges.saturating_sub(1);
+        open.exchanges = open.exchanges.saturating_sub(exchanges);
+        let Some(held) = open.clients.get_mut(&self.client) else {
+            return;
+        };
+        held.bytes = held.bytes.saturating_sub(promised);
+        held.exchanges = held.exchanges.saturating_sub(exchanges);
+        held.permits = held.permits.saturating_sub(u64::from(closed));
+        if held.permits == 0 {
+            open.clients.remove(&self.client);
         }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.revoke();
-        let mut open = self.accounts.open();
-        if let Some(held) = open.clients.get_mut(&self.client) {
-            held.permits = held.permits.saturating_sub(1);
-            if held.permits == 0 {
-                open.clients.remove(&self.client);
-            }
-        }
+        self.release(true);
     }
 }
 

@@ -23,6 +23,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::HeaderValue;
+use http::header::RETRY_AFTER;
 use sluicegate_config::Files;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -222,7 +224,10 @@ impl FileServer {
 }
 
 fn busy() -> ResponsePlan {
-    ResponsePlan::plain(503, "503 too many files are open\n")
+    let mut plan = ResponsePlan::plain(503, "503 too many files are open\n");
+    plan.fields
+        .push((RETRY_AFTER, HeaderValue::from_static("1")));
+    plan
 }
 
 /// Sends the response. An error resets the client's stream.

@@ -179,6 +179,8 @@ fn more_open_files_than_allowed_are_refused_and_small_ones_are_not() {
         let (front, task) = begin_large(&folder).await;
         let refused = folder.response(head("GET", "/large", &[])).await;
         assert_eq!((status(&refused), refused.complete), (503, true));
+        let fields = &refused.head.as_ref().unwrap().fields;
+        assert!(fields.iter().any(|(name, _)| name == "retry-after"));
         let described = folder.response(head("HEAD", "/large", &[])).await;
         assert_eq!(status(&described), 200);
         let small = folder.response(head("GET", "/small", &[])).await;
