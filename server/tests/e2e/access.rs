@@ -217,3 +217,50 @@ fn a_log_that_cannot_be_opened_is_named() {
         assert!(said[0].contains(part), "{said:?}");
     }
 }
+
+/// One listener trusts its client as a proxy, the other one does not. No upstream is there.
+#[test]
+fn lines_name_the_client_behind_a_trusted_proxy_and_the_cause_of_a_502() {
+    let folder = Folder::new();
+    let setup = setup("mio", "file = \"access.log\"")
+        .replace(
+            "[[listener]]",
+            "[[listener]]\ntrusted_proxies = \"127.0.0.0/8\"",
+        )
+        .listener("stranger", "127.0.0.1:0", "reno")
+        .with("[[route]]\npath = \"/gone/\"\nproxy = { upstreams = \"127.0.0.1:1\" }");
+    let mut server = Server::start(&setup, &folder);
+    let addresses = ["main", "stranger"].map(|name| server.listener(name).0);
+    run(async {
+        for address in addresses {
+            let client = Client::new(&folder);
+            let mut session = client.connect(address).await;
+            let fields = [("x-forwarded-for", &b"198.51.100.1"[..])];
+            let response = session.get_with("/gone/x", &fields).await;
+            assert_eq!(response.head.status(), 502);
+            response.text().await;
+            drop(session);
+            client.endpoint.wait_idle().await;
+        }
+    });
+    server.process.last_words();
+    let lines = lines(&folder.path("access.log"));
+    let records: Vec<Value> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let [trusted, stranger] = &records[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(trusted["client"], "198.51.100.1");
+    let is_loopback = |value: &Value| value.as_str().unwrap().starts_with("127.0.0.1:");
+    assert!(is_loopback(&trusted["proxy"]), "{trusted}");
+    assert!(is_loopback(&stranger["client"]), "{stranger}");
+    assert_eq!(stranger["proxy"], Value::Null);
+    for record in &records {
+        assert_eq!(record["cause"], "refused", "{record}");
+        assert_eq!(record["upstream"], "127.0.0.1:1");
+        assert_eq!(record["attempts"], 2);
+        assert_eq!(record["upstream_us"], Value::Null);
+    }
+}
