@@ -115,7 +115,8 @@ fn forward_fields(
             continue;
         }
         if name == COOKIE {
-            if !cookies.is_empty() {
+            // An empty line would leave a separator, and at the end white space that no value may end in.
+            if !cookies.is_empty() && !value.is_empty() {
                 cookies.extend_from_slice(b"; ");
             }
             cookies.extend_from_slice(value.as_bytes());

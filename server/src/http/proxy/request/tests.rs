@@ -96,6 +96,15 @@ fn cookies_are_one_line_again() {
         values(head("GET", "/", &crumbs), "cookie"),
         ["a=1; b=2; c=3"]
     );
+    let empty = [
+        ("cookie", ""),
+        ("cookie", "a=1"),
+        ("cookie", ""),
+        ("cookie", "b=2"),
+        ("cookie", ""),
+    ];
+    assert_eq!(values(head("GET", "/", &empty), "cookie"), ["a=1; b=2"]);
+    assert!(values(head("GET", "/", &empty[..1]), "cookie").is_empty());
 }
 
 #[test]
