@@ -242,7 +242,7 @@ mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes and paths
 	while read -r module files tests; do
 	    echo "$$module"
 	    $(CARGO) mutants -p sluicegate -f "server/src/$$files" -f "server/src/$${files%.rs}/**" -o $(TARGET)/mutants/$$module \
-	        -- $$tests
+	        -- -- $$tests </dev/null
 	done <<-'END'
 	$(MUTANTS)
 	END

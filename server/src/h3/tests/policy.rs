@@ -283,7 +283,25 @@ fn the_test_front_keeps_to_the_policy() {
             running: case.running as u64,
         };
         let asked = test_front::ask(&mut gate, &arrival, sent, accounts);
-        asked.err().map(|reply| reply.status)
+        let status = asked.err().map(|reply| reply.status);
+        let Counters {
+            too_early,
+            tunnels,
+            overloaded,
+            ..
+        } = *gate.counters;
+        let expected = match status {
+            Some(425) => (1, 0, 0),
+            Some(501) => (0, 1, 0),
+            Some(503) => (0, 0, 1),
+            _ => (0, 0, 0),
+        };
+        assert_eq!(
+            (too_early, tunnels, overloaded),
+            expected,
+            "{method} {path}"
+        );
+        status
     });
 }
 

@@ -1,3 +1,4 @@
+mod fields;
 mod methods;
 
 use std::fs;

@@ -96,6 +96,49 @@ fn tokens_end_with_their_lifetime_and_never_outlive_a_clock_set_back() {
 }
 
 #[test]
+fn only_a_token_that_was_opened_is_surely_ours() {
+    for error in [
+        TokenError::Expired,
+        TokenError::WrongAddress,
+        TokenError::WrongConnection,
+    ] {
+        assert!(error.is_ours(), "{error}");
+    }
+    for error in [
+        TokenError::Truncated,
+        TokenError::UnknownKey,
+        TokenError::Forged,
+    ] {
+        assert!(!error.is_ours(), "{error}");
+    }
+}
+
+#[test]
+fn a_token_has_the_length_of_its_layout() {
+    assert_eq!(LEN, 1 + 1 + 24 + 16 + 63);
+}
+
+#[test]
+fn refusals_of_tokens_have_names_of_their_own() {
+    let all = [
+        TokenError::Truncated,
+        TokenError::UnknownKey,
+        TokenError::Forged,
+        TokenError::Expired,
+        TokenError::WrongAddress,
+        TokenError::WrongConnection,
+    ];
+    let names: std::collections::BTreeSet<_> = all.iter().map(|error| error.name()).collect();
+    assert_eq!(names.len(), all.len());
+}
+
+#[test]
+fn keys_are_not_shown() {
+    let shown = format!("{:?}", tokens(&[1, 2]));
+    assert_eq!(shown, "Tokens { keys: 2, lifetime: 10s, .. }");
+}
+
+#[test]
 fn another_kind_is_no_retry_token() {
     let mut tokens = tokens(&[1]);
     let mut token = retry(&mut tokens);

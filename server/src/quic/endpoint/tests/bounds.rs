@@ -117,4 +117,7 @@ fn a_handshake_that_is_done_in_time_is_left_alone() {
     assert_eq!((bench.endpoint.len(), bench.endpoint.half_open), (1, 0));
     assert_eq!(bench.endpoint.counters.handshake_timeouts, 0);
     assert!(client.quic.peer_error().is_none());
+    let counters = &bench.endpoint.counters;
+    assert_eq!(counters.accepted, 1);
+    assert_eq!(counters.by_algorithm.values().sum::<u64>(), 1);
 }
