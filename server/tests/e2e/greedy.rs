@@ -17,6 +17,7 @@ use crate::server::{Folder, Server, Setup};
 on_every_backend!(
     streams_that_take_nothing_leave_other_clients_unharmed,
     streams_to_an_upstream_that_take_nothing_leave_other_clients_unharmed,
+    ten_thousand_requests_of_one_client_at_once_are_all_served,
 );
 
 /// Connections of each client, and streams of each connection.
@@ -144,5 +145,46 @@ fn streams_to_an_upstream_that_take_nothing_leave_other_clients_unharmed(backend
         assert!(sum(&found, "sluicegate_origin_exchanges_revoked_total") > 0.0);
         let failed = "sluicegate_proxy_failures_total";
         assert_eq!(sum(&found, failed), 0.0, "{found:#?}");
+    });
+}
+
+/// As a load generator sends them: 100 on each of 100 connections, and none is served from memory.
+fn ten_thousand_requests_of_one_client_at_once_are_all_served(backend: &str) {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("www")).unwrap();
+    fs::write(folder.path("www/small"), [7; 1024]).unwrap();
+    let setup = Setup::new(backend)
+        .with(ADMIN)
+        .with("[limits]\nfile_cache = 0")
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("main", "127.0.0.1:0", "cubic")
+        .with("[[route]]\npath = \"/static/\"\n[route.files]\nroot = \"www\"");
+    let mut server = Server::start(&setup, &folder);
+    let admin = address(&mut server);
+    run(async {
+        let client = Client::new(&folder);
+        let mut sessions = Vec::new();
+        for _ in 0..100 {
+            sessions.push(client.connect(server.address()).await);
+        }
+        let mut streams = Vec::new();
+        for session in &mut sessions {
+            for _ in 0..100 {
+                streams.push(session.ask("/static/small").await);
+            }
+        }
+        for mut stream in streams {
+            let head = stream.recv_response().await.unwrap();
+            assert_eq!(head.status(), 200);
+        }
+        let found = metrics(admin);
+        assert_eq!(
+            sum(&found, "sluicegate_origin_exchanges_opened_total"),
+            10_000.0
+        );
+        assert_eq!(
+            sum(&found, "sluicegate_origin_exchanges_refused_total"),
+            0.0
+        );
     });
 }
