@@ -25,6 +25,13 @@ table! {
         /// Time for which a Retry token is valid. A longer time helps clients on very slow paths, and lets captured
         /// tokens be used for longer.
         retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
+        /// Retry packets that a worker may send per second; a client whose Initial gets none sends it again. Each costs
+        /// a few microseconds, so a flood of Initials would otherwise take the time of the connections that are open.
+        retries_per_second: u64 {
+            kind: count(1, 10_000_000, "Retry packets a second"),
+            default: "50000",
+            reload: Restart
+        },
         /// Largest datagram that the server sends, in bytes of UDP payload; the MTU of the network interface is a
         /// limit, too. With path_mtu_discovery, each connection begins with 1200 bytes and finds the largest size up to
         /// this one; without it, datagrams have this size from the first on, so every path must carry it. The default

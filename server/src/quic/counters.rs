@@ -37,6 +37,8 @@ labels! {
         StatelessFull = "stateless_full",
         /// A refusal of a connection beyond `quic.connection_refusals_per_second`.
         RefusalLimit = "refusal_limit",
+        /// An Initial whose Retry would exceed `quic.retries_per_second`.
+        RetryLimit = "retry_limit",
     }
 }
 

@@ -81,6 +81,7 @@ pub struct Endpoint {
     reset_tokens: ResetTokens,
     reset_limit: RateLimit,
     refusal_limit: RateLimit,
+    retry_limit: RateLimit,
     /// Time at which the rate limits begin.
     epoch: Instant,
     shutdown: Option<Shutdown>,
@@ -100,12 +101,18 @@ impl Endpoint {
             let rate = u32::try_from(rate).unwrap_or(u32::MAX);
             RateLimit::new(rate, rate)
         };
+        // A burst of a hundredth of a second: other connections wait for it.
+        let evenly = |rate: u64| {
+            let rate = u32::try_from(rate).unwrap_or(u32::MAX);
+            RateLimit::new(rate, (rate / 100).max(1))
+        };
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
             tokens: Tokens::new(&secrets, settings.quic.retry_token_lifetime),
             reset_tokens: ResetTokens::new(&secrets),
             reset_limit: per_second(settings.quic.stateless_reset_per_second),
             refusal_limit: per_second(settings.quic.connection_refusals_per_second),
+            retry_limit: evenly(settings.quic.retries_per_second),
             settings,
             connections: Vec::new(),
             free: Vec::new(),

@@ -10,7 +10,7 @@ use crate::http::clients::ClientPrefix;
 use crate::observe::qlog::TraceName;
 use crate::quic::cid::ConnectionId;
 use crate::quic::connection::Accepted;
-use crate::quic::counters::RefusalReason;
+use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::{Header, V1};
 use crate::quic::token;
 
@@ -51,7 +51,7 @@ impl Endpoint {
             .retry_above
             .is_some_and(|above| self.half_open >= above)
         {
-            self.ask_to_retry(meta, header, unix);
+            self.ask_to_retry(meta, header, (now, unix));
             return None;
         }
         let cid = self.cids.generate();
@@ -82,7 +82,17 @@ impl Endpoint {
         }
     }
 
-    fn ask_to_retry(&mut self, meta: &RxMeta, header: &Header<'_>, unix: Duration) {
+    fn ask_to_retry(
+        &mut self,
+        meta: &RxMeta,
+        header: &Header<'_>,
+        (now, unix): (Instant, Duration),
+    ) {
+        let since = now.saturating_duration_since(self.epoch);
+        if !self.retry_limit.allow(since) {
+            self.counters.on_drop(DropReason::RetryLimit);
+            return;
+        }
         if !self.has_stateless_room() {
             return;
         }

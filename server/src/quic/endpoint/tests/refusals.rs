@@ -153,6 +153,34 @@ fn a_client_whose_refusal_was_withheld_receives_the_next_one() {
     assert!(is_refused(&client));
 }
 
+/// The client sends its Initial again, as it does for any that is lost.
+#[test]
+fn retries_beyond_the_limit_are_not_made_and_counted() {
+    let mut bench = Bench::new(settings(|s| {
+        s.quic.retry_above = Some(0);
+        s.quic.retries_per_second = 200;
+    }));
+    let mut all = 0;
+    for (round, made_by_then) in [(1, 2), (2, 4)] {
+        for port in 5000..5010 {
+            let (_, sent, _) = ask(&mut bench, &format!("192.0.2.{round}:{port}"));
+            all += sent.len() as u64;
+        }
+        let counters = &bench.endpoint.counters;
+        assert_eq!(counters.retries, made_by_then, "a hundredth of a second's");
+        let dropped = dropped(&bench.endpoint, DropReason::RetryLimit);
+        assert_eq!(dropped, all - made_by_then);
+        bench.pass(Duration::from_millis(10));
+    }
+    let mut client = Client::new("192.0.2.3:5000");
+    for _ in 0..4 {
+        client.speak(&mut bench.endpoint, bench.now);
+        let said = bench.said();
+        client.hear(said);
+    }
+    assert!(client.quic.is_established());
+}
+
 #[test]
 fn refusals_share_the_bounded_queue_of_stateless_packets() {
     let mut bench = Bench::new(settings(|s| s.limits.connections_per_client = 1));
