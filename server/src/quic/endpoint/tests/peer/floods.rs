@@ -1,7 +1,9 @@
 //! Frames and packets without end: the connection is closed, or what the endpoint keeps of it stays the same.
 
 mod frames;
+mod gaps;
 mod packets;
+mod withheld;
 
 use super::*;
 

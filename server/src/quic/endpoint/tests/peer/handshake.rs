@@ -257,7 +257,7 @@ fn transport_parameters_that_no_client_may_send_end_the_handshake() {
         let mut setup = Setup::new(number);
         setup.parameters = parameters;
         let mut peer = Peer::new(PEER, setup);
-        attack.pass(Duration::from_secs(10), &mut peer);
+        attack.exchange(&mut peer);
         if !attack.endpoint().is_empty() {
             wrong.push(what);
         }

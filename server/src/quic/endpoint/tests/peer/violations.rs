@@ -229,6 +229,11 @@ fn connection_ids_are_bounded_and_consistent() {
             FRAME_ENCODING_ERROR,
         ),
         (
+            "retired in use",
+            vec![Frame::RetireConnectionId(0)],
+            PROTOCOL_VIOLATION,
+        ),
+        (
             "retired before it is issued",
             vec![Frame::RetireConnectionId(100)],
             PROTOCOL_VIOLATION,

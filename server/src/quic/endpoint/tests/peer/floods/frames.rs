@@ -7,12 +7,12 @@ const KEY_UPDATE_ERROR: u64 = 0xe;
 
 /// Sends a packet whose number is two above the last one's, so that the server's acknowledgements have as many ranges as it
 /// keeps.
-fn gap(peer: &mut Peer, _: u64) {
+pub(super) fn gap(peer: &mut Peer, _: u64) {
     peer.client.skip(Kind::OneRtt, 1);
     send(peer, Frame::Ping);
 }
 
-/// Numbers each of the server's connection IDs once, the newest last.
+/// Takes the newest of the server's connection IDs, with its number; `None` if there is none since the last call.
 fn newest_id(peer: &mut Peer) -> Option<(u64, Vec<u8>)> {
     let newest = peer
         .client
@@ -27,6 +27,16 @@ fn newest_id(peer: &mut Peer) -> Option<(u64, Vec<u8>)> {
         .frames
         .retain(|frame| matches!(frame, Frame::Close { .. }));
     newest
+}
+
+/// Retires the server's connection IDs but for the newest, which is used from then on.
+pub(super) fn retire_as_they_come(peer: &mut Peer, _: u64) {
+    if let Some((sequence, id)) = newest_id(peer) {
+        peer.client.dcid = id;
+        let retired = (0..sequence).rev().take(3).map(Frame::RetireConnectionId);
+        peer.client.send(&retired.collect::<Vec<_>>());
+    }
+    send(peer, Frame::Ping);
 }
 
 fn new_id(sequence: u64, retire_prior_to: u64) -> Frame {
@@ -70,15 +80,6 @@ fn connection_ids_without_end_leave_nothing_behind() {
         }
     };
     let repeated: Packets = |peer, _| send(peer, new_id(1, 0));
-    let retiring: Packets = |peer, _| {
-        // The ID before the newest one is retired, and the newest one is used.
-        if let Some((sequence, id)) = newest_id(peer) {
-            peer.client.dcid = id;
-            let retired = (0..sequence).rev().take(3).map(Frame::RetireConnectionId);
-            peer.client.send(&retired.collect::<Vec<_>>());
-        }
-        send(peer, Frame::Ping);
-    };
     check_all(vec![
         flood("Retire Prior To rises", true, slowly, End::Flat),
         flood(
@@ -91,7 +92,7 @@ fn connection_ids_without_end_leave_nothing_behind() {
         flood(
             "the server's IDs are retired as they come",
             true,
-            retiring,
+            retire_as_they_come,
             End::Flat,
         ),
     ]);
