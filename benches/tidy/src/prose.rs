@@ -20,6 +20,16 @@ pub fn paths_in_prose(markdown: &str) -> Vec<String> {
     paths
 }
 
+/// Returns the tests that a text names in backticks as `file.rs::name`: file and name.
+#[must_use]
+pub fn tests_in_prose(markdown: &str) -> Vec<(String, String)> {
+    let spans = markdown.split('`').skip(1).step_by(2);
+    let tests = spans.filter_map(|span| span.split_once(".rs::"));
+    tests
+        .map(|(file, name)| (format!("{file}.rs"), name.to_owned()))
+        .collect()
+}
+
 fn is_path(span: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     if span.starts_with(['/', '-']) || span.starts_with("target/") || !span.chars().all(plain) {
@@ -73,6 +83,14 @@ mod tests {
                     Not `text/html`, `/etc/x.toml`, `edge.toml`, `cargo test`, `a::b`, `target/release/x.rs`.";
         let expected = ["cc/src/nowhere.rs", "cc/nothing", "gone.md", "mio/"];
         assert_eq!(paths_in_prose(text), expected);
+    }
+
+    #[test]
+    fn tests_are_recognised_by_file_and_name() {
+        let text = "See `a/b.rs::it_works`<br>`c.rs::it_ends`, not `a::b` and `d.rs`.";
+        let expected = [("a/b.rs", "it_works"), ("c.rs", "it_ends")];
+        let expected = expected.map(|(file, name)| (file.to_owned(), name.to_owned()));
+        assert_eq!(tests_in_prose(text), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sluicegate_tidy::module_files::has_old_form;
-use sluicegate_tidy::prose::{machine_paths, paths_in_prose};
+use sluicegate_tidy::prose::{machine_paths, paths_in_prose, tests_in_prose};
 use sluicegate_tidy::repository::{files, has_extension, none, read, root};
 
 /// Most lines of a Rust file.
@@ -58,6 +58,24 @@ fn files_named_in_prose_exist() {
     }
     none(&defects);
     assert!(seen > 20, "only {seen} names were found in prose");
+}
+
+#[test]
+fn tests_named_in_the_table_of_hardening_exist() {
+    let table = read(Path::new("server/HARDENING.md"));
+    let tests = tests_in_prose(&table);
+    let exists = |(file, name): &(String, String)| {
+        let there = root().join(file).is_file();
+        there && read(Path::new(file)).contains(&format!("fn {name}("))
+    };
+    let missing = tests.iter().filter(|test| !exists(test));
+    let missing = missing.map(|(file, name)| format!("there is no test {file}::{name}"));
+    none(&missing.collect::<Vec<_>>());
+    let cases = table.lines().filter(|line| line.starts_with("| "));
+    // Heads of tables have no test.
+    let untested = cases.filter(|line| !line.contains(".rs::") && !line.starts_with("| case |"));
+    none(&untested.map(str::to_owned).collect::<Vec<_>>());
+    assert!(tests.len() > 100, "only {} tests are named", tests.len());
 }
 
 #[test]
