@@ -30,7 +30,7 @@ const STEP: Duration = Duration::from_secs(1);
 /// Time between two looks at the sockets.
 const LOOK: Duration = Duration::from_millis(20);
 /// Steps after which a client that the server may have forgotten begins anew.
-const RENEWAL: u64 = 45;
+const RENEWAL: u64 = 90;
 
 /// Sizes of a run.
 struct Sizes {

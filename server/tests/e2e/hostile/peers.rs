@@ -11,6 +11,8 @@ const RESETS: u64 = 10;
 const CHALLENGES: u64 = 100;
 /// Empty frames of an unknown type in one packet.
 const UNKNOWN: usize = 360;
+/// Steps between two PINGs of a client that has nothing else to say.
+const PING_STEPS: u64 = 10;
 /// Code of a cancelled request (RFC 9114 §8.1).
 const CANCELLED: u64 = 0x10c;
 
@@ -226,6 +228,10 @@ impl Peer {
         self.steps += 1;
         if first {
             client.write(http3::CONTROL, &http3::control(&[]), false);
+        }
+        // Its connection stays, although its requests do not move.
+        if self.steps.is_multiple_of(PING_STEPS) {
+            client.send(&[Frame::Ping]);
         }
         let large = http3::get("/bytes/1MiB", &[]);
         match self.kind {
