@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 5] = [
+const ADDED: [(&str, &str); 7] = [
     ("src/external.rs", "recovery/gcongestion/external.rs"),
+    ("src/kept.rs", "recovery/kept.rs"),
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),
     ("src/sender.rs", "recovery/gcongestion/external/sender.rs"),
     ("src/extension.rs", "extension.rs"),
+    ("src/encoded.rs", "h3/encoded.rs"),
     ("src/redact.rs", "redact.rs"),
 ];
 

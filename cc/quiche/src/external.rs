@@ -65,6 +65,8 @@ pub struct External {
     origin: Instant,
     /// Datagram size, bytes.
     mss: usize,
+    /// Controller's window after its latest report, bytes. Each packet asks for it several times.
+    window: usize,
     /// State of the packet sent last.
     latest: PacketState,
     /// Packets of the present event.
@@ -83,8 +85,10 @@ impl External {
             initial_window_packets: config.initial_congestion_window_packets as u64,
             seed: crate::rand::rand_u64(),
         };
+        let controller = (algorithm.build)(&init, options);
         External {
-            controller: (algorithm.build)(&init, options),
+            window: bytes(controller.cwnd()),
+            controller,
             persistent: PersistentCongestion::new(),
             origin: crate::clock::now(),
             mss,
@@ -95,12 +99,15 @@ impl External {
         }
     }
 
-    fn window(&self) -> usize {
-        usize::try_from(self.controller.cwnd()).unwrap_or(usize::MAX)
+    /// Reports something to the controller.
+    fn report<T>(&mut self, report: impl FnOnce(&mut dyn Controller) -> T) -> T {
+        let result = report(&mut *self.controller);
+        self.window = bytes(self.controller.cwnd());
+        result
     }
 
     fn send_quantum(&self) -> usize {
-        usize::try_from(self.controller.send_quantum()).unwrap_or(usize::MAX)
+        bytes(self.controller.send_quantum())
     }
 
     fn is_in_recovery(&self) -> bool {
@@ -118,7 +125,8 @@ impl External {
     }
 
     fn on_sent(&mut self, now: Instant, sent: &Sent) {
-        self.latest = self.controller.on_sent(Time::between(self.origin, now), sent);
+        let now = Time::between(self.origin, now);
+        self.latest = self.report(|controller| controller.on_sent(now, sent));
     }
 
     /// Keeps packets that were acknowledged late for the next event.
@@ -166,11 +174,16 @@ impl External {
         if self.persistent.on_event(&event) {
             self.controller.on_persistent_congestion(event.now);
         }
+        self.window = bytes(self.controller.cwnd());
         self.late.clear();
         self.late.shrink_to(KEPT);
         self.acked.shrink_to(KEPT);
         self.lost.shrink_to(KEPT);
     }
+}
+
+fn bytes(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 /// Returns a packet of an event in the controller's types.

@@ -144,21 +144,21 @@ impl CongestionControl for Sender {
     fn get_congestion_window(&self) -> usize {
         match self {
             Sender::Bbr2(b) => b.get_congestion_window(),
-            Sender::External(external) => external.window(),
+            Sender::External(external) => external.window,
         }
     }
 
     fn get_congestion_window_in_packets(&self) -> usize {
         match self {
             Sender::Bbr2(b) => b.get_congestion_window_in_packets(),
-            Sender::External(external) => external.window() / external.mss,
+            Sender::External(external) => external.window / external.mss,
         }
     }
 
     fn can_send(&self, in_flight: usize) -> bool {
         match self {
             Sender::Bbr2(b) => b.can_send(in_flight),
-            Sender::External(external) => in_flight < external.window(),
+            Sender::External(external) => in_flight < external.window,
         }
     }
 
@@ -182,7 +182,7 @@ impl CongestionControl for Sender {
             Sender::Bbr2(b) => b.on_packet_neutered(pkt_num),
             Sender::External(external) => {
                 let now = external.now();
-                external.controller.on_discarded(now, pkt_num);
+                external.report(|controller| controller.on_discarded(now, pkt_num));
             },
         }
     }
@@ -230,7 +230,7 @@ impl CongestionControl for Sender {
     fn is_cwnd_limited(&self, in_flight: usize) -> bool {
         match self {
             Sender::Bbr2(b) => b.is_cwnd_limited(in_flight),
-            Sender::External(external) => in_flight >= external.window(),
+            Sender::External(external) => in_flight >= external.window,
         }
     }
 
@@ -246,9 +246,9 @@ impl CongestionControl for Sender {
             Sender::Bbr2(b) => b.bandwidth_estimate(rtt),
             // For the pacer's choice between single packets and pairs.
             Sender::External(external) => {
-                let nanos = rtt.smoothed_rtt.as_nanos().max(1);
-                let rate = external.window() as u128 * 1_000_000_000 / nanos;
-                bandwidth(Some(u64::try_from(rate).unwrap_or(u64::MAX / 8 - 1)))
+                let nanos = u64::try_from(rtt.smoothed_rtt.as_nanos()).unwrap_or(u64::MAX).max(1);
+                let rate = (external.window as u64).saturating_mul(1_000_000_000) / nanos;
+                bandwidth(Some(rate.min(u64::MAX / 8 - 1)))
             },
         }
     }
@@ -265,7 +265,7 @@ impl CongestionControl for Sender {
             Sender::Bbr2(b) => b.update_mss(new),
             Sender::External(external) => {
                 external.mss = new;
-                external.controller.on_mtu(new as u64);
+                external.report(|controller| controller.on_mtu(new as u64));
             },
         }
     }
@@ -275,7 +275,7 @@ impl CongestionControl for Sender {
             Sender::Bbr2(b) => b.on_app_limited(in_flight),
             Sender::External(external) => {
                 let now = external.now();
-                external.controller.on_app_limited(now, in_flight as u64);
+                external.report(|controller| controller.on_app_limited(now, in_flight as u64));
             },
         }
     }
