@@ -2,6 +2,7 @@
 
 mod counters;
 mod date;
+mod head;
 mod priority;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
@@ -9,6 +10,7 @@ mod request;
 mod response;
 mod session;
 mod session_context;
+mod sink;
 mod statuses;
 
 pub use counters::Counters;

@@ -51,10 +51,16 @@ impl Priority {
         priority
     }
 
-    /// Sets the stream's priority in quiche.
+    /// Sets the priority of a stream whose response has begun.
     pub(super) fn apply(self, conn: &mut quiche::Connection, stream: u64) {
         // The stream may be gone, and then it needs no priority.
         let _ = conn.stream_priority(stream, self.urgency + ENGINE_OFFSET, self.incremental);
+    }
+}
+
+impl From<Priority> for quiche::h3::Priority {
+    fn from(priority: Priority) -> quiche::h3::Priority {
+        quiche::h3::Priority::new(priority.urgency, priority.incremental)
     }
 }
 

@@ -5,6 +5,7 @@
 //! ([`message`]) with a credit each way, so that neither a slow client nor a slow handler makes the other side's memory grow.
 
 pub mod accounts;
+mod fields;
 mod generate;
 pub mod handler;
 mod key;
@@ -16,21 +17,14 @@ pub mod stall;
 pub(crate) mod test_front;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 
+pub use fields::{Fields, NO_SERVER, ReplyFields};
 pub use generate::Generator;
 pub use key::{ConnectionKey, ExchangeKey};
 pub use opaque::Opaque;
 
 use crate::http::path::CanonicalPath;
-
-/// Field lines in the order sent.
-pub type Fields = Vec<(HeaderName, HeaderValue)>;
-
-/// Line of a response which says that the front adds no `server` of its own, and which it does not send. No server names itself
-/// with nothing.
-pub const NO_SERVER: (HeaderName, HeaderValue) =
-    (http::header::SERVER, HeaderValue::from_static(""));
 
 /// Head of a request; the front has checked its syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +60,7 @@ pub struct Reply {
     /// Final status, 200 to 599.
     pub status: u16,
     /// Fields without `content-length`, which the front adds, as it does `server` and `date` if they are missing.
-    pub headers: Fields,
+    pub headers: ReplyFields,
     /// Content, also for HEAD: the front then sends only its length.
     pub body: Body,
 }
@@ -76,10 +70,10 @@ impl Reply {
     pub fn plain(status: u16, text: &'static str) -> Reply {
         Reply {
             status,
-            headers: vec![(
+            headers: ReplyFields::Own(vec![(
                 http::header::CONTENT_TYPE,
                 HeaderValue::from_static("text/plain; charset=utf-8"),
-            )],
+            )]),
             body: Body::Bytes(Bytes::from_static(text.as_bytes())),
         }
     }

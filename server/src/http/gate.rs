@@ -92,9 +92,12 @@ impl Gate<'_> {
         }
         match self.site.route(head) {
             Routed::Reply(reply) => self.discard(arrival, reply),
-            Routed::Origin(route) => match self.look_in_memory(head, &route) {
+            Routed::Origin(route) => match self.look_in_memory(head, route) {
                 Ok(reply) => self.discard(arrival, reply),
-                Err(file) => self.handle(arrival, Handling { route, file }),
+                Err(file) => {
+                    let route = Arc::clone(route);
+                    self.handle(arrival, Handling { route, file })
+                }
             },
         }
     }
@@ -137,8 +140,8 @@ impl Gate<'_> {
         let Some(entry) = self.cache.get(&key, self.now) else {
             return Err(Some(key));
         };
-        let mut reply = reply_from_memory(head, &entry).ok_or(None)?;
-        route.edit_response(&mut reply.headers);
+        let mut reply = reply_from_memory(head, entry).ok_or(None)?;
+        route.edit_reply(&mut reply.headers);
         self.counters.from_memory += 1;
         Ok(reply)
     }

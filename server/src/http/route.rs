@@ -33,11 +33,11 @@ pub struct Site {
 
 /// Result of routing a request.
 #[derive(Clone, Debug)]
-pub enum Routed {
+pub enum Routed<'a> {
     /// The response is known.
     Reply(Reply),
     /// The route's handler on the origin thread responds.
-    Origin(Arc<Route>),
+    Origin(&'a Arc<Route>),
 }
 
 impl Site {
@@ -124,7 +124,7 @@ impl Site {
 
     /// Finds the route of a request: of those that match host, path and method, the one with the most specific host, then
     /// with the longest path. Without a route the response is 404, or 405 if only the method does not match.
-    pub fn route(&self, head: &RequestHead) -> Routed {
+    pub fn route(&self, head: &RequestHead) -> Routed<'_> {
         if head.method == "OPTIONS" && head.path.as_str() == "*" {
             return Routed::Reply(allowing(204, "GET, HEAD", ""));
         }
@@ -149,13 +149,13 @@ impl Site {
             {
                 not_found()
             }
-            Action::Origin(_) => return Routed::Origin(Arc::clone(route)),
+            Action::Origin(_) => return Routed::Origin(route),
             Action::Local(handler) => {
                 let path = &head.path;
                 handler.respond(head, route.below(path), route.forward_rest(path))
             }
         };
-        route.edit_response(&mut reply.headers);
+        route.edit_reply(&mut reply.headers);
         Routed::Reply(reply)
     }
 }

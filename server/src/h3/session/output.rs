@@ -3,8 +3,9 @@
 use quiche::h3::WireErrorCode;
 
 use super::{Exchange, Inbound, Outbound, SCRATCH, Session};
-use crate::h3::response::{Progress, Sink};
+use crate::h3::response::Progress;
 use crate::h3::session_context::SessionContext;
+use crate::h3::sink::Sink;
 use crate::observe::access::Outcome;
 
 impl Session {

@@ -33,7 +33,7 @@ fn entry() -> Arc<Entry> {
         varies: false,
     };
     let bytes = vec![7; 1000].into();
-    Arc::new(Entry { meta, bytes })
+    Arc::new(Entry::new(meta, bytes))
 }
 
 /// Returns the request for a handler, or `None` if the file is in memory.

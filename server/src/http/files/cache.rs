@@ -95,12 +95,12 @@ impl Cache {
 
     /// Returns the file if it was read less than `valid` ago. Later, one request misses it and should read it again. The others
     /// still get it for as long again, so that they do not all go to the disk at once.
-    pub fn get(&mut self, key: &Key, now: Instant) -> Option<Arc<Entry>> {
+    pub fn get(&mut self, key: &Key, now: Instant) -> Option<&Arc<Entry>> {
         let slot = self.entries.get(key)?;
         let age = now.saturating_duration_since(slot.put);
         let serves =
             age < self.valid || age < self.valid.saturating_mul(2) && slot.asked.replace(true);
-        serves.then(|| Arc::clone(&slot.entry))
+        serves.then_some(&slot.entry)
     }
 
     /// Takes a file as it was at `now`, in place of what the key had; an equal entry stays, because responses may share its bytes.

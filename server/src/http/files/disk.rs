@@ -183,7 +183,7 @@ impl FileServer {
         let plan = response_plan::respond(head, &meta);
         let small = bytes.clone().filter(|bytes| bytes.len() as u64 <= BLOCK);
         let kept = bytes.filter(|bytes| bytes.len() as u64 <= self.entry_max);
-        learn(kept.map(|bytes| Arc::new(Entry { meta, bytes })));
+        learn(kept.map(|bytes| Arc::new(Entry::new(meta, bytes))));
         if head.method == "HEAD" || !plan.reads_file() {
             return (plan, Source::Memory(Bytes::new()));
         }

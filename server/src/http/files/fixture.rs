@@ -18,7 +18,7 @@ pub(super) fn reply(head: &RequestHead, entry: &Entry) -> Reply {
         let body: Vec<Bytes> = pieces.collect();
         Reply {
             status: plan.status,
-            headers: plan.fields,
+            headers: plan.fields.into(),
             body: Body::Bytes(body.concat().into()),
         }
     })

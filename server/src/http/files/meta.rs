@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -113,6 +114,14 @@ impl Meta {
         }
     }
 
+    /// Returns the fields of a response with the file's bytes.
+    pub(super) fn fields(&self) -> Fields {
+        let mut fields = self.validators();
+        fields.push(self.kind());
+        self.describe(&mut fields);
+        fields
+    }
+
     pub(super) fn kind(&self) -> (HeaderName, HeaderValue) {
         (CONTENT_TYPE, self.content_type.clone())
     }
@@ -130,6 +139,22 @@ pub struct Entry {
     pub meta: Meta,
     /// Content, `meta.size` bytes.
     pub bytes: Bytes,
+    /// Fields of the responses with the whole content.
+    pub(super) fields: Arc<Fields>,
+}
+
+impl Entry {
+    /// Takes a file's metadata and content.
+    pub fn new(meta: Meta, bytes: Bytes) -> Entry {
+        let mut fields = meta.fields();
+        fields.shrink_to_fit();
+        let fields = Arc::new(fields);
+        Entry {
+            meta,
+            bytes,
+            fields,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn entry(size: usize, kind: u8) -> Entry {
     let bytes = (0..size)
         .map(|place| (place % 251).to_le_bytes()[0])
         .collect();
-    Entry { meta, bytes }
+    Entry::new(meta, bytes)
 }
 
 /// Checks that every name is that of a file below the root, and its part of the path decoded once.

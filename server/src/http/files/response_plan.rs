@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
@@ -14,7 +14,7 @@ use super::field_value::visible;
 use super::meta::{self, Entry, Meta};
 use super::path::Refusal;
 use super::range::{self, Wanted};
-use crate::http::exchange::{Body, Fields, Reply, RequestHead};
+use crate::http::exchange::{Body, Fields, Reply, ReplyFields, RequestHead};
 
 /// Response whose bytes are still in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl ResponsePlan {
         };
         Some(Reply {
             status: self.status,
-            headers: self.fields,
+            headers: self.fields.into(),
             body,
         })
     }
@@ -150,24 +150,27 @@ pub(crate) fn refuse_method(method: &str) -> Option<ResponsePlan> {
 
 /// Returns the response to a GET or HEAD of a file.
 pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
+    evaluate(head, meta).unwrap_or_else(|| whole(meta))
+}
+
+/// Returns the response to a GET or HEAD of a file, or `None` if that has the whole file.
+fn evaluate(head: &RequestHead, meta: &Meta) -> Option<ResponsePlan> {
     match condition::evaluate(&head.headers, meta) {
         Verdict::Go => {}
         Verdict::Unchanged => {
-            return ResponsePlan {
+            return Some(ResponsePlan {
                 status: 304,
                 fields: meta.validators(),
                 pieces: Vec::new(),
-            };
+            });
         }
         Verdict::Failed => {
-            return about(
-                meta,
-                ResponsePlan::plain(412, "412 the file is another one\n"),
-            );
+            let plan = ResponsePlan::plain(412, "412 the file is another one\n");
+            return Some(about(meta, plan));
         }
     }
-    match wanted(head, meta) {
-        Wanted::Whole => whole(meta),
+    let plan = match wanted(head, meta) {
+        Wanted::Whole => return None,
         Wanted::Nothing => {
             let mut plan = ResponsePlan::plain(416, "416 the file is not that long\n");
             let range = visible(format!("bytes */{}", meta.size));
@@ -180,14 +183,26 @@ pub(crate) fn respond(head: &RequestHead, meta: &Meta) -> ResponsePlan {
             [part] => single(meta, part.clone()),
             parts => multiple(meta, parts),
         },
-    }
+    };
+    Some(plan)
 }
 
 /// Returns the response with a file in memory; `None` for several ranges, which a handler sends within its memory accounts.
 pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Option<Reply> {
-    refuse_method(&head.method)
-        .unwrap_or_else(|| respond(head, &entry.meta))
-        .into_reply(&entry.bytes)
+    if let Some(plan) = refuse_method(&head.method) {
+        return plan.into_reply(&entry.bytes);
+    }
+    match evaluate(head, &entry.meta) {
+        Some(plan) => plan.into_reply(&entry.bytes),
+        None => Some(Reply {
+            status: 200,
+            headers: ReplyFields::Shared(Arc::clone(&entry.fields)),
+            body: match entry.bytes.is_empty() {
+                true => Body::Empty,
+                false => Body::Bytes(entry.bytes.clone()),
+            },
+        }),
+    }
 }
 
 /// Adds `vary` to an error that depends on the selected variant.
@@ -217,16 +232,13 @@ fn wanted(head: &RequestHead, meta: &Meta) -> Wanted {
 }
 
 fn whole(meta: &Meta) -> ResponsePlan {
-    let mut fields = meta.validators();
-    fields.push(meta.kind());
-    meta.describe(&mut fields);
     let pieces = match meta.size {
         0 => Vec::new(),
         size => vec![Piece::File(0..size)],
     };
     ResponsePlan {
         status: 200,
-        fields,
+        fields: meta.fields(),
         pieces,
     }
 }

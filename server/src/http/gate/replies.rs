@@ -53,7 +53,7 @@ pub fn no_room() -> Reply {
 /// Asks the client to wait before it sends the request again.
 fn later(mut reply: Reply) -> Reply {
     let seconds = HeaderValue::from_static("1");
-    reply.headers.push((RETRY_AFTER, seconds));
+    reply.headers.edit().push((RETRY_AFTER, seconds));
     reply
 }
 

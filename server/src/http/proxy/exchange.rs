@@ -380,7 +380,7 @@ impl<'a> Exchange<'a> {
         let end = self.is_head || length == 0;
         let head = Head {
             status: substitute.status,
-            fields: substitute.headers,
+            fields: substitute.headers.into_own(),
             length: Some(length),
             end,
         };

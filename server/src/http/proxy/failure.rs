@@ -156,7 +156,7 @@ impl Failure {
         let mut reply = Reply::plain(status, text);
         // Names of errors are tokens, which a field can always hold.
         if let Ok(cause) = HeaderValue::try_from(format!("sluicegate; error={error}")) {
-            reply.headers.push((PROXY_STATUS, cause));
+            reply.headers.edit().push((PROXY_STATUS, cause));
         }
         reply
     }

@@ -10,7 +10,7 @@ use sluicegate_config::{Handler, Limits};
 
 use super::edits::Edits;
 use super::local::{LocalHandler, Location, fixed};
-use crate::http::exchange::Fields;
+use crate::http::exchange::{Fields, ReplyFields};
 use crate::http::files::{Folder, FolderCompiler};
 use crate::http::path::CanonicalPath;
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
@@ -196,6 +196,13 @@ impl Route {
     /// Changes a final response's fields as configured.
     pub fn edit_response(&self, fields: &mut Fields) {
         self.response_headers.apply(fields);
+    }
+
+    /// Changes a reply's fields as configured. Without changes, shared fields stay shared.
+    pub fn edit_reply(&self, fields: &mut ReplyFields) {
+        if !self.response_headers.is_empty() {
+            self.response_headers.apply(fields.edit());
+        }
     }
 }
 

@@ -35,6 +35,11 @@ impl Edits {
         })
     }
 
+    /// Returns whether the edits change nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+    }
+
     /// Returns whether all lines of a field come from these edits.
     pub(super) fn sets(&self, name: &HeaderName) -> bool {
         self.set.iter().any(|(set, _)| set == name)

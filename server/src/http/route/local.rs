@@ -1,12 +1,14 @@
 //! Handlers that need neither a file nor another server, and the responses of the router itself.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
 use sluicegate_config::Redirect;
 
 use crate::http::authority::host;
-use crate::http::exchange::{Body, Generator, Reply, RequestHead};
+use crate::http::exchange::{Body, Generator, Reply, ReplyFields, RequestHead};
 
 /// The kinds of handler that need the request's head alone, with their settings.
 #[derive(Debug)]
@@ -119,7 +121,7 @@ impl Location {
         match HeaderValue::try_from(location) {
             Ok(location) => Reply {
                 status: self.status,
-                headers: vec![(LOCATION, location)],
+                headers: vec![(LOCATION, location)].into(),
                 body: Body::Empty,
             },
             Err(_) => not_found(),
@@ -137,11 +139,11 @@ pub(super) fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Rep
     let described = !matches!(status, 204 | 205 | 304);
     Reply {
         status,
-        headers: if described {
+        headers: ReplyFields::Shared(Arc::new(if described {
             vec![(CONTENT_TYPE, content_type)]
         } else {
             Vec::new()
-        },
+        })),
         body: if bytes.is_empty() {
             Body::Empty
         } else {
@@ -159,7 +161,7 @@ pub(super) fn allowing(status: u16, methods: &str, text: &'static str) -> Reply 
     let allow = HeaderValue::try_from(methods);
     Reply {
         status,
-        headers: allow.map(|allow| (ALLOW, allow)).into_iter().collect(),
+        headers: ReplyFields::Own(allow.map(|allow| (ALLOW, allow)).into_iter().collect()),
         body: match text {
             "" => Body::Empty,
             _ => Body::Bytes(Bytes::from_static(text.as_bytes())),
@@ -171,10 +173,10 @@ fn generate(size: &str, max_size: u64) -> Reply {
     match sluicegate_config::parse_size(size) {
         Some(size) if size <= max_size => Reply {
             status: 200,
-            headers: vec![(
+            headers: ReplyFields::Own(vec![(
                 CONTENT_TYPE,
                 HeaderValue::from_static("application/octet-stream"),
-            )],
+            )]),
             body: Body::Generated(Generator::new(size)),
         },
         _ => not_found(),

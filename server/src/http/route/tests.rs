@@ -195,7 +195,7 @@ fn a_redirect_keeps_path_and_query_and_leads_to_no_other_host() {
         let reply = ask_at(&site, "example.org:443", "POST", path);
         assert_eq!(reply.status, 301);
         let location = HeaderValue::from_static(expected);
-        assert_eq!(reply.headers, [(LOCATION, location)], "{path}");
+        assert_eq!(*reply.headers, [(LOCATION, location)], "{path}");
     }
 }
 

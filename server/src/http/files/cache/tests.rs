@@ -29,7 +29,7 @@ fn entry(size: usize) -> Arc<Entry> {
         varies: false,
     };
     let bytes = vec![0; size].into();
-    Arc::new(Entry { meta, bytes })
+    Arc::new(Entry::new(meta, bytes))
 }
 
 /// Returns the weight of an entry of `size` bytes.
@@ -112,12 +112,12 @@ fn an_unchanged_file_is_kept_in_one_copy() {
     cache.put(key(1), Arc::clone(&first), t);
     cache.put(key(1), entry(5), t + VALID);
     let found = cache.get(&key(1), t + VALID * 3 / 2).unwrap();
-    assert!(Arc::ptr_eq(&first, &found));
+    assert!(Arc::ptr_eq(&first, found));
     // The same tag with other bytes: the file was written twice within a tick of its clock.
     let mut other = (*first).clone();
     other.bytes = vec![1; 5].into();
     cache.put(key(1), Arc::new(other.clone()), t + VALID * 2);
-    assert_eq!(*cache.get(&key(1), t + VALID * 2).unwrap(), other);
+    assert_eq!(**cache.get(&key(1), t + VALID * 2).unwrap(), other);
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn entry(text: &'static str, encoding: Coding, varies: bool) -> Entry {
     };
     let meta = Meta::new(b"a.txt", &stat, encoding, &files(varies), Duration::MAX);
     let bytes = Bytes::from_static(text.as_bytes());
-    Entry { meta, bytes }
+    Entry::new(meta, bytes)
 }
 
 fn ask(method: &str, lines: &[(&'static str, &str)], entry: &Entry) -> (u16, String, String) {

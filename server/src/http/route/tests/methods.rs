@@ -35,7 +35,7 @@ fn the_method_decides_last_and_405_lists_the_others() {
     let refused = ask(&site, "DELETE", "/a/b");
     assert_eq!(refused.status, 405);
     assert_eq!(
-        refused.headers,
+        *refused.headers,
         [(ALLOW, HeaderValue::from_static("GET, HEAD, PUT, PATCH"))]
     );
 }
@@ -66,7 +66,7 @@ fn request_whose_method_does_not_match_gets_the_next_route_that_matches() {
     let allow = HeaderValue::from_static("POST, PUT, GET, DELETE");
     assert_eq!(
         (refused.status, refused.headers),
-        (405, vec![(ALLOW, allow)])
+        (405, vec![(ALLOW, allow)].into())
     );
 }
 

@@ -262,7 +262,7 @@ fn memory_and_disk_respond_alike() {
                 let memory = fixture::reply(&request, &entry);
                 let sent = disk.head.as_ref().unwrap();
                 assert_eq!(
-                    (memory.status, &memory.headers),
+                    (memory.status, &*memory.headers),
                     (sent.status, &sent.fields)
                 );
                 let length = memory.body.len();

@@ -1,0 +1,248 @@
+//! Heads of responses: their lines, and their encodings.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use http::header::{DATE, SERVER};
+use quiche::h3::{EncodedHeaders, Error, Header, NameValue as _};
+
+use super::sink::Sink;
+use crate::http::exchange::{Fields, NO_SERVER, ReplyFields};
+
+/// Number of encodings that a thread keeps, a power of two.
+const KEPT: usize = 64;
+
+/// Length of a field line beyond its name and its value, at most, bytes: an index and two lengths.
+const LINE: usize = 8;
+
+/// Length of the lines that a final head has beyond its fields, at most, bytes: status, server, date and length.
+const ADDED: usize = 128;
+
+thread_local! {
+    /// Encodings of heads whose fields replies share; the place of each follows from the address of its fields.
+    static ENCODED: RefCell<[Option<Encoding>; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
+}
+
+/// Head in the form in which its stream takes it.
+#[derive(Debug)]
+pub(super) enum Head {
+    /// Lines to encode.
+    Lines(Vec<Header>),
+    /// Head that is encoded once for many responses; only ever the first of a response.
+    Shared(SharedHead),
+}
+
+/// Final head whose fields replies share.
+#[derive(Clone, Debug)]
+pub(super) struct SharedHead {
+    fields: Arc<Fields>,
+    status: u16,
+    length: u64,
+}
+
+/// Heads that wait to be sent, with their statuses.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    interim: VecDeque<(u16, Head)>,
+    last: Option<(u16, Head)>,
+}
+
+/// A head that is encoded, and everything that it depends on.
+struct Encoding {
+    /// Its fields, held so that no others can have their address.
+    head: SharedHead,
+    /// Second of its date, since 1970.
+    second: u64,
+    frame: EncodedHeaders,
+}
+
+impl Heads {
+    pub(super) fn of_last(status: u16, head: Head) -> Heads {
+        let mut heads = Heads::default();
+        heads.set_last(status, head);
+        heads
+    }
+
+    pub(super) fn push_interim(&mut self, status: u16, fields: &Fields) {
+        let head = Head::Lines(lines(status, fields));
+        self.interim.push_back((status, head));
+    }
+
+    pub(super) fn set_last(&mut self, status: u16, head: Head) {
+        self.last = Some((status, head));
+    }
+
+    /// Returns the head that is to be sent next.
+    pub(super) fn first(&self) -> Option<(u16, &Head)> {
+        let first = self.interim.front().or(self.last.as_ref());
+        first.map(|(status, head)| (*status, head))
+    }
+
+    pub(super) fn remove_first(&mut self) {
+        if self.interim.pop_front().is_none() {
+            self.last = None;
+        }
+    }
+}
+
+impl Head {
+    /// Returns the head of a reply.
+    pub(super) fn of_reply(status: u16, fields: ReplyFields, length: u64) -> Head {
+        match fields {
+            ReplyFields::Own(fields) => Head::of(status, &fields, Some(length)),
+            ReplyFields::Shared(fields) => Head::Shared(SharedHead {
+                fields,
+                status,
+                length,
+            }),
+        }
+    }
+
+    /// Returns a final head with the server's own fields, and with the length if it is known.
+    pub(super) fn of(status: u16, fields: &Fields, length: Option<u64>) -> Head {
+        Head::Lines(frame(status, fields, length))
+    }
+
+    /// Returns the length of the encoded head, at most, bytes.
+    pub(super) fn longest(&self) -> usize {
+        let line = |name: usize, value: usize| name + value + LINE;
+        match self {
+            Head::Lines(lines) => { lines.iter() }
+                .map(|field| line(field.name().len(), field.value().len()))
+                .sum(),
+            Head::Shared(head) => { head.fields.iter() }
+                .map(|(name, value)| line(name.as_str().len(), value.len()))
+                .sum::<usize>()
+                .saturating_add(ADDED),
+        }
+    }
+
+    /// Sends the head; `first` tells whether the stream has sent none, `last` whether nothing follows.
+    ///
+    /// # Errors
+    /// The stream has no room for the whole head, or is gone.
+    pub(super) fn send(&self, to: &mut Sink<'_>, first: bool, last: bool) -> Result<(), Error> {
+        let (conn, stream) = (&mut *to.conn, to.stream);
+        let priority = to.priority.into();
+        match self {
+            Head::Shared(head) => head.with_frame(|frame| {
+                to.h3
+                    .send_encoded_response(conn, stream, frame, &priority, last)
+            }),
+            Head::Lines(lines) if first => to
+                .h3
+                .send_response_with_priority(conn, stream, lines, &priority, last),
+            Head::Lines(lines) => to
+                .h3
+                .send_additional_headers(conn, stream, lines, false, last),
+        }
+    }
+}
+
+impl SharedHead {
+    /// Lends the head's frame, which is encoded only if it was not in this second.
+    fn with_frame<T>(
+        &self,
+        using: impl FnOnce(&EncodedHeaders) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let second = crate::clock::unix().as_secs();
+        ENCODED.with_borrow_mut(|places| {
+            let place = &mut places[(Arc::as_ptr(&self.fields).addr() / 32) % KEPT];
+            if { place.as_ref() }.is_some_and(|known| known.second != second || known.head != *self)
+            {
+                *place = None;
+            }
+            let known = match place {
+                Some(known) => known,
+                None => place.insert(Encoding {
+                    head: self.clone(),
+                    second,
+                    frame: EncodedHeaders::new(&frame(
+                        self.status,
+                        &self.fields,
+                        Some(self.length),
+                    ))?,
+                }),
+            };
+            using(&known.frame)
+        })
+    }
+}
+
+impl PartialEq for SharedHead {
+    fn eq(&self, other: &SharedHead) -> bool {
+        Arc::ptr_eq(&self.fields, &other.fields)
+            && (self.status, self.length) == (other.status, other.length)
+    }
+}
+
+pub(super) fn header((name, value): &(http::HeaderName, http::HeaderValue)) -> Header {
+    Header::new(name.as_str().as_bytes(), value.as_bytes())
+}
+
+fn lines(status: u16, fields: &Fields) -> Vec<Header> {
+    let mut head = Vec::with_capacity(fields.len() + 4);
+    head.push(Header::new(b":status", status.to_string().as_bytes()));
+    let sent = fields.iter().filter(|line| **line != NO_SERVER);
+    head.extend(sent.map(header));
+    head
+}
+
+fn frame(status: u16, fields: &Fields, length: Option<u64>) -> Vec<Header> {
+    let mut head = lines(status, fields);
+    let has = |wanted| fields.iter().any(|(name, _)| *name == wanted);
+    if !has(SERVER) {
+        head.push(Header::new(b"server", b"sluicegate"));
+    }
+    // RFC 9110 §6.6.1
+    if !has(DATE) {
+        head.push(super::date::with(crate::clock::unix(), |date| {
+            Header::new(b"date", date.as_bytes())
+        }));
+    }
+    // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
+    if let Some(length) = length
+        && !matches!(status, 204 | 304)
+    {
+        head.push(Header::new(
+            b"content-length",
+            length.to_string().as_bytes(),
+        ));
+    }
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::ETAG;
+
+    use super::*;
+
+    fn encoded(status: u16, fields: &Arc<Fields>, length: u64) -> EncodedHeaders {
+        let fields = Arc::clone(fields);
+        let head = SharedHead {
+            fields,
+            status,
+            length,
+        };
+        head.with_frame(|frame| Ok(frame.clone())).unwrap()
+    }
+
+    #[test]
+    fn replies_that_share_their_fields_share_their_encoding() {
+        let fields = || Arc::new(vec![(ETAG, HeaderValue::from_static("\"x\""))]);
+        let (one, other) = (fields(), fields());
+        let kept = || ENCODED.with_borrow(|places| places.iter().flatten().count());
+        let first = encoded(200, &one, 10);
+        // The date may change once between the two, not twice.
+        let repeated = (0..3).filter(|_| encoded(200, &one, 10) == first).count();
+        assert!(repeated > 0 && kept() == 1);
+        assert_ne!(encoded(200, &one, 11), first);
+        assert_ne!(encoded(206, &one, 11), encoded(200, &one, 11));
+        assert_eq!(kept(), 1);
+        encoded(200, &other, 10);
+        assert!(kept() <= 2);
+    }
+}
