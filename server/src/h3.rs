@@ -12,6 +12,7 @@ mod session;
 mod session_context;
 mod sink;
 mod statuses;
+mod stream_map;
 
 pub use counters::Counters;
 pub use session::Session;

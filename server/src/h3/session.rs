@@ -10,7 +10,6 @@ mod stalled;
 mod upload;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +19,7 @@ use self::stall_checks::StallChecks;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use super::session_context::SessionContext;
+use super::stream_map::StreamMap;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::gate::{Handling, RequestRecord};
@@ -42,7 +42,7 @@ pub struct Session {
     key: ConnectionKey,
     /// Number of unsent bytes at which responses go on, if one stopped because `limits.connection_send_buffer` bytes wait to be sent.
     resume_below: Option<usize>,
-    open: HashMap<u64, Exchange>,
+    open: StreamMap<Exchange>,
     /// Streams with something to write.
     pending: Queue,
     /// Streams cancelled in this turn whose end quiche still reports.
@@ -156,7 +156,7 @@ impl Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
             key,
             resume_below: None,
-            open: HashMap::new(),
+            open: StreamMap::default(),
             pending: Queue::default(),
             cancelled: Vec::new(),
             awaiting_ring: Vec::new(),
