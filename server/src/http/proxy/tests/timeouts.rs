@@ -67,7 +67,8 @@ fn neither_drops_of_a_head_nor_informational_responses_prolong_the_wait() {
         task.await.unwrap();
         assert_eq!(status(&received), 504);
         let took = before.elapsed();
-        assert!(took >= edge.proxy.head_timeout && took < edge.proxy.head_timeout * 2);
+        // A paused clock may run ahead while bytes are on their way. If they prolonged the wait, it would take hours.
+        assert!(took >= edge.proxy.head_timeout && took < edge.proxy.head_timeout * 20);
         drip.await.unwrap();
         edge.assert_nothing_open();
     });
