@@ -32,7 +32,7 @@ table! {
         /// extra: everything.
         level: QlogLevel { kind: choice(QlogLevel::WORDS), default: "\"base\"", reload: Restart },
         /// Names of the header fields and trailer fields whose values a trace contains. Other values are replaced by
-        /// "<redacted>", whatever their length; the names stay. Cookies, credentials and tokens identify people or let
+        /// `<redacted>`, whatever their length; the names stay. Cookies, credentials and tokens identify people or let
         /// others act for them, so add a field only where everybody who reads traces may know it. Fields with a colon,
         /// such as :path, need no entry. The reason that a client gives when it closes its connection, and tokens of
         /// QUIC and TLS, are never written.
@@ -48,7 +48,7 @@ table! {
             examples: ["[]", "[\"content-length\", \"cache-control\", \"etag\"]"],
             reload: Restart
         },
-        /// Whether a trace contains the queries of request targets. If not, "<redacted>" follows the question mark.
+        /// Whether a trace contains the queries of request targets. If not, `<redacted>` follows the question mark.
         /// Queries often contain tokens and search terms.
         query: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Connections that are traced at the same time, in the whole process; further ones are not traced. Each needs
