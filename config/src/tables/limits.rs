@@ -22,8 +22,10 @@ table! {
         /// sooner when attackers leave handshakes unfinished; a longer one helps clients on very bad links.
         handshake_timeout: Duration { kind: duration(millis(100), seconds(300)), default: "\"10s\"", reload: Live },
         /// Age at which a connection accepts no further requests: the client gets GOAWAY and opens another connection, and
-        /// this one is closed once the requests that it has are finished. Long-lived clients are so spread over the
-        /// workers again, and memory that a connection has gathered is freed. 0s sets no limit.
+        /// this one is closed once the requests that it has are finished. Requests that come within a second of GOAWAY are
+        /// still served. Up to a tenth of the age is left out at random, so that clients do not all reconnect at once.
+        /// Long-lived clients are so spread over the workers again, and memory that a connection has gathered is freed. 0s sets
+        /// no limit.
         connection_lifetime: Duration { kind: duration(seconds(0), seconds(30 * 86_400)), default: "\"1h\"", reload: Live },
         /// Requests after which a connection accepts no further ones, as after connection_lifetime. 0 sets no limit.
         requests_per_connection: u64 {

@@ -31,6 +31,9 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; BLOCK].into_boxed_slice());
 }
 
+/// Largest ID of a client's bidirectional stream: as long as GOAWAY names it, every request is served.
+const LAST_STREAM: u64 = (1 << 62) - 4;
+
 /// The HTTP/3 side of one connection.
 ///
 /// It holds state for open requests only, at most as many as the transport allows streams. A response that needs no handler
@@ -55,7 +58,10 @@ pub struct Session {
     next_stream: u64,
     /// Requests from this stream on are refused.
     refused_from: Option<u64>,
-    goaway_sent: bool,
+    /// The client is to send further requests on another connection; those that come are served.
+    leaving: bool,
+    /// Stream that the last GOAWAY named.
+    goaway: Option<u64>,
     /// The client's connection, as handlers and logs see it.
     connection: Arc<PeerConnection>,
     /// Heads received, including refused ones.
@@ -163,7 +169,8 @@ impl Session {
             running: 0,
             next_stream: 0,
             refused_from: None,
-            goaway_sent: false,
+            leaving: false,
+            goaway: None,
             connection: Arc::new(connection),
             requests: 0,
             taken: 0,
@@ -206,15 +213,21 @@ impl Session {
         self.write(conn, context);
     }
 
+    /// Tells the client to send further requests on another connection, and serves those that come (RFC 9114 §5.2).
+    pub fn leave(&mut self, conn: &mut quiche::Connection) {
+        self.leaving = true;
+        self.send_goaway(conn);
+    }
+
     /// Accepts no more requests: sends GOAWAY, refuses later ones with H3_REQUEST_REJECTED, and lets accepted ones finish.
     pub fn drain(&mut self, conn: &mut quiche::Connection) {
         self.refused_from.get_or_insert(self.next_stream);
         self.send_goaway(conn);
     }
 
-    /// Returns whether it accepts no more requests.
-    pub fn is_draining(&self) -> bool {
-        self.refused_from.is_some()
+    /// Returns whether the client is to open another connection, be it that this one has had its requests.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
     }
 
     /// Returns whether a response waits for room in the send buffer, and there is enough again.
@@ -264,10 +277,12 @@ impl Session {
 
     /// Sends GOAWAY once it is due and there is room; called each turn.
     fn send_goaway(&mut self, conn: &mut quiche::Connection) {
-        if let Some(stream) = self.refused_from
-            && !self.goaway_sent
+        let due = self.refused_from.or(self.leaving.then_some(LAST_STREAM));
+        if let Some(stream) = due
+            && due != self.goaway
+            && self.h3.send_goaway(conn, stream).is_ok()
         {
-            self.goaway_sent = self.h3.send_goaway(conn, stream).is_ok();
+            self.goaway = due;
         }
     }
 

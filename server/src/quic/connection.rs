@@ -198,12 +198,18 @@ impl Connection {
     }
 
     /// Returns whether the handshake has become complete since the last call; its lifetime begins then.
-    pub(super) fn finish_handshake(&mut self, limits: &Limits, now: Instant) -> bool {
+    /// `draw` returns random bits.
+    pub(super) fn finish_handshake(
+        &mut self,
+        limits: &Limits,
+        draw: impl FnOnce() -> u16,
+        now: Instant,
+    ) -> bool {
         let finished = self.half_open && self.quic.is_established();
         if finished {
             self.half_open = false;
             self.handshake_deadline = None;
-            self.expiry.start(limits, now);
+            self.expiry.start(limits, draw(), now);
         }
         finished
     }
@@ -371,7 +377,7 @@ impl Connection {
     }
 
     /// Returns when it is to be looked at again: at a timer of quiche or of the session, when pacing lets the next packet go, when the
-    /// handshake times out, when it is too old, or when a drain may close it.
+    /// handshake times out, when it expires, or when a drain may close it.
     pub fn deadline(&self) -> Option<Instant> {
         let quic = self.quic.timeout_instant();
         let session = self.stall_deadline();

@@ -1,4 +1,7 @@
 //! Expiry of a connection: once it is old or has had its number of requests, it drains by itself.
+//!
+//! The client first learns that it is to open another connection, and its requests are still served (RFC 9114 §5.2). Only those
+//! that come after [`GRACE`] are refused.
 
 use std::time::{Duration, Instant};
 
@@ -6,55 +9,83 @@ use sluicegate_config::Limits;
 
 use super::counters::ExpiryReason;
 
+/// Time from the first GOAWAY to the final one, for requests that the client sent before it received the first.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
 /// Deadline of a connection, and the time that its requests get to finish then.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
-    /// Time at which it is too old; `None` before the handshake, without a limit, and once it has expired.
+    /// Time of the next step; `None` before the handshake, without a limit, and after the last step.
     at: Option<Instant>,
+    /// Whether the client was told to open another connection.
+    announced: bool,
     /// Time at which it began to drain.
     since: Option<Instant>,
     /// Time that its requests get to finish; zero sets no limit.
     drain_timeout: Duration,
 }
 
+/// What an expired connection does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It tells the client to open another connection.
+    Announce(ExpiryReason),
+    /// It drains: further requests are refused.
+    Drain,
+}
+
 impl Expiry {
-    /// Starts the lifetime of a connection whose handshake is complete.
-    pub(super) fn start(&mut self, limits: &Limits, now: Instant) {
+    /// Starts the lifetime of a connection whose handshake is complete. `draw` is random and shortens it by up to a tenth, so that
+    /// connections that began together end at different times.
+    pub(super) fn start(&mut self, limits: &Limits, draw: u16, now: Instant) {
         let lifetime = limits.connection_lifetime;
-        self.at = (!lifetime.is_zero()).then(|| now + lifetime);
+        let shorter = lifetime / 10 * u32::from(draw) / u32::from(u16::MAX);
+        self.at = (!lifetime.is_zero()).then(|| now + lifetime - shorter);
         self.drain_timeout = limits.connection_drain_timeout;
     }
 
-    /// Returns the time at which the connection is too old.
+    /// Drops the steps that are left: the connection drains for another reason.
+    pub(super) fn cancel(&mut self) {
+        self.at = None;
+        self.announced = true;
+    }
+
+    /// Returns the time of the next step.
     pub(super) fn at(&self) -> Option<Instant> {
         self.at
     }
 
-    /// Returns the time at which its requests must have finished, if it has expired.
+    /// Returns the time at which its requests must have finished, if it drains.
     pub(super) fn end(&self) -> Option<Instant> {
         let limit = (!self.drain_timeout.is_zero()).then_some(self.drain_timeout);
         Some(self.since? + limit?)
     }
 
-    /// Returns the time at which the connection expired, if it has.
+    /// Returns the time at which the connection began to drain, if it has.
     pub(super) fn since(&self) -> Option<Instant> {
         self.since
     }
 
-    /// Returns why the connection expires at `now`, once; `used_up` says whether it has had all its requests.
-    pub(super) fn expire(&mut self, used_up: bool, now: Instant) -> Option<ExpiryReason> {
-        if self.since.is_some() {
-            return None;
+    /// Returns the step that is due at `now`, each once; `used_up` says whether it has had all its requests.
+    pub(super) fn step(&mut self, used_up: bool, now: Instant) -> Option<Step> {
+        let due = self.at.is_some_and(|at| at <= now);
+        if self.announced {
+            if !due {
+                return None;
+            }
+            self.at = None;
+            self.since = Some(now);
+            return Some(Step::Drain);
         }
-        let reason = if self.at.is_some_and(|at| at <= now) {
+        let reason = if due {
             ExpiryReason::Lifetime
         } else if used_up {
             ExpiryReason::Requests
         } else {
             return None;
         };
-        self.at = None;
-        self.since = Some(now);
-        Some(reason)
+        self.announced = true;
+        self.at = Some(now + GRACE);
+        Some(Step::Announce(reason))
     }
 }

@@ -56,7 +56,7 @@ impl Session {
         self.next_stream = self.next_stream.max(stream + 4);
         let most = context.site.limits().requests_per_connection;
         if most > 0 && self.taken >= most {
-            self.refused_from.get_or_insert(self.next_stream);
+            self.leaving = true;
         }
         self.open.insert(stream, blank(list, context));
         self.plan_stall_check(conn, context);

@@ -6,6 +6,7 @@ use super::Connection;
 use crate::h3;
 use crate::quic::activity::Load;
 use crate::quic::counters::ExpiryReason;
+use crate::quic::expiry::Step;
 
 impl Connection {
     /// Closes it because the server has nothing more for it (H3_NO_ERROR).
@@ -32,21 +33,32 @@ impl Connection {
 
     /// Announces to the client that no further request will be accepted (GOAWAY).
     pub fn drain(&mut self) {
+        self.expiry.cancel();
         if let Some(session) = &mut self.session {
             session.drain(&mut self.quic);
         }
     }
 
-    /// Begins to drain if the connection is too old, or its session has had all its requests. Returns why, once.
+    /// Tells the client to open another connection if this one is too old, or its session has had all its requests, and drains
+    /// later. Returns why, once.
     pub(in crate::quic) fn expire(&mut self, now: Instant) -> Option<ExpiryReason> {
         let session = self.session.as_ref();
-        let used_up = session.is_some_and(h3::Session::is_draining);
-        let reason = self.expiry.expire(used_up, now)?;
-        self.drain();
-        Some(reason)
+        let used_up = session.is_some_and(h3::Session::is_leaving);
+        match self.expiry.step(used_up, now)? {
+            Step::Announce(reason) => {
+                if let Some(session) = &mut self.session {
+                    session.leave(&mut self.quic);
+                }
+                Some(reason)
+            }
+            Step::Drain => {
+                self.drain();
+                None
+            }
+        }
     }
 
-    /// Returns the time at which the connection expired, if it has.
+    /// Returns the time at which the expired connection began to drain, if it has.
     pub(in crate::quic) fn expired_since(&self) -> Option<Instant> {
         self.expiry.since()
     }

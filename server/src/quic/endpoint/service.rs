@@ -59,7 +59,8 @@ impl Endpoint {
         let Some(connection) = self.connections[slot].as_mut() else {
             return;
         };
-        if connection.finish_handshake(&self.settings.limits, now) {
+        let draw = || u16::from_be_bytes(self.entropy.take());
+        if connection.finish_handshake(&self.settings.limits, draw, now) {
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
             if self.shutdown.is_some() {

@@ -1,6 +1,7 @@
 //! Connections that end because they are old or have had their requests. Time is the test's own.
 
 use super::super::super::counters::ExpiryReason;
+use super::super::super::expiry::GRACE;
 use super::draining::{LENGTH, STEP, begin, bench_with, body, head, step, until_closed};
 use super::fixture::{Bench, Client};
 use super::*;
@@ -39,31 +40,100 @@ fn closed_by_the_server(client: &Client) -> Option<u64> {
     Some(error.error_code)
 }
 
+/// Lets time pass at the server alone until a connection expires. Returns what the server said.
+fn until_expired(bench: &mut Bench, reason: ExpiryReason) -> Vec<Vec<u8>> {
+    let mut said = bench.said();
+    while expired(bench, reason) == 0 {
+        assert!(said.len() < 1000, "never expires");
+        said.extend(bench.pass(STEP));
+    }
+    said
+}
+
 #[test]
-fn an_old_connection_finishes_its_request_refuses_the_next_and_is_closed() {
+fn an_old_connection_serves_what_crosses_goaway_and_is_closed() {
     const LONG: usize = 60_000;
     let lifetime = Duration::from_secs(5);
     let mut bench = bench_with(|limits| limits.connection_lifetime = lifetime);
     let mut client = bench.connect("192.0.2.1:5000");
-    talk(&mut bench, &mut client, lifetime - STEP);
+    talk(&mut bench, &mut client, lifetime * 9 / 10 - STEP);
     assert_eq!(expired(&bench, ExpiryReason::Lifetime), 0);
     let mut h3 = begin(&mut client, LONG);
     client.speak(&mut bench.endpoint, bench.now);
     // The lifetime ends while the response is on its way.
-    let mut said = bench.said();
-    said.extend(bench.pass(STEP));
-    assert_eq!(expired(&bench, ExpiryReason::Lifetime), 1);
+    let said = until_expired(&mut bench, ExpiryReason::Lifetime);
     // This one crosses the server's GOAWAY.
-    let late = h3.send_request(&mut client.quic, &head(LENGTH), true);
+    h3.send_request(&mut client.quic, &head(LENGTH), true)
+        .unwrap();
     client.speak(&mut bench.endpoint, bench.now);
     client.hear(said);
     until_closed(&mut bench, &mut client);
     assert_eq!(closed_by_the_server(&client), Some(NO_ERROR));
-    assert_eq!(body(&mut client, &mut h3), (LONG, true));
-    assert_eq!(bench.endpoint.totals().h3.gate.rejected, 1, "{late:?}");
+    assert_eq!(body(&mut client, &mut h3), (LONG + LENGTH, true));
+    let totals = bench.endpoint.totals();
+    assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (2, 0));
     bench.pass(Duration::from_secs(5));
     assert_eq!(bench.endpoint.len(), 0);
     bench.endpoint.check();
+}
+
+#[test]
+fn an_old_connection_rejects_what_its_client_sends_long_after_goaway() {
+    let lifetime = Duration::from_secs(5);
+    let mut bench = bench_with(|limits| {
+        limits.connection_lifetime = lifetime;
+        limits.client_timeout = Duration::ZERO;
+    });
+    let mut client = bench.connect("192.0.2.1:5000");
+    // It takes nothing of a response that is larger than its window, so the connection stays.
+    let mut h3 = begin(&mut client, 10_000_000);
+    talk(&mut bench, &mut client, lifetime + GRACE + STEP);
+    assert_eq!(expired(&bench, ExpiryReason::Lifetime), 1);
+    h3.send_request(&mut client.quic, &head(LENGTH), true)
+        .unwrap();
+    step(&mut bench, &mut client);
+    assert_eq!(resets(&mut client, &mut h3), [(4, REJECTED)]);
+    assert_eq!(bench.endpoint.totals().h3.gate.rejected, 1);
+}
+
+#[test]
+fn connections_that_began_together_expire_at_different_times() {
+    let lifetime = Duration::from_secs(10);
+    let mut bench = bench_with(|limits| limits.connection_lifetime = lifetime);
+    for port in 0..8 {
+        bench.connect(&format!("192.0.2.1:{}", 5000 + port));
+    }
+    bench.pass(lifetime * 9 / 10 - STEP);
+    assert_eq!(expired(&bench, ExpiryReason::Lifetime), 0);
+    let mut most_at_once = 0;
+    for _ in 0..52 {
+        let before = expired(&bench, ExpiryReason::Lifetime);
+        bench.pass(STEP);
+        most_at_once = most_at_once.max(expired(&bench, ExpiryReason::Lifetime) - before);
+    }
+    assert_eq!(expired(&bench, ExpiryReason::Lifetime), 8);
+    assert!(most_at_once < 8);
+}
+
+#[test]
+fn a_draining_connection_has_no_lifetime() {
+    let lifetime = Duration::from_secs(5);
+    let mut bench = bench_with(|limits| {
+        limits.connection_lifetime = lifetime;
+        limits.client_timeout = Duration::ZERO;
+    });
+    let mut client = bench.connect("192.0.2.1:5000");
+    let _h3 = begin(&mut client, 10_000_000);
+    step(&mut bench, &mut client);
+    bench.endpoint.drain(bench.now);
+    talk(&mut bench, &mut client, lifetime + STEP);
+    assert_eq!(bench.endpoint.len(), 1);
+    assert!(
+        bench
+            .endpoint
+            .next_deadline()
+            .is_none_or(|at| at > bench.now)
+    );
 }
 
 #[test]
@@ -80,32 +150,52 @@ fn an_old_connection_without_requests_is_closed_whatever_keeps_it_alive() {
         lived += Duration::from_secs(1);
     }
     assert_eq!(closed_by_the_server(&client), Some(NO_ERROR));
-    assert!(lived >= lifetime, "{lived:?}");
+    assert!(lived >= lifetime * 9 / 10 + GRACE, "{lived:?}");
     assert!(lived < lifetime + Duration::from_secs(5), "{lived:?}");
 }
 
 #[test]
-fn requests_beyond_the_number_of_a_connection_are_rejected_for_another_one() {
-    let mut bench = bench_with(|limits| limits.requests_per_connection = 3);
+fn requests_beyond_the_number_of_a_connection_are_served_for_a_while_and_then_rejected() {
+    let mut bench = bench_with(|limits| {
+        limits.requests_per_connection = 3;
+        limits.client_timeout = Duration::ZERO;
+    });
     let mut client = bench.connect("192.0.2.1:5000");
-    let mut h3 = begin(&mut client, 100);
+    // It takes nothing of a response that is larger than its window, so the connection stays.
+    let mut h3 = begin(&mut client, 10_000_000);
     for _ in 1..5 {
-        h3.send_request(&mut client.quic, &head(100), true).unwrap();
+        h3.send_request(&mut client.quic, &head(0), true).unwrap();
     }
     step(&mut bench, &mut client);
     assert_eq!(expired(&bench, ExpiryReason::Requests), 1);
+    talk(&mut bench, &mut client, GRACE);
+    let totals = bench.endpoint.totals();
+    assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (5, 0));
+    assert_eq!(totals.h3.responses.class(2), 5);
+    for _ in 0..2 {
+        h3.send_request(&mut client.quic, &head(0), true).unwrap();
+    }
+    step(&mut bench, &mut client);
     assert_eq!(
         resets(&mut client, &mut h3),
-        [(12, REJECTED), (16, REJECTED)]
+        [(20, REJECTED), (24, REJECTED)]
     );
-    until_closed(&mut bench, &mut client);
-    assert_eq!(closed_by_the_server(&client), Some(NO_ERROR));
     let totals = bench.endpoint.totals();
-    assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (5, 2));
-    assert_eq!(totals.h3.responses.class(2), 3);
+    assert_eq!((totals.h3.requests, totals.h3.gate.rejected), (7, 2));
     // Another connection has its own number.
     bench.connect("192.0.2.1:5001");
     assert_eq!(expired(&bench, ExpiryReason::Requests), 1);
+}
+
+#[test]
+fn a_connection_that_has_had_its_requests_is_closed() {
+    let mut bench = bench_with(|limits| limits.requests_per_connection = 1);
+    let mut client = bench.connect("192.0.2.1:5000");
+    let mut h3 = begin(&mut client, 100);
+    until_closed(&mut bench, &mut client);
+    assert_eq!(expired(&bench, ExpiryReason::Requests), 1);
+    assert_eq!(closed_by_the_server(&client), Some(NO_ERROR));
+    assert_eq!(body(&mut client, &mut h3), (100, true));
 }
 
 /// It takes nothing of a response that is far larger than its window.
@@ -122,8 +212,8 @@ fn requests_of_an_old_connection_end_with_the_drain() {
     let start = bench.now;
     until_closed(&mut bench, &mut client);
     assert_eq!(closed_by_the_server(&client), Some(NO_ERROR));
-    assert!(bench.now >= start + lifetime + drain);
-    assert!(bench.now < start + lifetime + drain + Duration::from_secs(1));
+    assert!(bench.now >= start + lifetime * 9 / 10 + GRACE + drain);
+    assert!(bench.now < start + lifetime + GRACE + drain + Duration::from_secs(1));
     assert!(!body(&mut client, &mut h3).1, "its window is smaller");
 }
 
