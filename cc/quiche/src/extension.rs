@@ -37,6 +37,11 @@ impl<F: BufFactory> Connection<F> {
         self.stopped_stream_remote_count
     }
 
+    /// Returns how many streams have begun so far, by either side.
+    pub fn streams_begun(&self) -> u64 {
+        self.streams.begun()
+    }
+
     /// Returns how many more bytes the peer's flow control allows on a stream, by the limits of the stream and of the
     /// connection. `None` if the stream is gone, or has bytes that were allowed and not sent.
     pub fn peer_allowance(&self, stream: u64) -> Option<u64> {

@@ -14,6 +14,6 @@ pub(super) struct StallChecks {
     pub(super) unacked: bool,
     /// Streams whose request has begun without a whole head, and the time that they have waited for it.
     pub(super) headless: BTreeMap<u64, Duration>,
-    /// Number of streams that quiche kept when the last plan ended.
-    pub(super) kept: usize,
+    /// Number of streams that had begun when the last plan ended.
+    pub(super) begun: u64,
 }

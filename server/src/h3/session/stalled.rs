@@ -26,7 +26,7 @@ impl Session {
 
     /// Plans the first check if a stream has begun whose head may never be complete. Called after each turn's events.
     pub(super) fn plan_head_check(&mut self, conn: &quiche::Connection, context: &SessionContext) {
-        if self.h3.kept_streams() != self.stall_checks.kept {
+        if conn.streams_begun() != self.stall_checks.begun {
             self.plan_stall_check(conn, context);
         }
     }
@@ -56,7 +56,7 @@ impl Session {
         let elapsed = rule.accountable(context.now.saturating_duration_since(last));
         self.reject_headless(conn, &rule, elapsed, context);
         if self.open.is_empty() && self.stall_checks.headless.is_empty() {
-            self.stall_checks.kept = self.h3.kept_streams();
+            self.stall_checks.begun = conn.streams_begun();
             return;
         }
         let checks = &mut self.stall_checks;

@@ -3,8 +3,13 @@
 use super::*;
 
 const FLOW_CONTROL_ERROR: u64 = 0x3;
+/// H3_REQUEST_REJECTED.
+const REQUEST_REJECTED: u64 = 0x10b;
 /// Bytes that the endpoint holds of a handshake, at most.
 const HANDSHAKE: i64 = 128 << 10;
+/// Bytes that a client may send on a stream, and a piece of them.
+const WINDOW: usize = 256 << 10;
+const PIECE: usize = 1024;
 
 /// Returns offset and bytes of a piece with a gap in front.
 fn sparse(n: u64) -> (u64, Vec<u8>) {
@@ -88,4 +93,51 @@ fn a_request_in_bytes_from_its_end_is_answered() {
     }
     assert_eq!(peer.response(0), (Some(200), 100));
     assert!(most < HANDSHAKE, "{most} bytes of a request");
+}
+
+/// Requests whose first byte never arrives fill the connection's window; PINGs keep the connection. The second time their
+/// streams' IDs are below those that have begun.
+#[test]
+fn requests_without_their_first_byte_are_rejected() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    let rejected = |attack: &Attack| attack.endpoint().totals().h3.stalled_heads;
+    for (round, first) in [(0, 16), (1, 0)] {
+        let before = attack.held;
+        for stream in (first..first + 16).step_by(4) {
+            for offset in (1..WINDOW - PIECE).step_by(PIECE) {
+                let (offset, data, fin) = (offset as u64, vec![0; PIECE], false);
+                let piece = Frame::Stream {
+                    stream,
+                    offset,
+                    data,
+                    fin,
+                };
+                send(&mut peer, piece);
+            }
+            attack.exchange(&mut peer);
+        }
+        assert!(attack.held - before > 900 << 10);
+        let mut passed = 0;
+        while rejected(&attack) < 4 * (round + 1) {
+            passed += 1;
+            assert!(passed <= 80, "{} rejected", rejected(&attack));
+            send(&mut peer, Frame::Ping);
+            attack.pass(Duration::from_secs(1), &mut peer);
+        }
+        assert!(passed >= 60, "{passed} s");
+        for stream in (first..first + 16).step_by(4) {
+            let (code, size) = (REQUEST_REJECTED, (WINDOW - PIECE + 1) as u64);
+            send(&mut peer, Frame::ResetStream { stream, code, size });
+        }
+        for _ in 0..30 {
+            send(&mut peer, Frame::Ping);
+            attack.pass(Duration::from_secs(1), &mut peer);
+        }
+        let kept = attack.held - before;
+        assert!(kept < HANDSHAKE, "{kept} bytes kept");
+    }
+    assert_eq!((peer.client.closed(), rejected(&attack)), (None, 8));
+    attack.ask(&mut peer, 32, 1000);
+    assert_eq!(peer.response(32), (Some(200), 1000));
 }
