@@ -88,6 +88,8 @@ struct Exchange {
     inbound: Inbound,
     outbound: Outbound,
     handler: Option<Handler>,
+    /// Number of the exchange in the origin's ring, which holds its memory until the request is forgotten.
+    number: Option<u64>,
     /// Length of the body by the client's `content-length`.
     content_length: Option<u64>,
     /// Largest body that is accepted, bytes.

@@ -36,11 +36,13 @@ impl Session {
             return;
         };
         self.pending.remove(exchange.priority, stream);
-        if !exchange.is_over()
-            && let Some(handler) = exchange.handler
+        if let Some(number) = exchange.number
             && let Some(origin_ring) = context.origin_ring.as_mut()
         {
-            origin_ring.cancel(handler.exchange);
+            if exchange.handler.is_some() && !exchange.is_over() {
+                origin_ring.cancel(number);
+            }
+            origin_ring.forget(number);
         }
     }
 

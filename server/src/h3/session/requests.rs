@@ -137,6 +137,7 @@ impl Session {
             return;
         };
         exchange.limit = handling.max_body();
+        exchange.number = Some(number);
         exchange.handler = Some(Handler {
             exchange: number,
             handling,
@@ -248,6 +249,7 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         inbound: Inbound::Over,
         outbound: Outbound::Silent,
         handler: None,
+        number: None,
         content_length: None,
         limit: 0,
         received: 0,

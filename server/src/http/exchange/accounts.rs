@@ -79,7 +79,7 @@ pub enum Direction {
     Response,
 }
 
-/// Memory of one exchange; dropping it returns the memory.
+/// Memory of one exchange, held until neither the handler nor the front has any of its messages; dropping it returns the memory.
 #[derive(Debug)]
 pub struct Permit {
     accounts: Arc<Accounts>,

@@ -7,7 +7,7 @@
 mod depth;
 mod revoke;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque, hash_map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -39,6 +39,18 @@ struct Wakers {
     closed: AtomicBool,
 }
 
+/// Exchange with the memory promised to it. Messages of a closed exchange may stand in the front until its client takes them,
+/// so both sides have to be done with it before the permit is dropped.
+#[derive(Debug)]
+struct Entry {
+    key: ExchangeKey,
+    permit: Permit,
+    /// The origin is done with it.
+    closed: bool,
+    /// The front is done with it.
+    forgotten: bool,
+}
+
 /// The worker's end of both rings.
 #[derive(Debug)]
 pub struct OriginRing {
@@ -47,8 +59,10 @@ pub struct OriginRing {
     wakers: Arc<Wakers>,
     /// Messages that must not be lost and did not fit into the ring.
     overflow: VecDeque<Envelope<ToHandler>>,
-    /// Exchanges that the origin has not closed, with the memory promised to each.
-    exchanges: HashMap<u64, (ExchangeKey, Permit)>,
+    /// Exchanges that the origin has not closed or their front has not forgotten.
+    exchanges: HashMap<u64, Entry>,
+    /// Number of exchanges that the origin has not closed.
+    running: usize,
     /// Number of the exchange opened last.
     last: u64,
     /// Something was put into the ring since the origin was woken.
@@ -101,6 +115,7 @@ pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) 
         wakers: Arc::clone(&wakers),
         overflow: VecDeque::new(),
         exchanges: HashMap::new(),
+        running: 0,
         last: 0,
         news: false,
         accounts,
@@ -151,7 +166,14 @@ impl OriginRing {
         }
         self.last = exchange;
         self.push(exchange, message);
-        self.exchanges.insert(exchange, (key, permit));
+        let entry = Entry {
+            key,
+            permit,
+            closed: false,
+            forgotten: false,
+        };
+        self.exchanges.insert(exchange, entry);
+        self.running += 1;
         self.counters.opened += 1;
         Some(exchange)
     }
@@ -179,13 +201,24 @@ impl OriginRing {
     /// Returns credit for blocks of the response that have left the front, and more at first.
     pub fn credit(&mut self, exchange: u64, amount: u64) {
         let entry = self.exchanges.get_mut(&exchange);
-        let amount = amount + entry.map_or(0, |(_, permit)| permit.grow(Direction::Response));
+        let amount = amount + entry.map_or(0, |entry| entry.permit.grow(Direction::Response));
         self.push(exchange, ToHandler::Credit(amount));
     }
 
     /// Cancels an exchange.
     pub fn cancel(&mut self, exchange: u64) {
         self.push(exchange, ToHandler::Cancel);
+    }
+
+    /// Returns the memory of an exchange of which the front holds nothing more, once the origin has closed it, too. Every front
+    /// calls it once for each exchange that it has opened.
+    pub fn forget(&mut self, exchange: u64) {
+        if let hash_map::Entry::Occupied(mut entry) = self.exchanges.entry(exchange) {
+            entry.get_mut().forgotten = true;
+            if entry.get().closed {
+                entry.remove();
+            }
+        }
     }
 
     fn push(&mut self, exchange: u64, message: ToHandler) {
@@ -218,17 +251,22 @@ impl OriginRing {
     /// Returns the origin's next message with the key of its exchange.
     pub fn take(&mut self) -> Option<(ExchangeKey, ToFront)> {
         while let Ok(Envelope { exchange, message }) = self.from.pop() {
-            let Some((key, permit)) = self.exchanges.get_mut(&exchange) else {
+            let entry = self.exchanges.get_mut(&exchange);
+            let Some(entry) = entry.filter(|entry| !entry.closed) else {
                 continue;
             };
-            let key = *key;
+            let key = entry.key;
             return Some(match message {
                 ToFront::Closed => {
-                    self.exchanges.remove(&exchange);
+                    self.running -= 1;
+                    entry.closed = true;
+                    if entry.forgotten {
+                        self.exchanges.remove(&exchange);
+                    }
                     (key, message)
                 }
                 ToFront::Credit(amount) => {
-                    let more = permit.grow(Direction::Request);
+                    let more = entry.permit.grow(Direction::Request);
                     (key, ToFront::Credit(amount + more))
                 }
                 message => (key, message),
@@ -242,7 +280,7 @@ impl OriginRing {
 
     /// Returns the number of exchanges that the origin has not closed.
     pub fn running(&self) -> usize {
-        self.exchanges.len()
+        self.running
     }
 }
 

@@ -21,7 +21,7 @@ metrics! {
         pub capacity: u64 = gauge("sluicegate_origin_queue_capacity_messages"),
         /// Requests that an origin thread handles now.
         pub running: u64 = gauge("sluicegate_origin_exchanges"),
-        /// Memory reserved for the requests that origin threads handle.
+        /// Memory reserved for the requests that origin threads handle, and for responses of theirs that wait for their clients.
         pub promised: u64 = gauge("sluicegate_origin_reserved_bytes"),
         /// Counters of the worker's ends of the rings.
         pub counters: OriginRingCounters = group,

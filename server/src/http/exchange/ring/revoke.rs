@@ -31,9 +31,9 @@ impl OriginRing {
     /// Takes the memory of a part of a client's exchanges: of those that never moved a block first, and of these the oldest. The
     /// others are the client's fast ones, or its latest.
     fn revoke(&mut self, client: ClientPrefix) {
-        let held = { self.exchanges.iter() }.filter(|(_, (_, permit))| permit.is_held_by(client));
+        let held = { self.exchanges.iter() }.filter(|(_, entry)| entry.permit.is_held_by(client));
         let mut order: Vec<(bool, u64)> = held
-            .map(|(exchange, (_, permit))| (permit.has_grown(), *exchange))
+            .map(|(exchange, entry)| (entry.permit.has_grown(), *exchange))
             .collect();
         let count = order.len().div_ceil(PART);
         if count < order.len() {
@@ -41,9 +41,9 @@ impl OriginRing {
             order.truncate(count);
         }
         for (_, exchange) in order {
-            if let Some((key, permit)) = self.exchanges.get_mut(&exchange) {
-                permit.revoke();
-                self.revoked.push(*key);
+            if let Some(entry) = self.exchanges.get_mut(&exchange) {
+                entry.permit.revoke();
+                self.revoked.push(entry.key);
                 self.counters.revoked += 1;
             }
         }

@@ -67,7 +67,7 @@ fn a_full_ring_refuses_exchanges_and_loses_no_end() {
 }
 
 #[test]
-fn memory_is_promised_until_an_exchange_is_closed() {
+fn memory_is_promised_until_an_exchange_is_closed_and_forgotten() {
     let (mut origin_ring, mut worker_ring) = rings(16, Accounts::new(1000, 3999));
     let first = open(&mut origin_ring, request()).unwrap();
     assert_eq!(open(&mut origin_ring, request()), None);
@@ -81,6 +81,11 @@ fn memory_is_promised_until_an_exchange_is_closed() {
     worker_ring.give(closed).unwrap();
     assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
     assert_eq!(origin_ring.running(), 0);
+    // Its messages may stand in the front.
+    assert_eq!(origin_ring.depth().promised, 2000);
+    assert_eq!(open(&mut origin_ring, request()), None);
+    origin_ring.forget(first);
+    assert_eq!(origin_ring.depth().promised, 0);
     let second = open(&mut origin_ring, request()).unwrap();
     assert_ne!(first, second);
     // Of an exchange that is closed nothing more is heard.
@@ -90,6 +95,16 @@ fn memory_is_promised_until_an_exchange_is_closed() {
     };
     worker_ring.give(late).unwrap();
     assert!(origin_ring.take().is_none());
+    // The other way round.
+    origin_ring.forget(second);
+    assert_eq!(origin_ring.depth().promised, 2000);
+    let closed = Envelope {
+        exchange: second,
+        message: ToFront::Closed,
+    };
+    worker_ring.give(closed).unwrap();
+    assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
+    assert_eq!(origin_ring.depth().promised, 0);
 }
 
 fn request_of(client: u8) -> Box<Request> {
@@ -125,6 +140,7 @@ fn a_client_alone_may_use_all_memory_and_gives_way_to_others() {
     assert_eq!((counters.revoked, promised, running), (7, 24_000, 19));
     assert_eq!((counters.refused_memory, counters.refused_client), (1, 2));
     for exchange in first {
+        origin_ring.forget(exchange);
         let message = ToFront::Closed;
         worker_ring.give(Envelope { exchange, message }).unwrap();
         assert!(matches!(origin_ring.take(), Some((KEY, ToFront::Closed))));
@@ -143,8 +159,8 @@ fn exchanges_that_never_moved_give_way_before_those_that_did() {
     assert_eq!(more.count(), 13);
     assert!(open(&mut origin_ring, request_of(2)).is_some());
     let order: Vec<(u64, bool)> = { origin_ring.exchanges.iter() }
-        .filter(|(_, (_, permit))| !permit.is_held_by(ClientPrefix::V4([192, 0, 2, 1].into())))
-        .map(|(exchange, (_, permit))| (*exchange, permit.has_grown()))
+        .filter(|(_, entry)| !{ &entry.permit }.is_held_by(ClientPrefix::V4([192, 0, 2, 1].into())))
+        .map(|(exchange, entry)| (*exchange, entry.permit.has_grown()))
         .collect();
     assert!(order.contains(&(moving + 1, false)) && order.len() == 2);
     drop(worker_ring.take());
