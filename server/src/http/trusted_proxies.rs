@@ -31,67 +31,156 @@ impl TrustedProxies {
     /// Returns the client of a request that came from `sender`: the right-most address of the field that is no trusted
     /// proxy's, or the left-most one if all are. An entry that is no address ends the search, and so the proxy that wrote it
     /// counts as the client. The port is 0 where the field has none. Returns `None` if `sender` is no trusted proxy.
+    ///
+    /// The search reads each line from its end, where proxies append, so nothing that a client writes changes how theirs is
+    /// read.
     pub fn client(
         &self,
         sender: SocketAddr,
         fields: &[(HeaderName, HeaderValue)],
     ) -> Option<SocketAddr> {
-        if self.networks.is_empty() || !self.networks.contains(sender.ip()) {
+        if !self.contains(sender.ip()) {
             return None;
         }
-        let (name, read): (_, fn(&str) -> Option<SocketAddr>) = match self.field {
-            ClientAddressField::XForwardedFor => (X_FORWARDED_FOR, node),
-            ClientAddressField::Forwarded => (FORWARDED, forwarded_for),
-        };
-        let lines = fields.iter().filter(|(known, _)| *known == name).rev();
         let mut client = sender;
-        for (_, line) in lines {
-            let Ok(line) = line.to_str() else {
-                return Some(client);
-            };
-            for entry in elements(line, ',').into_iter().rev() {
-                let Some(address) = read(entry) else {
+        for line in self.lines(fields).rev() {
+            let mut rest = without_separators(line);
+            while !rest.is_empty() {
+                let Some((before, Some(address))) = self.last_entry(rest) else {
                     return Some(client);
                 };
                 client = address;
                 if !self.networks.contains(client.ip()) {
                     return Some(client);
                 }
+                rest = without_separators(before);
             }
         }
         Some(client)
     }
-}
 
-/// Splits a list at `separator`, but not within quotes (RFC 9110 §5.6.4). Omits empty elements.
-fn elements(text: &str, separator: char) -> Vec<&str> {
-    let (mut quoted, mut escaped) = (false, false);
-    let at_separator = |c: char| {
-        let was_escaped = std::mem::take(&mut escaped);
-        match c {
-            '"' if !was_escaped => quoted = !quoted,
-            '\\' if quoted && !was_escaped => escaped = true,
-            _ => {}
+    /// Returns whether an address is a trusted proxy's.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        !self.networks.is_empty() && self.networks.contains(address)
+    }
+
+    /// Returns whether every reader finds the same entries in the field: upstreams may read it from the beginning.
+    pub fn is_readable(&self, fields: &[(HeaderName, HeaderValue)]) -> bool {
+        self.lines(fields).all(|line| match self.field {
+            ClientAddressField::XForwardedFor => {
+                line.is_ascii() && !line.iter().any(|byte| b"\"\\".contains(byte))
+            }
+            ClientAddressField::Forwarded => {
+                let mut rest = without_separators(line);
+                while !rest.is_empty() {
+                    let Some((before, _)) = forwarded_element(rest) else {
+                        return false;
+                    };
+                    rest = without_separators(before);
+                }
+                true
+            }
+        })
+    }
+
+    /// Returns the lines of the field.
+    fn lines<'a>(
+        &self,
+        fields: &'a [(HeaderName, HeaderValue)],
+    ) -> impl DoubleEndedIterator<Item = &'a [u8]> {
+        let name = match self.field {
+            ClientAddressField::XForwardedFor => X_FORWARDED_FOR,
+            ClientAddressField::Forwarded => FORWARDED,
+        };
+        let lines = fields.iter().filter(move |(known, _)| *known == name);
+        lines.map(|(_, line)| line.as_bytes())
+    }
+
+    /// Returns what stands before the last entry of a line, and the address in it; `None` if the entry is malformed.
+    fn last_entry<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], Option<SocketAddr>)> {
+        match self.field {
+            ClientAddressField::XForwardedFor => {
+                let (before, entry) = split_end(line, |byte| byte != b',');
+                Some((before, node(entry.trim_ascii())))
+            }
+            ClientAddressField::Forwarded => forwarded_element(line),
         }
-        c == separator && !quoted
-    };
-    let elements = text.split(at_separator).map(str::trim);
-    elements.filter(|element| !element.is_empty()).collect()
+    }
 }
 
-/// Reads the address in an element of `Forwarded` (RFC 7239 §4).
-fn forwarded_for(element: &str) -> Option<SocketAddr> {
-    let pairs = elements(element, ';').into_iter();
-    let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
-    let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
-    let unquoted = value
-        .strip_prefix('"')
-        .and_then(|value| value.strip_suffix('"'));
-    node(unquoted.unwrap_or(value))
+/// Returns a list without the white space and the empty entries at its end.
+fn without_separators(list: &[u8]) -> &[u8] {
+    split_end(list, |byte| b", \t".contains(&byte)).0
+}
+
+/// Splits off the longest end in which all bytes are such.
+fn split_end(text: &[u8], mut is_such: impl FnMut(u8) -> bool) -> (&[u8], &[u8]) {
+    let at = text.iter().rposition(|byte| !is_such(*byte));
+    text.split_at(at.map_or(0, |at| at + 1))
+}
+
+/// Splits the last element off a line of `Forwarded` (RFC 7239 §4). Returns what stands before it, and the address in it;
+/// `None` if the element is malformed.
+fn forwarded_element(mut rest: &[u8]) -> Option<(&[u8], Option<SocketAddr>)> {
+    let mut named = None;
+    loop {
+        rest = rest.trim_ascii_end();
+        match rest.last() {
+            None | Some(b',') => return Some((rest, named.flatten())),
+            Some(b';') => rest = &rest[..rest.len() - 1],
+            Some(_) => {
+                let (before, name, value) = forwarded_pair(rest)?;
+                // No parameter may occur twice.
+                if name.eq_ignore_ascii_case(b"for") && named.replace(node(value)).is_some() {
+                    return None;
+                }
+                rest = before.trim_ascii_end();
+                if !matches!(rest.last(), None | Some(b',' | b';')) {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+/// Splits the last pair off a line of `Forwarded`. Returns what stands before it, its name and its value.
+///
+/// Read from the end, a quoted string begins at the first quote that is not escaped. Before that stands `=`, so a backslash
+/// at the end of what a client wrote escapes nothing.
+fn forwarded_pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (before, value) = if let Some(quoted) = text.strip_suffix(b"\"") {
+        if is_escaped(quoted) {
+            return None;
+        }
+        let mut begin = quoted.len();
+        loop {
+            begin = quoted[..begin].iter().rposition(|byte| *byte == b'"')?;
+            if !is_escaped(&quoted[..begin]) {
+                break (&quoted[..begin], &quoted[begin + 1..]);
+            }
+        }
+    } else {
+        // Some proxies do not quote ports and IPv6 addresses.
+        let (before, value) = split_end(text, |byte| is_token(byte) || b":[]".contains(&byte));
+        (!value.is_empty()).then_some((before, value))?
+    };
+    let (before, name) = split_end(before.strip_suffix(b"=")?, is_token);
+    (!name.is_empty()).then_some((before, name, value))
+}
+
+/// Returns whether a token may contain the byte (RFC 9110 §5.6.2).
+pub fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Returns whether the byte behind this part of a quoted string is escaped.
+fn is_escaped(before: &[u8]) -> bool {
+    split_end(before, |byte| byte == b'\\').1.len() % 2 == 1
 }
 
 /// Reads an address with a port or without; `None` for an obfuscated or unknown one (RFC 7239 §6).
-fn node(text: &str) -> Option<SocketAddr> {
+fn node(text: &[u8]) -> Option<SocketAddr> {
+    let text = std::str::from_utf8(text).ok()?;
     let bare = text
         .strip_prefix('[')
         .and_then(|text| text.strip_suffix(']'));
@@ -118,7 +207,12 @@ mod tests {
             ClientAddressField::XForwardedFor => X_FORWARDED_FOR,
             ClientAddressField::Forwarded => FORWARDED,
         };
-        let line = |line: &&str| (name.clone(), HeaderValue::from_str(line).unwrap());
+        let line = |line: &&str| {
+            (
+                name.clone(),
+                HeaderValue::from_bytes(line.as_bytes()).unwrap(),
+            )
+        };
         let fields: Vec<_> = lines.iter().map(line).collect();
         let client = trusted(field).client(sender.parse().unwrap(), &fields);
         client.map(|client| client.to_string())
@@ -157,6 +251,11 @@ mod tests {
             // No address: whoever has written it stands for the client.
             (&["198.51.100.1, unknown"], "10.0.0.1:9"),
             (&["198.51.100.1, <script>, 10.0.0.2"], "10.0.0.2:0"),
+            // The field has no quoting, so a quote hides nothing behind it.
+            (&["\", 198.51.100.1"], "198.51.100.1:0"),
+            (&["\"x, 198.51.100.1, 10.0.0.2"], "198.51.100.1:0"),
+            (&["1.1.1.1, \"198.51.100.1\""], "10.0.0.1:9"),
+            (&["\u{e9}, 198.51.100.1"], "198.51.100.1:0"),
         ] {
             let found = client(ClientAddressField::XForwardedFor, "10.0.0.1:9", lines);
             assert_eq!(found.as_deref(), Some(expected), "{lines:?}");
@@ -178,6 +277,45 @@ mod tests {
             ),
             (&["for=198.51.100.1, for=_hidden"], "10.0.0.1:9"),
             (&["for=198.51.100.1, proto=https"], "10.0.0.1:9"),
+            (
+                &["for=198.51.100.1;host=\"\\\\\" ; proto=https , ,"],
+                "198.51.100.1:0",
+            ),
+            (&["for=198.51.100.1:5"], "198.51.100.1:5"),
+        ] {
+            let found = client(ClientAddressField::Forwarded, "10.0.0.1:9", lines);
+            assert_eq!(found.as_deref(), Some(expected), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_client_leaves_open_does_not_swallow_what_proxies_append() {
+        let v6 = "for=1.1.1.1;a=\", for=\"[2001:db8::5]:7\";host=\"x,y;\\\"\", for=10.0.0.2";
+        for (lines, expected) in [
+            (
+                &["for=1.1.1.1;a=\", for=198.51.100.1"][..],
+                "198.51.100.1:0",
+            ),
+            (&[v6], "[2001:db8::5]:7"),
+            (
+                &["for=1.1.1.1;a=\"\\\", for=198.51.100.1;b=\"c\""],
+                "198.51.100.1:0",
+            ),
+            (&["for=1.1.1.1;a=\"\\, for=198.51.100.1"], "198.51.100.1:0"),
+            (&["\u{e9}=, for=198.51.100.1"], "198.51.100.1:0"),
+            (&["for=1.1.1.1;a=\"", "for=198.51.100.1"], "198.51.100.1:0"),
+            // Behind it, whoever appended it counts as the client.
+            (&["for=1.1.1.1;a=\", for=10.0.0.2"], "10.0.0.2:0"),
+            (&["for=1.1.1.1;a=\""], "10.0.0.1:9"),
+            // An element that is malformed itself names nobody.
+            (&["for=1.1.1.1, for=\"198.51.100.1"], "10.0.0.1:9"),
+            (&["for=1.1.1.1, for=198.51.100.1\""], "10.0.0.1:9"),
+            (&["for=198.51.100.1;a=\"b\\\""], "10.0.0.1:9"),
+            (&["for=198.51.100.1;a=\"b\"\"c\""], "10.0.0.1:9"),
+            (&["for=198.51.100.1;for=1.1.1.1"], "10.0.0.1:9"),
+            (&["for=198.51.100.1;a"], "10.0.0.1:9"),
+            (&["for=198.51.100.1;=b"], "10.0.0.1:9"),
+            (&["for=198.51.100.1;a="], "10.0.0.1:9"),
         ] {
             let found = client(ClientAddressField::Forwarded, "10.0.0.1:9", lines);
             assert_eq!(found.as_deref(), Some(expected), "{lines:?}");

@@ -9,8 +9,7 @@ use sluicegate_config::{ClientAddressField, Proxy, Via};
 use super::rules::RequestRules;
 use super::unsendable::Unsendable;
 use crate::http::exchange::message::Request;
-use crate::http::peer::Peer;
-use crate::http::trusted_proxies::X_FORWARDED_FOR;
+use crate::http::trusted_proxies::{X_FORWARDED_FOR, is_token};
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -37,17 +36,37 @@ pub(super) fn is_claim(name: &str) -> bool {
     name == "forwarded" || name.starts_with("x-forwarded-") || CLIENT_NAMES.contains(&name)
 }
 
-/// Returns whether a claim comes from a trusted proxy, which writes it itself. Of `forwarded` and `x-forwarded-*` it may pass
-/// on the one that it does not write, as its client sent it.
-pub(super) fn is_believed(name: &str, peer: &Peer) -> bool {
-    let field = peer.connection.trusted_proxies.field;
-    peer.proxy.is_some()
-        && match name {
-            name if name.contains('_') => false,
-            "forwarded" => field == ClientAddressField::Forwarded,
-            name if name.starts_with("x-forwarded-") => field == ClientAddressField::XForwardedFor,
-            _ => true,
+/// Claims that come from a trusted proxy, which writes them itself. Of `forwarded` and `x-forwarded-*` it may pass on the one
+/// that it does not write, as its client sent it.
+pub(super) struct Believed {
+    /// Field in which the proxy names the client; none where nothing is believed.
+    field: Option<ClientAddressField>,
+    /// Upstreams read the same in that field as this server does.
+    is_readable: bool,
+}
+
+impl Believed {
+    /// Returns the claims of a request that are believed.
+    pub(super) fn of(request: &Request) -> Believed {
+        let proxies = &request.peer.connection.trusted_proxies;
+        let is_proxy = request.peer.proxy.is_some();
+        Believed {
+            field: is_proxy.then_some(proxies.field),
+            is_readable: is_proxy && proxies.is_readable(&request.head.headers),
         }
+    }
+
+    /// Returns whether the field of this name is believed.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        match (name, self.field) {
+            (name, _) if name.contains('_') => false,
+            ("forwarded", Some(ClientAddressField::Forwarded))
+            | ("x-forwarded-for", Some(ClientAddressField::XForwardedFor)) => self.is_readable,
+            (name, Some(ClientAddressField::XForwardedFor)) => name != "forwarded",
+            (name, Some(ClientAddressField::Forwarded)) => !name.starts_with("x-forwarded-"),
+            (_, None) => false,
+        }
+    }
 }
 
 /// Adds `via`, `early-data` and the fields that describe the client, unless the configuration sets, removes or omits them.
@@ -80,8 +99,8 @@ pub(super) fn add(
     };
     let scheme = peer.connection.scheme;
     for (name, text) in [
-        (FORWARDED, hops.forwarded(peer, scheme, authority)),
-        (X_FORWARDED_FOR, hops.x_forwarded_for(peer)),
+        (FORWARDED, hops.forwarded(to, scheme, authority)),
+        (X_FORWARDED_FOR, hops.x_forwarded_for(to)),
         (X_FORWARDED_HOST, authority.clone()),
         (X_FORWARDED_PROTO, scheme.to_owned()),
     ] {
@@ -126,10 +145,11 @@ struct Hops {
 }
 
 impl Hops {
-    /// Returns what `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field.
-    fn forwarded(&self, peer: &Peer, scheme: &str, authority: &str) -> String {
+    /// Returns what `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field, or in one that is
+    /// written anew.
+    fn forwarded(&self, fields: &HeaderMap, scheme: &str, authority: &str) -> String {
         let hop = forwarded(self.sender, scheme, authority);
-        if self.is_unnamed_in(ClientAddressField::Forwarded, peer) {
+        if self.is_unnamed_in(&FORWARDED, fields) {
             format!("for={}, {hop}", forwarded_node(self.client))
         } else {
             hop
@@ -137,16 +157,16 @@ impl Hops {
     }
 
     /// Returns what `x-forwarded-for` lacks, in the same way.
-    fn x_forwarded_for(&self, peer: &Peer) -> String {
-        if self.is_unnamed_in(ClientAddressField::XForwardedFor, peer) {
+    fn x_forwarded_for(&self, fields: &HeaderMap) -> String {
+        if self.is_unnamed_in(&X_FORWARDED_FOR, fields) {
             format!("{}, {}", self.client, self.sender)
         } else {
             self.sender.to_string()
         }
     }
 
-    fn is_unnamed_in(&self, field: ClientAddressField, peer: &Peer) -> bool {
-        self.client != self.sender && peer.connection.trusted_proxies.field != field
+    fn is_unnamed_in(&self, name: &HeaderName, fields: &HeaderMap) -> bool {
+        self.client != self.sender && !fields.contains_key(name)
     }
 }
 
@@ -165,8 +185,7 @@ fn forwarded_node(address: IpAddr) -> String {
 
 /// Returns a token as it is, and other text as a quoted string (RFC 9110 §5.6.4).
 fn quoted(text: &str) -> String {
-    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    if !text.is_empty() && text.bytes().all(token) {
+    if !text.is_empty() && text.bytes().all(is_token) {
         return text.to_owned();
     }
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");

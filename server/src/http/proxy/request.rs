@@ -103,14 +103,16 @@ fn forward_fields(
     framing: Framing,
     to: &mut HeaderMap,
 ) -> Result<(), Unsendable> {
-    let believed =
-        |name: &HeaderName| proxy.forwarded && forwarded::is_believed(name.as_str(), &request.peer);
+    let believed = proxy.forwarded.then(|| forwarded::Believed::of(request));
+    let is_believed = |name: &HeaderName| {
+        { believed.as_ref() }.is_some_and(|believed| believed.contains(name.as_str()))
+    };
     let lines = || request.head.headers.iter();
     let connection = lines().filter(|(name, _)| name == CONNECTION);
     let nominated = Nominated::by(connection.map(|(_, value)| value));
     let mut cookies = Vec::new();
     for (name, value) in lines() {
-        let claimed = is_claim(name) && !rules.sets(name) && !believed(name);
+        let claimed = is_claim(name) && !rules.sets(name) && !is_believed(name);
         if claimed || is_dropped(name) || nominated.contains(name) {
             continue;
         }

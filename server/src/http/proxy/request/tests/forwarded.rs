@@ -108,6 +108,35 @@ fn what_a_trusted_proxy_writes_is_extended_and_its_other_field_written_anew() {
 }
 
 #[test]
+fn what_a_client_leaves_open_reaches_no_upstream() {
+    let claims = [
+        ("forwarded", "for=1.1.1.1;a=\", for=198.51.100.2"),
+        ("x-forwarded-for", "\"1.1.1.1, 198.51.100.1"),
+    ];
+    let request = trusting("192.0.2.7", "forwarded", head("GET", "/", &claims));
+    let rewritten = sent(&request, &config());
+    let written = "forwarded: for=198.51.100.2, for=192.0.2.7;host=example.org;proto=https\n\
+                   x-forwarded-for: 198.51.100.2, 192.0.2.7\n";
+    assert!(rewritten.contains(written), "{rewritten}");
+    let request = trusting("192.0.2.7", "x-forwarded-for", head("GET", "/", &claims));
+    let rewritten = sent(&request, &config());
+    let written = "forwarded: for=198.51.100.1, for=192.0.2.7;host=example.org;proto=https\n\
+                   x-forwarded-for: 198.51.100.1, 192.0.2.7\n";
+    assert!(rewritten.contains(written), "{rewritten}");
+    // Without anything readable, the proxy is all that is known.
+    let request = trusting(
+        "192.0.2.7",
+        "forwarded",
+        head("GET", "/", &[("forwarded", "\"")]),
+    );
+    assert_eq!(request.peer.address, request.peer.proxy.unwrap());
+    let rewritten = sent(&request, &config());
+    let written =
+        "forwarded: for=192.0.2.7;host=example.org;proto=https\nx-forwarded-for: 192.0.2.7\n";
+    assert!(rewritten.contains(written), "{rewritten}");
+}
+
+#[test]
 fn upstreams_that_learn_no_addresses_get_none_from_a_trusted_proxy_either() {
     let request = trusting("192.0.2.7", "x-forwarded-for", head("GET", "/", &CLAIMS));
     let silent = Proxy {
