@@ -55,8 +55,10 @@ table! {
         /// address counts as the client's that the proxy names in client_address_field: the right-most address there
         /// that is no trusted proxy's. Logs and each client's limits use that address, and upstreams receive what the
         /// proxies wrote in X-Forwarded-For or Forwarded, with the proxy's address added. From every other address,
-        /// X-Forwarded-*, Forwarded, X-Real-IP and similar fields are dropped, because anybody can write them. A
-        /// connection keeps the networks that it began with. The proxies must remove or extend what their clients send.
+        /// X-Forwarded-* and Forwarded are dropped, because anybody can write them; X-Real-IP, CF-Connecting-IP and
+        /// similar fields are dropped always, because proxies may pass them on as their clients sent them. A connection
+        /// keeps the networks that it began with. The proxies must remove or extend client_address_field as their
+        /// clients send it, and with x-forwarded-for also every X-Forwarded-* field that upstreams trust.
         trusted_proxies: Vec<IpNet> {
             kind: Kind::Words {
                 words: "a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
@@ -70,7 +72,8 @@ table! {
             reload: Live
         },
         /// Field in which the trusted proxies name the client. The other one of the two is dropped even if it comes from
-        /// a trusted proxy, which may have passed on what its client wrote, and upstreams receive it anew.
+        /// a trusted proxy, which may have passed on what its client wrote, and upstreams receive it anew; with
+        /// forwarded, so are all X-Forwarded-* fields.
         client_address_field: ClientAddressField {
             kind: choice(ClientAddressField::WORDS),
             default: "\"x-forwarded-for\"",

@@ -92,7 +92,7 @@ table! {
         fail_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"10s\"", reload: Live },
         /// Whether upstreams receive the client's address and the request's host and scheme, in Forwarded (RFC 7239)
         /// and in X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto. Fields of these names that a client sends
-        /// are passed on only if it is one of the listener's trusted_proxies. `remove` of [route.request_headers]
+        /// are passed on only if it is one of the listener's trusted_proxies, as client_address_field says. `remove` of [route.request_headers]
         /// withholds single ones. Turn it off if upstreams must not learn addresses.
         forwarded: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Name of this server in the Via field of requests to upstreams (RFC 9110 §7.6.3), which shows them loops and

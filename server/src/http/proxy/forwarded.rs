@@ -36,8 +36,8 @@ pub(super) fn is_claim(name: &str) -> bool {
     name == "forwarded" || name.starts_with("x-forwarded-") || CLIENT_NAMES.contains(&name)
 }
 
-/// Claims that come from a trusted proxy, which writes them itself. Of `forwarded` and `x-forwarded-*` it may pass on the one
-/// that it does not write, as its client sent it.
+/// Claims that come from a trusted proxy, which writes them itself: those of the field in which it names the client. It may
+/// pass on all others as its client sent them.
 pub(super) struct Believed {
     /// Field in which the proxy names the client; none where nothing is believed.
     field: Option<ClientAddressField>,
@@ -59,12 +59,12 @@ impl Believed {
     /// Returns whether the field of this name is believed.
     pub(super) fn contains(&self, name: &str) -> bool {
         match (name, self.field) {
-            (name, _) if name.contains('_') => false,
             ("forwarded", Some(ClientAddressField::Forwarded))
             | ("x-forwarded-for", Some(ClientAddressField::XForwardedFor)) => self.is_readable,
-            (name, Some(ClientAddressField::XForwardedFor)) => name != "forwarded",
-            (name, Some(ClientAddressField::Forwarded)) => !name.starts_with("x-forwarded-"),
-            (_, None) => false,
+            (name, Some(ClientAddressField::XForwardedFor)) => {
+                name.starts_with("x-forwarded-") && !name.contains('_')
+            }
+            _ => false,
         }
     }
 }

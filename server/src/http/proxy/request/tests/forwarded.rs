@@ -63,7 +63,7 @@ fn sent(request: &Request, proxy: &Proxy) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-const CLAIMS: [(&str, &str); 8] = [
+const CLAIMS: [(&str, &str); 9] = [
     ("x-forwarded-for", "1.1.1.1, 198.51.100.1"),
     ("x-forwarded-proto", "http"),
     ("x-forwarded-host", "www.example"),
@@ -71,6 +71,7 @@ const CLAIMS: [(&str, &str); 8] = [
     ("x_forwarded_for", "6.6.6.6"),
     ("forwarded", "for=2.2.2.2, for=198.51.100.2;proto=http"),
     ("x-real-ip", "198.51.100.1"),
+    ("cf-connecting-ip", "127.0.0.1"),
     ("accept", "a"),
 ];
 
@@ -94,7 +95,7 @@ fn what_a_trusted_proxy_writes_is_extended_and_its_other_field_written_anew() {
     assert_eq!(
         sent(&request, &config()),
         "host: example.org\nx-forwarded-for: 1.1.1.1, 198.51.100.1, 192.0.2.7\nx-forwarded-proto: http\n\
-         x-forwarded-host: www.example\nx-forwarded-port: 80\nx-real-ip: 198.51.100.1\naccept: a\nvia: 3 sluicegate\n\
+         x-forwarded-host: www.example\nx-forwarded-port: 80\naccept: a\nvia: 3 sluicegate\n\
          forwarded: for=198.51.100.1, for=192.0.2.7;host=example.org;proto=https"
     );
     let request = trusting("192.0.2.7", "forwarded", head("GET", "/", &CLAIMS));
@@ -102,7 +103,7 @@ fn what_a_trusted_proxy_writes_is_extended_and_its_other_field_written_anew() {
     assert_eq!(
         sent(&request, &config()),
         "host: example.org\nforwarded: for=2.2.2.2, for=198.51.100.2;proto=http, \
-         for=192.0.2.7;host=example.org;proto=https\nx-real-ip: 198.51.100.1\naccept: a\nvia: 3 sluicegate\n\
+         for=192.0.2.7;host=example.org;proto=https\naccept: a\nvia: 3 sluicegate\n\
          x-forwarded-for: 198.51.100.2, 192.0.2.7\nx-forwarded-host: example.org\nx-forwarded-proto: https"
     );
 }
