@@ -14,9 +14,9 @@ table! {
         /// KiB, so choose it by the memory of the machine.
         connections_per_worker: u64 { kind: count(1, 10_000_000, "connections"), default: "20000", reload: Live },
         /// Connections that one client may have open at one worker; further ones are refused. A client is an IPv4
-        /// address or an IPv6 /56. Raise it if many people share an address. Lower it to hold back single attackers,
-        /// but not below quic.retry_above: connections from forged addresses could then use up a client's share until
-        /// their handshakes time out.
+        /// address or an IPv6 /56; a listener's trusted_proxies are none, and may have any number. Raise it if many
+        /// people share an address. Lower it to hold back single attackers, but not below quic.retry_above: connections
+        /// from forged addresses could then use up a client's share until their handshakes time out.
         connections_per_client: u64 { kind: count(1, 10_000_000, "connections"), default: "4096", reload: Live },
         /// Time in which a handshake must finish; otherwise the connection is closed. A shorter time frees memory
         /// sooner when attackers leave handshakes unfinished; a longer one helps clients on very bad links.

@@ -73,13 +73,21 @@ impl Endpoint {
             Some(RefusalReason::Draining)
         } else if self.len() as u64 >= limits.connections_per_worker {
             Some(RefusalReason::Worker)
-        } else if self.clients.open(client) >= limits.connections_per_client {
+        } else if self.clients.open(client) >= limits.connections_per_client
+            && !self.is_trusted_proxy(meta)
+        {
             Some(RefusalReason::Client)
         } else if self.settings.sessions.memory.is_short() {
             Some(RefusalReason::Memory)
         } else {
             None
         }
+    }
+
+    /// Returns whether the sender of a datagram is a proxy that bears the requests of many clients.
+    fn is_trusted_proxy(&self, meta: &RxMeta) -> bool {
+        let listener = self.settings.listeners.get(&meta.listener);
+        listener.is_some_and(|listener| listener.trusted_proxies.contains(meta.peer.ip()))
     }
 
     fn ask_to_retry(

@@ -3,6 +3,7 @@
 use super::super::super::counters::RefusalReason;
 use super::fixture::{Bench, Client, settings};
 use super::*;
+use crate::http::trusted_proxies::TrustedProxies;
 
 #[test]
 fn a_client_has_no_more_connections_than_its_share() {
@@ -32,6 +33,26 @@ fn a_client_has_no_more_connections_than_its_share() {
     assert_eq!((bench.endpoint.len(), bench.endpoint.clients.len()), (0, 0));
     bench.endpoint.check();
     assert!(open(&mut bench, "192.0.2.1:5002"));
+}
+
+#[test]
+fn proxies_that_a_listener_trusts_have_no_share() {
+    let mut bench = Bench::new(settings(|s| {
+        s.limits.connections_per_client = 1;
+        let mut config = sluicegate_config::Config::embedded();
+        config.listeners[0].trusted_proxies = vec!["192.0.2.1/32".parse().unwrap()];
+        let trusted = TrustedProxies::of(&config.listeners[0]);
+        s.listeners.get_mut(&ListenerId(0)).unwrap().trusted_proxies = Arc::new(trusted);
+    }));
+    for address in ["192.0.2.1:5000", "192.0.2.1:5001", "192.0.2.1:5002"] {
+        bench.connect(address);
+    }
+    bench.connect("192.0.2.2:5000");
+    let refused = Client::new("192.0.2.2:5001").speak(&mut bench.endpoint, bench.now);
+    let refused = refused.len() as u64;
+    let counters = &bench.endpoint.counters;
+    assert_eq!(counters.refused[RefusalReason::Client], refused);
+    assert_eq!(bench.endpoint.len(), 4);
 }
 
 #[test]
