@@ -82,7 +82,7 @@ table! {
         retries: u64 { kind: count(0, 16, "further tries"), default: "1", reload: Live },
         /// Most retries, as a percentage of the requests to these upstreams, beside ten per second for each worker. It
         /// keeps retries from multiplying the load when all upstreams fail. sluicegate_proxy_retries_refused_total
-        /// counts the requests that fail for it. 0 means no bound.
+        /// counts the requests that fail for it. With 0, only the ten per second remain; `retries = 0` forbids them too.
         retry_budget: u64 { kind: count(0, 100, "percent"), default: "20", reload: Live },
         /// Failures in a row after which an upstream gets no requests for fail_timeout; 0 means never. If all upstreams
         /// are in that state, they are tried nevertheless.

@@ -14,7 +14,7 @@ const CAPACITY: u64 = 100 * RETRY;
 /// Budget of the retries of a pool on one origin thread, so that retries do not multiply the load when all upstreams fail.
 #[derive(Debug)]
 pub(super) struct RetryBudget {
-    /// Share of the requests that may be repeated, percent; 0 for no bound.
+    /// Share of the requests that may be repeated, percent.
     percent: u64,
     /// Units left.
     units: Cell<u64>,
@@ -38,9 +38,6 @@ impl RetryBudget {
 
     /// Returns whether a retry is allowed, and takes its units.
     pub(super) fn take(&self, now: Instant) -> bool {
-        if self.percent == 0 {
-            return true;
-        }
         let passed = now.saturating_duration_since(self.earned_until.get());
         let passed = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
         if passed > 0 {
@@ -104,10 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn zero_percent_is_no_bound() {
+    fn zero_percent_leaves_ten_retries_per_second() {
         run(async {
             let now = Instant::now();
-            assert_eq!(allowed(&RetryBudget::new(0, now), 5000, now), 5000);
+            let budget = RetryBudget::new(0, now);
+            assert_eq!(allowed(&budget, 5000, now), 100);
+            assert_eq!(allowed(&budget, 5000, now + Duration::from_secs(1)), 10);
         });
     }
 }
