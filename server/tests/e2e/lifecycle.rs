@@ -52,9 +52,9 @@ fn listeners_have_their_own_algorithms(backend: &str) {
     }
 }
 
-/// One address always gets one algorithm, half of the connections from elsewhere another.
+/// A network always gets one algorithm, half of the clients from elsewhere another.
 fn rules_choose_by_network_and_share(backend: &str) {
-    const CONNECTIONS: usize = 60;
+    const CLIENTS: usize = 60;
     let folder = Folder::new();
     let rule = |conditions: &str, algorithm: &str| {
         format!("[[listener.congestion_rule]]\n{conditions}\ncongestion_control = \"{algorithm}\"")
@@ -71,10 +71,8 @@ fn rules_choose_by_network_and_share(backend: &str) {
     };
     let mut server = Server::start(&setup, &folder);
     run(async {
-        for (from, count) in [
-            ([127, 0, 0, 1], CONNECTIONS),
-            ([127, 0, 0, 2], CONNECTIONS / 2),
-        ] {
+        let alone = (1..).map(|last| ([127, 0, 1, last], 1)).take(CLIENTS);
+        for (from, count) in alone.chain([([127, 0, 0, 2], CLIENTS / 2)]) {
             let client = Client::bound(&folder, from.into());
             for _ in 0..count {
                 let mut session = client.connect(server.address()).await;
@@ -86,9 +84,9 @@ fn rules_choose_by_network_and_share(backend: &str) {
     server.process.terminate();
     assert_eq!(server.process.wait().code(), Some(0));
     let (cubic, reno) = (traces("cubic"), traces("reno"));
-    assert_eq!(cubic + reno, CONNECTIONS + CONNECTIONS / 2);
+    assert_eq!(cubic + reno, CLIENTS + CLIENTS / 2);
     // All from one address, and about half of the others: the tails of the binomial distribution beyond are below 1e-9.
-    assert!((8..=52).contains(&cubic), "{cubic} of {CONNECTIONS}");
+    assert!((8..=52).contains(&cubic), "{cubic} of {CLIENTS}");
 }
 
 /// Returns the names of the traces and their first records (RFC 7464).
