@@ -16,6 +16,7 @@ mod path_size;
 pub(crate) mod properties;
 pub mod rate_limit;
 pub mod refusal;
+mod relief;
 pub mod reset;
 pub mod secrets;
 pub mod selection;

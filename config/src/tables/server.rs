@@ -31,7 +31,8 @@ table! {
         },
         /// Memory that the process may hold. Beyond it, until a tenth of it is free again, the server refuses new
         /// connections (CONNECTION_REFUSED) and answers requests to files and upstreams with 503 and Retry-After, and each
-        /// worker empties its file_cache; what is open goes on. So the server slows down before the system ends it for its
+        /// worker empties its file_cache. Clients that have most connections lose some, down to 16 at each worker, those
+        /// without requests first; what else is open goes on. So the server slows down before the system ends it for its
         /// memory. auto is 80 % of the machine's memory, or of the memory.max of the process's control group if that is
         /// less. Set it if other programs need memory. 0 sets no limit.
         memory_limit: Option<u64> {

@@ -38,8 +38,8 @@ pub struct Connection {
     pub(super) listener: ListenerId,
     /// Name of the congestion control algorithm.
     pub(super) algorithm: &'static str,
-    /// Client that opened it, wherever it is now.
-    pub(super) client: ClientPrefix,
+    /// Client that opened it, wherever it is now; `None` once it does not count as that client's.
+    pub(super) client: Option<ClientPrefix>,
     /// Peer's address on the active path, under which the endpoint finds it, too.
     pub(super) address: SocketAddr,
     /// Connection IDs under which the endpoint finds it.
@@ -108,7 +108,7 @@ impl Connection {
             quic: accepted.quic,
             listener: accepted.listener,
             algorithm: accepted.algorithm,
-            client: accepted.client,
+            client: Some(accepted.client),
             address: accepted.address,
             cids: vec![cid],
             original_dcid: original.map(<[u8]>::to_vec),

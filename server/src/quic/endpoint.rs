@@ -6,6 +6,7 @@ mod draining;
 mod emit;
 mod network;
 mod origin;
+mod relief;
 mod service;
 mod stateless;
 mod stateless_packet;
@@ -25,6 +26,7 @@ use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
 use super::header::{Header, Kind};
 use super::rate_limit::RateLimit;
+use super::relief::Relief;
 use super::reset::ResetTokens;
 use super::settings::Settings;
 use super::timers::Timers;
@@ -85,6 +87,7 @@ pub struct Endpoint {
     /// Time at which the rate limits begin.
     epoch: Instant,
     shutdown: Option<Shutdown>,
+    relief: Relief,
     /// Generation of the connection accepted last, for its key.
     last_generation: u64,
     /// Slots of connections whose requests wait for room in the origin's ring.
@@ -129,6 +132,7 @@ impl Endpoint {
             entropy: Entropy::new(),
             epoch: now,
             shutdown: None,
+            relief: Relief::default(),
             last_generation: 0,
             awaiting_ring: Vec::new(),
             counters: Counters::default(),
@@ -328,7 +332,9 @@ impl Endpoint {
             return;
         };
         connection.clear(&mut self.settings.sessions);
-        self.clients.leave(connection.client);
+        if let Some(client) = connection.client {
+            self.clients.leave(client);
+        }
         self.peers.remove(&(connection.address, slot));
         for dcid in connection.dcids() {
             // Two connections may have had the same first choice.

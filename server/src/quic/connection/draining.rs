@@ -15,6 +15,13 @@ impl Connection {
         let _ = self.quic.close(true, code, b"");
     }
 
+    /// Closes it because memory is short (H3_EXCESSIVE_LOAD), one with open requests only if `busy_too`. Returns whether it did.
+    pub(in crate::quic) fn give_up(&mut self, busy_too: bool) -> bool {
+        let code = quiche::h3::WireErrorCode::ExcessiveLoad as u64;
+        let may = !self.has_ended() && (busy_too || self.is_idle());
+        may && self.quic.close(true, code, b"").is_ok()
+    }
+
     /// Returns whether nothing is left to do for it; asked once it has nothing to send. One whose handshake timed out and whose
     /// client never proved its address may not even send CONNECTION_CLOSE, and is not waited for.
     pub(in crate::quic) fn is_over(&self) -> bool {

@@ -11,6 +11,7 @@ impl Endpoint {
         self.announce_shutdown();
         self.settings.sessions.now = now;
         self.settings.sessions.read_memory();
+        self.relieve(now);
         for _ in 0..budget {
             let Some(slot) = self.to_service.pop_front() else {
                 break;

@@ -122,6 +122,7 @@ mod greedy;
 mod path_mtu;
 mod peer;
 mod refusals;
+mod relief;
 mod service;
 
 #[test]

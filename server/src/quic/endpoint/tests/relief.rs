@@ -1,0 +1,107 @@
+//! What happens to clients with many connections while memory is short. Time is the test's own.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::draining::{begin, bench_with, step};
+use super::fixture::{Bench, Client};
+use super::*;
+use crate::observe::memory_budget::MemoryBudget;
+
+/// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
+const EXCESSIVE_LOAD: u64 = 0x107;
+
+/// Returns a bench whose memory is short from 1000 bytes on.
+fn bench() -> Bench {
+    let mut bench = bench_with(|limits| limits.client_timeout = Duration::ZERO);
+    bench.endpoint.settings.sessions.memory = Arc::new(MemoryBudget::new(1000));
+    bench
+}
+
+fn measured(bench: &mut Bench, bytes: u64) {
+    bench.endpoint.settings.sessions.memory.measured(bytes);
+}
+
+fn connect(bench: &mut Bench, client: u8, count: u16) -> Vec<Client> {
+    let address = |port| format!("192.0.2.{client}:{port}");
+    (5000..5000 + count)
+        .map(|port| bench.connect(&address(port)))
+        .collect()
+}
+
+/// Lets turns follow each other for two seconds, and the clients hear what was said to them.
+fn two_seconds(bench: &mut Bench, clients: &mut [Client]) {
+    for _ in 0..100 {
+        let said = bench.pass(Duration::from_millis(20));
+        for client in &mut *clients {
+            client.hear(said.clone());
+        }
+    }
+}
+
+fn open(bench: &Bench, client: &str) -> u64 {
+    let client: IpAddr = client.parse().unwrap();
+    bench.endpoint.clients.open(client.into())
+}
+
+#[test]
+fn while_memory_is_short_the_client_with_most_connections_gives_way() {
+    let mut bench = bench();
+    let mut greedy = connect(&mut bench, 1, 60);
+    let honest = connect(&mut bench, 2, 1);
+    let several = connect(&mut bench, 3, 16);
+    measured(&mut bench, 1000);
+    two_seconds(&mut bench, &mut greedy);
+    assert_eq!(open(&bench, "192.0.2.1"), 16);
+    assert_eq!(open(&bench, "192.0.2.2"), honest.len() as u64);
+    assert_eq!(open(&bench, "192.0.2.3"), several.len() as u64);
+    assert_eq!(bench.endpoint.counters.relieved, 44);
+    assert_eq!(bench.endpoint.len(), 16 + 1 + 16);
+    let codes = greedy.iter().filter_map(|client| client.quic.peer_error());
+    let codes: Vec<_> = codes
+        .map(|error| (error.is_app, error.error_code))
+        .collect();
+    assert!(!codes.is_empty());
+    assert!(codes.iter().all(|code| *code == (true, EXCESSIVE_LOAD)));
+    bench.endpoint.check();
+    measured(&mut bench, 0);
+    connect(&mut bench, 4, 1);
+    assert_eq!(bench.endpoint.counters.relieved, 44);
+}
+
+#[test]
+fn connections_without_requests_give_way_first() {
+    let mut bench = bench();
+    let mut greedy = connect(&mut bench, 1, 20);
+    // They take nothing of responses that are larger than their windows.
+    let mut busy = Vec::new();
+    for client in &mut greedy[..18] {
+        busy.push(begin(client, 10_000_000));
+        step(&mut bench, client);
+    }
+    measured(&mut bench, 1000);
+    // The first round looks, the second one closes those at rest, the third finds none.
+    for relieved in [0, 2, 2] {
+        bench.endpoint.service(usize::MAX, bench.now);
+        assert_eq!(bench.endpoint.counters.relieved, relieved);
+    }
+    assert!(greedy[..18].iter().all(|client| !client.quic.is_closed()));
+    two_seconds(&mut bench, &mut greedy);
+    assert_eq!(open(&bench, "192.0.2.1"), 16);
+    bench.endpoint.check();
+}
+
+#[test]
+fn a_turn_closes_few_connections_and_a_period_not_many_more() {
+    let mut bench = bench();
+    connect(&mut bench, 1, 80);
+    measured(&mut bench, 1000);
+    let mut before = 0;
+    for _ in 0..20 {
+        bench.endpoint.service(usize::MAX, bench.now);
+        let relieved = bench.endpoint.counters.relieved;
+        assert!(relieved - before <= 16);
+        before = relieved;
+    }
+    assert_eq!(before, 80 / 64 + 16);
+}
