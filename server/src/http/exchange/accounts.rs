@@ -18,7 +18,7 @@ use crate::http::clients::ClientPrefix;
 
 /// Memory of each direction of an exchange at its beginning, at most, bytes.
 const FIRST: u64 = 32 << 10;
-/// Clients that a search for the one that holds the most may look at for each refusal.
+/// Clients that a search in vain for the one that holds the most may look at for each refusal.
 const SEARCH: u64 = 64;
 
 /// Memory that exchanges may hold, and the part promised to open ones.
@@ -41,12 +41,22 @@ struct Open {
     exchanges: u64,
     /// Part of each client with open exchanges.
     clients: HashMap<ClientPrefix, Held>,
-    /// Refusals until the next search for the client that holds the most.
-    pause: u64,
+    /// Pauses between searches for the client that holds the most: of memory, and of the number of exchanges.
+    pauses: [Pause; 2],
     /// Permits refused for want of memory.
     refused_memory: u64,
     /// Permits refused to the client that held the most.
     refused_client: u64,
+}
+
+/// Pause after a search in vain. It holds for clients that no other one would give way to; the client that holds the most can
+/// keep nobody else out by its own refusals.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    /// Refusals until the next search.
+    left: u64,
+    /// Largest part that the search found.
+    most: u64,
 }
 
 /// Memory and exchanges of one client.
@@ -119,8 +129,8 @@ impl Accounts {
         self.share.min(FIRST)
     }
 
-    /// Promises memory to an exchange of the client at `address`; `None` if there is none left. The first exchange always gets
-    /// a permit, however small the memory.
+    /// Promises memory to an exchange of the client at `address`; `None` if there is none left, or no exchange. The first exchange
+    /// always gets its memory, however small the whole is.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Permit> {
         let client = ClientPrefix::from(address);
         let permit = self.promise(client);
@@ -157,10 +167,6 @@ impl Accounts {
     /// Returns the client that holds the most memory, if it is to give way to a further exchange of `client`.
     pub(super) fn most_greedy(&self, client: ClientPrefix) -> Option<ClientPrefix> {
         let mut open = self.open();
-        if open.pause > 0 {
-            open.pause -= 1;
-            return None;
-        }
         let by_number = open.exchanges >= self.most;
         let needs = if by_number { 1 } else { self.needs() };
         let part = |held: &Held| {
@@ -171,13 +177,21 @@ impl Accounts {
             }
         };
         let own = open.clients.get(&client).map_or(0, part);
-        let most = open.clients.iter().max_by_key(|(_, held)| part(held));
-        let found = most.filter(|(_, held)| part(held) > own.saturating_add(needs));
-        let found = found.map(|(client, _)| *client);
-        if found.is_none() {
-            open.pause = open.clients.len() as u64 / SEARCH;
+        let would_hold = own.saturating_add(needs);
+        let pause = &mut open.pauses[usize::from(by_number)];
+        if pause.left > 0 && would_hold >= pause.most {
+            pause.left -= 1;
+            return None;
         }
-        found
+        let held = open.clients.iter();
+        let parts = held.map(|(client, held)| (*client, part(held)));
+        let (found, most) = parts.max_by_key(|(_, part)| *part)?;
+        if most > would_hold {
+            return Some(found);
+        }
+        let left = open.clients.len() as u64 / SEARCH;
+        open.pauses[usize::from(by_number)] = Pause { left, most };
+        None
     }
 
     /// Counts that `client` got no permit.

@@ -51,6 +51,46 @@ fn the_client_that_holds_the_most_gives_way_until_all_hold_the_same() {
 }
 
 #[test]
+fn refusals_of_the_client_that_holds_the_most_keep_no_newcomer_out() {
+    let client = |last| ClientPrefix::from(address(last));
+    for by_number in [false, true] {
+        // Room for 210 exchanges: 200 clients with one each, and one client with 10.
+        let accounts = match by_number {
+            false => Accounts::new(1000, 210 * 2000),
+            true => Accounts::with_limit(1000, u64::MAX, 210),
+        };
+        let mut greedy: Vec<_> = (0..10)
+            .filter_map(|_| accounts.admit(address(250)))
+            .collect();
+        let modest: Vec<_> = (0..200)
+            .filter_map(|n| accounts.admit(address(n)))
+            .collect();
+        assert_eq!((greedy.len(), modest.len()), (10, 200));
+        let mut others = Vec::new();
+        for _ in 0..4 {
+            assert_eq!(accounts.most_greedy(client(250)), None);
+            assert_eq!(accounts.most_greedy(client(251)), Some(client(250)));
+            greedy.pop().unwrap().revoke();
+            others.extend(accounts.promise(client(252)));
+        }
+        assert_eq!((greedy.len(), others.len()), (6, 4));
+        // All hold the same, so that the newcomer's search is in vain, and the next three are left out.
+        let equal = match by_number {
+            false => Accounts::new(1000, 200 * 2000),
+            true => Accounts::with_limit(1000, u64::MAX, 200),
+        };
+        let mut held: Vec<_> = (0..200).filter_map(|n| equal.admit(address(n))).collect();
+        assert_eq!(equal.most_greedy(client(251)), None);
+        held.truncate(190);
+        held.extend((0..10).filter_map(|_| equal.admit(address(1))));
+        for _ in 0..3 {
+            assert_eq!(equal.most_greedy(client(251)), None);
+        }
+        assert_eq!(equal.most_greedy(client(251)), Some(client(1)));
+    }
+}
+
+#[test]
 fn the_number_of_exchanges_is_shared_like_memory() {
     let accounts = Accounts::with_limit(128 << 10, u64::MAX, 4);
     let client = |last| ClientPrefix::from(address(last));
