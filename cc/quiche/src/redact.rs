@@ -218,6 +218,8 @@ fn field(field: &mut HttpHeader, visible: &Visible) {
         ":method" | ":scheme" | ":protocol" | ":status" => None,
         // Before `@` stand a name and a password (RFC 3986 §3.2.1).
         ":authority" => value.contains('@').then_some(0),
+        // Anything else may be a URI with a name and a password.
+        ":path" if !value.starts_with('/') && value != "*" => Some(0),
         ":path" if visible.query => None,
         ":path" => value.find(['?', '#']).map(|at| at + 1),
         name => (!contains(&visible.fields, name)).then_some(0),
@@ -311,6 +313,30 @@ mod tests {
         };
         field(&mut user, &Visible::default());
         assert_eq!((user.value.as_deref(), user.value_bytes), (Some(REDACTED), None));
+    }
+
+    #[test]
+    fn paths_that_may_name_a_user_are_replaced() {
+        for (path, query, expected) in [
+            ("https://user:5ec4e7@example.org/a", false, REDACTED),
+            ("https://user:5ec4e7@example.org/a", true, REDACTED),
+            ("user:5ec4e7@example.org", false, REDACTED),
+            ("", false, REDACTED),
+            ("*5ec4e7", false, REDACTED),
+            ("*", false, "*"),
+            ("/a", false, "/a"),
+            ("/a?b", true, "/a?b"),
+        ] {
+            let mut header = HttpHeader {
+                name: Some(":path".to_owned()),
+                name_bytes: None,
+                value: Some(path.to_owned()),
+                value_bytes: None,
+            };
+            let visible = Visible { query, ..Visible::default() };
+            field(&mut header, &visible);
+            assert_eq!(header.value.as_deref(), Some(expected), "{path}");
+        }
     }
 
     #[test]

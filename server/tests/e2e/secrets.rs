@@ -134,6 +134,7 @@ fn send_malformed(raw: &mut Raw) {
         format!("/?q={MARK}"),
         format!("/#{MARK}"),
     );
+    let absolute = format!("https://{user}/");
     let lines = format!("{MARK}\r\nx: {MARK}");
     for (name, value) in [
         ("Cookie", MARK),
@@ -152,7 +153,11 @@ fn send_malformed(raw: &mut Raw) {
             "{name}: {outcome:?}"
         );
     }
-    for (authority, path) in [(user.as_str(), "/"), ("localhost", fragment.as_str())] {
+    for (authority, path) in [
+        (user.as_str(), "/"),
+        ("localhost", fragment.as_str()),
+        ("localhost", absolute.as_str()),
+    ] {
         let all = [
             pseudo[0],
             pseudo[1],
