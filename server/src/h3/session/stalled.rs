@@ -63,15 +63,32 @@ impl Session {
         let acknowledged = conn.acknowledged_bytes();
         let more = acknowledged.saturating_sub(checks.acknowledged);
         let unacked = conn.has_unacked();
-        let withheld = checks.unacked && unacked && rule.worth(more) < elapsed;
+        let link = Link {
+            // Nothing was missing at one of the two checks.
+            moved: if checks.unacked && unacked {
+                rule.worth(more)
+            } else {
+                Duration::MAX
+            },
+            elapsed,
+        };
         checks.planned = Some((context.now, context.now + rule.interval()));
         (checks.acknowledged, checks.unacked) = (acknowledged, unacked);
-        let requests = self.open.iter_mut();
-        let stalled = requests.filter_map(|(stream, exchange)| {
-            let waits_for = exchange.waits_for(conn, *stream, withheld);
+        let waiting: Vec<(u64, WaitsFor)> = { self.open.iter() }
+            .map(|(stream, exchange)| (*stream, exchange.waits_for(conn, *stream)))
+            .collect();
+        let in_line = { waiting.iter() }
+            .filter(|(_, waits_for)| *waits_for == WaitsFor::Server)
+            .count();
+        let stalled = waiting.into_iter().filter_map(|(stream, waits_for)| {
+            let exchange = self.open.get_mut(&stream)?;
+            let waits_for = match waits_for {
+                WaitsFor::Server => link.blames(in_line),
+                other => other,
+            };
             let moved = exchange.moved();
             let stalled = exchange.stall.check(&rule, waits_for, moved, elapsed);
-            stalled.then_some(*stream)
+            stalled.then_some(stream)
         });
         let mut stalled: Vec<u64> = stalled.collect();
         stalled.sort_unstable();
@@ -131,6 +148,28 @@ impl Session {
     }
 }
 
+/// What the client has acknowledged since the last check.
+struct Link {
+    /// Time that those bytes win back.
+    moved: Duration,
+    /// Time since the last check.
+    elapsed: Duration,
+}
+
+impl Link {
+    /// Returns the party that `in_line` requests wait for whose responses could be sent.
+    fn blames(&self, in_line: usize) -> WaitsFor {
+        let count = u32::try_from(in_line).unwrap_or(u32::MAX);
+        if self.moved < self.elapsed {
+            WaitsFor::Client
+        } else if self.moved < self.elapsed.saturating_mul(count) {
+            WaitsFor::SlowLink
+        } else {
+            WaitsFor::Server
+        }
+    }
+}
+
 impl Exchange {
     /// Returns the bytes of both bodies that have moved so far.
     fn moved(&self) -> u64 {
@@ -160,9 +199,8 @@ impl Exchange {
         }
     }
 
-    /// Returns the party that the request waits for. `withheld` says that the client acknowledges next to nothing of what
-    /// was sent.
-    fn waits_for(&self, conn: &quiche::Connection, stream: u64, withheld: bool) -> WaitsFor {
+    /// Returns the party that the request waits for, whatever the client acknowledges.
+    fn waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
         if self.awaits_body() {
             return WaitsFor::Client;
         }
@@ -175,7 +213,7 @@ impl Exchange {
         let refused = conn
             .peer_allowance(stream)
             .is_some_and(|allowed| allowed < least);
-        if refused || withheld {
+        if refused {
             WaitsFor::Client
         } else {
             WaitsFor::Server

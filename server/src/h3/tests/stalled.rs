@@ -146,6 +146,51 @@ fn a_response_that_waits_for_the_congestion_window_is_not_ended() {
     assert_eq!(pair.stalled(), (0, 0));
 }
 
+/// Serves requests over a link that carries so many packets of 1200 bytes each second, or one in so many seconds. Returns the
+/// number of responses that arrived in full within a time.
+fn serve_slowly(
+    requests: usize,
+    bytes: u32,
+    packets: usize,
+    each: u64,
+    seconds: u64,
+) -> (Pair, usize) {
+    let mut pair = Pair::new();
+    let path = format!("/bytes/{bytes}");
+    for _ in 0..requests {
+        pair.request("GET", &path, &[], true);
+    }
+    let mut buffer = [0; 1500];
+    for second in 0..seconds {
+        carry(&mut pair.client, &mut pair.server);
+        pair.turn();
+        for _ in 0..if second % each == 0 { packets } else { 0 } {
+            if let Ok((count, info)) = pair.server.send(&mut buffer[..1200]) {
+                let (from, to) = (info.from, info.to);
+                let info = quiche::RecvInfo { from, to };
+                let _ = pair.client.recv(&mut buffer[..count], info);
+            }
+        }
+        pair.watch();
+        pair.passed += Duration::from_secs(1);
+    }
+    let whole = pair.streams.values().filter(|seen| seen.finished).count();
+    (pair, whole)
+}
+
+/// At 96 kbit/s the last of the responses waits seven minutes for its turn.
+#[test]
+fn a_slow_link_serves_twenty_large_responses_one_after_the_other() {
+    let (pair, whole) = serve_slowly(20, 300_000, 10, 1, 600);
+    assert_eq!((pair.stalled(), whole), ((0, 0), 20));
+}
+
+#[test]
+fn a_packet_now_and_then_does_not_keep_all_requests_of_a_connection() {
+    let (pair, whole) = serve_slowly(64, 100_000, 1, 3, 420);
+    assert!(pair.stalled().0 >= 60, "{:?}, {whole}", pair.stalled());
+}
+
 #[test]
 fn a_client_that_acknowledges_nothing_keeps_no_response() {
     let mut pair = Pair::new();

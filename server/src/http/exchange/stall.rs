@@ -3,8 +3,14 @@
 //! A request may wait for `limits.client_timeout`. Bytes that move win time back, one second for each `limits.client_min_rate` of
 //! them, so a byte now and then keeps no request for ever. Time won is saved for a few timeouts: clients report that they have
 //! read only when half of their window is empty, and a player at 300 kbit/s empties half of a window of 6 MiB in 80 seconds. On
-//! average a client must move the minimum rate all the same. Apache's mod_reqtimeout (MinRate) works alike; the default rate is
-//! that of IIS and Kestrel.
+//! average a client must move the minimum rate all the same.
+//!
+//! A request that waits for other responses of its connection waits for nobody, as long as the client acknowledges the minimum
+//! rate for each request that waits so. Below it, a fifth of the time counts: otherwise a packet acknowledged now and then would
+//! keep all requests of a connection for ever. Over a slow link whose responses go one after the other, the last may wait for
+//! five timeouts before its first byte.
+//!
+//! Apache's mod_reqtimeout (MinRate) works alike; the default rate is that of IIS and Kestrel.
 
 use std::time::Duration;
 
@@ -16,6 +22,8 @@ const CHECKS: u32 = 8;
 const SHORTEST: Duration = Duration::from_millis(100);
 /// Most time that a request saves up, in timeouts.
 const SAVED: i64 = 4;
+/// On a slow connection, one second in so many counts.
+const SLOWLY: i64 = 5;
 
 /// Bounds on a request's wait for its client.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +40,8 @@ pub enum WaitsFor {
     Handler,
     /// Bytes wait for the congestion window, pacing or other responses.
     Server,
+    /// As for the server, while the client acknowledges less than the minimum rate for each request that waits so.
+    SlowLink,
     /// Flow control or missing acknowledgements of the client stop the response, or the handler has read all that arrived of
     /// the body.
     Client,
@@ -93,22 +103,26 @@ impl StallTimer {
         elapsed: Duration,
     ) -> bool {
         let more = moved.saturating_sub(std::mem::replace(&mut self.moved, moved));
-        let waits = waits_for == WaitsFor::Client;
-        if waits && self.running {
-            self.waited = self.waited.saturating_add(millis(elapsed));
+        let counted = match waits_for {
+            WaitsFor::Client => millis(elapsed),
+            WaitsFor::SlowLink => millis(elapsed) / SLOWLY,
+            WaitsFor::Server | WaitsFor::Handler => 0,
+        };
+        if self.running {
+            self.waited = self.waited.saturating_add(counted);
         }
         let timeout = millis(rule.timeout);
         let won = self.waited.saturating_sub(millis(rule.worth(more)));
         self.waited = won.max(timeout.saturating_mul(-SAVED));
         match waits_for {
-            WaitsFor::Client => self.running = true,
+            WaitsFor::Client | WaitsFor::SlowLink => self.running = true,
             WaitsFor::Server => {}
             WaitsFor::Handler => {
                 self.running = false;
                 self.waited = self.waited.min(0);
             }
         }
-        waits && self.waited >= timeout
+        counted > 0 && self.waited >= timeout
     }
 }
 
@@ -181,6 +195,14 @@ mod tests {
             _ => (WaitsFor::Handler, 0),
         };
         assert_eq!(stalls(event), None);
+    }
+
+    #[test]
+    fn a_slow_connection_ends_what_does_not_move_after_five_timeouts() {
+        let at = stalls(|_| (WaitsFor::SlowLink, 0)).unwrap();
+        assert_eq!(at, 5 * RULE.timeout + RULE.interval());
+        assert_eq!(stalls(|_| (WaitsFor::SlowLink, ENOUGH / 5)), None);
+        assert!(stalls(|_| (WaitsFor::SlowLink, ENOUGH / 10)).is_some());
     }
 
     #[test]
