@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use crate::packet::Epoch;
 use crate::path::Path;
 use crate::recovery::RecoveryOps;
+use crate::stream::Stream;
 use crate::BufFactory;
 use crate::Connection;
 
@@ -51,6 +52,20 @@ impl<F: BufFactory> Connection<F> {
         }
         let allowed = u64::try_from(stream.send.cap().ok()?).ok()?;
         Some(allowed.min(self.max_tx_data.saturating_sub(self.tx_data)))
+    }
+
+    /// Returns whether the receive window of the connection, and nothing of the stream's own, keeps the peer from sending more
+    /// of a stream: less than a packet is left, and the application must read before it is raised. What is missing before
+    /// bytes that arrived may be sent all the same.
+    pub fn is_window_shut(&self, stream: u64) -> bool {
+        let limit = if self.flow_control.should_update_max_data() {
+            self.flow_control.max_data_next()
+        } else {
+            self.flow_control.max_data()
+        };
+        let whole = |stream: &Stream<F>| stream.recv.off_front() == stream.recv.max_off();
+        limit.saturating_sub(self.rx_data) < crate::MIN_CLIENT_INITIAL_LEN as u64 &&
+            self.streams.get(stream).is_none_or(whole)
     }
 
     /// Returns how many bytes of packets the peer has acknowledged, as `stats()` does.

@@ -108,11 +108,11 @@ impl Session {
     ) {
         let before = std::mem::take(&mut self.stall_checks.headless);
         let headless = self.h3.streams_without_head(conn).map(|stream| {
-            let waited = before.get(&stream);
-            (
-                stream,
-                waited.map_or(Duration::ZERO, |waited| *waited + elapsed),
-            )
+            let waited = before.get(&stream).map_or(Duration::ZERO, |waited| {
+                let counted = !conn.is_window_shut(stream);
+                *waited + if counted { elapsed } else { Duration::ZERO }
+            });
+            (stream, waited)
         });
         let (late, waiting) = headless.partition(|(_, waited)| rule.is_over(*waited));
         self.stall_checks.headless = waiting;
@@ -202,7 +202,11 @@ impl Exchange {
     /// Returns the party that the request waits for, whatever the client acknowledges.
     fn waits_for(&self, conn: &quiche::Connection, stream: u64) -> WaitsFor {
         if self.awaits_body() {
-            return WaitsFor::Client;
+            return if conn.is_window_shut(stream) {
+                WaitsFor::Window
+            } else {
+                WaitsFor::Client
+            };
         }
         let Outbound::Replying(response) = &self.outbound else {
             return WaitsFor::Handler;

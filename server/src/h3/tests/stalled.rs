@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sluicegate_config::Limits;
 
 use super::fixture::Bench;
-use super::transport::{carry, connected_with_window};
+use super::transport::{carry, connected_to_window, connected_with_window};
 use super::{Pair, counters, limits};
 use crate::http::exchange::message::{ToFront, ToHandler, cost};
 use crate::http::route::Site;
@@ -293,6 +293,48 @@ fn an_upload_that_its_handler_does_not_read_is_not_ended() {
     }
     assert_eq!(bench.pair.stalled(), (0, 0));
     assert!(!bench.pair.session.is_idle() && !bench.pair.streams.contains_key(&stream));
+}
+
+/// Other uploads, whose handler does not read, fill the connection's window.
+#[test]
+fn an_upload_that_the_connections_window_stops_waits_for_the_server() {
+    let mut bench = Bench::of(Pair::of(connected_to_window(150_000)));
+    let stream = bench.begin(&[]);
+    bench.send(stream, b"a beginning", false);
+    bench.pair.settle();
+    let (exchange, _) = bench.opened();
+    assert!(bench.worker_ring.take().is_some());
+    bench.give(exchange, ToFront::Credit(cost(11)));
+    let mut unread = Vec::new();
+    let mut left = 0;
+    while left == 0 {
+        assert!(unread.len() < 3);
+        let other = bench.begin(&[]);
+        left = 59_000;
+        while let sent @ 1.. = bench.send(other, &[1; 59_000][..left], false) {
+            left -= sent;
+            bench.pair.settle();
+            while bench.worker_ring.take().is_some() {}
+        }
+        unread.push(other);
+    }
+    for _ in 0..600 {
+        bench.pair.ping();
+    }
+    assert_eq!(bench.pair.stalled(), (0, 0));
+    for stream in unread {
+        let end = quiche::Shutdown::Write;
+        bench
+            .pair
+            .client
+            .stream_shutdown(stream, end, CANCELLED)
+            .unwrap();
+    }
+    for _ in 0..80 {
+        bench.pair.ping();
+    }
+    assert_eq!(bench.pair.streams[&stream].status(), "408");
+    assert_eq!(bench.pair.stalled(), (0, 1));
 }
 
 #[test]

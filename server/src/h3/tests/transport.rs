@@ -45,6 +45,14 @@ pub(super) fn connected_with_window(window: u64) -> (quiche::Connection, quiche:
     (client, server)
 }
 
+/// Returns a client, and a server that is connected to it and receives so many bytes of all requests before it reads them.
+pub(super) fn connected_to_window(window: u64) -> (quiche::Connection, quiche::Connection) {
+    let mut far = transport();
+    far.set_initial_max_data(window);
+    let Pair { client, server, .. } = Pair::connect(&mut transport(), &mut far);
+    (client, server)
+}
+
 /// Returns a client that resumes a session, and a server that has received its first packets and sent none.
 pub(super) fn in_early_data() -> (quiche::Connection, quiche::Connection) {
     let (mut near, mut far) = (transport(), transport());

@@ -40,6 +40,8 @@ pub enum WaitsFor {
     Handler,
     /// Bytes wait for the congestion window, pacing or other responses.
     Server,
+    /// The receive window of the connection is full of what handlers have not read, so the client cannot send.
+    Window,
     /// As for the server, while the client acknowledges less than the minimum rate for each request that waits so.
     SlowLink,
     /// Flow control or missing acknowledgements of the client stop the response, or the handler has read all that arrived of
@@ -106,7 +108,7 @@ impl StallTimer {
         let counted = match waits_for {
             WaitsFor::Client => millis(elapsed),
             WaitsFor::SlowLink => millis(elapsed) / SLOWLY,
-            WaitsFor::Server | WaitsFor::Handler => 0,
+            WaitsFor::Server | WaitsFor::Window | WaitsFor::Handler => 0,
         };
         if self.running {
             self.waited = self.waited.saturating_add(counted);
@@ -116,7 +118,7 @@ impl StallTimer {
         self.waited = won.max(timeout.saturating_mul(-SAVED));
         match waits_for {
             WaitsFor::Client | WaitsFor::SlowLink => self.running = true,
-            WaitsFor::Server => {}
+            WaitsFor::Server | WaitsFor::Window => {}
             WaitsFor::Handler => {
                 self.running = false;
                 self.waited = self.waited.min(0);
@@ -189,6 +191,7 @@ mod tests {
     fn waiting_for_the_handler_or_the_server_never_counts() {
         assert_eq!(stalls(|_| (WaitsFor::Handler, 0)), None);
         assert_eq!(stalls(|_| (WaitsFor::Server, 0)), None);
+        assert_eq!(stalls(|_| (WaitsFor::Window, 0)), None);
         // An event each minute, seen on its way by chance.
         let event = |check: u32| match check % 8 {
             0 => (WaitsFor::Client, 10),

@@ -104,8 +104,10 @@ fn requests_without_their_first_byte_are_rejected() {
     let rejected = |attack: &Attack| attack.endpoint().totals().h3.stalled_heads;
     for (round, first) in [(0, 16), (1, 0)] {
         let before = attack.held;
+        // The last stream leaves less than a packet of the connection's window, for the control stream.
+        let end = |stream| WINDOW - if stream == first + 12 { PIECE } else { 0 };
         for stream in (first..first + 16).step_by(4) {
-            for offset in (1..WINDOW - PIECE).step_by(PIECE) {
+            for offset in (PIECE..end(stream)).step_by(PIECE) {
                 let (offset, data, fin) = (offset as u64, vec![0; PIECE], false);
                 let piece = Frame::Stream {
                     stream,
@@ -127,7 +129,7 @@ fn requests_without_their_first_byte_are_rejected() {
         }
         assert!(passed >= 60, "{passed} s");
         for stream in (first..first + 16).step_by(4) {
-            let (code, size) = (REQUEST_REJECTED, (WINDOW - PIECE + 1) as u64);
+            let (code, size) = (REQUEST_REJECTED, end(stream) as u64);
             send(&mut peer, Frame::ResetStream { stream, code, size });
         }
         for _ in 0..30 {
