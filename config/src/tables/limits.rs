@@ -52,13 +52,17 @@ table! {
         /// Time for which a request may wait for its client: a response that the client's flow control stops or that it
         /// does not acknowledge, a head that does not arrive in full, or an upload of which nothing arrives. Bytes that move win time back, as client_min_rate
         /// says; at most four times this time is saved up. Neither PINGs nor other requests of the connection count, nor
-        /// does time in which the server has nothing to send, waits for an upstream, or sends other responses first. A
+        /// does time in which the server has nothing to send, waits for an upstream, or sends other responses first (see client_min_rate), or in which its own receive window is full. A
         /// request that has used up its time gets 408, or its stream is reset. Raise it for players that pause without
         /// closing the request, and for uploads with long pauses. 0s sets no limit.
         client_timeout: Duration { kind: duration(seconds(0), seconds(86_400)), default: "\"60s\"", reload: Live },
         /// Bytes per second that a request must move on average while it waits for its client: this many win back a second
-        /// of client_timeout. So few keep slow links working, and make it costly to hold many requests open. Lower it for
-        /// many parallel uploads over very slow links. With 0, a single byte wins back all.
+        /// of client_timeout. Counted are bytes of the request's body that the server has received and of the response's
+        /// that it has passed to the transport. A request that waits behind others of its connection loses no time while
+        /// the client acknowledges this rate for each that waits so; below it a fifth of the time counts, and all of it
+        /// once the whole connection has less than this rate. So few keep slow links working, and make it costly to hold
+        /// many requests open. Lower it for many parallel transfers over very slow links. With 0, a single byte wins back
+        /// all.
         client_min_rate: u64 { kind: size(0, MIB), default: "240", reload: Live },
         /// Largest request body on routes without a `max_request_body` of their own, whatever their handler; a larger
         /// one gets 413. For uploads, rather set that key of their route.
