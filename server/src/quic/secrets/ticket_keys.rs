@@ -8,7 +8,7 @@
 //! that began with the same seed derive the same ones without talking to each other.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::root::{RootSecret, hex, unhex};
@@ -28,7 +28,8 @@ pub struct TicketKey {
     pub cipher: [u8; 32],
 }
 
-/// The ticket keys of the process, which all workers share. The lock is taken once or twice in a handshake, for microseconds.
+/// The ticket keys of the process, which all workers share. The lock is taken once or twice in a handshake, and no key of a
+/// shared root is derived under it.
 pub struct TicketKeys {
     state: Mutex<State>,
     /// Returns the time since 1970.
@@ -43,7 +44,7 @@ struct State {
 
 enum Source {
     /// Root secrets that instances share, the current one first.
-    Shared(Vec<RootSecret>),
+    Shared(Arc<[RootSecret]>),
     /// Seeds of this state directory or process.
     Own(Chain),
 }
@@ -79,7 +80,7 @@ impl TicketKeys {
         TicketKeys {
             state: Mutex::new(State {
                 period: DEFAULT_PERIOD,
-                source: Source::Shared(roots),
+                source: Source::Shared(roots.into()),
             }),
             unix: Box::new(unix),
         }
@@ -156,20 +157,26 @@ impl TicketKeys {
     pub fn sealing(&self, listener: &str) -> TicketKey {
         let now = (self.unix)().as_secs();
         let mut state = self.state();
-        let number = now / state.period;
-        state.keys(listener, number).swap_remove(0)
+        let period = state.period;
+        let number = now / period;
+        let seeds = state.seeds(number);
+        drop(state);
+        key(&seeds[0], listener, number, period)
     }
 
     /// Returns the key of `listener` with that name; `None` if it is not, or no longer, accepted.
     pub fn opening(&self, listener: &str, name: &[u8; 16]) -> Option<TicketKey> {
         let now = (self.unix)().as_secs();
         let mut state = self.state();
-        let current = now / state.period;
+        let period = state.period;
+        let current = now / period;
         let accepted = [current, current.saturating_sub(1), current + 1];
         // The first byte of a name is that of its period's number.
         let mut accepted = accepted.into_iter();
         let number = accepted.find(|number| number.to_be_bytes()[7] == name[0])?;
-        let mut keys = state.keys(listener, number).into_iter();
+        let seeds = state.seeds(number);
+        drop(state);
+        let mut keys = seeds.iter().map(|seed| key(seed, listener, number, period));
         keys.find(|key| key.name == *name)
     }
 
@@ -179,26 +186,24 @@ impl TicketKeys {
 }
 
 impl State {
-    /// Returns the keys of a period, one of each root, the current root's first.
-    fn keys(&mut self, listener: &str, number: u64) -> Vec<TicketKey> {
-        let period = self.period;
+    /// Returns the seeds of a period's keys, the current root's first. Keys are derived from them without the lock.
+    fn seeds(&mut self, number: u64) -> Arc<[RootSecret]> {
         match &mut self.source {
-            Source::Shared(roots) => {
-                let key = |root| key(root, listener, number, period);
-                roots.iter().map(key).collect()
-            }
+            Source::Shared(roots) => Arc::clone(roots),
             Source::Own(chain) => {
                 // One period back is accepted, and the next one may be asked for.
                 chain.advance(number.saturating_sub(2));
                 let mut of_period = chain.clone();
                 of_period.advance(number);
-                vec![key(&of_period.seed, listener, number, period)]
+                Arc::new([of_period.seed])
             }
         }
     }
 }
 
 fn key(seed: &RootSecret, listener: &str, number: u64, period: u64) -> TicketKey {
+    #[cfg(test)]
+    tests::DERIVED.set(tests::DERIVED.get() + 1);
     let mut info = Vec::with_capacity(64);
     info.extend_from_slice(&number.to_be_bytes());
     info.extend_from_slice(&period.to_be_bytes());

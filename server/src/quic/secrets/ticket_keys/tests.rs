@@ -1,5 +1,6 @@
 //! Ticket keys in virtual time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,6 +8,11 @@ use std::time::Duration;
 use super::*;
 
 const HOUR: u64 = 3600;
+
+thread_local! {
+    /// Number of keys that this test has derived.
+    pub(super) static DERIVED: Cell<u32> = const { Cell::new(0) };
+}
 
 /// A clock that tests set, in seconds since 1970.
 #[derive(Clone)]
@@ -108,6 +114,22 @@ fn tickets_of_an_older_root_secret_are_accepted() {
     assert!(after.opening("main", &sealed.name).is_some());
     let without = hourly(TicketKeys::shared(vec![new], clock.read()));
     assert!(without.opening("main", &sealed.name).is_none());
+}
+
+#[test]
+fn each_ticket_costs_few_keys_however_many_roots_there_are() {
+    let clock = Clock::at(START);
+    let roots: Vec<_> = (0..16).map(|root| RootSecret::new([root; 32])).collect();
+    let keys = hourly(TicketKeys::shared(roots, clock.read()));
+    let sealed = keys.sealing("main");
+    assert_eq!(DERIVED.take(), 1);
+    assert!(keys.opening("main", &sealed.name).is_some());
+    assert_eq!(DERIVED.take(), 1);
+    // A name of no period costs nothing.
+    let mut name = sealed.name;
+    name[0] ^= 0x80;
+    assert!(keys.opening("main", &name).is_none());
+    assert_eq!(DERIVED.take(), 0);
 }
 
 #[test]
