@@ -55,7 +55,8 @@ table! {
         /// address counts as the client's that the proxy names in client_address_field: the right-most address there
         /// that is no trusted proxy's. Logs use that address, and so do a client's shares of limits.worker_buffer,
         /// limits.origin_queue and open files. limits.connections_per_client does not bind the proxies; limits of a
-        /// connection, such as cancelled_requests, hold for each of theirs as a whole. Upstreams receive what the
+        /// connection, such as cancelled_requests, hold for each of theirs as a whole; and while server.memory_limit is
+        /// used up, a proxy counts as one client with all its connections. Upstreams receive what the
         /// proxies wrote in X-Forwarded-For or Forwarded, with the proxy's address added. From every other address,
         /// X-Forwarded-* and Forwarded are dropped, because anybody can write them; X-Real-IP, CF-Connecting-IP and
         /// similar fields are dropped always, because proxies may pass them on as their clients sent them. A connection
