@@ -63,9 +63,9 @@ fn integer(first: u8, prefix: u32, value: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a HEADERS frame whose fields are all literals, with any names and values.
+/// Returns a field section of literals (RFC 9204 §4.5.6), with any names and values.
 #[must_use]
-pub fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
+pub fn section(lines: &[(&str, &str)]) -> Vec<u8> {
     let mut section = vec![0, 0];
     for (name, value) in lines {
         section.extend(integer(0x20, 3, name.len()));
@@ -73,7 +73,13 @@ pub fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
         section.extend(integer(0, 7, value.len()));
         section.extend(value.as_bytes());
     }
-    frame(HEADERS, &section)
+    section
+}
+
+/// Returns a HEADERS frame whose fields are all literals, with any names and values.
+#[must_use]
+pub fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
+    frame(HEADERS, &section(lines))
 }
 
 /// Returns a GET request's HEADERS frame, with further fields.

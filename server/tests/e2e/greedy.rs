@@ -1,5 +1,6 @@
 //! Clients that hold as much as they can, and one beside them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -28,6 +29,8 @@ const WINDOW: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Larger than what is kept in memory.
 const LARGE: usize = 1_000_000;
+
+const FILES: &str = "[[route]]\npath = \"/static/\"\n[route.files]\nroot = \"www\"";
 
 /// A connection whose streams take no response.
 struct Held {
@@ -81,23 +84,37 @@ async fn until_requested(admin: SocketAddr, count: usize) {
     }
 }
 
+/// Returns the setup of a server with one worker and a route.
+fn setup(backend: &str, route: &str) -> Setup {
+    Setup::new(backend)
+        .with(ADMIN)
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("main", "127.0.0.1:0", "cubic")
+        .with(route)
+}
+
+/// Holds the streams of eight clients, fetches the large body from a ninth, and returns the metrics.
+async fn attack_and_fetch(
+    folder: &Folder,
+    server: SocketAddr,
+    admin: SocketAddr,
+    path: &str,
+) -> BTreeMap<String, f64> {
+    let held = attack(folder, server, path).await;
+    until_requested(admin, 8 * CONNECTIONS * STREAMS).await;
+    fetch_beside(&held, folder, server, path).await;
+    metrics(admin)
+}
+
 fn streams_that_take_nothing_leave_other_clients_unharmed(backend: &str) {
     let folder = Folder::new();
     fs::create_dir_all(folder.path("www")).unwrap();
     fs::write(folder.path("www/large"), vec![7; LARGE]).unwrap();
-    let setup = Setup::new(backend)
-        .with(ADMIN)
-        .replace("[[group]]", "[[group]]\ncores = [0]")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .with("[[route]]\npath = \"/static/\"\n[route.files]\nroot = \"www\"");
+    let setup = setup(backend, FILES);
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     run(async {
-        let (server, path) = (server.address(), "/static/large");
-        let held = attack(&folder, server, path).await;
-        until_requested(admin, 8 * CONNECTIONS * STREAMS).await;
-        fetch_beside(&held, &folder, server, path).await;
-        let found = metrics(admin);
+        let found = attack_and_fetch(&folder, server.address(), admin, "/static/large").await;
         assert_eq!(sum(&found, "sluicegate_http_requests_refused_total"), 0.0);
         assert!(sum(&found, "sluicegate_http_responses_aborted_total") > 0.0);
     });
@@ -126,22 +143,13 @@ fn upstream() -> String {
 fn streams_to_an_upstream_that_take_nothing_leave_other_clients_unharmed(backend: &str) {
     let folder = Folder::new();
     let upstream = upstream();
-    let setup = Setup::new(backend)
-        .with(ADMIN)
-        .replace("[[group]]", "[[group]]\ncores = [0]")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .with(&format!(
-            "[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{upstream}\" }}"
-        ));
+    let route = format!("[[route]]\npath = \"/app/\"\nproxy = {{ upstreams = \"{upstream}\" }}");
+    let setup = setup(backend, &route);
     let script = "ulimit -n 600 && exec \"$@\"";
     let mut server = Server::start_within(&["sh", "-c"], script, &setup, &folder);
     let admin = address(&mut server);
     run(async {
-        let (server, path) = (server.address(), "/app/large");
-        let held = attack(&folder, server, path).await;
-        until_requested(admin, 8 * CONNECTIONS * STREAMS).await;
-        fetch_beside(&held, &folder, server, path).await;
-        let found = metrics(admin);
+        let found = attack_and_fetch(&folder, server.address(), admin, "/app/large").await;
         assert!(sum(&found, "sluicegate_origin_exchanges_revoked_total") > 0.0);
         let failed = "sluicegate_proxy_failures_total";
         assert_eq!(sum(&found, failed), 0.0, "{found:#?}");
@@ -153,12 +161,7 @@ fn ten_thousand_requests_of_one_client_at_once_are_all_served(backend: &str) {
     let folder = Folder::new();
     fs::create_dir_all(folder.path("www")).unwrap();
     fs::write(folder.path("www/small"), [7; 1024]).unwrap();
-    let setup = Setup::new(backend)
-        .with(ADMIN)
-        .with("[limits]\nfile_cache = 0")
-        .replace("[[group]]", "[[group]]\ncores = [0]")
-        .listener("main", "127.0.0.1:0", "cubic")
-        .with("[[route]]\npath = \"/static/\"\n[route.files]\nroot = \"www\"");
+    let setup = setup(backend, FILES).with("[limits]\nfile_cache = 0");
     let mut server = Server::start(&setup, &folder);
     let admin = address(&mut server);
     run(async {

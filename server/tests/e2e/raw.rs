@@ -6,82 +6,18 @@ use std::time::Duration;
 
 use quiche::h3::NameValue as _;
 use quiche::{ConnectionId, RecvInfo, Shutdown};
+pub(crate) use sluicegate_raw_client::http3::{
+    CONTROL, DATA, HEADERS, SETTINGS, control, frame, headers, section,
+};
+pub(crate) use sluicegate_raw_client::varint;
 
-/// The client's first three unidirectional streams.
-pub(crate) const CONTROL: u64 = 2;
+/// The client's unidirectional streams after its control stream.
 pub(crate) const ENCODER: u64 = 6;
 pub(crate) const DECODER: u64 = 10;
-
-pub(crate) const DATA: u64 = 0x0;
-pub(crate) const HEADERS: u64 = 0x1;
-pub(crate) const SETTINGS: u64 = 0x4;
 
 /// Silence after which lost packets are looked for, and how much of it in a row is a failure.
 const SILENCE: Duration = Duration::from_millis(500);
 const SILENCES: usize = 120;
-
-/// Returns a varint (RFC 9000 §16).
-pub(crate) fn varint(value: u64) -> Vec<u8> {
-    let all = value.to_be_bytes();
-    let (from, mark) = match value {
-        0..0x40 => (7, 0),
-        0x40..0x4000 => (6, 0x40),
-        0x4000..0x4000_0000 => (4, 0x80),
-        _ => (0, 0xc0),
-    };
-    let mut bytes = all[from..].to_vec();
-    bytes[0] |= mark;
-    bytes
-}
-
-/// Returns a frame.
-pub(crate) fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
-    [varint(kind), varint(payload.len() as u64), payload.to_vec()].concat()
-}
-
-/// Returns an integer of QPACK behind the bits of `first` (RFC 7541 §5.1).
-fn integer(first: u8, prefix: u32, value: usize) -> Vec<u8> {
-    let most = (1 << prefix) - 1;
-    let Some(mut rest) = value.checked_sub(most) else {
-        return vec![first | u8::try_from(value).unwrap()];
-    };
-    let mut bytes = vec![first | u8::try_from(most).unwrap()];
-    while rest >= 0x80 {
-        bytes.push(u8::try_from(rest % 0x80).unwrap() | 0x80);
-        rest /= 0x80;
-    }
-    bytes.push(u8::try_from(rest).unwrap());
-    bytes
-}
-
-/// Returns a field section of literals (RFC 9204 §4.5.6), with any names and values.
-pub(crate) fn section(lines: &[(&str, &str)]) -> Vec<u8> {
-    let lines = lines.iter().flat_map(|(name, value)| {
-        let sizes = [integer(0x20, 3, name.len()), integer(0, 7, value.len())];
-        let [name_size, value_size] = sizes;
-        [
-            name_size,
-            name.as_bytes().to_vec(),
-            value_size,
-            value.as_bytes().to_vec(),
-        ]
-        .concat()
-    });
-    [0, 0].into_iter().chain(lines).collect()
-}
-
-/// Returns a HEADERS frame.
-pub(crate) fn headers(lines: &[(&str, &str)]) -> Vec<u8> {
-    frame(HEADERS, &section(lines))
-}
-
-/// Returns a control stream's beginning.
-pub(crate) fn settings(pairs: &[(u64, u64)]) -> Vec<u8> {
-    let pairs = pairs
-        .iter()
-        .flat_map(|(name, value)| [varint(*name), varint(*value)].concat());
-    [vec![0], frame(SETTINGS, &pairs.collect::<Vec<u8>>())].concat()
-}
 
 /// One act of the client.
 #[derive(Clone, Debug)]
@@ -189,7 +125,7 @@ impl Raw {
     /// Opens a connection with a control stream.
     pub(crate) fn ready(server: SocketAddr) -> Raw {
         let mut raw = Raw::connect(server);
-        raw.act(&Act::Send(CONTROL, settings(&[])));
+        raw.act(&Act::Send(CONTROL, control(&[])));
         raw
     }
 

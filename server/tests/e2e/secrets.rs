@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::admin::{ADMIN, address, get};
 use crate::client::{Client, run};
-use crate::raw::{Act, CONTROL, DATA, ENCODER, Outcome, Raw, frame, headers, settings, varint};
+use crate::raw::{Act, CONTROL, DATA, ENCODER, Outcome, Raw, control, frame, headers, varint};
 use crate::server::{Folder, Process, Server, Setup};
 
 /// Stands in every value that is secret.
@@ -194,7 +194,7 @@ fn send_everywhere(server: SocketAddr) {
     let mut raw = Raw::connect(server);
     raw.act(&Act::Send(
         CONTROL,
-        [settings(&[]), frame(4, MARK.as_bytes())].concat(),
+        [control(&[]), frame(4, MARK.as_bytes())].concat(),
     ));
     raw.closed();
 }

@@ -71,8 +71,8 @@ pub(crate) struct Forwarded {
     pub(crate) raw_path: bool,
 }
 
-/// A route for `/` that changes nothing.
-struct Unchanged;
+/// Rules of a route for `/` that changes nothing.
+pub(super) struct Unchanged;
 
 impl RequestRules for Unchanged {
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {

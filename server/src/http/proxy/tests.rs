@@ -14,33 +14,15 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use http::HeaderName;
 use sluicegate_config::{HostHeader, Proxy, UpstreamAddress, Via};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use super::properties::Unchanged;
 use super::*;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::test_front::{Front, Received, head, pair, request};
-use crate::http::path::CanonicalPath;
-
-/// Rules of a route for `/` that changes nothing.
-pub(super) struct Plain;
-
-impl RequestRules for Plain {
-    fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
-        path.forward(1)
-    }
-
-    fn sets(&self, _: &HeaderName) -> bool {
-        false
-    }
-
-    fn removes(&self, _: &HeaderName) -> bool {
-        false
-    }
-}
 
 /// Credit in bytes, more than a test uses up.
 const PLENTY: u64 = 1 << 30;
@@ -134,7 +116,7 @@ impl Edge {
     ) -> (Front, JoinHandle<()>) {
         let pools = Rc::clone(&self.pools);
         let task = tokio::task::spawn_local(async move {
-            serve(&pools, &route, &Plain, incoming).await;
+            serve(&pools, &route, &Unchanged, incoming).await;
         });
         (front, task)
     }

@@ -5,7 +5,7 @@ use super::{
     start,
 };
 use crate::raw::{
-    Act, CONTROL, DATA, DECODER, ENCODER, Outcome, Raw, frame, headers, settings, varint,
+    Act, CONTROL, DATA, DECODER, ENCODER, Outcome, Raw, control, frame, headers, varint,
 };
 use crate::server::{Folder, total};
 
@@ -15,7 +15,7 @@ fn what_is_unknown_or_harmless_is_ignored() {
     let mut server = start(&folder);
     let mut raw = Raw::connect(server.address());
     let unknown = frame(UNKNOWN, &[0x55; 3000]);
-    let control = settings(&[
+    let control = control(&[
         (UNKNOWN, 1),
         (6, 100),
         (1, 4096),

@@ -6,13 +6,11 @@ use super::{
     PRIORITY_UPDATE_PUSH, PUSH_PROMISE, SETTINGS_ERROR, STREAM_CREATION_ERROR, STREAMS, UNKNOWN,
     close_each, closes, controls, get,
 };
-use crate::raw::{
-    Act, CONTROL, DATA, DECODER, ENCODER, SETTINGS, frame, section, settings, varint,
-};
+use crate::raw::{Act, CONTROL, DATA, DECODER, ENCODER, SETTINGS, control, frame, section, varint};
 
 #[test]
 fn critical_streams_are_there_once_and_stay() {
-    let control = settings(&[]);
+    let control = control(&[]);
     let typed = |kind| vec![kind];
     let mut cases = vec![
         closes(
@@ -71,7 +69,7 @@ fn settings_come_first_once_and_make_sense() {
             "SETTINGS twice",
             &[Act::Send(
                 CONTROL,
-                [settings(&[]), frame(SETTINGS, &[])].concat(),
+                [control(&[]), frame(SETTINGS, &[])].concat(),
             )],
             FRAME_UNEXPECTED,
         ),
@@ -95,7 +93,7 @@ fn settings_come_first_once_and_make_sense() {
         (0x33, 2),
         (0x33, 1),
     ] {
-        let acts = [Act::Send(CONTROL, settings(&[pair]))];
+        let acts = [Act::Send(CONTROL, control(&[pair]))];
         cases.push(closes("a wrong setting", &acts, SETTINGS_ERROR));
     }
     close_each(cases, false);

@@ -55,10 +55,14 @@ fn refusals_of_the_client_that_holds_the_most_keep_no_newcomer_out() {
     let client = |last| ClientPrefix::from(address(last));
     for by_number in [false, true] {
         // Room for 210 exchanges: 200 clients with one each, and one client with 10.
-        let accounts = match by_number {
-            false => Accounts::new(1000, 210 * 2000),
-            true => Accounts::with_limit(1000, u64::MAX, 210),
+        let room_for = |exchanges| {
+            if by_number {
+                Accounts::with_limit(1000, u64::MAX, exchanges)
+            } else {
+                Accounts::new(1000, exchanges * 2000)
+            }
         };
+        let accounts = room_for(210);
         let mut greedy: Vec<_> = (0..10)
             .filter_map(|_| accounts.admit(address(250)))
             .collect();
@@ -75,10 +79,7 @@ fn refusals_of_the_client_that_holds_the_most_keep_no_newcomer_out() {
         }
         assert_eq!((greedy.len(), others.len()), (6, 4));
         // All hold the same, so that the newcomer's search is in vain, and the next three are left out.
-        let equal = match by_number {
-            false => Accounts::new(1000, 200 * 2000),
-            true => Accounts::with_limit(1000, u64::MAX, 200),
-        };
+        let equal = room_for(200);
         let mut held: Vec<_> = (0..200).filter_map(|n| equal.admit(address(n))).collect();
         assert_eq!(equal.most_greedy(client(251)), None);
         held.truncate(190);

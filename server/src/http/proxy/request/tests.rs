@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use http::HeaderName;
 use sluicegate_config::HostHeader;
 
-use super::super::tests::{Plain, proxy};
+use super::super::properties::Unchanged;
+use super::super::tests::proxy;
 use super::*;
 use crate::http::exchange::test_front::{head, request};
 
@@ -19,7 +20,7 @@ fn rewritten(head: RequestHead, proxy: &Proxy) -> Result<http::Request<()>, Unse
     let rest = if proxy.strip_prefix { rest } else { &head.path }.to_owned();
     rewrite(
         &request(head, None, false),
-        (proxy, &Plain),
+        (proxy, &Unchanged),
         &rest,
         Framing::None,
         "192.0.2.80",
@@ -70,7 +71,7 @@ fn early_data_is_announced_by_this_server_or_by_its_client() {
     let announced = |lines: &[_], early_data| {
         let mut given = request(head("GET", "/", lines), None, false);
         given.peer.early_data = early_data;
-        let rewritten = rewrite(&given, (&config(), &Plain), "/", Framing::None, "x").unwrap();
+        let rewritten = rewrite(&given, (&config(), &Unchanged), "/", Framing::None, "x").unwrap();
         let lines = rewritten.headers().get_all("early-data").iter();
         lines
             .map(|value| value.to_str().unwrap().to_owned())
@@ -231,7 +232,7 @@ fn bodies_are_framed_in_one_way() {
     let framed = |method: &str, framing| {
         let lines = [("content-length", "9"), ("trailer", "x")];
         let given = request(head(method, "/", &lines), None, false);
-        let rewritten = rewrite(&given, (&config(), &Plain), "/", framing, "x").unwrap();
+        let rewritten = rewrite(&given, (&config(), &Unchanged), "/", framing, "x").unwrap();
         let mut found = Vec::new();
         for name in ["content-length", "transfer-encoding", "trailer"] {
             for value in rewritten.headers().get_all(name) {

@@ -57,7 +57,7 @@ fn trusting(networks: &str, field: &str, head: RequestHead) -> Request {
 
 /// Returns the fields that an upstream gets, as lines.
 fn sent(request: &Request, proxy: &Proxy) -> String {
-    let rewritten = rewrite(request, (proxy, &Plain), "/", Framing::None, "x").unwrap();
+    let rewritten = rewrite(request, (proxy, &Unchanged), "/", Framing::None, "x").unwrap();
     let lines = rewritten.headers().iter();
     let lines = lines.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
     lines.collect::<Vec<_>>().join("\n")
