@@ -19,7 +19,7 @@ const MIN_INITIAL: usize = 1200;
 /// Bytes of a stream in one packet that [`Client::write`] sends.
 const SLICE: usize = 1100;
 
-/// What the client does by itself.
+/// Replies that the client sends on its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// Acknowledges each datagram of the server at once.
@@ -84,7 +84,7 @@ pub struct Client {
     pub scid: Vec<u8>,
     /// Token of Initial packets.
     pub token: Vec<u8>,
-    /// What it does by itself.
+    /// Replies that it sends on its own.
     pub policy: Policy,
     /// Frames received, but ACK, CRYPTO, PADDING and STREAM, in order. A test may clear them.
     pub frames: Vec<Frame>,

@@ -50,7 +50,7 @@ pub(super) struct Heads {
 
 /// A head that is encoded, and everything that it depends on.
 struct Encoding {
-    /// Its fields, held so that no others can have their address.
+    /// Its fields. The reference keeps their address, by which encodings are found, from being used again.
     head: SharedHead,
     /// Second of its date, since 1970.
     second: u64,

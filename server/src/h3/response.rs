@@ -297,9 +297,10 @@ fn write_whole(body: &mut Body, sent: u64, to: &mut Sink<'_>) -> Result<(usize, 
         Body::Bytes(rest) => {
             // quiche keeps a reference until the client has acknowledged the piece, and copies nothing.
             let last = rest.len() <= room;
-            let mut piece = match last {
-                true => std::mem::take(rest),
-                false => rest.slice(..room),
+            let mut piece = if last {
+                std::mem::take(rest)
+            } else {
+                rest.slice(..room)
             };
             let written = to.h3.send_body_zc(to.conn, to.stream, &mut piece, last);
             if last {

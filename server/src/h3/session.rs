@@ -227,7 +227,7 @@ impl Session {
         self.send_goaway(conn);
     }
 
-    /// Returns whether the client is to open another connection, be it that this one has had its requests.
+    /// Returns whether the client was told to open another connection, for instance because this one has had its requests.
     pub fn is_leaving(&self) -> bool {
         self.leaving
     }

@@ -1,4 +1,4 @@
-//! What a response is written to.
+//! The stream of a response, with the connection and counters that writing to it needs.
 
 use super::Counters;
 use super::priority::Priority;

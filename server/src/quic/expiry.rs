@@ -25,7 +25,7 @@ pub(super) struct Expiry {
     drain_timeout: Duration,
 }
 
-/// What an expired connection does next.
+/// Next step of an expired connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It tells the client to open another connection.

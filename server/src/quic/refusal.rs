@@ -26,7 +26,7 @@ const CLOSE: [u8; 4] = [0x1c, 0x02, 0, 0];
 /// Length of the packet number, which is 0.
 const NUMBER: usize = 1;
 const TAG: usize = 16;
-/// What the packet's Length field counts; it fits one byte.
+/// Value of the packet's Length field: the bytes of packet number, frame and tag. It fits in one byte.
 const SEALED: usize = NUMBER + CLOSE.len() + TAG;
 /// Bytes between the start of the packet number and the sample for header protection (RFC 9001 §5.4.2).
 const SAMPLE: usize = 4;

@@ -1,4 +1,4 @@
-//! Certificates about to expire, as operators hear of them.
+//! Tests the warnings and the metric of certificates that are about to expire.
 
 use std::time::Duration;
 

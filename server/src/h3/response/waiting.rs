@@ -1,4 +1,4 @@
-//! What a response needs of its stream before it can go on.
+//! Computes the room that a response needs on its stream before it can continue.
 
 use super::{Content, Response};
 

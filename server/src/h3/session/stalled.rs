@@ -148,7 +148,7 @@ impl Session {
     }
 }
 
-/// What the client has acknowledged since the last check.
+/// Progress of the connection since the last check: the bytes that the client has acknowledged.
 struct Link {
     /// Time that those bytes win back.
     moved: Duration,

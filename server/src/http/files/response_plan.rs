@@ -197,9 +197,10 @@ pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Option<Rep
         None => Some(Reply {
             status: 200,
             headers: ReplyFields::Shared(Arc::clone(&entry.fields)),
-            body: match entry.bytes.is_empty() {
-                true => Body::Empty,
-                false => Body::Bytes(entry.bytes.clone()),
+            body: if entry.bytes.is_empty() {
+                Body::Empty
+            } else {
+                Body::Bytes(entry.bytes.clone())
             },
         }),
     }

@@ -70,7 +70,7 @@ impl Believed {
 }
 
 /// Adds `via`, `early-data` and the fields that describe the client, unless the configuration sets, removes or omits them.
-/// What a trusted proxy wrote is already there, and is extended.
+/// Fields that a trusted proxy wrote are already in `to`, and are extended.
 pub(super) fn add(
     request: &Request,
     (proxy, rules): (&Proxy, &dyn RequestRules),
@@ -145,8 +145,8 @@ struct Hops {
 }
 
 impl Hops {
-    /// Returns what `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field, or in one that is
-    /// written anew.
+    /// Returns the elements that `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field, or in
+    /// one that this server replaces.
     fn forwarded(&self, fields: &HeaderMap, scheme: &str, authority: &str) -> String {
         let hop = forwarded(self.sender, scheme, authority);
         if self.is_unnamed_in(&FORWARDED, fields) {

@@ -19,7 +19,8 @@ use super::{Stop, fields, response};
 use crate::http::exchange::Fields;
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
-/// Pause of the client after which an upstream may have given up sending: the shortest usual send timeout of servers is longer.
+/// Time without reading by the client after which a cut body is not blamed on the upstream, which may have given up sending. The
+/// usual send timeouts of servers are longer.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Events while a response is relayed.

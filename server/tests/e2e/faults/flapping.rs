@@ -18,7 +18,7 @@ const LENGTH: usize = 200_000;
 /// Time that the upstream stays as it is.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What the upstream does at a time.
+/// Behaviour of the upstream at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     /// It responds.

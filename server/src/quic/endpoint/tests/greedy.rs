@@ -20,7 +20,7 @@ const NINTH: &str = "192.0.2.9";
 /// Streams of each connection.
 const STREAMS: usize = 128;
 
-/// What the handlers of the greedy clients do once they have sent a block.
+/// Behaviour of the greedy clients' handlers after their first block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Handlers {
     /// They have more to send.
@@ -228,5 +228,5 @@ fn whole_responses_hold_memory_until_they_have_left_or_are_given_up() {
     }
 }
 
-/// Its responses have left.
+/// Ends the case without a further step: the client has received its responses.
 fn stop_nothing(_: &mut Peer) {}
