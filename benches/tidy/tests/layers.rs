@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-options", &[]),
     ("sluicegate-cc", &["sluicegate-options"]),
     ("sluicegate-sim", &["sluicegate-cc"]),
+    ("sluicegate-frames", &[]),
     ("sluicegate-dataplane", &["sluicegate-options"]),
     ("sluicegate-quiche", &["sluicegate-cc"]),
     (

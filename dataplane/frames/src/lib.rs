@@ -1,0 +1,24 @@
+//! Ethernet frames of a network card that has no kernel behind it: which frames carry UDP datagrams for this host, how a
+//! datagram becomes a frame, and ARP, NDP and ICMP for the host's addresses.
+//!
+//! The crate has no unsafe code, no clock and no I/O, and it knows neither DPDK nor QUIC. Whoever owns a port uses it so:
+//!
+//! - [`FrameParser::parse`] looks at each received frame in place. It allocates and copies nothing.
+//! - [`write_headers`] writes the headers in front of a payload that is already in its buffer.
+#![forbid(unsafe_code)]
+
+mod address;
+mod checksum;
+mod config;
+mod drop_reason;
+mod headers;
+mod layout;
+mod parse;
+
+pub use address::{MacAddr, MacAddrError};
+pub use config::{ConfigError, PortConfig};
+pub use drop_reason::DropReason;
+pub use headers::{
+    IpChecksum, MAX_HEADERS, TxChecksums, TxHeader, UdpChecksum, WriteError, write_headers,
+};
+pub use parse::{ChecksumState, FrameParser, RxChecksums, UdpFrame, Verdict};
