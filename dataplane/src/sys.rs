@@ -1,13 +1,12 @@
-//! System calls on sockets and timers: the only unsafe code outside the drivers' rings.
+//! System calls on sockets: the only unsafe code outside the drivers' rings.
 #![expect(
     unsafe_code,
-    reason = "setsockopt, recvmmsg, sendmsg, eventfd and timerfd have no safe wrapper in std or socket2"
+    reason = "setsockopt, recvmmsg, sendmsg and eventfd have no safe wrapper in std or socket2"
 )]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::time::Duration;
 
 use crate::addr::{NAME_LEN, NAME_SOCKLEN};
 use crate::control::CONTROL_LEN;
@@ -70,26 +69,6 @@ pub(crate) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) })?;
     // SAFETY: a new descriptor that nobody else has.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
-}
-
-/// Makes a monotonic timer that a selector can wait for, not armed.
-pub(crate) fn timerfd() -> io::Result<OwnedFd> {
-    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-    // SAFETY: takes no pointers.
-    let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-    // SAFETY: a new descriptor that nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Arms a timer once, `delay` from now; zero disarms it.
-pub(crate) fn timerfd_set(fd: BorrowedFd<'_>, delay: Duration) -> io::Result<()> {
-    // SAFETY: plain integers, for which all zeroes is a value.
-    let mut spec: libc::itimerspec = unsafe { std::mem::zeroed() };
-    spec.it_value.tv_sec = libc::time_t::try_from(delay.as_secs()).unwrap_or(libc::time_t::MAX);
-    spec.it_value.tv_nsec = delay.subsec_nanos().into();
-    // SAFETY: `spec` is valid for reads for the length of the call; the old value is not asked for.
-    check(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &raw const spec, ptr::null_mut()) })
-        .map(drop)
 }
 
 /// Sends one message, without waiting.
@@ -220,7 +199,8 @@ impl Messages {
     }
 }
 
-fn check(result: i32) -> io::Result<i32> {
+/// Returns a system call's result, or its error where it is negative.
+pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {

@@ -1,12 +1,19 @@
 //! The handle that ends a worker's sleep.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::sys;
+
+/// The worker runs, and nobody woke it since its last wait.
+const AWAKE: u8 = 0;
+/// The worker sleeps or is about to: only the eventfd wakes it.
+const ASLEEP: u8 = 1;
+/// The worker was woken and has not noticed yet.
+const WOKEN: u8 = 2;
 
 /// Ends a worker's sleep from another thread.
 #[derive(Clone, Debug)]
@@ -16,21 +23,21 @@ pub struct Waker {
 
 #[derive(Debug)]
 struct Shared {
-    /// A wake-up is on its way or not yet taken by the driver.
-    pending: AtomicBool,
+    /// [`AWAKE`], [`ASLEEP`] or [`WOKEN`].
+    state: AtomicU8,
     /// `None` where the driver never sleeps.
     eventfd: Option<File>,
 }
 
 impl Waker {
-    /// Ends the current or the next [`Dataplane::wait`](crate::Dataplane::wait). Cheap where the worker was woken
-    /// already. What this thread wrote before is seen by the worker after its wait.
+    /// Ends the current or the next [`Dataplane::wait`](crate::Dataplane::wait). It makes a system call only while the
+    /// worker sleeps. What this thread wrote before is seen by the worker after its wait.
     pub fn wake(&self) {
-        if self.shared.pending.swap(true, Ordering::AcqRel) {
+        if self.shared.state.swap(WOKEN, Ordering::AcqRel) != ASLEEP {
             return;
         }
         if let Some(mut eventfd) = self.shared.eventfd.as_ref() {
-            // Only a full counter could refuse, and `pending` keeps it at one.
+            // Only a full counter could refuse, which takes more wake-ups than there will be.
             let written = eventfd.write(&1u64.to_ne_bytes());
             debug_assert!(written.is_ok(), "eventfd: {written:?}");
         }
@@ -41,7 +48,7 @@ impl Waker {
         let eventfd = sys::eventfd(nonblocking)?;
         Ok(Self {
             shared: Arc::new(Shared {
-                pending: AtomicBool::new(false),
+                state: AtomicU8::new(AWAKE),
                 eventfd: Some(File::from(eventfd)),
             }),
         })
@@ -52,28 +59,27 @@ impl Waker {
     pub(crate) fn idle() -> Self {
         Self {
             shared: Arc::new(Shared {
-                pending: AtomicBool::new(false),
+                state: AtomicU8::new(AWAKE),
                 eventfd: None,
             }),
         }
     }
 
-    /// Returns the descriptor that a driver's selector watches.
-    pub(crate) fn fd(&self) -> Option<RawFd> {
-        self.shared.eventfd.as_ref().map(AsRawFd::as_raw_fd)
+    /// Returns the descriptor that a driver sleeps on. Nobody needs to read it where edges are watched.
+    pub(crate) fn eventfd(&self) -> Option<BorrowedFd<'_>> {
+        self.shared.eventfd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Empties the eventfd; to be called before [`Waker::take`], else a wake-up in between would be lost.
-    pub(crate) fn drain(&self) {
-        if let Some(mut eventfd) = self.shared.eventfd.as_ref() {
-            let mut count = [0; 8];
-            // Would block where it is empty: that is what is wanted.
-            let _ = eventfd.read(&mut count);
-        }
+    /// Announces that the driver is about to sleep. Returns false where it must not: it was woken already.
+    pub(crate) fn begin_sleep(&self) -> bool {
+        let state = &self.shared.state;
+        let begun = state.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        begun.is_ok()
     }
 
-    /// Takes the wake-up: the next [`Waker::wake`] is a new one. Returns true if there was one.
+    /// Takes the wake-up, after a sleep or without one: the next [`Waker::wake`] is a new one. Returns true if there was
+    /// one.
     pub(crate) fn take(&self) -> bool {
-        self.shared.pending.swap(false, Ordering::AcqRel)
+        self.shared.state.swap(AWAKE, Ordering::AcqRel) == WOKEN
     }
 }

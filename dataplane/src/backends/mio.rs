@@ -1,20 +1,15 @@
 //! Sockets and epoll: the backend that runs on every Linux.
-//!
-//! Sleeping is epoll's business (through the crate `mio`), but not its deadline: epoll counts whole milliseconds, so a
-//! timerfd wakes it.
 
 mod rx;
+mod selector;
 mod socket;
 mod tx;
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
-use ::mio::unix::SourceFd;
-use ::mio::{Events, Interest, Poll, Token};
-
+use self::selector::Selector;
 use self::socket::Socket;
 use crate::binding::Binding;
 use crate::contract::Dataplane;
@@ -24,22 +19,17 @@ use crate::error::OpenError;
 use crate::event::{Event, Events as News};
 use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
-use crate::sys;
 use crate::waker::Waker;
 
 /// Name in a configuration.
 pub(super) const NAME: &str = "mio";
 
-const WAKER: Token = Token(usize::MAX - 1);
-const TIMER: Token = Token(usize::MAX - 2);
-const EVENTS: usize = 64;
+/// Number of the waker's eventfd in the selector; sockets have their index.
+const WAKER: u64 = u64::MAX;
 
 /// A driver of ordinary sockets.
 pub struct Mio {
-    poll: Poll,
-    events: Events,
-    timer: File,
-    timer_armed: bool,
+    selector: Selector,
     waker: Waker,
     sockets: Vec<Socket>,
     rx: rx::Receiver,
@@ -56,31 +46,20 @@ impl Mio {
     pub(crate) fn open(options: &DriverOptions, bindings: Vec<Binding>) -> Result<Self, OpenError> {
         let failed =
             |step| move |source| OpenError::new(NAME, step, source, "see the system's limits");
-        let poll = Poll::new().map_err(failed("epoll_create"))?;
+        let selector = Selector::open().map_err(failed("epoll_create"))?;
         let waker = Waker::open(true).map_err(failed("eventfd"))?;
-        let timer = File::from(sys::timerfd().map_err(failed("timerfd_create"))?);
-        let registry = poll.registry();
-        if let Some(fd) = waker.fd() {
-            registry
-                .register(&mut SourceFd(&fd), WAKER, Interest::READABLE)
-                .map_err(failed("watch the waker"))?;
+        if let Some(eventfd) = waker.eventfd() {
+            let watched = selector.add(eventfd, WAKER);
+            watched.map_err(failed("watch the waker"))?;
         }
-        registry
-            .register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)
-            .map_err(failed("watch the timer"))?;
         let mut sockets = Vec::with_capacity(bindings.len());
-        for (index, binding) in bindings.into_iter().enumerate() {
-            let fd = binding.as_fd().as_raw_fd();
-            registry
-                .register(&mut SourceFd(&fd), Token(index), Interest::READABLE)
-                .map_err(failed("watch a socket"))?;
+        for (binding, token) in bindings.into_iter().zip(0..) {
+            let watched = selector.add(binding.as_fd(), token);
+            watched.map_err(failed("watch a socket"))?;
             sockets.push(Socket::new(binding));
         }
         Ok(Self {
-            poll,
-            events: Events::with_capacity(EVENTS),
-            timer,
-            timer_armed: false,
+            selector,
             waker,
             rx: rx::Receiver::new(options),
             tx: tx::Transmitter::new(&sockets),
@@ -90,36 +69,16 @@ impl Mio {
         })
     }
 
-    /// Sets the timer and returns the timeout for epoll.
-    fn arm(&mut self, timeout: Option<Duration>) -> io::Result<Option<Duration>> {
-        match timeout {
-            Some(Duration::ZERO) => return Ok(timeout),
-            Some(delay) => sys::timerfd_set(self.timer.as_fd(), delay)?,
-            None if self.timer_armed => sys::timerfd_set(self.timer.as_fd(), Duration::ZERO)?,
-            None => {}
-        }
-        self.timer_armed = timeout.is_some();
-        Ok(None)
-    }
-
     fn note_events(&mut self) {
-        for event in &self.events {
-            match event.token() {
-                WAKER => {
-                    self.waker.drain();
-                    self.waker.take();
-                }
-                // Rearming resets it.
-                TIMER => self.timer_armed = false,
-                Token(index) => {
-                    let Some(socket) = self.sockets.get_mut(index) else {
-                        continue;
-                    };
-                    socket.readable |= !socket.down && (event.is_readable() || event.is_error());
-                    if event.is_writable() || event.is_error() {
-                        self.tx.lanes.on_writable(index);
-                    }
-                }
+        for event in self.selector.ready() {
+            // The waker's edge ended the sleep; its state says the rest.
+            let index = usize::try_from(event.token).unwrap_or(usize::MAX);
+            let Some(socket) = self.sockets.get_mut(index) else {
+                continue;
+            };
+            socket.readable |= !socket.down && event.readable;
+            if event.writable {
+                self.tx.lanes.on_writable(index);
             }
         }
     }
@@ -160,29 +119,26 @@ impl Dataplane for Mio {
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        for (index, socket) in self.sockets.iter_mut().enumerate() {
+        for ((index, socket), token) in self.sockets.iter_mut().enumerate().zip(0..) {
             let blocked = self.tx.lanes.is_blocked(index);
-            let registry = self.poll.registry();
-            if socket
-                .watch_writable(registry, Token(index), blocked)
-                .is_err()
-            {
+            let watched = socket.watch_writable(&self.selector, token, blocked);
+            if watched.is_err() {
                 // The next attempt to send says what is wrong with it.
                 self.tx.lanes.on_writable(index);
             }
         }
-        // Even where it need not sleep it looks: else one busy socket would hide the others.
         let busy = self.tx.lanes.can_send()
             || self.rx.is_pending()
             || self.sockets.iter().any(|socket| socket.readable);
-        let timeout = self.arm(if busy { Some(Duration::ZERO) } else { timeout })?;
-        loop {
-            match self.poll.poll(&mut self.events, timeout) {
-                Ok(()) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let sleeps = !busy && timeout != Some(Duration::ZERO) && self.waker.begin_sleep();
+        // Even where it need not sleep it looks: else one busy socket would hide the others.
+        let timeout = if sleeps {
+            timeout
+        } else {
+            Some(Duration::ZERO)
+        };
+        self.selector.wait(timeout)?;
+        self.waker.take();
         self.note_events();
         Ok(())
     }

@@ -42,7 +42,6 @@ pub struct Uring {
     waker: Waker,
     /// A read of the eventfd is under way.
     waker_armed: bool,
-    woken: bool,
     events: Events,
     counters: Counters,
 }
@@ -76,7 +75,6 @@ impl Uring {
             sockets,
             waker,
             waker_armed: false,
-            woken: false,
             events: Events::new(),
             counters: Counters::default(),
         };
@@ -94,7 +92,7 @@ impl Uring {
     fn prepare(options: &DriverOptions, bindings: &[Binding]) -> Result<(Ring, Waker), Failure> {
         let failed = |step| move |error| (step, error);
         let waker = Waker::open(false).map_err(failed("eventfd"))?;
-        let eventfd = waker.fd().unwrap_or(-1);
+        let eventfd = waker.eventfd().map_or(-1, |fd| fd.as_raw_fd());
         let fds: Vec<_> = bindings.iter().map(|b| b.as_fd().as_raw_fd()).collect();
         let buffers = tx::Transmitter::buffers(options, bindings.len());
         let slots = (tx::HEADS, buffers);
@@ -131,10 +129,7 @@ impl Uring {
                 }
                 Token::Send(head) => self.tx.on_sent(head, completion.result),
                 Token::Writable(socket) => self.tx.on_writable(socket),
-                Token::Wake => {
-                    self.waker_armed = false;
-                    self.woken = true;
-                }
+                Token::Wake => self.waker_armed = false,
                 Token::Unknown => debug_assert!(false, "{completion:?}"),
             }
         }
@@ -210,16 +205,14 @@ impl Dataplane for Uring {
             self.ring.watch_eventfd()?;
             self.waker_armed = true;
         }
-        let due = self.rx.waiting() > 0 || self.tx.lanes.can_send() || self.woken;
-        if due || timeout == Some(Duration::ZERO) {
+        let due = self.rx.waiting() > 0 || self.tx.lanes.can_send();
+        if due || timeout == Some(Duration::ZERO) || !self.waker.begin_sleep() {
             self.ring.flush()?;
         } else {
             self.ring.enter(1, timeout)?;
         }
+        self.waker.take();
         self.reap()?;
-        if std::mem::take(&mut self.woken) {
-            self.waker.take();
-        }
         Ok(())
     }
 

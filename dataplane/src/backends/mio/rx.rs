@@ -101,6 +101,8 @@ impl Receiver {
         {
             Ok(0) => Outcome::Empty,
             Ok(count) => {
+                // Fewer than there was room for: the kernel found no more, and what comes later is an edge.
+                socket.readable = count == budget.datagrams.min(self.messages.len());
                 (self.socket, self.next, self.count) = (index, 0, count);
                 Outcome::Received
             }

@@ -1,11 +1,9 @@
 //! State of one socket.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-use ::mio::unix::SourceFd;
-use ::mio::{Interest, Registry, Token};
-
+use super::selector::Selector;
 use crate::binding::Binding;
 use crate::ingress::Ingress;
 
@@ -13,7 +11,7 @@ use crate::ingress::Ingress;
 pub(super) struct Socket {
     pub(super) binding: Binding,
     pub(super) ingress: Ingress,
-    /// Datagrams may be there: the last read did not find the socket empty.
+    /// Datagrams may be there: the last read did not empty the socket.
     pub(super) readable: bool,
     /// Edges for writability are asked for.
     watches_writable: bool,
@@ -36,20 +34,14 @@ impl Socket {
     /// Asks for writability only while it is waited for: every sent datagram would be an edge.
     pub(super) fn watch_writable(
         &mut self,
-        registry: &Registry,
-        token: Token,
+        selector: &Selector,
+        token: u64,
         on: bool,
     ) -> io::Result<()> {
         if self.watches_writable == on {
             return Ok(());
         }
-        let interest = if on {
-            Interest::READABLE | Interest::WRITABLE
-        } else {
-            Interest::READABLE
-        };
-        let fd = self.binding.as_fd().as_raw_fd();
-        registry.reregister(&mut SourceFd(&fd), token, interest)?;
+        selector.watch_writable(self.binding.as_fd(), token, on)?;
         self.watches_writable = on;
         Ok(())
     }
