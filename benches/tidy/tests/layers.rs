@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-sim", &["sluicegate-cc"]),
     ("sluicegate-frames", &[]),
     ("sluicegate-dataplane", &["sluicegate-options"]),
+    ("sluicegate-dpdk", &[]),
     ("sluicegate-quiche", &["sluicegate-cc"]),
     (
         "sluicegate-test-support",

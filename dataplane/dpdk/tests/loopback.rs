@@ -1,0 +1,157 @@
+//! Frames through a port that returns what it sends. Needs libdpdk and no rights.
+#![cfg(feature = "libdpdk")]
+#![expect(clippy::unwrap_used, reason = "what can't be set up fails the test")]
+
+use sluicegate_dpdk::{
+    Batch, Checksum, Device, Eal, EalOptions, Mbuf, Port, PortOptions, Queue, Registered,
+};
+
+const BUFFERS: u32 = 1023;
+
+fn options() -> EalOptions {
+    EalOptions {
+        memory: 64,
+        hugepages: false,
+        pci: Vec::new(),
+    }
+}
+
+fn open(name: &str) -> (Eal, Port, Queue) {
+    let eal = Eal::start(&options()).unwrap();
+    let options = PortOptions {
+        devices: vec![Device::Virtual {
+            name: format!("net_ring_{name}"),
+            arguments: String::new(),
+        }],
+        queues: 1,
+        rx_descriptors: 64,
+        tx_descriptors: 64,
+        buffers: BUFFERS,
+        room: 2048,
+        mtu: None,
+        multicast: false,
+    };
+    let (port, mut queues) = Port::open(eal, &options).unwrap();
+    (eal, port, queues.remove(0))
+}
+
+fn frame(queue: &mut Queue, number: u8) -> Mbuf {
+    let mut mbuf = queue.allocate().unwrap();
+    assert_eq!(mbuf.bytes().len(), 2048);
+    mbuf.bytes()[..60].fill(number);
+    mbuf.truncate(60);
+    mbuf.prepend(9);
+    mbuf.bytes()[5..9].copy_from_slice(b"head");
+    mbuf.skip(5);
+    mbuf
+}
+
+#[test]
+fn sent_frames_come_back_whole_and_in_order_and_all_buffers_return() {
+    let (eal, port, mut queue) = open("order");
+    let _registered = Registered::thread(eal).unwrap();
+    let _twice = Registered::thread(eal).unwrap();
+    let (mut out, mut back) = (Batch::default(), Batch::default());
+    for round in 0..50u8 {
+        for number in 0..40 {
+            let mbuf = frame(&mut queue, round ^ number);
+            assert!(out.push(mbuf).is_none());
+        }
+        assert_eq!(queue.send(&mut out), 40);
+        assert!(out.is_empty());
+        queue.receive(&mut back);
+        assert_eq!(back.len(), 40);
+        for number in 0..40 {
+            let mut mbuf = back.pop().unwrap();
+            assert_eq!(mbuf.checksums(), (Checksum::Unknown, Checksum::Unknown));
+            assert_eq!(&mbuf.bytes()[..4], b"head");
+            assert_eq!(mbuf.bytes()[4..], [round ^ number; 60]);
+        }
+    }
+    assert_eq!(queue.stats().sent, 2000);
+    let Err(port) = port.close() else {
+        panic!("a queue is open");
+    };
+    drop((queue, out, back));
+    assert_eq!(port.close().unwrap(), 0);
+}
+
+#[test]
+fn buffers_run_out_and_come_back() {
+    let (_, port, mut queue) = open("out");
+    let mut taken: Vec<Mbuf> = std::iter::from_fn(|| queue.allocate()).collect();
+    assert_eq!(taken.len(), BUFFERS as usize);
+    taken.truncate(10);
+    let again: Vec<Mbuf> = std::iter::from_fn(|| queue.allocate()).collect();
+    assert_eq!(again.len(), BUFFERS as usize - 10);
+    drop(again);
+    drop(queue);
+    assert_eq!(port.close().unwrap(), 10, "ten are still here");
+    taken[0].bytes().fill(1);
+}
+
+#[test]
+fn a_full_batch_returns_the_buffer() {
+    let (_, port, mut queue) = open("full");
+    let mut batch = Batch::default();
+    while !batch.is_full() {
+        assert!(batch.push(queue.allocate().unwrap()).is_none());
+    }
+    drop(batch.pop());
+    assert!(batch.push(queue.allocate().unwrap()).is_none());
+    assert!(batch.push(queue.allocate().unwrap()).is_some());
+    drop((batch, queue));
+    assert_eq!(port.close().unwrap(), 0);
+}
+
+#[test]
+fn errors_name_step_and_cause() {
+    let eal = Eal::start(&options()).unwrap();
+    let other = Eal::start(&EalOptions::default()).unwrap_err();
+    assert!(other.to_string().contains("other options"), "{other}");
+    let open = |name: &str, arguments: &str, queues, buffers| {
+        let options = PortOptions {
+            devices: vec![Device::Virtual {
+                name: name.to_owned(),
+                arguments: arguments.to_owned(),
+            }],
+            queues,
+            rx_descriptors: 64,
+            tx_descriptors: 64,
+            buffers,
+            room: 2048,
+            mtu: None,
+            multicast: false,
+        };
+        Port::open(eal, &options).unwrap_err().to_string()
+    };
+    let missing = open("net_af_packet_none", ",iface=nowhere", 1, 100);
+    assert!(
+        missing.starts_with("open net_af_packet_none: "),
+        "{missing}"
+    );
+    let queues = open("net_ring_queues", "", 20, 64);
+    assert!(
+        queues.starts_with("queues of the port: it has "),
+        "{queues}"
+    );
+    let memory = open("net_ring_memory", "", 1, 10_000_000);
+    assert!(memory.starts_with("make 10000000 buffers"), "{memory}");
+    for line in [missing, queues, memory] {
+        assert!(!line.contains('\n'), "{line}");
+    }
+}
+
+#[test]
+fn no_thread_is_pinned() {
+    let before = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    Eal::start(&options()).unwrap();
+    let after = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let cores = |status: &str| {
+        let list = status
+            .lines()
+            .find(|line| line.starts_with("Cpus_allowed:"));
+        list.map(str::to_owned)
+    };
+    assert_eq!(cores(&before), cores(&after));
+}
