@@ -134,6 +134,21 @@ impl PortConfig {
         }
     }
 
+    /// Returns the port's address to ask for a neighbour from: one whose prefix has it, else the first of its family.
+    pub(crate) fn source_for(&self, neighbor: IpAddr) -> Option<IpAddr> {
+        let own = || self.addresses.iter();
+        let near = own().find(|(own, len)| shares_prefix(*own, neighbor, *len));
+        let first = || own().find(|(own, _)| own.is_ipv4() == neighbor.is_ipv4());
+        near.or_else(first).map(|(own, _)| *own)
+    }
+
+    /// Returns the fixed Ethernet address of a neighbour.
+    pub(crate) fn fixed_neighbor(&self, address: IpAddr) -> Option<MacAddr> {
+        let mut fixed = self.neighbors.iter();
+        let found = fixed.find(|(neighbor, _)| *neighbor == address);
+        found.map(|(_, mac)| *mac)
+    }
+
     /// Returns the broadcast addresses of the port's IPv4 prefixes, and the all-ones address.
     pub(crate) fn broadcasts(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
         let of_prefix = |(address, len): &(IpAddr, u8)| match address {

@@ -84,6 +84,48 @@ pub struct FrameParser {
     v6: Box<[Ipv6Addr]>,
 }
 
+/// A packet for the port, with what its layers say.
+#[derive(Debug)]
+pub(crate) enum Packet<'a> {
+    /// A UDP datagram.
+    Udp(UdpFrame),
+    /// ARP for Ethernet and IPv4 that asks for or replies to an address of the port.
+    Arp(Arp<'a>),
+    /// ICMP for IPv4 or IPv6, to an address of the port or to its solicited-node group.
+    Icmp(Icmp<'a>),
+}
+
+/// An ARP packet.
+#[derive(Debug)]
+pub(crate) struct Arp<'a> {
+    /// Ethernet address that sent the frame.
+    pub(crate) source_mac: MacAddr,
+    /// The frame is for a group of stations or for all.
+    pub(crate) to_group: bool,
+    /// The packet's bytes.
+    pub(crate) packet: &'a [u8],
+}
+
+/// An ICMP message. Its checksum is not verified.
+#[derive(Debug)]
+pub(crate) struct Icmp<'a> {
+    /// Ethernet address that sent the frame.
+    pub(crate) source_mac: MacAddr,
+    /// Addresses of source and destination.
+    pub(crate) addresses: Addresses,
+    /// IPv4 TTL or IPv6 hop limit on arrival.
+    pub(crate) hop_limit: u8,
+    /// The message's bytes.
+    pub(crate) message: &'a [u8],
+}
+
+/// Source and destination of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Addresses {
+    V4(Ipv4Addr, Ipv4Addr),
+    V6(Ipv6Addr, Ipv6Addr),
+}
+
 /// What the Ethernet header says about a packet.
 #[derive(Clone, Copy)]
 struct Ethernet {
@@ -127,11 +169,19 @@ impl FrameParser {
     /// UDP checksum is not known to be intact.
     #[must_use]
     pub fn parse(&self, frame: &[u8], checksums: RxChecksums) -> Verdict {
-        self.classify(frame, checksums)
-            .unwrap_or_else(Verdict::Dropped)
+        match self.dissect(frame, checksums) {
+            Ok(Packet::Udp(udp)) => Verdict::Udp(udp),
+            Ok(Packet::Arp(_) | Packet::Icmp(_)) => Verdict::Slow,
+            Err(reason) => Verdict::Dropped(reason),
+        }
     }
 
-    fn classify(&self, frame: &[u8], checksums: RxChecksums) -> Result<Verdict, DropReason> {
+    /// Returns the packet of a received frame.
+    pub(crate) fn dissect<'a>(
+        &self,
+        frame: &'a [u8],
+        checksums: RxChecksums,
+    ) -> Result<Packet<'a>, DropReason> {
         let ethernet: &[u8; ETHERNET] = frame.first_chunk().ok_or(DropReason::Truncated)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *ethernet;
         let destination = MacAddr([d0, d1, d2, d3, d4, d5]);
@@ -151,7 +201,7 @@ impl FrameParser {
         match ethertype {
             ethertype::IPV4 => self.ipv4(frame, ethernet, checksums),
             ethertype::IPV6 => self.ipv6(frame, ethernet, checksums),
-            ethertype::ARP => self.arp(frame, at),
+            ethertype::ARP => self.arp(frame, ethernet),
             _ => Err(DropReason::Ethertype),
         }
     }
@@ -180,18 +230,22 @@ impl FrameParser {
     }
 
     /// Lets requests and replies pass that concern an address of the port, so that a link's other broadcasts end here.
-    fn arp(&self, frame: &[u8], at: usize) -> Result<Verdict, DropReason> {
-        let packet = frame.get(at..).and_then(|rest| rest.first_chunk::<28>());
+    fn arp<'a>(&self, frame: &'a [u8], ethernet: Ethernet) -> Result<Packet<'a>, DropReason> {
+        let packet = frame.get(ethernet.at..);
+        let packet = packet.and_then(|rest| rest.first_chunk::<28>());
         let packet = packet.ok_or(DropReason::Truncated)?;
         // Ethernet, IPv4, and the lengths of their addresses.
         if packet[..6] != [0, 1, 8, 0, 6, 4] {
             return Err(DropReason::Header);
         }
         let target = Ipv4Addr::new(packet[24], packet[25], packet[26], packet[27]);
-        if self.v4.contains(&target) {
-            Ok(Verdict::Slow)
-        } else {
-            Err(DropReason::Destination)
+        if !self.v4.contains(&target) {
+            return Err(DropReason::Destination);
         }
+        Ok(Packet::Arp(Arp {
+            source_mac: ethernet.source,
+            to_group: ethernet.to_group,
+            packet,
+        }))
     }
 }

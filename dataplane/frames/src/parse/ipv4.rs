@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 use super::udp::{self, Datagram};
-use super::{ChecksumState, Ethernet, FrameParser, RxChecksums, UdpFrame, Verdict};
+use super::{Addresses, ChecksumState, Ethernet, FrameParser, Icmp, Packet, RxChecksums, UdpFrame};
 use crate::checksum::Sum;
 use crate::config::is_host_v4;
 use crate::drop_reason::DropReason;
@@ -15,12 +15,12 @@ const FRAGMENT: u16 = 0x3fff;
 impl FrameParser {
     /// Parses the IPv4 packet of a frame. Options are skipped: a host that is the destination acts on none, and
     /// replies go to the source address whatever a source route says.
-    pub(super) fn ipv4(
+    pub(super) fn ipv4<'a>(
         &self,
-        frame: &[u8],
+        frame: &'a [u8],
         ethernet: Ethernet,
         checksums: RxChecksums,
-    ) -> Result<Verdict, DropReason> {
+    ) -> Result<Packet<'a>, DropReason> {
         let rest = frame.get(ethernet.at..).ok_or(DropReason::Truncated)?;
         let header: &[u8; IPV4] = rest.first_chunk().ok_or(DropReason::Truncated)?;
         let header_len = usize::from(header[0] & 0xf) * 4;
@@ -59,7 +59,14 @@ impl FrameParser {
         }
         match header[9] {
             protocol::UDP => {}
-            protocol::ICMP => return Ok(Verdict::Slow),
+            protocol::ICMP => {
+                return Ok(Packet::Icmp(Icmp {
+                    source_mac: ethernet.source,
+                    addresses: Addresses::V4(source, destination),
+                    hop_limit: header[8],
+                    message: payload,
+                }));
+            }
             _ => return Err(DropReason::Protocol),
         }
         let Datagram {
@@ -68,7 +75,7 @@ impl FrameParser {
             payload_len,
         } = udp::parse(payload, &header[12..], checksums.udp)?;
         let start = ethernet.at + header_len + udp::HEADER;
-        Ok(Verdict::Udp(UdpFrame {
+        Ok(Packet::Udp(UdpFrame {
             source_mac: ethernet.source,
             peer: SocketAddr::V4(SocketAddrV4::new(source, source_port)),
             local: SocketAddr::V4(SocketAddrV4::new(destination, destination_port)),

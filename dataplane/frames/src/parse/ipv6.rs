@@ -4,24 +4,24 @@ use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use super::extension;
 use super::udp::{self, Datagram};
-use super::{Ethernet, FrameParser, RxChecksums, UdpFrame, Verdict};
+use super::{Addresses, Ethernet, FrameParser, Icmp, Packet, RxChecksums, UdpFrame};
 use crate::config::is_host_v6;
 use crate::drop_reason::DropReason;
 use crate::layout::{IPV6, protocol};
 
 impl FrameParser {
     /// Parses the IPv6 packet of a frame.
-    pub(super) fn ipv6(
+    pub(super) fn ipv6<'a>(
         &self,
-        frame: &[u8],
+        frame: &'a [u8],
         ethernet: Ethernet,
         checksums: RxChecksums,
-    ) -> Result<Verdict, DropReason> {
+    ) -> Result<Packet<'a>, DropReason> {
         let rest = frame.get(ethernet.at..).ok_or(DropReason::Truncated)?;
         let (header, rest) = rest
             .split_first_chunk::<IPV6>()
             .ok_or(DropReason::Truncated)?;
-        let [first, second, _, _, l0, l1, next, _, addresses @ ..] = header;
+        let [first, second, _, _, l0, l1, next, hop_limit, addresses @ ..] = header;
         if first >> 4 != 6 {
             return Err(DropReason::Header);
         }
@@ -47,20 +47,25 @@ impl FrameParser {
             return Err(DropReason::SourceAddress);
         }
         let (protocol, skipped) = extension::skip(payload, *next)?;
+        let packet = payload.get(skipped..).ok_or(DropReason::Truncated)?;
         if protocol == protocol::ICMPV6 {
-            return Ok(Verdict::Slow);
+            return Ok(Packet::Icmp(Icmp {
+                source_mac: ethernet.source,
+                addresses: Addresses::V6(source, destination),
+                hop_limit: *hop_limit,
+                message: packet,
+            }));
         }
         if !is_own {
             return Err(DropReason::Destination);
         }
-        let packet = payload.get(skipped..).ok_or(DropReason::Truncated)?;
         let Datagram {
             source_port,
             destination_port,
             payload_len,
         } = udp::parse(packet, addresses, checksums.udp)?;
         let start = ethernet.at + IPV6 + skipped + udp::HEADER;
-        Ok(Verdict::Udp(UdpFrame {
+        Ok(Packet::Udp(UdpFrame {
             source_mac: ethernet.source,
             peer: self.socket_v6(source, source_port),
             local: self.socket_v6(destination, destination_port),
