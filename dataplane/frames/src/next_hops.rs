@@ -27,6 +27,18 @@ impl NeighborTable {
         Self(hosts.into())
     }
 
+    /// Returns the number of hosts.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the Ethernet address of a host of the link.
     #[must_use]
     pub fn get(&self, address: IpAddr) -> Option<MacAddr> {
