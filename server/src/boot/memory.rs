@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tikv_jemalloc_ctl::{Access, AsName, arenas, background_thread};
+
 use super::error::BootError;
 use crate::observe::memory_budget::MemoryBudget;
 
 /// Time between two measurements.
 const PERIOD: Duration = Duration::from_millis(200);
+/// Measurements from one return of free pages to the next, while memory is not short but close to the limit.
+const RETURN_EVERY: u32 = 5;
 /// Part of the machine's memory that the process may hold by default, percent.
 const SHARE: u64 = 80;
 /// Mount point of the second version of control groups.
@@ -26,10 +30,13 @@ pub(super) fn watch(budget: &Arc<MemoryBudget>) -> Result<(), BootError> {
     if budget.limit() == 0 {
         return Ok(());
     }
+    // The allocator returns freed pages when its threads allocate; idle ones would keep theirs.
+    let _ = background_thread::write(true);
     let budget = Arc::clone(budget);
     let watch = move || {
+        let mut pause = 0;
         loop {
-            if let Some(used) = held() {
+            if let Some(used) = judged(&budget, &mut pause) {
                 measure(&budget, used);
             }
             thread::park_timeout(PERIOD);
@@ -40,14 +47,41 @@ pub(super) fn watch(budget: &Arc<MemoryBudget>) -> Result<(), BootError> {
     Ok(())
 }
 
+/// Returns the memory to judge by, bytes. Pages that hold nothing do not make memory short: close to the limit they are returned
+/// to the system first. `pause` is the number of measurements until the next return where it is not urgent.
+fn judged(budget: &MemoryBudget, pause: &mut u32) -> Option<u64> {
+    let used = held()?;
+    *pause = pause.saturating_sub(1);
+    let urgent = budget.is_short() || used >= budget.limit();
+    if !budget.is_close(used) || !urgent && *pause > 0 {
+        return Some(used);
+    }
+    *pause = RETURN_EVERY;
+    return_free_pages();
+    held()
+}
+
+/// Returns pages that hold nothing to the system at once, not after the allocator's usual time of ten seconds.
+fn return_free_pages() {
+    let count = arenas::narenas::read().unwrap_or(0);
+    for arena in 0..count {
+        for pages in ["dirty", "muzzy"] {
+            let name = format!("arena.{arena}.{pages}_decay_ms\0");
+            let delay = name.as_str().name();
+            // A delay of none takes effect at once. An arena that no thread uses has no delay.
+            if let Ok(usual) = delay.update(0_isize) {
+                let _ = delay.write(usual);
+            }
+        }
+    }
+}
+
 fn measure(budget: &MemoryBudget, used: u64) {
     let Some(short) = budget.measured(used) else {
         return;
     };
     let limit = budget.limit();
     if short {
-        // The allocator returns freed pages when its threads allocate; idle ones would keep theirs.
-        let _ = tikv_jemalloc_ctl::background_thread::write(true);
         tracing::warn!(
             used,
             limit,
@@ -58,8 +92,8 @@ fn measure(budget: &MemoryBudget, used: u64) {
     }
 }
 
-/// Returns the memory that the system cannot take back from the process, bytes: both its allocators', stacks, and buffers
-/// of sockets' rings, but no pages of files.
+/// Returns the memory that the system cannot take back from the process, bytes: the allocator's, stacks, and buffers of sockets'
+/// rings, but no pages of files.
 fn held() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     kibibytes(&status, "RssAnon:")
@@ -100,6 +134,35 @@ mod tests {
         let (held, limit) = (held().unwrap(), budget(None).limit());
         assert!(held > 100_000, "{held}");
         assert!(limit > held, "{limit} for {held}");
+    }
+
+    #[test]
+    fn boringssl_allocates_from_the_allocator_whose_free_pages_return() {
+        const SIZE: usize = 1 << 20;
+        let allocated = || tikv_jemalloc_ctl::thread::allocatedp::read().unwrap().get();
+        let before = allocated();
+        let number = boring::bn::BigNum::from_slice(&[0xff; SIZE]).unwrap();
+        assert!(allocated() - before >= SIZE as u64);
+        drop(number);
+    }
+
+    #[test]
+    fn close_to_the_limit_free_pages_return_before_memory_is_judged() {
+        const SIZE: usize = 256 << 20;
+        const PIECE: usize = 16 << 10;
+        let pieces: Vec<Vec<u8>> = (0..SIZE / PIECE).map(|_| vec![1; PIECE]).collect();
+        let full = held().unwrap();
+        drop(pieces);
+        let (near, far) = (budget(Some(full / 20 * 21)), budget(Some(4 * full)));
+        // What the other tests take meanwhile is less than half.
+        let freed = |budget: &MemoryBudget, pause: &mut u32| {
+            judged(budget, pause).unwrap() < full - SIZE as u64 / 2
+        };
+        assert!(!freed(&far, &mut 0));
+        assert!(!freed(&near, &mut 2));
+        let mut pause = 1;
+        assert!(freed(&near, &mut pause));
+        assert_eq!(pause, RETURN_EVERY);
     }
 
     #[test]

@@ -52,12 +52,17 @@ impl MemoryBudget {
         self.short.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a process that holds `used` bytes is so close to the limit that memory, once short, would remain so.
+    pub fn is_close(&self, used: u64) -> bool {
+        used > self.limit - self.limit / HYSTERESIS
+    }
+
     /// Takes a measurement in bytes. Returns whether memory is short now, if that has changed. One thread calls it.
     pub fn measured(&self, used: u64) -> Option<bool> {
         self.used.store(used, Ordering::Relaxed);
         let before = self.is_short();
         let short = if before {
-            used > self.limit - self.limit / HYSTERESIS
+            self.is_close(used)
         } else {
             self.limit > 0 && used >= self.limit
         };

@@ -17,9 +17,9 @@ use crate::server::PAGE;
 /// Figures of the server that nothing may make grow.
 #[derive(Clone, Debug)]
 struct Figures {
-    /// Bytes that the server's own allocator has handed out.
+    /// Bytes that the server's allocator has handed out.
     allocated: f64,
-    /// Resident memory of the process, the TLS library's included.
+    /// Resident memory of the process.
     resident: f64,
     descriptors: f64,
     connections: f64,

@@ -10,10 +10,16 @@ use crate::client::{Client, run};
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
 
-on_every_backend!(without_memory_downloads_go_on_and_new_work_is_refused_until_they_end,);
+on_every_backend!(
+    without_memory_downloads_go_on_and_new_work_is_refused_until_they_end,
+    what_closed_connections_leave_returns_to_the_system,
+);
 
 /// Length of each of two files that together exceed the limit; both are larger than a client's window.
 const LENGTH: usize = 24 << 20;
+
+/// Limit that a few hundred connections come close to, KiB.
+const LIMIT: f64 = 28.0 * 1024.0;
 
 /// Waits for a line with `part`, and lets the client work meanwhile.
 async fn until_said(server: &mut Server, part: &str) {
@@ -68,4 +74,30 @@ fn without_memory_downloads_go_on_and_new_work_is_refused_until_they_end(backend
     assert!(found[refused] >= 1.0);
     let refused = "sluicegate_http_requests_refused_total{reason=\"memory\"}";
     assert!(found[refused] >= 1.0);
+}
+
+fn what_closed_connections_leave_returns_to_the_system(backend: &str) {
+    let folder = Folder::new();
+    let setup = Setup::new(backend)
+        .with("[server]\nmemory_limit = \"28MiB\"")
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("main", "127.0.0.1:0", "cubic");
+    let server = Server::start(&setup, &folder);
+    // A scrape of metrics would have the worker allocate.
+    let share = || server.process.anonymous_kib() as f64 / LIMIT;
+    run(async {
+        let client = Client::new(&folder).quiet();
+        let mut sessions = Vec::new();
+        while share() < 0.92 {
+            sessions.extend(client.try_connect(server.address()).await);
+        }
+        println!("{backend}: {} connections", sessions.len());
+        drop(sessions);
+        // Nobody sends anything any more, so the worker allocates nothing.
+        while share() > 0.5 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let mut other = client.connect(server.address()).await;
+        assert_eq!(other.get("/").await.text().await, PAGE);
+    });
 }

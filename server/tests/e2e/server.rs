@@ -158,10 +158,19 @@ impl Process {
 
     /// Returns the memory that the process holds, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
+        self.kib("VmRSS:")
+    }
+
+    /// Returns what of it is not of files, in KiB.
+    pub(crate) fn anonymous_kib(&self) -> u64 {
+        self.kib("RssAnon:")
+    }
+
+    fn kib(&self, key: &str) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).unwrap();
         let mut words = status.split_whitespace();
-        words.find(|word| *word == "VmRSS:").unwrap();
+        words.find(|word| *word == key).unwrap();
         words.next().unwrap().parse().unwrap()
     }
 

@@ -113,7 +113,6 @@ fn a_thousand_certificates_are_reloaded_each_second_under_load(backend: &str) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             took.push(began.elapsed());
-            // The TLS library does not use the process's own allocator.
             resident.push(metrics(admin)["process_resident_memory_bytes"]);
         }
         stop.store(true, Ordering::Relaxed);

@@ -97,7 +97,7 @@ impl Egress for Arena {
     }
 }
 
-/// Bytes that this thread has allocated and not freed. Those of BoringSSL are not among them.
+/// Bytes that this thread has allocated and not freed, those of BoringSSL among them.
 fn balance() -> i64 {
     let [allocated, freed] = [
         thread::allocatedp::read().unwrap().get(),
