@@ -54,7 +54,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a side tells the other about itself.
+/// A side's address, the waker of its driver, and the sender of messages to it.
 type Introduction = (SocketAddr, Waker, mpsc::Sender<()>);
 
 impl Side {

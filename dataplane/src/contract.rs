@@ -33,6 +33,9 @@ pub trait Dataplane {
     /// Sends the datagrams that `emit` writes: `emit` asks for room and commits one datagram after the other, until it
     /// has no more or there is no room. Batches that were blocked earlier leave first. Returns what `emit` returned.
     ///
+    /// A backend may keep datagrams until the next [`Dataplane::wait`], or until it is dropped, to send them by the same
+    /// system call. So a worker waits after it transmitted, with a timeout of zero if it must not sleep.
+    ///
     /// # Errors
     /// The driver is broken for good.
     fn transmit<R>(

@@ -20,7 +20,8 @@ pub trait Egress {
 
     /// Takes the first `len` bytes of the room returned last as one datagram and spends the budget.
     ///
-    /// It is sent at once or together with later ones, at the latest at the end of the transmission.
+    /// It is sent at once or together with later ones, at the latest with the next
+    /// [`Dataplane::wait`](crate::Dataplane::wait).
     fn commit(&mut self, len: usize, meta: &TxMeta);
 }
 

@@ -33,6 +33,9 @@ use crate::waker::Waker;
 /// Name in a configuration.
 pub(super) const NAME: &str = "io_uring";
 
+/// Submissions for what is left at the end of a transmission: as many as its budget can fill.
+const SUBMISSIONS: usize = 32;
+
 /// A driver of sockets through an `io_uring`. It stays on the thread that opened it.
 pub struct Uring {
     ring: Ring,
@@ -127,7 +130,11 @@ impl Uring {
                             .push(Event::PortDown { listener }, &mut self.counters);
                     }
                 }
-                Token::Send(head) => self.tx.on_sent(head, completion.result),
+                Token::Send(head) => {
+                    if let Err(code) = completion.result {
+                        self.tx.on_failed(head, code);
+                    }
+                }
                 Token::Writable(socket) => self.tx.on_writable(socket),
                 Token::Wake => self.waker_armed = false,
                 Token::Unknown => debug_assert!(false, "{completion:?}"),
@@ -136,16 +143,19 @@ impl Uring {
         Ok(())
     }
 
-    /// Sends every closed batch whose socket has room.
-    fn send_closed(&mut self) -> io::Result<()> {
-        while self.tx.submit(&mut self.ring)? > 0 {
-            while self.tx.under_way() > 0 {
-                self.ring.enter(self.tx.under_way(), None)?;
-                self.reap()?;
-            }
-            self.tx.settle(&mut self.counters, &mut self.events);
-        }
+    /// Handles all completions that are there, and then the messages that were sent.
+    fn settle(&mut self) -> io::Result<()> {
+        self.reap()?;
+        self.tx
+            .settle(&mut self.ring, &mut self.counters, &mut self.events);
         Ok(())
+    }
+
+    /// Sends every closed batch whose socket has room, before the worker waits.
+    fn send_closed(&mut self) -> io::Result<()> {
+        self.tx.submit(&mut self.ring)?;
+        self.ring.enter(0, None)?;
+        self.settle()
     }
 }
 
@@ -159,8 +169,6 @@ impl Dataplane for Uring {
         budget: Budget,
         sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize> {
-        self.reap()?;
-        self.ring.flush()?;
         self.reap()?;
         let (counters, events) = (&mut self.counters, &mut self.events);
         self.rx.deliver(
@@ -178,9 +186,7 @@ impl Dataplane for Uring {
         emit: impl FnOnce(&mut dyn Egress) -> R,
     ) -> io::Result<R> {
         // What blocked earlier goes first.
-        if self.tx.lanes.can_send() {
-            self.send_closed()?;
-        }
+        self.tx.submit(&mut self.ring)?;
         let mut emission = Emission {
             driver: self,
             budget,
@@ -191,7 +197,12 @@ impl Dataplane for Uring {
             return Err(error);
         }
         self.tx.lanes.close_all();
-        if self.tx.lanes.can_send() {
+        self.tx.submit(&mut self.ring)?;
+        // The rest leaves with the next wait, but for more messages than one submission takes.
+        for _ in 0..SUBMISSIONS {
+            if !self.tx.has_unsubmitted() {
+                break;
+            }
             self.send_closed()?;
         }
         Ok(result)
@@ -205,15 +216,15 @@ impl Dataplane for Uring {
             self.ring.watch_eventfd()?;
             self.waker_armed = true;
         }
-        let due = self.rx.waiting() > 0 || self.tx.lanes.can_send();
+        self.tx.submit(&mut self.ring)?;
+        let due = self.rx.waiting() > 0 || self.tx.has_unsubmitted();
         if due || timeout == Some(Duration::ZERO) || !self.waker.begin_sleep() {
             self.ring.flush()?;
         } else {
             self.ring.enter(1, timeout)?;
         }
         self.waker.take();
-        self.reap()?;
-        Ok(())
+        self.settle()
     }
 
     fn take_event(&mut self) -> Option<Event> {

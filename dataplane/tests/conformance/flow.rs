@@ -178,6 +178,7 @@ fn room_that_is_not_committed_sends_nothing() {
                 }
             })
             .unwrap();
+        client.driver.wait(Some(Duration::ZERO)).unwrap();
         let received = server.collect(200);
         assert_eq!(received.len(), 200);
         for (number, datagram) in received.iter().enumerate() {
@@ -216,6 +217,7 @@ fn budgets_are_kept() {
             });
             assert_eq!(refused.unwrap(), NoRoom::Budget);
             assert_eq!(sent - before, expected, "{budget:?}");
+            client.driver.wait(Some(Duration::ZERO)).unwrap();
         }
         let mut seen = Vec::new();
         assert_eq!(server.receive_once(Budget::of_datagrams(0), &mut seen), 0);

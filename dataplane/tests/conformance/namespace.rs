@@ -138,6 +138,7 @@ fn a_full_socket_does_not_stop_another_listener() {
             assert_eq!(refused.unwrap(), NoRoom::Blocked);
         }
         assert_eq!(passed, 200);
+        client.driver.wait(Some(Duration::ZERO)).unwrap();
         let mut received = Vec::new();
         for _ in 0..1000 {
             server.driver.wait(Some(Duration::from_millis(20))).unwrap();

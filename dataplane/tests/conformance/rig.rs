@@ -266,7 +266,8 @@ impl Node {
                 None
             });
             match refused.unwrap() {
-                None => return,
+                // What was committed leaves with the next wait at the latest.
+                None => return self.driver.wait(Some(Duration::ZERO)).unwrap(),
                 Some(NoRoom::Blocked) => self.driver.wait(Some(ROUND)).unwrap(),
                 Some(reason) => panic!("{reason:?}"),
             }

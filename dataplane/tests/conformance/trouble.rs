@@ -46,6 +46,7 @@ fn what_cannot_be_sent_is_counted_and_the_rest_goes_in_order() {
             }
         });
         sent.unwrap();
+        client.driver.wait(Some(Duration::ZERO)).unwrap();
         let numbers: Vec<usize> = server
             .collect(30)
             .iter()

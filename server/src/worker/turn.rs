@@ -248,6 +248,8 @@ impl Worker {
                 self.driver.wait(Some(LAST_WAIT))?;
             }
         }
+        // What was committed last leaves with a wait.
+        self.driver.wait(Some(Duration::ZERO))?;
         self.endpoint.flush_log();
         self.endpoint.flush_origin();
         Ok(())

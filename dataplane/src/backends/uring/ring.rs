@@ -166,14 +166,31 @@ impl Ring {
     }
 
     /// Sends the next message of a batch by a socket. The message is described in `head`, which must be free.
+    ///
+    /// It completes only if it fails. One that is sent completes by [`Ring::finish_sent`].
     pub(super) fn send(&mut self, head: usize, socket: usize, batch: &Batch) -> io::Result<()> {
         let header = self.memory.slots.lend(head, batch)?;
         let entry = opcode::SendMsg::new(fixed(socket), header)
             .flags(libc::MSG_DONTWAIT.cast_unsigned())
-            .build();
-        // SAFETY: the head was lent: header, name, control and payload live in `memory`, unchanged, until `completion`
-        // takes it back.
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS);
+        // SAFETY: the head was lent: header, name, control and payload live in `memory`, unchanged, until `completion` or
+        // `finish_sent` takes it back.
         unsafe { self.push(entry, Token::Send(head)) }
+    }
+
+    /// Returns whether the kernel has taken every submission, so that no send is under way whose failure was not seen:
+    /// with MSG_DONTWAIT it sends while it takes the submission, and reports a failure before the call returns. To be
+    /// called when no completion is left.
+    pub(super) fn sends_have_ended(&mut self) -> bool {
+        let queue = self.io.submission();
+        queue.is_empty() && !queue.cq_overflow() && self.stash.is_empty()
+    }
+
+    /// Takes a head back whose message was sent; to be called only if [`Ring::sends_have_ended`].
+    pub(super) fn finish_sent(&mut self, head: usize) {
+        self.memory.slots.take_back(head);
+        self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// Completes once when a socket has room to send.
@@ -279,12 +296,16 @@ impl Drop for Ring {
             .register_sync_cancel(Some(wait), CancelBuilder::any());
         for _ in 0..CLOSE_ROUNDS {
             while self.completion().is_some() {}
-            if self.in_flight == 0 || self.enter(1, Some(CLOSE_WAIT)).is_err() {
+            let sends = self.memory.slots.lent();
+            if self.in_flight <= sends || self.enter(1, Some(CLOSE_WAIT)).is_err() {
                 break;
             }
         }
         // Else the sockets, and so their ports, would stay until the kernel tidies up in the background.
         let _ = self.io.submitter().unregister_files();
+        if self.sends_have_ended() {
+            self.in_flight -= self.memory.slots.lent();
+        }
         // The kernel has not seen these: it takes requests from the queue only when it is entered.
         let unsubmitted = self.io.submission().len();
         // SAFETY: dropped once, here.
@@ -337,6 +358,10 @@ fn probe(io: &IoUring) -> Result<(), Failure> {
         ("READ is missing", probe.is_supported(opcode::Read::CODE)),
         ("timeouts on enter are missing", params.is_feature_ext_arg()),
         ("completions may be lost", params.is_feature_nodrop()),
+        (
+            "completions cannot be left out",
+            params.is_feature_skip_cqe_on_success(),
+        ),
     ];
     match needs.into_iter().find(|(_, there)| !there) {
         None => Ok(()),

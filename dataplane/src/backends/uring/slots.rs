@@ -49,6 +49,11 @@ impl Slots {
         self.lent.len()
     }
 
+    /// Returns the number of heads that are the kernel's.
+    pub(super) fn lent(&self) -> usize {
+        self.lent.iter().flatten().count()
+    }
+
     /// Borrows bytes of a buffer to write to, none of which the kernel has.
     pub(super) fn payload(&mut self, buffer: usize, range: Range<usize>) -> &mut [u8] {
         assert!(buffer < self.buffers && range.end <= BUFFER);

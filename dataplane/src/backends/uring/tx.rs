@@ -1,8 +1,9 @@
-//! Sending: many messages per system call, none of which waits.
+//! Sending: the messages of a turn leave with the system call that waits, and none of them waits for room.
 //!
 //! The messages are not linked: one that fails, or finds no room in its socket, does not hold up the others. So the order
 //! is that of commitment as long as no socket is full.
 
+use std::collections::VecDeque;
 use std::io;
 
 use super::ring::Ring;
@@ -12,17 +13,17 @@ use crate::event::Events;
 use crate::lanes::{Keep, Lanes};
 use crate::options::DriverOptions;
 
-/// Messages in one system call.
+/// Messages that can be submitted and not settled.
 pub(super) const HEADS: usize = 64;
 
 pub(super) struct Transmitter {
     pub(super) lanes: Lanes,
-    /// Heads of the messages under way, per lane in the order of its queue.
-    submitted: Box<[Vec<usize>]>,
+    /// Heads of the messages submitted and not settled, per lane in the order of its queue, which begins with them.
+    submitted: Box<[VecDeque<usize>]>,
+    /// Heads of no message.
+    free: Vec<usize>,
     /// Per head, the outcome of its message.
-    results: Box<[Option<Result<usize, i32>>]>,
-    /// Messages submitted and not completed.
-    under_way: usize,
+    results: Box<[Option<Result<(), i32>>]>,
     /// Batches closed since the last submission.
     pub(super) closed: usize,
     /// Lane that comes first in the next submission.
@@ -41,12 +42,12 @@ impl Transmitter {
         let listeners = sockets
             .iter()
             .map(|s| (s.binding.listener(), s.binding.gso()));
-        let heads = || Vec::with_capacity(HEADS);
+        let heads = || VecDeque::with_capacity(HEADS);
         Self {
             lanes: Lanes::new(Self::buffers(options, count), listeners),
             submitted: std::iter::repeat_with(heads).take(count).collect(),
+            free: (0..HEADS).rev().collect(),
             results: vec![None; HEADS].into_boxed_slice(),
-            under_way: 0,
             closed: 0,
             first: 0,
             watched: vec![false; count].into_boxed_slice(),
@@ -60,14 +61,9 @@ impl Transmitter {
         self.lanes.on_writable(socket);
     }
 
-    pub(super) fn on_sent(&mut self, head: usize, result: Result<usize, i32>) {
-        self.under_way = self.under_way.saturating_sub(1);
-        self.results[head] = Some(result);
-    }
-
-    /// Returns the number of messages submitted and not completed.
-    pub(super) fn under_way(&self) -> usize {
-        self.under_way
+    /// Notes that a message failed with `code`.
+    pub(super) fn on_failed(&mut self, head: usize, code: i32) {
+        self.results[head] = Some(Err(code));
     }
 
     /// Asks for a completion when a full socket has room.
@@ -81,32 +77,48 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Submits the next message of every batch that may be sent, up to [`HEADS`], and returns how many there were. The
-    /// lanes take turns to be first.
-    pub(super) fn submit(&mut self, ring: &mut Ring) -> io::Result<usize> {
+    /// Returns whether a batch that may be sent is not submitted.
+    pub(super) fn has_unsubmitted(&self) -> bool {
+        let mut lanes = self.submitted.iter().enumerate();
+        lanes.any(|(lane, submitted)| self.lanes.batch(lane, submitted.len()).is_some())
+    }
+
+    /// Returns whether a message is submitted and not settled.
+    fn has_submitted(&self) -> bool {
+        self.free.len() < HEADS
+    }
+
+    /// Passes the next message of every batch that may be sent to the ring, as long as there are heads. The lanes take turns
+    /// to be first.
+    pub(super) fn submit(&mut self, ring: &mut Ring) -> io::Result<()> {
         let lanes = self.lanes.count();
-        let mut head = 0;
         for step in 0..lanes {
             let lane = (self.first + step) % lanes;
             // While others wait, no lane takes more than its share.
-            let share = (HEADS - head) / (lanes - step);
-            for number in 0..share.max(1).min(HEADS - head) {
-                let Some(batch) = self.lanes.batch(lane, number) else {
+            let share = self.free.len() / (lanes - step);
+            for _ in 0..share.max(1) {
+                let submitted = &mut self.submitted[lane];
+                let Some(batch) = self.lanes.batch(lane, submitted.len()) else {
                     break;
                 };
+                let Some(head) = self.free.pop() else {
+                    break;
+                };
+                submitted.push_back(head);
                 ring.send(head, lane, batch)?;
-                self.submitted[lane].push(head);
-                self.under_way += 1;
-                head += 1;
             }
         }
         self.first = (self.first + 1) % lanes.max(1);
         self.closed = 0;
-        Ok(head)
+        Ok(())
     }
 
-    /// Applies the outcomes of the messages of the last submission to their batches.
-    pub(super) fn settle(&mut self, counters: &mut Counters, events: &mut Events) {
+    /// Applies the outcomes of the messages that the kernel has taken to their batches. To be called when no completion is
+    /// left.
+    pub(super) fn settle(&mut self, ring: &mut Ring, counters: &mut Counters, events: &mut Events) {
+        if !self.has_submitted() || !ring.sends_have_ended() {
+            return;
+        }
         for lane in 0..self.lanes.count() {
             let count = self.submitted[lane].len();
             if count == 0 {
@@ -114,9 +126,13 @@ impl Transmitter {
             }
             let behind = self.lanes.queued(lane) - count;
             for head in self.submitted[lane].drain(..) {
-                let result = self.results[head].take().unwrap_or(Err(libc::EINTR));
+                let outcome = self.results[head].take().unwrap_or_else(|| {
+                    ring.finish_sent(head);
+                    Ok(())
+                });
+                self.free.push(head);
                 self.lanes
-                    .settle(lane, Keep::Last, result.map(drop), counters, events);
+                    .settle(lane, Keep::Last, outcome, counters, events);
             }
             self.lanes.rotate(lane, behind);
         }
