@@ -117,4 +117,9 @@ impl Counters {
     pub fn on_drop(&mut self, reason: DropReason) {
         self.dropped[reason] += 1;
     }
+
+    /// Counts an Initial that asked for a connection and was refused.
+    pub fn on_refusal(&mut self, reason: RefusalReason) {
+        self.refused[reason] += 1;
+    }
 }

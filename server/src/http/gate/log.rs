@@ -118,3 +118,55 @@ impl RequestRecord {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::http::peer::PeerConnection;
+
+    fn record() -> RequestRecord {
+        let connection = PeerConnection::http3(Arc::from("l"), Box::default(), "cubic");
+        let peer = Peer {
+            address: "192.0.2.1:5000".parse().unwrap(),
+            proxy: None,
+            local: None,
+            early_data: false,
+            connection: Arc::new(connection),
+        };
+        RequestRecord::new(peer, None, None)
+    }
+
+    fn tried(attempts: u64, cause: Option<&'static str>) -> HandlerReport {
+        HandlerReport {
+            attempts,
+            cause,
+            ..HandlerReport::default()
+        }
+    }
+
+    #[test]
+    fn a_report_replaces_the_one_before_but_a_known_cause_stays() {
+        let mut record = record();
+        record.report(tried(1, None));
+        assert_eq!(record.report, tried(1, None));
+        record.report(tried(2, Some("connect")));
+        record.report(tried(3, None));
+        assert_eq!(record.report, tried(3, Some("connect")));
+        record.report(tried(4, Some("timeout")));
+        assert_eq!(record.report, tried(4, Some("timeout")));
+    }
+
+    #[test]
+    fn an_abort_names_its_cause_unless_the_handler_has_named_one() {
+        for (status, cause) in [(504, "route_timeout"), (502, "handler_failed")] {
+            let mut record = record();
+            record.on_abort(status);
+            assert_eq!(record.report, tried(0, Some(cause)));
+            record.report(tried(1, Some("connect")));
+            record.on_abort(status);
+            assert_eq!(record.report, tried(1, Some("connect")));
+        }
+    }
+}

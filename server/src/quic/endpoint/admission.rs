@@ -154,7 +154,7 @@ impl Endpoint {
             Ok(quic) => quic,
             Err(error) => {
                 tracing::debug!(%error, "quiche refused a connection");
-                self.counters.refused[RefusalReason::Failure] += 1;
+                self.counters.on_refusal(RefusalReason::Failure);
                 return None;
             }
         };

@@ -76,7 +76,7 @@ impl Endpoint {
         reason: RefusalReason,
         now: Instant,
     ) {
-        self.counters.refused[reason] += 1;
+        self.counters.on_refusal(reason);
         if !self
             .refusal_limit
             .allow(now.saturating_duration_since(self.epoch))

@@ -114,6 +114,7 @@ fn a_datagram_that_ends_its_connection_is_counted() {
     assert_eq!(dropped(&endpoint, DropReason::ProtocolError), 1);
 }
 
+mod admission;
 mod bounds;
 mod draining;
 mod expiry;
