@@ -17,7 +17,7 @@ pub mod properties;
 pub mod quic;
 pub mod worker;
 
-/// Lets tests count what a thread allocates.
-#[cfg(test)]
+/// Lets tests count what a thread allocates. AddressSanitizer and Miri check the memory of their own allocators alone.
+#[cfg(all(test, not(any(asan, miri))))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
