@@ -30,7 +30,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 # Packages that are no members of the workspace.
-OUTSIDE := cc/examples/own-controller cc/fuzz server/fuzz
+OUTSIDE := cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
@@ -175,13 +175,13 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup fmt-check deny venv $(BORINGSSL) clippy doc example fuzz-cc ## All checks that a change must pass, in under half an hour on two cores
+test: setup fmt-check deny venv $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace --profile $(PROFILE)
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE)
 
-test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-server asan miri fuzz ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored
 
 # Each target starts from the seeds and from what earlier runs have found.
@@ -191,7 +191,7 @@ fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; th
 	    echo "skipped: no nightly Rust with cargo-fuzz (rustup toolchain install nightly; cargo install --locked cargo-fuzz)" >&2
 	    exit 0
 	fi
-	for crate in cc server; do
+	for crate in cc dataplane server; do
 	    targets=$$(basename -s .rs $$crate/fuzz/fuzz_targets/*.rs)
 	    seconds=$$(( $(FUZZ_SECONDS) / $$(wc -w <<<"$$targets") ))
 	    for target in $$targets; do

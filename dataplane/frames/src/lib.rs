@@ -21,6 +21,9 @@ mod layout;
 mod neighbors;
 mod next_hops;
 mod parse;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod properties;
 mod stack;
 
 pub use address::{MacAddr, MacAddrError};
