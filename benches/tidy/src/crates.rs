@@ -92,14 +92,26 @@ fn manifest(name: &Path) -> toml::Table {
         .unwrap_or_else(|error| panic!("{}: {error}", name.display()))
 }
 
-/// Returns the packages in the manifest's tables of these names, those for one platform included.
+/// Target whose dependencies only the fuzz targets need.
+const FUZZING: &str = "cfg(fuzzing)";
+
+/// Returns the packages in the manifest's tables of these names, those for one platform included. What the fuzz targets need
+/// counts as a dependency of tests.
 fn dependencies(manifest: &toml::Table, kinds: &[&str]) -> BTreeSet<String> {
-    let mut tables = vec![manifest];
-    if let Some(targets) = manifest.get("target").and_then(toml::Value::as_table) {
-        tables.extend(targets.values().filter_map(toml::Value::as_table));
+    let mut tables = vec![(manifest, kinds)];
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    for (target, table) in targets.into_iter().flatten() {
+        let Some(table) = table.as_table() else {
+            continue;
+        };
+        if target != FUZZING {
+            tables.push((table, kinds));
+        } else if kinds.contains(&"dev-dependencies") {
+            tables.push((table, &["dependencies"]));
+        }
     }
     let mut packages = BTreeSet::new();
-    for table in tables {
+    for (table, kinds) in tables {
         for kind in kinds {
             let entries = table.get(*kind).and_then(toml::Value::as_table);
             for (key, value) in entries.into_iter().flatten() {
@@ -122,6 +134,8 @@ mod tests {
             quiche = { package = "sluicegate-quiche", path = "../cc/quiche" }
             [target.'cfg(unix)'.dev-dependencies]
             sluicegate-cc.workspace = true
+            [target.'cfg(fuzzing)'.dependencies]
+            sluicegate-sim.workspace = true
         "#
         .parse()
         .unwrap();
@@ -131,6 +145,6 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(of("dependencies"), ["sluicegate-quiche"]);
-        assert_eq!(of("dev-dependencies"), ["sluicegate-cc"]);
+        assert_eq!(of("dev-dependencies"), ["sluicegate-cc", "sluicegate-sim"]);
     }
 }

@@ -282,10 +282,10 @@ impl Client {
         Some((&*keys.header, &*keys.packet))
     }
 
-    /// Returns whether it may send 0-RTT packets.
+    /// Returns whether it may send packets of that kind.
     #[must_use]
-    pub fn has_early_keys(&self) -> bool {
-        self.early.is_some()
+    pub fn has_keys(&self, kind: Kind) -> bool {
+        self.local(kind).is_some()
     }
 
     /// Returns whether the server accepted the early data.

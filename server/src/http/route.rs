@@ -104,7 +104,7 @@ impl Site {
     }
 
     /// Compiles the routes of a configuration's text.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn of_routes(text: &str, limits: &Limits) -> Arc<Site> {
         let listener = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n";
         let registry = sluicegate_cc::Registry::builtin();
@@ -113,7 +113,8 @@ impl Site {
             &format!("{listener}{text}"),
             &registry,
         );
-        Arc::new(Site::compile(&config.unwrap().routes, limits).unwrap())
+        let config = config.expect("routes of a test");
+        Arc::new(Site::compile(&config.routes, limits).expect("routes of a test"))
     }
 
     /// Returns a route for any host.

@@ -1,5 +1,6 @@
 //! Properties of every datagram, token and connection ID.
 
+pub(super) mod attack;
 mod client;
 mod datagrams;
 

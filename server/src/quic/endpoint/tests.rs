@@ -1,26 +1,15 @@
 use std::net::SocketAddr;
 
 use sluicegate_dataplane::memory::SentDatagrams;
-use sluicegate_dataplane::{Budget, Ecn, ListenerId};
+use sluicegate_dataplane::{Budget, ListenerId};
 
 use super::super::reset::MIN_TRIGGER;
 use super::stateless::MAX_STATELESS;
 use super::*;
-
-const UNIX: Duration = Duration::from_secs(1_800_000_000);
+use crate::quic::properties::attack::{UNIX, meta_of};
 
 fn meta() -> RxMeta {
     meta_of("192.0.2.1:5000")
-}
-
-fn meta_of(peer: &str) -> RxMeta {
-    let [peer, local]: [SocketAddr; 2] = [peer, "192.0.2.2:443"].map(|a| a.parse().unwrap());
-    RxMeta {
-        listener: ListenerId(0),
-        peer,
-        local,
-        ecn: Ecn::NotCapable,
-    }
 }
 
 fn dropped(endpoint: &Endpoint, reason: DropReason) -> u64 {

@@ -3,7 +3,7 @@
 use sluicegate_raw_client::{Parameters, Tls};
 
 use super::*;
-use crate::quic::transport::{Alternatives, Identity, server_config};
+use crate::quic::properties::attack::with_early_data;
 
 /// TLS alert no_application_protocol.
 const NO_PROTOCOL: u64 = 0x178;
@@ -12,21 +12,6 @@ const LONG: Duration = Duration::from_secs(120);
 
 /// Function that makes a client differ from others.
 type Change = fn(&mut Peer);
-
-/// Returns settings in which early data is accepted.
-fn with_early_data(settings: &mut Settings) {
-    settings.quic.early_data = true;
-    let identity = Identity::self_signed().unwrap();
-    let config = server_config(
-        "main",
-        (&identity, &Alternatives::default()),
-        &settings.quic,
-        &settings.limits,
-        &settings.secrets,
-    );
-    let listener = settings.listeners.get_mut(&ListenerId(0));
-    listener.unwrap().config = config.unwrap();
-}
 
 /// Sends a client's first flight and returns the datagrams sent to it at once.
 fn first_flight(attack: &mut Attack, peer: &mut Peer) -> Vec<Vec<u8>> {
@@ -282,7 +267,7 @@ fn early_request(attack: &mut Attack, setup: &Setup, head: &[u8]) -> Peer {
     let mut setup = setup.clone();
     setup.dcid = vec![9; 8];
     let mut peer = Peer::new("192.0.2.1:5001", setup);
-    assert!(peer.client.has_early_keys());
+    assert!(peer.client.has_keys(Kind::ZeroRtt));
     let control = peer
         .client
         .stream_frames(http3::CONTROL, &http3::control(&[]), false);
