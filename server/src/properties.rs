@@ -17,7 +17,7 @@ pub use crate::http::files::properties::file;
 pub use crate::http::path::properties::path;
 pub use crate::http::route::properties::route;
 pub use crate::observe::access::properties::line;
-pub use crate::quic::properties::{datagrams, header, token};
+pub use crate::quic::properties::{datagrams, frames, header, token};
 
 /// Returns the head of a request to `example.org` without query and fields.
 pub(crate) fn request_head(method: String, path: CanonicalPath) -> RequestHead {

@@ -1,6 +1,7 @@
 //! Choices out of a string.
 
 /// The rest of a string. Past its end there are only zeros.
+#[derive(Clone)]
 pub(crate) struct Bytes<'a>(&'a [u8]);
 
 /// Ends a part of a string; a control character, so that no part needs it to be worth trying.

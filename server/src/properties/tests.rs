@@ -11,9 +11,10 @@ use super::*;
 type Trial = (&'static str, fn(&[u8]) -> bool, u64);
 
 /// The properties by the names of their fuzz targets.
-const TRIALS: [Trial; 10] = [
+const TRIALS: [Trial; 11] = [
     ("datagrams", datagrams, 1_000),
     ("file", file, 5_000),
+    ("frames", frames, 300),
     ("head", head, 5_000),
     ("header", header, 5_000),
     ("line", line, 2_000),
@@ -112,6 +113,11 @@ fn holds(target: &str) {
 #[test]
 fn datagrams_from_anybody() {
     holds("datagrams");
+}
+
+#[test]
+fn frames_in_packets() {
+    holds("frames");
 }
 
 #[test]

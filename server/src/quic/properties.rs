@@ -3,6 +3,7 @@
 pub(super) mod attack;
 mod client;
 mod datagrams;
+mod frames;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,6 +16,7 @@ use super::token::{self, TokenError, Tokens};
 use crate::properties::Bytes;
 
 pub use datagrams::datagrams;
+pub use frames::frames;
 
 /// Reads a datagram's first header, padded to 1200 bytes too. `true` where it has one.
 pub fn header(bytes: &[u8]) -> bool {
