@@ -82,14 +82,22 @@ pub struct Settings {
 impl Settings {
     /// Returns settings of a worker without routes, whose only listener, 0, has a self-signed certificate.
     pub(crate) fn plain(worker: u8, workers: usize) -> Settings {
-        let config = sluicegate_config::Config::embedded();
+        use std::sync::LazyLock;
+
+        use sluicegate_config::Config;
+
+        use super::transport::{Alternatives, Identity, server_config};
+
+        // Made once, since they take longer than most tests.
+        static CONFIG: LazyLock<Config> = LazyLock::new(Config::embedded);
+        static IDENTITY: LazyLock<Identity> =
+            LazyLock::new(|| Identity::self_signed().expect("a certificate"));
+        let config = &*CONFIG;
         let secrets = Arc::new(Secrets::in_memory());
-        let identity = super::transport::Identity::self_signed().expect("a certificate");
-        let (quic, limits) = (config.quic, config.limits);
-        let others = super::transport::Alternatives::default();
-        let transport =
-            super::transport::server_config("main", (&identity, &others), &quic, &limits, &secrets)
-                .expect("a transport configuration");
+        let (quic, limits) = (config.quic.clone(), config.limits.clone());
+        let others = Alternatives::default();
+        let transport = server_config("main", (&IDENTITY, &others), &quic, &limits, &secrets)
+            .expect("a transport configuration");
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),

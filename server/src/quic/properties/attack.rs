@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Ecn, Egress, ListenerId, NoRoom, RxMeta, TxMeta};
@@ -124,9 +125,12 @@ pub(in crate::quic) struct Attack {
 impl Attack {
     /// Returns an endpoint with routes for `/bytes/`.
     pub(in crate::quic) fn new(change: impl FnOnce(&mut Settings)) -> Attack {
+        static SITE: LazyLock<Arc<Site>> = LazyLock::new(|| {
+            let routes = "[[route]]\npath = \"/bytes/\"\ngenerate = {}\n";
+            Site::of_routes(routes, &sluicegate_config::Config::embedded().limits)
+        });
         let mut settings = Settings::plain(0, 1);
-        let routes = "[[route]]\npath = \"/bytes/\"\ngenerate = {}\n";
-        settings.sessions.site = Site::of_routes(routes, &settings.limits);
+        settings.sessions.site = Arc::clone(&SITE);
         change(&mut settings);
         let now = crate::clock::now();
         quiche::clock::set(Some(now));
