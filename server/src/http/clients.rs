@@ -1,10 +1,10 @@
-//! Counts what each client has open: connections, exchanges.
+//! Counts what each client has open, and finds the client that has most.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Addresses that count as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ClientPrefix {
     V4(Ipv4Addr),
     V6([u8; 7]),
@@ -22,43 +22,68 @@ impl From<IpAddr> for ClientPrefix {
     }
 }
 
-/// Numbers of open things by client; clients with none have no entry.
+/// Amounts by client: connections, exchanges, bytes. Clients with none have no entry. A change takes time logarithmic in the
+/// number of clients, and so does the search for the client that has most.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    open: HashMap<ClientPrefix, u64>,
+    amounts: HashMap<ClientPrefix, u64>,
+    order: BTreeSet<(u64, ClientPrefix)>,
 }
 
 impl Clients {
-    /// Returns how many `client` has open.
+    /// Returns how much `client` has.
     pub(crate) fn open(&self, client: ClientPrefix) -> u64 {
-        self.open.get(&client).copied().unwrap_or(0)
+        self.amounts.get(&client).copied().unwrap_or(0)
     }
 
-    /// Returns the client that has the most open, and how many; looks at all clients.
+    /// Returns the client that has most, and how much.
     pub(crate) fn most(&self) -> Option<(ClientPrefix, u64)> {
-        let most = self.open.iter().max_by_key(|(_, open)| **open);
-        most.map(|(client, open)| (*client, *open))
+        self.order.last().map(|(amount, client)| (*client, *amount))
+    }
+
+    /// Sets what `client` has.
+    pub(crate) fn set(&mut self, client: ClientPrefix, amount: u64) {
+        let before = if amount > 0 {
+            self.amounts.insert(client, amount)
+        } else {
+            self.amounts.remove(&client)
+        };
+        if before == Some(amount) {
+            return;
+        }
+        if let Some(before) = before {
+            self.order.remove(&(before, client));
+        }
+        if amount > 0 {
+            self.order.insert((amount, client));
+        }
+    }
+
+    /// Adds to what `client` has, and returns how much that is.
+    pub(crate) fn add(&mut self, client: ClientPrefix, more: u64) -> u64 {
+        let amount = self.open(client).saturating_add(more);
+        self.set(client, amount);
+        amount
+    }
+
+    /// Subtracts from what `client` has.
+    pub(crate) fn subtract(&mut self, client: ClientPrefix, less: u64) {
+        self.set(client, self.open(client).saturating_sub(less));
     }
 
     /// Counts one that `client` has opened.
     pub(crate) fn enter(&mut self, client: ClientPrefix) {
-        *self.open.entry(client).or_default() += 1;
+        self.add(client, 1);
     }
 
     /// Counts one that had entered as gone.
     pub(crate) fn leave(&mut self, client: ClientPrefix) {
-        match self.open.get_mut(&client) {
-            Some(open) if *open > 1 => *open -= 1,
-            _ => {
-                self.open.remove(&client);
-            }
-        }
+        self.subtract(client, 1);
     }
 
     /// Returns the number of clients with anything open.
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn len(&self) -> usize {
-        self.open.len()
+        self.amounts.len()
     }
 }
 
@@ -96,5 +121,34 @@ mod tests {
         assert_eq!(clients.len(), 1);
         clients.leave(one);
         assert_eq!(clients.len(), 0);
+    }
+
+    #[test]
+    fn the_client_that_has_most_is_that_of_a_search_whatever_changes() {
+        let mut clients = Clients::default();
+        let mut expected = HashMap::new();
+        let mut random: u64 = 1;
+        for _ in 0..10_000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let [host, amount, ..] = random.to_be_bytes();
+            let client = ClientPrefix::V4([192, 0, 2, host % 16].into());
+            let amount = u64::from(amount / 4);
+            let held = expected.entry(client).or_insert(0_u64);
+            if random & (1 << 40) > 0 {
+                assert_eq!(clients.add(client, amount), *held + amount);
+                *held += amount;
+            } else {
+                clients.subtract(client, amount);
+                *held = held.saturating_sub(amount);
+            }
+            assert_eq!(clients.open(client), *held);
+            expected.retain(|_, held| *held > 0);
+            let most = expected.values().max().copied();
+            assert_eq!(clients.most().map(|(_, amount)| amount), most);
+            assert_eq!(clients.len(), expected.len());
+        }
+        assert_eq!(clients.order.len(), clients.amounts.len());
     }
 }

@@ -10,9 +10,7 @@ const KEPT: u64 = 16;
 pub(super) struct Relief {
     /// Slot that is looked at next.
     pub(super) next: usize,
-    /// Largest number of connections of a client seen in this round.
-    pub(super) most: u64,
-    /// Number of connections that a client keeps in this round; `None` in the first, which closes none.
+    /// Number of connections that a client keeps in this round; `None` before the first.
     pub(super) keeps: Option<u64>,
     /// Whether connections with open requests are closed, too: a round has found no others.
     pub(super) busy_too: bool,
@@ -25,10 +23,10 @@ pub(super) struct Relief {
 }
 
 impl Relief {
-    /// Returns to the first slot, with what the last round has found.
-    pub(super) fn begin_round(&mut self) {
+    /// Returns to the first slot. A client has `most` connections, and none has more.
+    pub(super) fn begin_round(&mut self, most: u64) {
         self.busy_too |= self.keeps.is_some() && !self.closed;
-        self.keeps = Some(KEPT.max(self.most / 2));
-        (self.next, self.most, self.closed) = (0, 0, false);
+        self.keeps = Some(KEPT.max(most / 2));
+        (self.next, self.closed) = (0, false);
     }
 }

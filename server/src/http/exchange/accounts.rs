@@ -10,16 +10,13 @@
 //! An exchange begins with a small part of its memory. It gets the rest of it for each direction once that direction moves, while
 //! half of the memory is free. So exchanges whose client takes nothing stay small, and many small requests fit in.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::http::clients::ClientPrefix;
+use crate::http::clients::{ClientPrefix, Clients};
 
 /// Memory of each direction of an exchange at its beginning, at most, bytes.
 const FIRST: u64 = 32 << 10;
-/// Clients that a search in vain for the one that holds the most may look at for each refusal.
-const SEARCH: u64 = 64;
 
 /// Memory that exchanges may hold, and the part promised to open ones.
 #[derive(Debug)]
@@ -39,34 +36,14 @@ struct Open {
     promised: u64,
     /// Open exchanges whose permit was not revoked.
     exchanges: u64,
-    /// Part of each client with open exchanges.
-    clients: HashMap<ClientPrefix, Held>,
-    /// Pauses between searches for the client that holds the most: of memory, and of the number of exchanges.
-    pauses: [Pause; 2],
+    /// Bytes of each client's exchanges.
+    bytes: Clients,
+    /// Exchanges of each client whose permit was not revoked.
+    numbers: Clients,
     /// Permits refused for want of memory.
     refused_memory: u64,
     /// Permits refused to the client that held the most.
     refused_client: u64,
-}
-
-/// Pause after a search in vain. It holds for clients that no other one would give way to; the client that holds the most can
-/// keep nobody else out by its own refusals.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pause {
-    /// Refusals until the next search.
-    left: u64,
-    /// Largest part that the search found.
-    most: u64,
-}
-
-/// Memory and exchanges of one client.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    bytes: u64,
-    /// Exchanges whose permit was not revoked.
-    exchanges: u64,
-    /// All exchanges.
-    permits: u64,
 }
 
 /// Sums of [`Accounts`] at one moment.
@@ -150,14 +127,12 @@ impl Accounts {
         }
         open.promised += needs;
         open.exchanges += 1;
-        let held = open.clients.entry(client).or_default();
-        held.bytes += needs;
-        held.exchanges += 1;
-        held.permits += 1;
+        open.bytes.add(client, needs);
+        let exchanges = open.numbers.add(client, 1);
         Some(Permit {
             accounts: Arc::clone(self),
             client,
-            exchanges: held.exchanges,
+            exchanges,
             promised: needs,
             request_grown: false,
             response_grown: false,
@@ -166,38 +141,21 @@ impl Accounts {
 
     /// Returns the client that holds the most memory, if it is to give way to a further exchange of `client`.
     pub(super) fn most_greedy(&self, client: ClientPrefix) -> Option<ClientPrefix> {
-        let mut open = self.open();
-        let by_number = open.exchanges >= self.most;
-        let needs = if by_number { 1 } else { self.needs() };
-        let part = |held: &Held| {
-            if by_number {
-                held.exchanges
-            } else {
-                held.bytes
-            }
+        let open = self.open();
+        let (parts, needs) = if open.exchanges >= self.most {
+            (&open.numbers, 1)
+        } else {
+            (&open.bytes, self.needs())
         };
-        let own = open.clients.get(&client).map_or(0, part);
-        let would_hold = own.saturating_add(needs);
-        let pause = &mut open.pauses[usize::from(by_number)];
-        if pause.left > 0 && would_hold >= pause.most {
-            pause.left -= 1;
-            return None;
-        }
-        let held = open.clients.iter();
-        let parts = held.map(|(client, held)| (*client, part(held)));
-        let (found, most) = parts.max_by_key(|(_, part)| *part)?;
-        if most > would_hold {
-            return Some(found);
-        }
-        let left = open.clients.len() as u64 / SEARCH;
-        open.pauses[usize::from(by_number)] = Pause { left, most };
-        None
+        let would_hold = parts.open(client).saturating_add(needs);
+        let (found, most) = parts.most()?;
+        (most > would_hold).then_some(found)
     }
 
     /// Counts that `client` got no permit.
     pub(super) fn count_refusal(&self, client: ClientPrefix) {
         let mut open = self.open();
-        if open.clients.contains_key(&client) && open.clients.len() > 1 {
+        if open.numbers.open(client) > 0 && open.numbers.len() > 1 {
             open.refused_client += 1;
         } else {
             open.refused_memory += 1;
@@ -231,9 +189,9 @@ impl Permit {
         self.exchanges
     }
 
-    /// Returns whether `client` holds it and it was not revoked.
-    pub(super) fn is_held_by(&self, client: ClientPrefix) -> bool {
-        self.promised > 0 && self.client == client
+    /// Returns the client that holds it; `None` once it was revoked.
+    pub(super) fn holder(&self) -> Option<ClientPrefix> {
+        (self.promised > 0).then_some(self.client)
     }
 
     /// Returns whether a direction has moved and got its whole share.
@@ -258,39 +216,27 @@ impl Permit {
         *grown = true;
         self.promised += more;
         open.promised += more;
-        if let Some(held) = open.clients.get_mut(&self.client) {
-            held.bytes += more;
-        }
+        open.bytes.add(self.client, more);
         more
     }
 
-    /// Returns its part to the accounts: its exchange is being cancelled.
+    /// Returns its part to the accounts: its exchange is being cancelled, or gone.
     pub(super) fn revoke(&mut self) {
-        self.release(false);
-    }
-
-    /// Returns its part to the accounts; `closed` says that the exchange is gone, too.
-    fn release(&mut self, closed: bool) {
         let promised = std::mem::take(&mut self.promised);
-        let exchanges = u64::from(promised > 0);
+        if promised == 0 {
+            return;
+        }
         let mut open = self.accounts.open();
         open.promised = open.promised.saturating_sub(promised);
-        open.exchanges = open.exchanges.saturating_sub(exchanges);
-        let Some(held) = open.clients.get_mut(&self.client) else {
-            return;
-        };
-        held.bytes = held.bytes.saturating_sub(promised);
-        held.exchanges = held.exchanges.saturating_sub(exchanges);
-        held.permits = held.permits.saturating_sub(u64::from(closed));
-        if held.permits == 0 {
-            open.clients.remove(&self.client);
-        }
+        open.exchanges = open.exchanges.saturating_sub(1);
+        open.bytes.subtract(self.client, promised);
+        open.numbers.subtract(self.client, 1);
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.release(true);
+        self.revoke();
     }
 }
 

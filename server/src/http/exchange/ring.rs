@@ -22,6 +22,7 @@ use super::{ExchangeKey, Fields};
 use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
+use self::revoke::Revocable;
 
 /// Part of the ring's capacity up to which a client's exchanges may wait beside the ring.
 const FEW: u64 = 64;
@@ -61,6 +62,8 @@ pub struct OriginRing {
     overflow: VecDeque<Envelope<ToHandler>>,
     /// Exchanges that the origin has not closed or their front has not forgotten.
     exchanges: HashMap<u64, Entry>,
+    /// Those of them whose memory can be revoked.
+    revocable: Revocable,
     /// Number of exchanges that the origin has not closed.
     running: usize,
     /// Number of the exchange opened last.
@@ -115,6 +118,7 @@ pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) 
         wakers: Arc::clone(&wakers),
         overflow: VecDeque::new(),
         exchanges: HashMap::new(),
+        revocable: Revocable::default(),
         running: 0,
         last: 0,
         news: false,
@@ -166,6 +170,7 @@ impl OriginRing {
         }
         self.last = exchange;
         self.push(exchange, message);
+        self.revocable.insert(exchange, &permit);
         let entry = Entry {
             key,
             permit,
@@ -200,9 +205,20 @@ impl OriginRing {
 
     /// Returns credit for blocks of the response that have left the front, and more at first.
     pub fn credit(&mut self, exchange: u64, amount: u64) {
-        let entry = self.exchanges.get_mut(&exchange);
-        let amount = amount + entry.map_or(0, |entry| entry.permit.grow(Direction::Response));
-        self.push(exchange, ToHandler::Credit(amount));
+        let more = self.grow(exchange, Direction::Response);
+        self.push(exchange, ToHandler::Credit(amount + more));
+    }
+
+    /// Raises the memory of a direction that moves. Returns the further credit, bytes.
+    fn grow(&mut self, exchange: u64, direction: Direction) -> u64 {
+        let Some(entry) = self.exchanges.get_mut(&exchange) else {
+            return 0;
+        };
+        let more = entry.permit.grow(direction);
+        if more > 0 {
+            self.revocable.on_growth(exchange, &entry.permit);
+        }
+        more
     }
 
     /// Cancels an exchange.
@@ -216,6 +232,7 @@ impl OriginRing {
         if let hash_map::Entry::Occupied(mut entry) = self.exchanges.entry(exchange) {
             entry.get_mut().forgotten = true;
             if entry.get().closed {
+                self.revocable.remove(exchange, &entry.get().permit);
                 entry.remove();
             }
         }
@@ -261,12 +278,13 @@ impl OriginRing {
                     self.running -= 1;
                     entry.closed = true;
                     if entry.forgotten {
+                        self.revocable.remove(exchange, &entry.permit);
                         self.exchanges.remove(&exchange);
                     }
                     (key, message)
                 }
                 ToFront::Credit(amount) => {
-                    let more = entry.permit.grow(Direction::Request);
+                    let more = self.grow(exchange, Direction::Request);
                     (key, ToFront::Credit(amount + more))
                 }
                 message => (key, message),

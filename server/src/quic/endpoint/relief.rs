@@ -2,8 +2,8 @@
 //!
 //! Newcomers are refused then. Without relief, whoever used the memory up would keep it, and lock all others out.
 //!
-//! A turn looks at a few connections, slot by slot. A round over all of them finds the client that has most, and the next one
-//! closes connections of that client and of those that have more than half as many.
+//! A turn looks at a few connections, slot by slot. A round over all of them closes connections of the client that has most at its
+//! beginning and of those that have more than half as many.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,9 @@ impl Endpoint {
             if closed == CLOSED_PER_TURN.min(self.relief.left) {
                 break;
             }
-            if self.relief.next >= self.connections.len() {
-                self.relief.begin_round();
+            if self.relief.keeps.is_none() || self.relief.next >= self.connections.len() {
+                let most = self.clients.most().map_or(0, |(_, most)| most);
+                self.relief.begin_round(most);
             }
             let slot = self.relief.next;
             self.relief.next += 1;
@@ -56,7 +57,6 @@ impl Endpoint {
             return false;
         };
         let open = self.clients.open(client);
-        self.relief.most = self.relief.most.max(open);
         let greedy = self.relief.keeps.is_some_and(|keeps| open > keeps);
         if !greedy || !connection.give_up(self.relief.busy_too) {
             return false;

@@ -1,5 +1,6 @@
 //! Room for an exchange at the expense of the client that holds the most memory.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::OriginRing;
@@ -7,12 +8,47 @@ use crate::http::clients::ClientPrefix;
 use crate::http::exchange::ExchangeKey;
 use crate::http::exchange::accounts::Permit;
 
-/// Part of a client's exchanges that is cancelled at once, so that not every request has to look at all exchanges.
-const PART: usize = 64;
+/// Exchanges that can be revoked, by client. Of each client, those that never moved a block stand first, and of these the oldest:
+/// the others are the client's fast ones, or its latest.
+#[derive(Debug, Default)]
+pub(super) struct Revocable {
+    order: BTreeSet<(ClientPrefix, bool, u64)>,
+}
+
+impl Revocable {
+    /// Adds an exchange that begins.
+    pub(super) fn insert(&mut self, exchange: u64, permit: &Permit) {
+        if let Some(client) = permit.holder() {
+            self.order.insert((client, permit.has_grown(), exchange));
+        }
+    }
+
+    /// Moves an exchange whose permit has grown behind those that never moved.
+    pub(super) fn on_growth(&mut self, exchange: u64, permit: &Permit) {
+        if let Some(client) = permit.holder() {
+            self.order.remove(&(client, false, exchange));
+            self.order.insert((client, true, exchange));
+        }
+    }
+
+    /// Removes an exchange that ends.
+    pub(super) fn remove(&mut self, exchange: u64, permit: &Permit) {
+        if let Some(client) = permit.holder() {
+            self.order.remove(&(client, permit.has_grown(), exchange));
+        }
+    }
+
+    /// Takes the exchange of `client` that gives way first.
+    fn take_first(&mut self, client: ClientPrefix) -> Option<u64> {
+        let first = *self.order.range((client, false, 0)..).next()?;
+        let (holder, _, exchange) = first;
+        (holder == client && self.order.remove(&first)).then_some(exchange)
+    }
+}
 
 impl OriginRing {
-    /// Promises memory to an exchange of the client at `address`. If there is none left, exchanges of the client that holds the
-    /// most are cancelled for it; `None` if no client holds more than this one would.
+    /// Promises memory to an exchange of the client at `address`. If there is none left, an exchange of the client that holds the
+    /// most is cancelled for it; `None` if no client holds more than this one would.
     pub fn admit(&mut self, address: IpAddr) -> Option<Permit> {
         let client = ClientPrefix::from(address);
         if let Some(permit) = self.accounts.promise(client) {
@@ -28,24 +64,13 @@ impl OriginRing {
         None
     }
 
-    /// Takes the memory of a part of a client's exchanges: of those that never moved a block first, and of these the oldest. The
-    /// others are the client's fast ones, or its latest.
+    /// Takes the memory of one of a client's exchanges, which is at least what another one needs.
     fn revoke(&mut self, client: ClientPrefix) {
-        let held = { self.exchanges.iter() }.filter(|(_, entry)| entry.permit.is_held_by(client));
-        let mut order: Vec<(bool, u64)> = held
-            .map(|(exchange, entry)| (entry.permit.has_grown(), *exchange))
-            .collect();
-        let count = order.len().div_ceil(PART);
-        if count < order.len() {
-            order.select_nth_unstable(count);
-            order.truncate(count);
-        }
-        for (_, exchange) in order {
-            if let Some(entry) = self.exchanges.get_mut(&exchange) {
-                entry.permit.revoke();
-                self.revoked.push(entry.key);
-                self.counters.revoked += 1;
-            }
+        let exchange = self.revocable.take_first(client);
+        if let Some(entry) = exchange.and_then(|exchange| self.exchanges.get_mut(&exchange)) {
+            entry.permit.revoke();
+            self.revoked.push(entry.key);
+            self.counters.revoked += 1;
         }
     }
 

@@ -1,7 +1,6 @@
 //! Files that are open while they are sent, and the clients that hold them.
 
 use std::cell::RefCell;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,10 +19,12 @@ pub(super) struct OpenFiles {
 
 #[derive(Debug, Default)]
 struct Holders {
-    /// Responses whose file is open and that were not asked to end, by their numbers: the oldest first.
-    responses: BTreeMap<u64, (ClientPrefix, Rc<Notify>)>,
+    /// Responses whose file is open and that were not asked to end, by client and number: of each client the oldest first.
+    responses: BTreeMap<(ClientPrefix, u64), Rc<Notify>>,
     /// Numbers of these responses, and of those that wait for a revoked place.
     clients: Clients,
+    /// The same of those clients alone that have such a response: others wait with all that they have.
+    revocable: Clients,
     last: u64,
 }
 
@@ -38,7 +39,7 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Place {
     files: Rc<OpenFiles>,
-    number: u64,
+    key: (ClientPrefix, u64),
     revoked: Rc<Notify>,
 }
 
@@ -72,14 +73,14 @@ impl OpenFiles {
         let mut holders = self.holders.borrow_mut();
         holders.last += 1;
         let (number, revoked) = (holders.last, Rc::new(Notify::new()));
-        holders.clients.enter(client);
         holders
             .responses
-            .insert(number, (client, Rc::clone(&revoked)));
+            .insert((client, number), Rc::clone(&revoked));
+        holders.enter(client);
         let files = Rc::clone(self);
         let place = Place {
             files,
-            number,
+            key: (client, number),
             revoked,
         };
         Some((permit, place))
@@ -95,33 +96,51 @@ impl OpenFiles {
 impl Holders {
     /// Asks the oldest response of the client that holds the most to end, if `client` would hold less.
     fn revoke_for(&mut self, client: ClientPrefix) -> Option<()> {
-        let own = self.clients.open(client);
-        if self.clients.most()?.1 <= own + 1 {
+        let (holder, most) = self.revocable.most()?;
+        if most <= self.clients.open(client) + 1 {
             return None;
         }
-        // Those of the client that has the most may all be waiting.
-        let holders = self.responses.iter();
-        let counts = holders.map(|(number, (holder, _))| (self.clients.open(*holder), *number));
-        let (count, number) = counts.max_by_key(|(count, number)| (*count, Reverse(*number)))?;
-        if count <= own + 1 {
-            return None;
-        }
-        if let Some(revoked) = self.remove(number) {
-            revoked.notify_one();
-        }
+        let oldest = self.oldest(holder)?;
+        self.remove(oldest)?.notify_one();
         Some(())
     }
 
-    fn remove(&mut self, number: u64) -> Option<Rc<Notify>> {
-        let (client, revoked) = self.responses.remove(&number)?;
-        self.clients.leave(client);
+    /// Returns the key of a client's oldest response.
+    fn oldest(&self, client: ClientPrefix) -> Option<(ClientPrefix, u64)> {
+        let (oldest, _) = self.responses.range((client, 0)..).next()?;
+        (oldest.0 == client).then_some(*oldest)
+    }
+
+    fn remove(&mut self, key: (ClientPrefix, u64)) -> Option<Rc<Notify>> {
+        let revoked = self.responses.remove(&key)?;
+        self.leave(key.0);
         Some(revoked)
+    }
+
+    /// Counts a response of `client`, after it was added if its file is open.
+    fn enter(&mut self, client: ClientPrefix) {
+        self.clients.enter(client);
+        self.update(client);
+    }
+
+    /// Counts a response as gone, after it was removed.
+    fn leave(&mut self, client: ClientPrefix) {
+        self.clients.leave(client);
+        self.update(client);
+    }
+
+    fn update(&mut self, client: ClientPrefix) {
+        let amount = match self.oldest(client) {
+            Some(_) => self.clients.open(client),
+            None => 0,
+        };
+        self.revocable.set(client, amount);
     }
 }
 
 impl Waiting {
     fn new(files: &Rc<OpenFiles>, client: ClientPrefix) -> Waiting {
-        files.holders.borrow_mut().clients.enter(client);
+        files.holders.borrow_mut().enter(client);
         Waiting {
             files: Rc::clone(files),
             client,
@@ -131,7 +150,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.files.holders.borrow_mut().clients.leave(self.client);
+        self.files.holders.borrow_mut().leave(self.client);
     }
 }
 
@@ -144,7 +163,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.files.holders.borrow_mut().remove(self.number);
+        self.files.holders.borrow_mut().remove(self.key);
     }
 }
 
@@ -192,5 +211,22 @@ mod tests {
         drop(held);
         assert_eq!(files.holders.borrow().clients.len(), 0);
         assert_eq!(files.available_permits(), 8);
+    }
+
+    #[test]
+    fn who_only_waits_gives_no_place_and_protects_nobody() {
+        let files = OpenFiles::new(4);
+        let _held: Vec<_> = (0..4).map(|_| begin(&files, 1).1).collect();
+        let _second: Vec<_> = (0..2).map(|_| begin(&files, 2)).collect();
+        // Two places are revoked, but their files are not closed yet; those that wait for them hold nothing to revoke.
+        assert_eq!(files.holders.borrow().responses.len(), 2);
+        let third: Vec<_> = (0..2).map(|_| begin(&files, 3)).collect();
+        let pending: Vec<_> = third
+            .iter()
+            .map(|(_, polled)| polled.is_pending())
+            .collect();
+        assert_eq!(pending, [true, false]);
+        assert_eq!(files.holders.borrow().responses.len(), 1);
+        assert_eq!(files.holders.borrow().revocable.len(), 1);
     }
 }
