@@ -1,5 +1,10 @@
 //! The Internet checksum (RFC 1071).
 
+/// Words of 64 bits that are added side by side.
+const LANES: usize = 4;
+/// Bytes of a block of lanes.
+const BLOCK: usize = 8 * LANES;
+
 /// A sum of 16-bit words in one's complement, not yet folded.
 ///
 /// Bytes are added eight at a time in the machine's byte order, which gives the bytes of the same checksum (RFC 1071
@@ -10,24 +15,18 @@ pub(crate) struct Sum(u64);
 impl Sum {
     /// Adds bytes that begin at an even offset of what is summed.
     pub(crate) fn add(self, bytes: &[u8]) -> Self {
-        let (blocks, rest) = bytes.as_chunks::<32>();
-        // Four lanes of 32-bit words in 64 bits: no carry gets lost within 2^32 blocks.
-        let mut lanes = [0u64; 4];
-        for block in blocks {
-            let (words, _) = block.as_chunks::<8>();
-            for (lane, word) in lanes.iter_mut().zip(words) {
-                let word = u64::from_ne_bytes(*word);
-                *lane += (word & 0xffff_ffff) + (word >> 32);
-            }
+        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+        let mut sum = self.0;
+        if !blocks.is_empty() {
+            sum += sum_blocks(blocks);
         }
         let (words, tail) = rest.as_chunks::<4>();
         for word in words {
-            lanes[0] += u64::from(u32::from_ne_bytes(*word));
+            sum += u64::from(u32::from_ne_bytes(*word));
         }
         let mut last = [0; 4];
         last[..tail.len()].copy_from_slice(tail);
-        lanes[1] += u64::from(u32::from_ne_bytes(last));
-        Self(self.0 + lanes.iter().sum::<u64>())
+        Self(sum + u64::from(u32::from_ne_bytes(last)))
     }
 
     /// Adds a 16-bit word.
@@ -54,6 +53,22 @@ impl Sum {
     pub(crate) fn checksum(self) -> u16 {
         !self.fold()
     }
+}
+
+/// Adds 32-bit words in lanes of 64 bits, of which none overflows before 2^31 blocks.
+///
+/// A function of its own: merged into its callers, it takes 6 to 13 ns longer for 1,400 bytes.
+#[inline(never)]
+fn sum_blocks(blocks: &[[u8; BLOCK]]) -> u64 {
+    let mut lanes = [0u64; LANES];
+    for block in blocks {
+        let (words, _) = block.as_chunks::<8>();
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            let word = u64::from_ne_bytes(*word);
+            *lane += (word & 0xffff_ffff) + (word >> 32);
+        }
+    }
+    lanes.iter().sum()
 }
 
 #[cfg(test)]
