@@ -23,7 +23,8 @@ pub struct PortConfig {
     /// Addresses of the host, each with the length of its link's prefix.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Routers to everything that is on no link: one for each family that has clients beyond the link. If there are
-    /// more of a family, the first whose Ethernet address is known is used.
+    /// more of a family, the first whose Ethernet address is known is used. A gateway may be outside the prefixes only
+    /// where all addresses of its family are single hosts (/32, /128), as clouds assign them.
     pub gateways: Vec<IpAddr>,
     /// Ethernet addresses of hosts and gateways that are fixed: what the network says about them is ignored.
     pub neighbors: Vec<(IpAddr, MacAddr)>,
@@ -106,7 +107,7 @@ impl PortConfig {
             if self.owns(*address) {
                 return Err(ConfigError::Own(*address));
             }
-            if !self.is_on_link(*address) {
+            if !self.is_in_prefix(*address) && !self.has_hosts_only(*address) {
                 return Err(ConfigError::OffLink(*address));
             }
         }
@@ -122,9 +123,16 @@ impl PortConfig {
         self.addresses.iter().any(|(own, _)| *own == address)
     }
 
-    /// Returns whether the address is on the port's link: inside a prefix of an address, or link-local IPv6.
+    /// Returns whether the address is on the port's link: inside a prefix of an address, link-local IPv6, a gateway or a
+    /// fixed neighbour.
     #[must_use]
     pub fn is_on_link(&self, address: IpAddr) -> bool {
+        self.is_in_prefix(address)
+            || self.gateways.contains(&address)
+            || self.fixed_neighbor(address).is_some()
+    }
+
+    fn is_in_prefix(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V6(address) if address.is_unicast_link_local() => true,
             _ => {
@@ -132,6 +140,14 @@ impl PortConfig {
                 prefixes.any(|(own, len)| shares_prefix(*own, address, *len))
             }
         }
+    }
+
+    /// Returns whether the port has addresses of this one's family, and all are single hosts.
+    fn has_hosts_only(&self, address: IpAddr) -> bool {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        let own = self.addresses.iter();
+        let mut family = own.filter(|(own, _)| own.is_ipv4() == address.is_ipv4());
+        family.clone().next().is_some() && family.all(|(_, len)| *len == bits)
     }
 
     /// Returns the port's address to ask for a neighbour from: one whose prefix has it, else the first of its family.
@@ -264,6 +280,25 @@ mod tests {
             change(&mut config);
             assert_eq!(config.check(), Err(defect));
         }
+    }
+
+    #[test]
+    fn hosts_without_a_prefix_may_have_any_gateway() {
+        let mut config = config();
+        let gateway = ip("169.254.1.1");
+        config.gateways = vec![gateway];
+        assert_eq!(config.check(), Err(ConfigError::OffLink(gateway)));
+        assert!(!config.is_on_link(ip("198.51.100.1")));
+        config.addresses[0].1 = 32;
+        assert_eq!(config.check(), Ok(()));
+        assert!(config.is_on_link(gateway) && !config.is_on_link(ip("192.0.2.2")));
+        assert_eq!(config.source_for(gateway), Some(ip("192.0.2.1")));
+        config.addresses.remove(0);
+        assert_eq!(
+            config.check(),
+            Err(ConfigError::OffLink(gateway)),
+            "no IPv4"
+        );
     }
 
     #[test]

@@ -79,8 +79,8 @@ pub struct StackCounters {
     pub answers: u64,
     /// Requests and reports without a reaction because there were too many.
     pub rate_limited: u64,
-    /// ARP and NDP messages that nobody asked for, or whose addresses contradict those of their frame: spoofed, or of no
-    /// use.
+    /// ARP and NDP messages that nobody asked for, that contradict themselves or their frame, or that come from another
+    /// network: spoofed, or of no use.
     pub unsolicited: u64,
     /// Messages that are malformed, or have a wrong checksum.
     pub malformed: u64,

@@ -25,7 +25,9 @@ impl Stack {
             return;
         };
         let mac = MacAddr(source_hardware_addr.0);
-        if mac != arp.source_mac {
+        // Replies go to who sent the frame, nobody else. Its answers may be about an address that routers share (RFC 5798).
+        let is_stated = operation != ArpOperation::Request || mac == arp.source_mac;
+        if !is_stated || !mac.is_unicast() || mac == self.config.mac {
             self.counters.unsolicited += 1;
             return;
         }

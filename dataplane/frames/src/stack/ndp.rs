@@ -78,19 +78,23 @@ impl Stack {
         (flags, lladdr): (NdiscNeighborFlags, Option<&[u8]>),
         now: u64,
     ) {
-        let mac = icmp.source_mac;
+        // One that was asked itself may leave its address out (RFC 4861 §4.4). It may also state one that routers share
+        // (RFC 5798).
+        let stated = match lladdr {
+            Some(lladdr) => <[u8; 6]>::try_from(lladdr).ok().map(MacAddr),
+            None => Some(icmp.source_mac),
+        };
         if self.config.owns(IpAddr::V6(target)) {
             self.counters.address_conflicts += 1;
             return;
         }
-        let is_valid = icmp.hop_limit == NDP_HOP_LIMIT
-            && flags.contains(NdiscNeighborFlags::SOLICITED)
-            // One that was asked itself may leave its address out (RFC 4861 §4.4).
-            && lladdr.is_none_or(|lladdr| lladdr == mac.0);
-        if is_valid {
-            self.on_answer(IpAddr::V6(target), mac, now);
-        } else {
-            self.counters.unsolicited += 1;
+        let is_answer =
+            icmp.hop_limit == NDP_HOP_LIMIT && flags.contains(NdiscNeighborFlags::SOLICITED);
+        match stated {
+            Some(mac) if is_answer && mac.is_unicast() && mac != self.config.mac => {
+                self.on_answer(IpAddr::V6(target), mac, now);
+            }
+            _ => self.counters.unsolicited += 1,
         }
     }
 }

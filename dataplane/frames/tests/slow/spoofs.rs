@@ -99,8 +99,26 @@ fn contradictory_arp_is_ignored() {
     let sender = (HOST_MAC, HOST_V4);
     let cases = [
         (
-            "sender is not who sent the frame",
-            ethernet(PORT_MAC, STRANGER_MAC, 0x0806, &arp(2, sender, target)),
+            "asker is not who sent the frame",
+            ethernet(PORT_MAC, STRANGER_MAC, 0x0806, &arp(1, sender, target)),
+        ),
+        (
+            "group as sender",
+            ethernet(
+                PORT_MAC,
+                HOST_MAC,
+                0x0806,
+                &arp(2, (MacAddr::BROADCAST, HOST_V4), target),
+            ),
+        ),
+        (
+            "the port as sender",
+            ethernet(
+                PORT_MAC,
+                HOST_MAC,
+                0x0806,
+                &arp(2, (PORT_MAC, HOST_V4), target),
+            ),
         ),
         (
             "reply to all",
@@ -150,11 +168,29 @@ fn contradictory_arp_is_ignored() {
 }
 
 #[test]
+fn a_router_may_answer_with_an_address_that_it_shares() {
+    let shared = MacAddr([0, 0, 0x5e, 0, 1, 1]);
+    let mut port = asking();
+    let target = (PORT_MAC, OWN_V4);
+    let packet = arp(2, (shared, HOST_V4), target);
+    port.input(&ethernet(PORT_MAC, HOST_MAC, 0x0806, &packet), 1);
+    let mut answer = advertisement(shared, HOST_V6, SOLICITED, 255);
+    answer[6..12].copy_from_slice(&HOST_MAC.0);
+    port.input(&answer, 1);
+    let known = port.stack.take_resolved().unwrap();
+    assert_eq!(known.get(HOST_V4.into()), Some(shared));
+    assert_eq!(known.get(HOST_V6.into()), Some(shared));
+}
+
+#[test]
 fn contradictory_neighbour_discovery_is_ignored() {
     let far = "2001:db8:1::9".parse().unwrap();
     let nobody = "::".parse().unwrap();
-    let mut forged = advertisement(HOST_MAC, HOST_V6, SOLICITED, 255);
-    forged[6..12].copy_from_slice(&STRANGER_MAC.0);
+    let stating = |mac| {
+        let mut frame = advertisement(mac, HOST_V6, SOLICITED, 255);
+        frame[6..12].copy_from_slice(&HOST_MAC.0);
+        frame
+    };
     let cases = [
         (
             "answer through a router",
@@ -164,7 +200,8 @@ fn contradictory_neighbour_discovery_is_ignored() {
             "answer to no question",
             advertisement(HOST_MAC, HOST_V6, NdiscNeighborFlags::OVERRIDE, 255),
         ),
-        ("answer from another station", forged),
+        ("answer that states a group", stating(MacAddr::BROADCAST)),
+        ("answer that states the port", stating(PORT_MAC)),
         (
             "question through a router",
             solicitation((HOST_MAC, None), HOST_V6, 254),
