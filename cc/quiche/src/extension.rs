@@ -10,6 +10,11 @@ use crate::recovery::RecoveryOps;
 use crate::stream::Stream;
 use crate::BufFactory;
 use crate::Connection;
+use crate::Error;
+use crate::Result;
+
+/// Longest token of a NEW_TOKEN frame, in bytes: the smallest packet has room for it beside other frames.
+const MAX_NEW_TOKEN: usize = 512;
 
 impl<F: BufFactory> Connection<F> {
     /// Returns whether something was sent and not acknowledged yet, or a stream has data to send. Probes do not count:
@@ -124,6 +129,37 @@ impl<F: BufFactory> Connection<F> {
                 path.recovery.on_app_limited();
             }
         }
+    }
+
+    /// Sends the peer a token for a later connection in a NEW_TOKEN frame (RFC 9000 §19.7) when the handshake is complete, and
+    /// again if the frame is lost. It replaces a token that was not sent yet.
+    ///
+    /// # Errors
+    /// [`Error::InvalidState`] of a client, which sends no tokens, and [`Error::InvalidFrame`] for a token that is empty or too
+    /// long for every packet.
+    pub fn send_new_token(&mut self, token: &[u8]) -> Result<()> {
+        if !self.is_server {
+            return Err(Error::InvalidState);
+        }
+        if token.is_empty() || token.len() > MAX_NEW_TOKEN {
+            return Err(Error::InvalidFrame);
+        }
+        self.new_token = Some(token.to_vec());
+        Ok(())
+    }
+
+    /// Takes the peer's address on the active path for validated, by a token that it has shown. The limit of three times what came
+    /// from there ends (RFC 9000 §8.1).
+    pub fn validate_peer_address(&mut self) {
+        if let Ok(path) = self.paths.get_active_mut() {
+            path.verified_peer_address = true;
+        }
+    }
+
+    /// Returns the peer's address on the active path, if it is validated.
+    pub fn validated_peer(&self) -> Option<SocketAddr> {
+        let path = self.paths.get_active().ok()?;
+        (path.validated() && path.verified_peer_address).then(|| path.peer_addr())
     }
 
     /// Returns the peer's address on the active path.

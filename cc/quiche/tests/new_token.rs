@@ -1,0 +1,125 @@
+//! A server's NEW_TOKEN frame: once, again if it is lost, and without the token in traces.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quiche::{Connection, Error, QlogLevel};
+use sluicegate_test_support::{config, emit, Pair};
+
+const TOKEN: [u8; 82] = [0xab; 82];
+
+/// The bytes of a trace.
+#[derive(Clone, Default)]
+struct Tap(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Tap {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Tap {
+    fn of(side: &mut Connection) -> Tap {
+        let tap = Tap::default();
+        side.set_qlog_with_level(
+            Box::new(tap.clone()),
+            String::new(),
+            String::new(),
+            QlogLevel::Extra,
+        );
+        tap
+    }
+
+    fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8(bytes.clone()).expect("JSON")
+    }
+
+    /// Returns the number of NEW_TOKEN frames.
+    fn tokens(&self) -> usize {
+        self.text().matches("\"new_token\"").count()
+    }
+}
+
+/// Returns two connections that have sent nothing, and their traces: the client's and the server's.
+fn traced() -> (Pair, Tap, Tap) {
+    let mut pair = Pair::new(&mut config(100), &mut config(100));
+    let client = Tap::of(&mut pair.client);
+    let server = Tap::of(&mut pair.server);
+    (pair, client, server)
+}
+
+#[test]
+fn token_is_sent_once_with_the_confirmed_handshake_and_stays_out_of_traces() {
+    let (mut pair, received, sent) = traced();
+    pair.server.send_new_token(&TOKEN).expect("a server");
+    let first = emit(&mut pair.client);
+    first.iter().for_each(|d| pair.server_receives(d));
+    let flight = emit(&mut pair.server);
+    assert!(!pair.server.is_established() && sent.tokens() == 0);
+    flight.iter().for_each(|d| pair.client_receives(d));
+    pair.settle();
+    pair.pass(Duration::from_secs(5));
+    pair.settle();
+    assert_eq!((sent.tokens(), received.tokens()), (1, 1));
+    for trace in [received.text(), sent.text()] {
+        assert!(!trace.contains("abab"), "{trace}");
+        assert!(trace.contains("\"length\":82"), "{trace}");
+    }
+}
+
+#[test]
+fn lost_token_is_sent_again_until_it_is_acknowledged() {
+    let (mut pair, received, sent) = traced();
+    pair.settle();
+    pair.server.send_new_token(&TOKEN).expect("a server");
+    for times in 1..4 {
+        assert!(!emit(&mut pair.server).is_empty(), "lost");
+        assert_eq!((sent.tokens(), received.tokens()), (times, 0));
+        pair.pass(Duration::from_secs(5));
+        // Probes arrive; their acknowledgement shows what was lost.
+        let probes = emit(&mut pair.server);
+        probes.iter().for_each(|d| pair.client_receives(d));
+        let acks = emit(&mut pair.client);
+        acks.iter().for_each(|d| pair.server_receives(d));
+    }
+    pair.settle();
+    assert_eq!(received.tokens(), 1);
+    let before = sent.tokens();
+    for _ in 0..5 {
+        pair.pass(Duration::from_secs(5));
+        pair.settle();
+    }
+    assert_eq!(sent.tokens(), before);
+}
+
+#[test]
+fn token_that_waits_is_replaced_by_a_newer_one() {
+    let (mut pair, _, sent) = traced();
+    pair.server.send_new_token(&[1; 40]).expect("a server");
+    pair.server.send_new_token(&[2; 41]).expect("a server");
+    pair.settle();
+    assert_eq!(sent.tokens(), 1);
+    assert!(sent.text().contains("\"length\":41"));
+}
+
+#[test]
+fn clients_send_no_token_and_servers_none_that_is_no_token() {
+    let mut pair = Pair::connect(&mut config(100), &mut config(100));
+    assert_eq!(pair.client.send_new_token(&TOKEN), Err(Error::InvalidState));
+    assert_eq!(pair.server.send_new_token(&[]), Err(Error::InvalidFrame));
+    assert_eq!(
+        pair.server.send_new_token(&[1; 513]),
+        Err(Error::InvalidFrame)
+    );
+    assert_eq!(pair.server.send_new_token(&[1; 512]), Ok(()));
+    pair.settle();
+    assert!(emit(&mut pair.client).is_empty());
+}
