@@ -68,6 +68,7 @@ impl Worker {
             limits: config.limits,
             quic: config.quic,
             secrets,
+            used_tokens: Arc::default(),
             tracing: None,
             worker: 0,
             workers: 1,

@@ -25,6 +25,11 @@ table! {
         /// Time for which a Retry token is valid. A longer time helps clients on very slow paths, and lets captured
         /// tokens be used for longer.
         retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
+        /// Time for which a client may come back with the token that each connection gives it (NEW_TOKEN, RFC 9000 §8.1.3).
+        /// Such a token is good once, for the client's IP address and the listener, and spares the client the Retry that
+        /// retry_above asks for. A longer time spares more clients; a shorter one limits for how long an attacker who uses a
+        /// client's address later, or captures its token, may do so. With 0s no token is given, and none is accepted.
+        new_token_lifetime: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1d\"", reload: Live },
         /// Retry packets that a worker may send per second; a client whose Initial gets none sends it again. Each costs
         /// a few microseconds, so a flood of Initials would otherwise take the time of the connections that are open.
         retries_per_second: u64 {

@@ -1,4 +1,4 @@
-//! Tokens of Retry packets.
+//! Tokens of Retry packets and of NEW_TOKEN frames.
 
 #![no_main]
 

@@ -195,6 +195,7 @@ fn settings(
         limits: snapshot.limits.clone(),
         quic: snapshot.quic.clone(),
         secrets: Arc::clone(&shared.secrets),
+        used_tokens: Arc::clone(&shared.used_tokens),
         tracing: shared.tracing.clone(),
         worker,
         workers,

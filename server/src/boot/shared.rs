@@ -12,11 +12,13 @@ use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::{Tracing, visible};
+use crate::quic::token::UsedTokens;
 
 /// State that all workers share. It does not change while the server runs.
 pub(super) struct Shared {
     pub(super) config: Config,
     pub(super) secrets: Arc<Secrets>,
+    pub(super) used_tokens: Arc<UsedTokens>,
     pub(super) site: Arc<Site>,
     pub(super) tracing: Option<Tracing>,
     pub(super) access: Option<Arc<AccessWriter>>,
@@ -42,6 +44,7 @@ impl Shared {
         Ok(Shared {
             config,
             secrets,
+            used_tokens: Arc::default(),
             site,
             tracing,
             access,

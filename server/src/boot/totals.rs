@@ -37,6 +37,8 @@ impl Totals {
             refusals = all.refusals,
             retries = all.retries,
             bad_tokens = all.bad_tokens,
+            new_tokens = all.new_tokens_sent,
+            new_tokens_accepted = all.new_tokens_accepted,
             version_negotiations = all.negotiations,
             resets = all.resets,
             misrouted = all.misrouted,

@@ -1,5 +1,6 @@
 //! One connection: quiche, its HTTP/3 session, and when it is to be looked at again.
 
+mod address;
 mod draining;
 mod emit;
 
@@ -70,6 +71,8 @@ pub struct Connection {
     /// Largest datagram that may be sent or probed for, bytes of UDP payload.
     max_datagram: usize,
     may_have_moved: bool,
+    /// Address that the last token was for.
+    token_for: Option<IpAddr>,
     activity: Activity,
     black_hole: BlackHole,
     session: Option<h3::Session>,
@@ -124,6 +127,7 @@ impl Connection {
             finishes: None,
             max_datagram: accepted.max_datagram,
             may_have_moved: false,
+            token_for: None,
             activity: Activity::new(),
             black_hole: BlackHole::default(),
             session: None,
@@ -304,12 +308,6 @@ impl Connection {
             fresh.push(cid);
         }
         fresh
-    }
-
-    /// Returns the peer's address on the active path where it may be another since the last call.
-    pub(super) fn take_move(&mut self) -> Option<SocketAddr> {
-        let moved = std::mem::take(&mut self.may_have_moved);
-        moved.then(|| self.quic.active_peer()).flatten()
     }
 
     /// Returns the connection IDs under which the endpoint finds it: its own, and the one that its client chose first.

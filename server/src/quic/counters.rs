@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::h3;
 use crate::observe::metrics::{PerLabel, labels, metrics};
+use crate::quic::token::NewTokenRefusal;
 
 labels! {
     /// Reason for which a datagram was dropped: on its way in or, the last three, on its way out.
@@ -96,6 +97,12 @@ metrics! {
         pub retries: u64 = counter("sluicegate_retries_sent_total"),
         /// Retry tokens that were invalid or expired.
         pub bad_tokens: u64 = counter("sluicegate_retry_tokens_refused_total"),
+        /// Tokens that spare clients the Retry of a later connection (NEW_TOKEN), given to clients.
+        pub new_tokens_sent: u64 = counter("sluicegate_new_tokens_sent_total"),
+        /// Initials whose token of an earlier connection validated their sender's address.
+        pub new_tokens_accepted: u64 = counter("sluicegate_new_tokens_accepted_total"),
+        /// Initials whose token of an earlier connection counted as none, by reason.
+        pub new_tokens_refused: PerLabel<NewTokenRefusal> = counter("sluicegate_new_tokens_refused_total" by "reason"),
         /// Version Negotiation packets sent.
         pub negotiations: u64 = counter("sluicegate_version_negotiations_sent_total"),
         /// Stateless resets sent, for connections that the server does not know.

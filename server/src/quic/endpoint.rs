@@ -10,6 +10,7 @@ mod relief;
 mod service;
 mod stateless;
 mod stateless_packet;
+mod tokens;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -30,7 +31,7 @@ use super::relief::Relief;
 use super::reset::ResetTokens;
 use super::settings::Settings;
 use super::timers::Timers;
-use super::token::Tokens;
+use super::token::{NewTokens, RetryTokens};
 use crate::http::clients::Clients;
 use crate::http::exchange::ConnectionKey;
 
@@ -79,13 +80,16 @@ pub struct Endpoint {
     clients: Clients,
     cids: CidGenerator,
     entropy: Entropy,
-    tokens: Tokens,
+    retry_tokens: RetryTokens,
+    new_tokens: NewTokens,
     reset_tokens: ResetTokens,
     reset_limit: RateLimit,
     refusal_limit: RateLimit,
     retry_limit: RateLimit,
     /// Time at which the rate limits begin.
     epoch: Instant,
+    /// Time since 1970 when the last datagram arrived.
+    unix: Duration,
     shutdown: Option<Shutdown>,
     relief: Relief,
     /// Generation of the connection accepted last, for its key.
@@ -111,7 +115,12 @@ impl Endpoint {
         };
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
-            tokens: Tokens::new(&secrets, settings.quic.retry_token_lifetime),
+            retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime),
+            new_tokens: NewTokens::new(
+                &secrets,
+                &settings.used_tokens,
+                settings.quic.new_token_lifetime,
+            ),
             reset_tokens: ResetTokens::new(&secrets),
             reset_limit: per_second(settings.quic.stateless_reset_per_second),
             refusal_limit: per_second(settings.quic.connection_refusals_per_second),
@@ -131,6 +140,7 @@ impl Endpoint {
             clients: Clients::default(),
             entropy: Entropy::new(),
             epoch: now,
+            unix: Duration::ZERO,
             shutdown: None,
             relief: Relief::default(),
             last_generation: 0,
@@ -197,6 +207,7 @@ impl Endpoint {
         now: Instant,
         unix: Duration,
     ) -> Ingest {
+        self.unix = unix;
         let header = match Header::parse(datagram) {
             Ok(header) => header,
             Err(reason) => return self.drop_datagram(reason),

@@ -4,19 +4,14 @@ pub(super) mod attack;
 mod client;
 mod datagrams;
 mod frames;
-
-use std::net::SocketAddr;
-use std::path::Path;
-use std::time::Duration;
+mod tokens;
 
 use super::cid::{self, CidGenerator, ConnectionId};
 use super::header::{Header, Kind, MAX_V1_CID, MIN_CLIENT_DATAGRAM, V1};
-use super::secrets::{RootSecret, Secrets};
-use super::token::{self, TokenError, Tokens};
-use crate::properties::Bytes;
 
 pub use datagrams::datagrams;
 pub use frames::frames;
+pub use tokens::token;
 
 /// Reads a datagram's first header, padded to 1200 bytes too. `true` where it has one.
 pub fn header(bytes: &[u8]) -> bool {
@@ -79,106 +74,4 @@ fn check_cid(bytes: &[u8], generation: u8) {
     assert_eq!(id.to_string().len(), 2 * cid::LEN);
     let made = CidGenerator::new(id.worker(), generation).generate();
     assert!(made.is_of(generation) && made.worker() == id.worker() && made != id);
-}
-
-/// A token that the server sealed.
-struct Sealed {
-    bytes: Vec<u8>,
-    peer: SocketAddr,
-    original: Vec<u8>,
-    scid: ConnectionId,
-    /// Time at which it was sealed, since 1970.
-    at: Duration,
-}
-
-/// Lifetime of the tokens.
-const LIFETIME: Duration = Duration::from_secs(10);
-/// Largest difference of two servers' clocks.
-const SKEW: Duration = Duration::from_secs(60);
-
-/// Seals a token, changes some of what belongs to it, and opens it. Returns whether it was good.
-pub fn token(bytes: &[u8]) -> bool {
-    let mut bytes = Bytes::new(bytes);
-    let secrets = |roots: &[u8]| {
-        let roots = roots.iter().map(|root| RootSecret::new([*root; 32]));
-        let secrets = Secrets::from_roots(roots.collect(), 0, Path::new("trial"));
-        Tokens::new(&secrets.expect("one root or two"), LIFETIME)
-    };
-    let (mut maker, mut reader) = match bytes.byte() % 4 {
-        0 | 1 => (secrets(&[1]), secrets(&[1])),
-        2 => (secrets(&[1]), secrets(&[2, 1])),
-        _ => (secrets(&[1]), secrets(&[2])),
-    };
-    let known = reader.open(&[], peer(&mut bytes), &[], LIFETIME);
-    assert_eq!(known, Err(TokenError::Truncated));
-    let sealed = seal(&mut maker, &mut bytes);
-    let Some(sealed) = sealed else {
-        return false;
-    };
-    // The maker itself reads what it made, as it made it.
-    let opened = maker.open(&sealed.bytes, sealed.peer, sealed.scid.as_ref(), sealed.at);
-    assert_eq!(opened.expect("as it was made").as_ref(), sealed.original);
-    present(&sealed, &mut reader, &mut bytes)
-}
-
-fn peer(bytes: &mut Bytes<'_>) -> SocketAddr {
-    let port = u16::from(bytes.byte());
-    match bytes.byte() {
-        last @ 0..128 => SocketAddr::from(([192, 0, 2, last], port)),
-        last => SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(last)], port)),
-    }
-}
-
-fn seal(maker: &mut Tokens, bytes: &mut Bytes<'_>) -> Option<Sealed> {
-    let peer = peer(bytes);
-    let length = bytes.byte() % 24;
-    let original = bytes.take(length.into()).to_vec();
-    let scid = ConnectionId::from(bytes.array());
-    let at = Duration::from_secs(u64::from(bytes.byte()) << 24);
-    let made = maker.seal(peer, &original, scid, at);
-    assert_eq!(made.is_some(), original.len() <= MAX_V1_CID);
-    Some(Sealed {
-        bytes: made?.to_vec(),
-        peer,
-        original,
-        scid,
-        at,
-    })
-}
-
-/// Presents a token, perhaps changed. Returns whether it was accepted.
-fn present(sealed: &Sealed, reader: &mut Tokens, bytes: &mut Bytes<'_>) -> bool {
-    let mut token = sealed.bytes.clone();
-    let (mut from, mut dcid, mut now) = (sealed.peer, sealed.scid.as_ref().to_vec(), sealed.at);
-    let late = Duration::from_millis(u64::from(u16::from_be_bytes(bytes.array())));
-    match bytes.byte() % 8 {
-        0 => from = peer(bytes),
-        1 => dcid = bytes.take(16).to_vec(),
-        2 => now += late,
-        3 => now = now.saturating_sub(late),
-        4 => token.truncate(bytes.byte().into()),
-        5 => token.extend(bytes.take(9)),
-        6 => {
-            let place = usize::from(bytes.byte()) % token::LEN;
-            token[place] ^= bytes.byte();
-        }
-        _ => {}
-    }
-    let opened = reader.open(&token, from, &dcid, now);
-    let same = token == sealed.bytes && from == sealed.peer && dcid == sealed.scid.as_ref();
-    let live = now <= sealed.at + LIFETIME && sealed.at <= now + SKEW;
-    match opened {
-        Ok(original) => {
-            assert!(same && live, "accepted though it is another");
-            assert_eq!(original.as_ref(), sealed.original);
-        }
-        Err(TokenError::Expired) => assert!(!live),
-        Err(TokenError::WrongAddress) => assert_ne!(from, sealed.peer),
-        Err(TokenError::WrongConnection) => assert_ne!(dcid, sealed.scid.as_ref()),
-        Err(TokenError::Truncated) => assert_ne!(token.len(), token::LEN),
-        Err(TokenError::Forged) => assert_ne!(token, sealed.bytes),
-        // Sealed by a root that the reader lacks, or the byte that names it was changed.
-        Err(TokenError::UnknownKey) => {}
-    }
-    opened.is_ok()
 }

@@ -9,6 +9,7 @@ use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::secrets::Secrets;
 use super::selection::Selection;
+use super::token::UsedTokens;
 use crate::h3::SessionContext;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::qlog::{QlogWriter, Sampler};
@@ -70,6 +71,8 @@ pub struct Settings {
     pub quic: Quic,
     /// Secrets that keys are derived from.
     pub secrets: Arc<Secrets>,
+    /// Tokens of NEW_TOKEN frames that were used, at any worker.
+    pub used_tokens: Arc<UsedTokens>,
     /// Sampling of traces, where it is on.
     pub tracing: Option<Tracing>,
     /// This worker's index in its group.
@@ -117,6 +120,7 @@ impl Settings {
             limits,
             quic,
             secrets,
+            used_tokens: Arc::default(),
             tracing: None,
             worker,
             workers,

@@ -12,7 +12,7 @@ use crate::quic::cid::ConnectionId;
 use crate::quic::connection::Accepted;
 use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::{Header, V1};
-use crate::quic::token;
+use crate::quic::token::Kind;
 
 impl Endpoint {
     /// Decides about an Initial for a connection that does not exist. Returns the slot of the connection that was made.
@@ -29,8 +29,10 @@ impl Endpoint {
             return None;
         }
         // A token that is not ours counts as none (RFC 9000 §8.1.3).
-        if token::is_retry(header.token) {
-            let opened = self.tokens.open(header.token, meta.peer, header.dcid, unix);
+        if Kind::of(header.token) == Some(Kind::Retry) {
+            let opened = self
+                .retry_tokens
+                .open(header.token, meta.peer, header.dcid, unix);
             match opened {
                 Ok(original) => {
                     let cid = ConnectionId::try_from(header.dcid).ok()?;
@@ -45,12 +47,9 @@ impl Endpoint {
                 }
             }
         }
-        if self
-            .settings
-            .quic
-            .retry_above
-            .is_some_and(|above| self.half_open >= above)
-        {
+        let is_validated = self.is_validated(meta, header.token, unix);
+        let retry_above = self.settings.quic.retry_above;
+        if !is_validated && retry_above.is_some_and(|above| self.half_open >= above) {
             self.ask_to_retry(meta, header, (now, unix));
             return None;
         }
@@ -61,6 +60,9 @@ impl Endpoint {
         self.cid_table.insert(original.clone(), key);
         if let Some(connection) = self.connections[key].as_mut() {
             connection.keep_original(original);
+            if is_validated {
+                connection.validate_address();
+            }
         }
         Some(key)
     }
@@ -105,7 +107,7 @@ impl Endpoint {
             return;
         }
         let cid = self.cids.generate();
-        let Some(token) = self.tokens.seal(meta.peer, header.dcid, cid, unix) else {
+        let Some(token) = self.retry_tokens.seal(meta.peer, header.dcid, cid, unix) else {
             return;
         };
         let mut out = vec![0; 512];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Endpoint;
 use crate::quic::config_snapshot::{ConfigSnapshot, WorkerConfig};
-use crate::quic::token::Tokens;
+use crate::quic::token::{NewTokens, RetryTokens};
 
 impl Endpoint {
     /// Serves by another snapshot from now on: new connections in full, open ones in their new requests. Open connections
@@ -24,6 +24,8 @@ impl Endpoint {
         settings.sessions.adopt(Arc::clone(&snapshot.site));
         settings.limits = snapshot.limits.clone();
         settings.quic = snapshot.quic.clone();
-        self.tokens = Tokens::new(&settings.secrets, settings.quic.retry_token_lifetime);
+        let (secrets, quic) = (&settings.secrets, &settings.quic);
+        self.retry_tokens = RetryTokens::new(secrets, quic.retry_token_lifetime);
+        self.new_tokens = NewTokens::new(secrets, &settings.used_tokens, quic.new_token_lifetime);
     }
 }

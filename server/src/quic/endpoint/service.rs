@@ -60,10 +60,12 @@ impl Endpoint {
         let Some(connection) = self.connections[slot].as_mut() else {
             return;
         };
+        let mut validated = false;
         let draw = || u16::from_be_bytes(self.entropy.take());
         if connection.finish_handshake(&self.settings.limits, draw, now) {
             self.half_open = self.half_open.saturating_sub(1);
             self.counters.established += 1;
+            validated = true;
             if self.shutdown.is_some() {
                 connection.drain();
             }
@@ -83,12 +85,16 @@ impl Endpoint {
             self.peers.remove(&(connection.address, slot));
             self.peers.insert((address, slot));
             connection.address = address;
+            validated = true;
         }
         while let Some(retired) = connection.take_retired_cid() {
             self.cid_table.remove(retired.as_ref());
         }
         for cid in connection.issue_cids(&mut self.cids, &self.reset_tokens) {
             self.cid_table.insert(cid.as_bytes().to_vec(), slot);
+        }
+        if validated {
+            self.give_token(slot);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::quic::endpoint::{Endpoint, Ingest};
 use crate::quic::settings::Settings;
 use crate::quic::transport::{Alternatives, Identity, server_config};
 
-/// Time since 1970 of everything that happens.
+/// Time since 1970 of everything that happens, unless a test changes it.
 pub(in crate::quic) const UNIX: Duration = Duration::from_secs(1_800_000_000);
 /// Rounds of an exchange are far fewer.
 const ENOUGH: usize = 10_000;
@@ -117,6 +117,8 @@ fn balance() -> i64 {
 pub(in crate::quic) struct Attack {
     endpoint: Endpoint,
     pub(in crate::quic) now: Instant,
+    /// Time since 1970.
+    pub(in crate::quic) unix: Duration,
     out: Arena,
     /// Bytes that the endpoint has allocated and not freed since the beginning.
     pub(in crate::quic) held: i64,
@@ -137,6 +139,7 @@ impl Attack {
         Attack {
             endpoint: Endpoint::new(settings, now),
             now,
+            unix: UNIX,
             out: Arena::new(),
             held: 0,
         }
@@ -159,7 +162,8 @@ impl Attack {
 
     /// Passes a datagram to the endpoint.
     pub(in crate::quic) fn ingest(&mut self, meta: &RxMeta, mut datagram: Vec<u8>) -> Ingest {
-        self.metered(|endpoint, _, now| endpoint.ingest(meta, &mut datagram, now, UNIX))
+        let unix = self.unix;
+        self.metered(|endpoint, _, now| endpoint.ingest(meta, &mut datagram, now, unix))
     }
 
     /// Runs service and emission until nothing is left to do now. Returns the datagrams and their receivers.

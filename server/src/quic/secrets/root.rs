@@ -71,6 +71,8 @@ pub enum Purpose {
     StatelessReset,
     /// Retry tokens (RFC 9000 §8.1.2).
     RetryToken,
+    /// Tokens of NEW_TOKEN frames (RFC 9000 §8.1.3).
+    NewToken,
     /// TLS session tickets (RFC 8446 §4.6.1).
     SessionTicket,
     /// Names a root secret in a token without giving it away.
@@ -86,6 +88,7 @@ impl Purpose {
         match self {
             Purpose::StatelessReset => "stateless reset",
             Purpose::RetryToken => "retry token",
+            Purpose::NewToken => "new token",
             Purpose::SessionTicket => "session ticket",
             Purpose::KeyId => "key id",
             Purpose::QlogSampling => "qlog sampling",

@@ -56,6 +56,7 @@ fn purposes_and_roots_give_keys_of_their_own() {
     let purposes = [
         Purpose::StatelessReset,
         Purpose::RetryToken,
+        Purpose::NewToken,
         Purpose::SessionTicket,
         Purpose::KeyId,
         Purpose::QlogSampling,
@@ -65,7 +66,7 @@ fn purposes_and_roots_give_keys_of_their_own() {
         .into_iter()
         .flat_map(|byte| purposes.map(|purpose| RootSecret::new([byte; 32]).derive(purpose)))
         .collect();
-    assert_eq!(keys.len(), 12);
+    assert_eq!(keys.len(), 14);
 }
 
 #[test]

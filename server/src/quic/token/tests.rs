@@ -1,9 +1,13 @@
+use std::net::SocketAddr;
 use std::path::Path;
 
 use sluicegate_sim::Rng;
 
-use super::super::secrets::RootSecret;
+use super::super::cid::{self, ConnectionId};
+use super::super::secrets::{Purpose, RootSecret, Secrets};
 use super::*;
+
+mod new_token;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 const PEER: &str = "192.0.2.1:4433";
@@ -15,8 +19,8 @@ fn secrets(roots: &[u8]) -> Secrets {
     Secrets::from_roots(roots.collect(), 0, Path::new("t")).unwrap()
 }
 
-fn tokens(roots: &[u8]) -> Tokens {
-    Tokens::new(&secrets(roots), LIFETIME)
+fn tokens(roots: &[u8]) -> RetryTokens {
+    RetryTokens::new(&secrets(roots), LIFETIME)
 }
 
 fn scid() -> ConnectionId {
@@ -27,11 +31,11 @@ fn peer() -> SocketAddr {
     PEER.parse().unwrap()
 }
 
-fn retry(tokens: &mut Tokens) -> [u8; LEN] {
+fn retry(tokens: &mut RetryTokens) -> [u8; RetryTokens::LEN] {
     tokens.seal(peer(), &ODCID, scid(), NOW).unwrap()
 }
 
-fn open_retry(tokens: &mut Tokens, token: &[u8]) -> Result<OriginalDcid, TokenError> {
+fn open_retry(tokens: &mut RetryTokens, token: &[u8]) -> Result<OriginalDcid, TokenError> {
     tokens.open(token, peer(), scid().as_ref(), NOW)
 }
 
@@ -40,7 +44,7 @@ fn a_retry_token_gives_the_original_id_back_to_any_worker() {
     let token = retry(&mut tokens(&[1]));
     let opened = open_retry(&mut tokens(&[1]), &token).unwrap();
     assert_eq!(opened.as_ref(), ODCID);
-    assert!(is_retry(&token));
+    assert_eq!(Kind::of(&token), Some(Kind::Retry));
 }
 
 #[test]
@@ -115,7 +119,7 @@ fn only_a_token_that_was_opened_is_surely_ours() {
 
 #[test]
 fn a_token_has_the_length_of_its_layout() {
-    assert_eq!(LEN, 1 + 1 + 24 + 16 + 63);
+    assert_eq!(RetryTokens::LEN, 1 + 1 + 24 + 16 + 63);
 }
 
 #[test]
@@ -135,17 +139,17 @@ fn refusals_of_tokens_have_names_of_their_own() {
 #[test]
 fn keys_are_not_shown() {
     let shown = format!("{:?}", tokens(&[1, 2]));
-    assert_eq!(shown, "Tokens { keys: 2, lifetime: 10s, .. }");
+    assert_eq!(shown, "RetryTokens { keys: 2, lifetime: 10s, .. }");
 }
 
 #[test]
 fn another_kind_is_no_retry_token() {
     let mut tokens = tokens(&[1]);
     let mut token = retry(&mut tokens);
-    assert!(!is_retry(&[]));
-    for kind in (0..=255).filter(|kind| *kind != KIND) {
+    assert_eq!(Kind::of(&[]), None);
+    for kind in (0..=255).filter(|kind| *kind != Kind::Retry as u8) {
         token[0] = kind;
-        assert!(!is_retry(&token), "kind {kind}");
+        assert_ne!(Kind::of(&token), Some(Kind::Retry), "kind {kind}");
         assert_eq!(open_retry(&mut tokens, &token), Err(TokenError::Forged));
     }
 }
@@ -186,7 +190,7 @@ fn secrets_that_share_a_key_id_are_all_tried() {
 fn any_flipped_bit_is_refused() {
     let mut tokens = tokens(&[1]);
     let retry = retry(&mut tokens);
-    for bit in 0..8 * LEN {
+    for bit in 0..8 * RetryTokens::LEN {
         let mut changed = retry;
         changed[bit / 8] ^= 1 << (bit % 8);
         assert!(open_retry(&mut tokens, &changed).is_err(), "bit {bit}");
@@ -198,7 +202,7 @@ fn any_other_length_is_refused() {
     let mut tokens = tokens(&[1]);
     let mut long = retry(&mut tokens).to_vec();
     long.push(0);
-    for length in (0..LEN).chain([LEN + 1]) {
+    for length in (0..RetryTokens::LEN).chain([RetryTokens::LEN + 1]) {
         let refused = open_retry(&mut tokens, &long[..length]);
         assert_eq!(refused, Err(TokenError::Truncated), "{length} bytes");
     }
@@ -207,15 +211,16 @@ fn any_other_length_is_refused() {
 #[test]
 fn random_bytes_are_refused() {
     let mut tokens = tokens(&[1, 2]);
-    let ids: Vec<u8> = tokens.keys.iter().map(|keys| keys.id).collect();
+    let ids: Vec<u8> = tokens.seal.keys.iter().map(|keys| keys.id).collect();
     let mut forged = 0;
     for seed in 0..20_000u64 {
         let mut rng = Rng::new(seed);
-        let length = [LEN, LEN - 1, 3, 200][usize::try_from(seed % 4).unwrap()];
+        let length =
+            [RetryTokens::LEN, RetryTokens::LEN - 1, 3, 200][usize::try_from(seed % 4).unwrap()];
         let mut bytes: Vec<u8> = (0..length).map(|_| rng.bits().to_le_bytes()[0]).collect();
         // Most random bytes fall over the first two: half of them get good ones.
         if seed % 8 < 4 {
-            bytes[0] = KIND;
+            bytes[0] = Kind::Retry as u8;
             bytes[1] = ids[usize::try_from(seed / 8 % 2).unwrap()];
         }
         let opened = open_retry(&mut tokens, &bytes);

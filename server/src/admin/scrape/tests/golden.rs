@@ -11,6 +11,7 @@ use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Label;
 use crate::observe::qlog::{QlogOptions, QlogWriter};
 use crate::quic::counters::{Counters, DropReason, RefusalReason};
+use crate::quic::token::NewTokenRefusal;
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.
 struct Numbers(u64);
@@ -59,6 +60,8 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
         }
     }
     (all.h3.stalled_responses, all.h3.stalled_bodies) = (31, 32);
+    (all.new_tokens_sent, all.new_tokens_accepted) = (33, 34);
+    all.new_tokens_refused[NewTokenRefusal::Used] = 35;
     all.h3.responses.record(200);
     all.h3.responses.record(404);
     all.h3.latency.record(Duration::from_millis(3));

@@ -4,6 +4,7 @@ mod acks;
 mod floods;
 mod handshake;
 mod paths;
+mod tokens;
 mod violations;
 
 use sluicegate_raw_client::{Client, Frame, Kind, Setup, http3};

@@ -1,0 +1,30 @@
+//! The client's address: where the connection has moved to, and whether the address is validated.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::Connection;
+
+impl Connection {
+    /// Returns the peer's address on the active path where it may be another since the last call, or validated.
+    pub(in crate::quic) fn take_move(&mut self) -> Option<SocketAddr> {
+        let moved = std::mem::take(&mut self.may_have_moved);
+        moved.then(|| self.quic.active_peer()).flatten()
+    }
+
+    /// Takes the client's address for validated, by a token that it has shown.
+    pub(in crate::quic) fn validate_address(&mut self) {
+        self.quic.validate_peer_address();
+    }
+
+    /// Returns the client's address if the handshake is complete, the address is validated, and the last token was for another one.
+    pub(in crate::quic) fn address_without_token(&self) -> Option<IpAddr> {
+        let address = self.quic.validated_peer()?.ip();
+        (self.quic.is_established() && self.token_for != Some(address)).then_some(address)
+    }
+
+    /// Sends the client a token for `address` in a NEW_TOKEN frame. Returns whether it will be sent.
+    pub(in crate::quic) fn send_token(&mut self, token: &[u8], address: IpAddr) -> bool {
+        self.token_for = Some(address);
+        self.quic.send_new_token(token).is_ok()
+    }
+}

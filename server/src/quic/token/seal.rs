@@ -1,0 +1,100 @@
+//! The seal of tokens: XChaCha20-Poly1305 under keys that derive from the root secrets.
+
+use boring::aead::{AeadCtx, Algorithm};
+
+use super::Kind;
+use crate::quic::entropy::Entropy;
+use crate::quic::secrets::{Purpose, Secrets};
+
+pub(super) const NONCE: usize = 24;
+const TAG: usize = 16;
+/// Length of what stands in front of a token's sealed body, in bytes.
+pub(super) const HEAD: usize = 2 + NONCE + TAG;
+
+/// Reason for which a seal was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SealError {
+    /// The token has another length than its kind.
+    Truncated,
+    /// The root secret of the token is not, or no longer, known here.
+    UnknownKey,
+    /// The token was changed, was made up, or is of another kind.
+    Forged,
+}
+
+/// Seals and opens the tokens of one kind, for one worker.
+pub(super) struct Seal {
+    kind: Kind,
+    /// The current root's first.
+    pub(super) keys: Vec<Key>,
+    entropy: Entropy,
+}
+
+pub(super) struct Key {
+    /// Identifier in its tokens; two roots may have the same.
+    pub(super) id: u8,
+    cipher: AeadCtx,
+}
+
+impl Seal {
+    /// Seals with the current root secret and opens with all of them.
+    pub(super) fn new(kind: Kind, secrets: &Secrets) -> Seal {
+        let purpose = match kind {
+            Kind::Retry => Purpose::RetryToken,
+            Kind::NewToken => Purpose::NewToken,
+        };
+        let keys = secrets.roots().iter().map(|root| {
+            let [id] = root.derive::<1>(Purpose::KeyId);
+            let key = root.derive::<32>(purpose);
+            let cipher = AeadCtx::new_default_tag(&Algorithm::xchacha20_poly1305(), &key)
+                .expect("the key has the cipher's length");
+            Key { id, cipher }
+        });
+        Seal {
+            kind,
+            keys: keys.collect(),
+            entropy: Entropy::new(),
+        }
+    }
+
+    /// Seals in place a token whose body stands behind [`HEAD`] bytes, which are overwritten.
+    pub(super) fn close(&mut self, token: &mut [u8]) {
+        let (head, body) = token.split_at_mut(HEAD);
+        let key = self.keys.first_mut().expect("secrets hold a root");
+        let (associated, seal) = head.split_at_mut(2);
+        let (nonce, tag) = seal.split_at_mut(NONCE);
+        associated.copy_from_slice(&[self.kind as u8, key.id]);
+        self.entropy.fill(nonce);
+        key.cipher
+            .seal_in_place_mut(nonce, body, tag, associated)
+            .expect("nonce, tag and body have the lengths that the cipher wants");
+    }
+
+    /// Returns the nonce and the body of a token. Tries every key of the token's key id.
+    pub(super) fn open<const BODY: usize>(
+        &mut self,
+        token: &[u8],
+    ) -> Result<([u8; NONCE], [u8; BODY]), SealError> {
+        let (head, sealed) = token
+            .split_first_chunk::<HEAD>()
+            .ok_or(SealError::Truncated)?;
+        let sealed: &[u8; BODY] = sealed.try_into().map_err(|_| SealError::Truncated)?;
+        let (associated, seal) = head.split_at(2);
+        let (nonce, tag) = seal
+            .split_first_chunk::<NONCE>()
+            .ok_or(SealError::Truncated)?;
+        let mut refusal = SealError::UnknownKey;
+        for key in self.keys.iter_mut().filter(|key| key.id == associated[1]) {
+            let mut body = *sealed;
+            if key
+                .cipher
+                .open_in_place_mut(nonce, &mut body, tag, associated)
+                .is_ok()
+            {
+                return Ok((*nonce, body));
+            }
+            refusal = SealError::Forged;
+        }
+        Err(refusal)
+    }
+}
