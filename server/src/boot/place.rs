@@ -4,6 +4,7 @@ use sluicegate_config::{Config, Handler, Listener, Route, Step};
 
 use super::error::{BootError, ListenerError};
 use crate::http::route::SiteError;
+use crate::quic::secrets::SecretsError;
 use crate::quic::transport::TransportError;
 
 use Step::{Index, Key};
@@ -12,6 +13,7 @@ use Step::{Index, Key};
 /// remedy, such as a port in use.
 pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
     match error {
+        BootError::Secrets(error) => of_secrets(error, config),
         BootError::Site(error) => of_route(error, &config.routes),
         BootError::Listener { listener, source } => {
             let index = { config.listeners.iter() }.position(|known| known.name == *listener)?;
@@ -24,6 +26,22 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
         BootError::NoFolder { table, key, .. } => Some(vec![Key(table), Key(key)]),
         _ => None,
     }
+}
+
+/// A file that cannot be read may be there at the next start, but what is wrong with its mode or its lines stays.
+fn of_secrets(error: &SecretsError, config: &Config) -> Option<Vec<Step>> {
+    let file = match error {
+        SecretsError::TooOpen(error) => error.path(),
+        SecretsError::Line { path, .. } | SecretsError::Count { path, .. } => path,
+        SecretsError::Io { .. } => return None,
+    };
+    let is_named = config.server.secrets_file.as_deref() == Some(file);
+    let key = if is_named {
+        "secrets_file"
+    } else {
+        "state_dir"
+    };
+    Some(vec![Key("server"), Key(key)])
 }
 
 fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
@@ -55,30 +73,35 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
 
 fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Option<Vec<Step>> {
     let mut steps = vec![Key("listener"), Index(index), Key("tls")];
-    match error {
-        ListenerError::Transport(TransportError::File { path, .. }) => {
-            let is_it = |file: &std::path::Path| file.display().to_string() == *path;
-            let of_file = listener.tls.iter().enumerate().find_map(|(index, tls)| {
-                let key = if is_it(&tls.certificate) {
-                    "certificate"
-                } else if is_it(&tls.key) {
-                    "key"
-                } else {
-                    return None;
-                };
-                Some([Index(index), Key(key)])
-            });
-            steps.extend(of_file.into_iter().flatten());
-            Some(steps)
+    let named = match error {
+        ListenerError::Transport(TransportError::File { path, .. }) => Some(path.clone()),
+        ListenerError::Transport(TransportError::TooOpen(error)) => {
+            Some(error.path().display().to_string())
         }
-        ListenerError::Transport(TransportError::Tls { .. }) => Some(steps),
-        _ => None,
+        ListenerError::Transport(TransportError::Tls { .. }) => None,
+        _ => return None,
+    };
+    if let Some(path) = named {
+        let is_it = |file: &std::path::Path| file.display().to_string() == path;
+        let of_file = listener.tls.iter().enumerate().find_map(|(index, tls)| {
+            let key = if is_it(&tls.certificate) {
+                "certificate"
+            } else if is_it(&tls.key) {
+                "key"
+            } else {
+                return None;
+            };
+            Some([Index(index), Key(key)])
+        });
+        steps.extend(of_file.into_iter().flatten());
     }
+    Some(steps)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quic::transport::TooOpen;
 
     #[test]
     fn error_about_a_file_leads_to_the_key_that_names_it() {
@@ -104,6 +127,10 @@ mod tests {
         let key = BootError::listener("a", key);
         let expected = [Key("listener"), Index(0), Key("tls"), Index(1), Key("key")];
         assert_eq!(place(&key, &config), Some(expected.to_vec()));
+        let open = TransportError::TooOpen(TooOpen::of("a-key.pem"));
+        let expected = [Key("listener"), Index(0), Key("tls"), Index(0), Key("key")];
+        let open = BootError::listener("a", open);
+        assert_eq!(place(&open, &config), Some(expected.to_vec()));
         let busy = BootError::listener("a", ListenerError::TooManyAddresses);
         assert_eq!(place(&busy, &config), None);
     }

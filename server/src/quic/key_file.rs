@@ -21,6 +21,21 @@ pub struct TooOpen {
     mode: u32,
 }
 
+impl TooOpen {
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(path: &str) -> TooOpen {
+        TooOpen {
+            path: path.into(),
+            mode: 0o644,
+        }
+    }
+}
+
 /// Returns the error if users beside the owner and its group have access to `file`, or its group may change it.
 ///
 /// # Errors

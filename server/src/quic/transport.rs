@@ -20,7 +20,8 @@ use sni::Alternative;
 pub use sni::Alternatives;
 
 use super::entropy::draw;
-use super::key_file::{self, TooOpen};
+use super::key_file;
+pub use super::key_file::TooOpen;
 use super::secrets::Secrets;
 use super::{self_signed, tickets};
 use crate::clock;

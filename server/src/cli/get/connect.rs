@@ -90,7 +90,8 @@ fn trust(tls: &mut SslContextBuilder, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tries one address after the other until one completes a handshake or refuses it; only silence leads on to the next.
+/// Tries one address after the other until one completes a handshake or refuses it; only silence and a closed port lead on to the
+/// next.
 ///
 /// # Errors
 /// The error of the last address tried.
@@ -176,6 +177,12 @@ fn handshake(
             // This turn sends the peer the reason.
             client.turn(client.now())?;
             return Ok(Handshake::Refused(error));
+        }
+        if client.is_refused() {
+            bail!(
+                "connection refused by {}: no server listens there",
+                client.peer
+            );
         }
         if !client.has_received() && client.now() >= silence.min(deadline) {
             return Ok(Handshake::Silence);

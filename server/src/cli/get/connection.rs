@@ -1,12 +1,12 @@
 //! A client's QUIC connection on a socket of its own.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use sluicegate_dataplane::{
-    Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, ListenerId, SocketOptions,
-    TxMeta, open_group,
+    Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Ecn, Event, ListenerId,
+    SocketOptions, TxMeta, open_group,
 };
 
 /// Datagrams received or sent in one turn.
@@ -40,8 +40,8 @@ impl ClientConnection {
         clock: fn() -> Instant,
         connect: impl FnOnce(SocketAddr, SocketAddr) -> anyhow::Result<quiche::Connection>,
     ) -> anyhow::Result<ClientConnection> {
-        let own = source_for(peer).with_context(|| format!("no route to {peer}"))?;
-        let socket = Acquired::bind(LISTENER, own, 1)?;
+        let socket = connected_to(peer).with_context(|| format!("no route to {peer}"))?;
+        let socket = Acquired::inherit(LISTENER, vec![socket.into()], 1)?;
         let local = socket.local_addr();
         let (options, buffers) = (SocketOptions::default(), DriverOptions::default());
         let group = open_group(Backend::Auto, vec![socket], 1, &options, buffers)?;
@@ -67,6 +67,14 @@ impl ClientConnection {
     /// Returns whether a datagram has arrived from the peer's address.
     pub(super) fn has_received(&self) -> bool {
         self.received
+    }
+
+    /// Returns whether the peer's host has reported that nothing listens there (ICMP), before it sent anything else.
+    pub(super) fn is_refused(&mut self) -> bool {
+        // A connected socket reports it by the next system call, whether that sends or receives.
+        let unreachable = |event| matches!(event, Event::Unreachable { .. });
+        let at_send = self.driver.take_event().is_some_and(unreachable);
+        !self.received && (at_send || self.driver.counters().rx_errors > 0)
     }
 
     /// Sends due packets, sleeps until an event or `limit`, and receives.
@@ -149,17 +157,14 @@ impl ClientConnection {
     }
 }
 
-/// Returns the address from which the host would send to `peer`, with port 0: quiche needs the real address.
-fn source_for(peer: SocketAddr) -> std::io::Result<SocketAddr> {
+/// Returns a socket that is connected to `peer`: it has the address from which the host sends there, and reports a closed port.
+fn connected_to(peer: SocketAddr) -> std::io::Result<UdpSocket> {
     let any: SocketAddr = if peer.is_ipv4() {
         ([0, 0, 0, 0], 0).into()
     } else {
         ([0u16; 8], 0).into()
     };
-    let probe = std::net::UdpSocket::bind(any)?;
-    // Sends nothing; it only asks the routing table.
-    probe.connect(peer)?;
-    let mut own = probe.local_addr()?;
-    own.set_port(0);
-    Ok(own)
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(peer)?;
+    Ok(socket)
 }
