@@ -1,14 +1,16 @@
-//! Prints what a frame of 1,400 bytes of payload costs: parser and headers, with and without checksums in software.
+//! Prints what a frame of 1,400 bytes of payload costs: parser and headers, with and without checksums in software, and the
+//! station that it goes to.
 //!
 //! `cargo run --release -p sluicegate-frames --example cost`
 
 use std::hint::black_box;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use sluicegate_frames::{
-    ChecksumState, FrameParser, IpChecksum, MAX_HEADERS, MacAddr, PortConfig, RxChecksums,
-    TxChecksums, TxHeader, UdpChecksum, write_headers,
+    ChecksumState, FrameParser, IpChecksum, MAX_HEADERS, MacAddr, NextHops, PortConfig,
+    RxChecksums, TxChecksums, TxHeader, UdpChecksum, write_headers,
 };
 
 /// Frames of a measurement: few, so that some measurements run without an interruption.
@@ -52,6 +54,14 @@ fn main() {
         scope_id: 1,
     };
     let parser = FrameParser::new(&config);
+    let mut hops = NextHops::new(Arc::new(config.clone()));
+    let mut number = 0u128;
+    measure("note a peer's station and look it up", || {
+        number = (number + 1) % 1024;
+        let peer = Ipv6Addr::from_bits(peer.to_bits() + number).into();
+        hops.on_received(peer, config.mac, 1);
+        let _ = black_box(hops.lookup(black_box(peer), 1));
+    });
     let header = TxHeader {
         source_mac: MacAddr([2, 0, 0, 0, 0, 2]),
         destination_mac: config.mac,
