@@ -24,8 +24,8 @@ sluicegate_options::options! {
 sluicegate_options::options! {
     /// Options that the driver of a worker is opened with.
     pub struct DriverOptions {
-        /// Number of 64 KiB buffers that each worker receives into. io_uring rounds it up to a power of two; mio uses
-        /// at most 16. Raise it if sluicegate_receive_buffers_exhausted_total grows.
+        /// Number of 64 KiB buffers that each worker receives into: for each listener with io_uring, which rounds it up
+        /// to a power of two; for all of them with mio, which uses at most 16. Raise it if sluicegate_receive_buffers_exhausted_total grows.
         rx_buffers: usize { default: 64, min: 4, max: 4096 },
         /// Number of 64 KiB buffers that a worker can fill for each listener before a system call sends them. It
         /// applies to io_uring; mio always uses two.

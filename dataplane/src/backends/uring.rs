@@ -62,7 +62,7 @@ impl Uring {
             let remedy = remedy(&error);
             OpenError::new(NAME, step, error, remedy)
         };
-        let (mut ring, waker) = match Self::prepare(options, &bindings) {
+        let (ring, waker) = match Self::prepare(options, &bindings) {
             Ok(prepared) => prepared,
             Err(failure) => return Err((refused(failure), bindings)),
         };
@@ -72,7 +72,7 @@ impl Uring {
         });
         let sockets: Vec<_> = sockets.collect();
         let mut driver = Self {
-            rx: rx::Receiver::new(sockets.len(), ring.buffers().count()),
+            rx: rx::Receiver::new(sockets.len(), options.rx_buffers.next_power_of_two()),
             tx: tx::Transmitter::new(options, &sockets),
             ring,
             sockets,

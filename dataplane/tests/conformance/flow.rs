@@ -351,3 +351,25 @@ fn a_flooded_listener_does_not_hide_another() {
         }
     });
 }
+
+#[test]
+fn a_flood_that_fills_every_buffer_delays_another_listener_by_one_batch() {
+    each_of_sockets(|backend| {
+        let both = ["127.0.0.1:0", "127.0.0.1:0"];
+        let socket = SocketOptions::default();
+        let mut server = Node::group(backend, &both, 1, &socket, DriverOptions::default())
+            .unwrap()
+            .remove(0);
+        let mut client = Node::with(backend, "127.0.0.1:0", &socket);
+        for number in 0..200 {
+            client.send(server.addresses[0], &numbered(number, 100), 100);
+        }
+        server.driver.wait(Some(Duration::from_millis(20))).unwrap();
+        client.send(server.addresses[1], b"me too", 6);
+        server.driver.wait(Some(Duration::from_millis(20))).unwrap();
+        let mut seen = Vec::new();
+        server.receive_once(Budget::of_datagrams(20), &mut seen);
+        let found = seen.iter().any(|d| d.meta.listener == ListenerId(1));
+        assert!(found, "{} of the flood and nothing else", seen.len());
+    });
+}

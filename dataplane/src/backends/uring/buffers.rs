@@ -33,9 +33,6 @@ const LENGTH_AT: usize = 8;
 const ID_AT: usize = 12;
 const _: () = assert!(size_of::<BufRingEntry>() == 16);
 
-/// Number of the buffer group that receives take their buffers from.
-pub(super) const GROUP: u16 = 0;
-
 /// The kernel's limit on a buffer ring.
 const MAX_BUFFERS: usize = 1 << 15;
 
@@ -63,11 +60,11 @@ impl Buffers {
         self.ours.len()
     }
 
-    /// Hands the ring over to `io`, with every buffer in it.
+    /// Hands the ring over to `io` as buffer group `group`, with every buffer in it.
     ///
     /// # Safety
     /// `self` outlives every request of `io` that receives.
-    pub(super) unsafe fn register(&mut self, io: &IoUring) -> io::Result<()> {
+    pub(super) unsafe fn register(&mut self, io: &IoUring, group: u16) -> io::Result<()> {
         let count = self.len();
         // SAFETY: `entries` is page-aligned and has room for `count` entries; it lives long enough, as the caller
         // warrants.
@@ -75,7 +72,7 @@ impl Buffers {
             io.submitter().register_buf_ring_with_flags(
                 self.entries.at(0) as u64,
                 count,
-                GROUP,
+                group,
                 0,
             )?;
         }

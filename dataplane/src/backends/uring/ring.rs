@@ -13,7 +13,7 @@ use std::time::Duration;
 use io_uring::types::{CancelBuilder, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
-use super::buffers::{Buffers, GROUP};
+use super::buffers::Buffers;
 use super::region::Region;
 use super::slots::Slots;
 use crate::addr::NAME_SOCKLEN;
@@ -96,7 +96,8 @@ pub(super) struct Ring {
 
 /// Memory that the kernel reads and writes.
 struct Memory {
-    buffers: Buffers,
+    /// Buffer groups by socket.
+    buffers: Box<[Buffers]>,
     slots: Slots,
     /// Sizes of name and control for multishot receives, a [`libc::msghdr`].
     template: Region,
@@ -105,7 +106,8 @@ struct Memory {
 }
 
 impl Ring {
-    /// Makes a ring of the calling thread for `sockets`, woken by `eventfd`. `tx_slots`: messages that can be under way,
+    /// Makes a ring of the calling thread for `sockets`, woken by `eventfd`. `rx_buffers`: receive buffers of each socket.
+    /// `tx_slots`: messages that can be under way,
     /// and buffers that they are sent from.
     pub(super) fn open(
         rx_buffers: usize,
@@ -114,11 +116,13 @@ impl Ring {
         eventfd: RawFd,
     ) -> Result<Self, Failure> {
         let failed = |step| move |error| (step, error);
-        let memory = Memory::new(rx_buffers, tx_slots).map_err(failed("allocate buffers"))?;
+        let memory = Memory::new(rx_buffers, tx_slots, sockets.len());
+        let memory = memory.map_err(failed("allocate buffers"))?;
         // Every socket can have a receive and a poll to submit, the waker a read.
         let submissions = entries(memory.slots.heads() + 2 * sockets.len() + 1);
         // And every buffer its completion; what exceeds this the kernel keeps (IORING_FEAT_NODROP).
-        let completions = entries(memory.buffers.count()) * 2 + submissions * 2;
+        let buffers = memory.buffers.iter().map(Buffers::count).sum();
+        let completions = entries(buffers) * 2 + submissions * 2;
         let io = IoUring::builder()
             .dontfork()
             .setup_single_issuer()
@@ -143,14 +147,17 @@ impl Ring {
         submitter
             .register_files(&files)
             .map_err(failed("register the sockets"))?;
-        // SAFETY: `Ring::drop` frees the buffers only after every request has ended.
-        unsafe { ring.memory.buffers.register(&ring.io) }
-            .map_err(failed("register receive buffers"))?;
+        for (buffers, group) in ring.memory.buffers.iter_mut().zip(0..) {
+            // SAFETY: `Ring::drop` frees the buffers only after every request has ended.
+            unsafe { buffers.register(&ring.io, group) }
+                .map_err(failed("register receive buffers"))?;
+        }
         Ok(ring)
     }
 
-    pub(super) fn buffers(&mut self) -> &mut Buffers {
-        &mut self.memory.buffers
+    /// Returns the receive buffers of a socket.
+    pub(super) fn buffers(&mut self, socket: usize) -> &mut Buffers {
+        &mut self.memory.buffers[socket]
     }
 
     pub(super) fn slots(&mut self) -> &mut Slots {
@@ -160,7 +167,8 @@ impl Ring {
     /// Receives on a socket until an error, or until buffers run out.
     pub(super) fn receive(&mut self, socket: usize) -> io::Result<()> {
         let template = self.memory.template.at(0).cast();
-        let entry = opcode::RecvMsgMulti::new(fixed(socket), template, GROUP).build();
+        let group = u16::try_from(socket).unwrap_or(u16::MAX);
+        let entry = opcode::RecvMsgMulti::new(fixed(socket), template, group).build();
         // SAFETY: the template and the buffers of the group live in `memory`.
         unsafe { self.push(entry, Token::Receive(socket)) }
     }
@@ -274,11 +282,17 @@ impl Ring {
             }
         }
         let buffer = cqueue::buffer_select(entry.flags());
-        let buffers = &mut self.memory.buffers;
+        let group = match token {
+            Token::Receive(socket) => self.memory.buffers.get_mut(socket),
+            _ => None,
+        };
+        let taken = buffer
+            .zip(group)
+            .and_then(|(buffer, group)| group.take(buffer).then_some(buffer));
         Some(Completion {
             token,
             result: usize::try_from(entry.result()).map_err(|_| -entry.result()),
-            buffer: buffer.filter(|buffer| buffers.take(*buffer)),
+            buffer: taken,
             more,
         })
     }
@@ -318,7 +332,11 @@ impl Drop for Ring {
 }
 
 impl Memory {
-    fn new(rx_buffers: usize, (heads, tx_buffers): (usize, usize)) -> io::Result<Self> {
+    fn new(
+        rx_buffers: usize,
+        (heads, tx_buffers): (usize, usize),
+        sockets: usize,
+    ) -> io::Result<Self> {
         let template = Region::new(size_of::<libc::msghdr>())?;
         // SAFETY: integers and pointers, for which all zeroes (null) is a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -327,7 +345,9 @@ impl Memory {
         // SAFETY: the region is as long as a header, aligned to a page, and nobody else knows it yet.
         unsafe { template.at(0).cast::<libc::msghdr>().write(header) };
         Ok(Self {
-            buffers: Buffers::new(rx_buffers)?,
+            buffers: (0..sockets)
+                .map(|_| Buffers::new(rx_buffers))
+                .collect::<io::Result<_>>()?,
             slots: Slots::new(heads, tx_buffers)?,
             template,
             count: Region::new(size_of::<u64>())?,

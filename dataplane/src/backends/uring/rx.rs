@@ -1,4 +1,5 @@
-//! Receiving: multishot requests, the buffers that they filled, and arming them again.
+//! Receiving: multishot requests, the buffers that they filled, and arming them again. Each socket has buffers of its own,
+//! so that one that is flooded leaves the others theirs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,12 +11,14 @@ use crate::event::Events;
 use crate::meta::{Budget, RxMeta};
 
 pub(super) struct Receiver {
-    /// Filled buffers in the order of their completions; never more than there are buffers.
-    waiting: VecDeque<Filled>,
+    /// Per socket, the filled buffers in the order of their completions; never more than it has buffers.
+    queues: Box<[VecDeque<Filled>]>,
+    /// Filled buffers of all sockets.
+    waiting: usize,
+    /// Socket that comes first next time.
+    first: usize,
     /// Per socket, whether a request is under way.
     states: Box<[State]>,
-    /// Socket that is armed first next time.
-    first: usize,
     /// Error of a kernel that does not know multishot receives, which refuses the first.
     refusal: Option<i32>,
 }
@@ -31,18 +34,20 @@ enum State {
 }
 
 struct Filled {
-    socket: usize,
     buffer: u16,
     /// Bytes written, with the kernel's header.
     len: usize,
 }
 
 impl Receiver {
+    /// Makes one for `sockets` sockets with `buffers` buffers each.
     pub(super) fn new(sockets: usize, buffers: usize) -> Self {
+        let queue = || VecDeque::with_capacity(buffers);
         Self {
-            waiting: VecDeque::with_capacity(buffers),
-            states: vec![State::Idle; sockets].into_boxed_slice(),
+            queues: std::iter::repeat_with(queue).take(sockets).collect(),
+            waiting: 0,
             first: 0,
+            states: vec![State::Idle; sockets].into_boxed_slice(),
             refusal: None,
         }
     }
@@ -54,7 +59,7 @@ impl Receiver {
 
     /// Returns the number of buffers that can be delivered.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting
     }
 
     /// Takes a completion in. Returns whether the socket is broken.
@@ -69,11 +74,10 @@ impl Receiver {
             *state = State::Idle;
         }
         match (completion.result, completion.buffer) {
-            (Ok(len), Some(buffer)) => self.waiting.push_back(Filled {
-                socket,
-                buffer,
-                len,
-            }),
+            (Ok(len), Some(buffer)) => {
+                self.queues[socket].push_back(Filled { buffer, len });
+                self.waiting += 1;
+            }
             (Err(libc::ENOBUFS), None) => counters.rx_buffers_exhausted += 1,
             (Err(libc::EBADF | libc::ENOTSOCK | libc::EFAULT), None) => {
                 counters.rx_errors += 1;
@@ -87,16 +91,16 @@ impl Receiver {
                 self.refusal = result.err().filter(refused).or(self.refusal);
                 counters.rx_errors += 1;
                 if let Some(buffer) = buffer {
-                    ring.buffers().put_back(buffer);
-                    ring.buffers().publish();
+                    ring.buffers(socket).put_back(buffer);
+                    ring.buffers(socket).publish();
                 }
             }
         }
         false
     }
 
-    /// Hands datagrams to `sink` until the budget is spent, and finished buffers back to the kernel. Returns the number of
-    /// datagrams.
+    /// Hands datagrams to `sink` until the budget is spent, and finished buffers back to the kernel. The sockets take turns,
+    /// one buffer each. Returns the number of datagrams.
     pub(super) fn deliver(
         &mut self,
         ring: &mut Ring,
@@ -106,43 +110,42 @@ impl Receiver {
         mut sink: impl FnMut(&RxMeta, &mut [u8]),
     ) -> io::Result<usize> {
         let before = budget.datagrams;
-        let mut returned = false;
-        while let Some(filled) = self.waiting.front() {
-            if let Some(message) = ring.buffers().message(filled.buffer, filled.len) {
-                let Socket { binding, ingress } = &mut sockets[filled.socket];
-                let news = (&mut *counters, &mut *events);
-                if !ingress.deliver(message, binding, news, &mut budget, &mut sink) {
-                    break;
+        let waited = self.waiting;
+        while self.waiting > 0 {
+            let socket = self.first;
+            if let Some(filled) = self.queues[socket].front() {
+                let buffers = ring.buffers(socket);
+                if let Some(message) = buffers.message(filled.buffer, filled.len) {
+                    let Socket { binding, ingress } = &mut sockets[socket];
+                    let news = (&mut *counters, &mut *events);
+                    if !ingress.deliver(message, binding, news, &mut budget, &mut sink) {
+                        break;
+                    }
+                } else {
+                    counters.rx_errors += 1;
                 }
-            } else {
-                counters.rx_errors += 1;
+                buffers.put_back(filled.buffer);
+                buffers.publish();
+                self.queues[socket].pop_front();
+                self.waiting -= 1;
             }
-            ring.buffers().put_back(filled.buffer);
-            self.waiting.pop_front();
-            returned = true;
+            self.first = (socket + 1) % self.queues.len();
         }
-        if returned {
-            ring.buffers().publish();
+        if self.waiting < waited {
             self.arm(ring)?;
         }
         Ok(before - budget.datagrams)
     }
 
-    /// Arms what has ended, unless no buffer is left to receive into. The sockets take turns to be first: one that is
-    /// flooded takes all buffers that there are.
+    /// Arms what has ended, unless the socket has no buffer left to receive into.
     pub(super) fn arm(&mut self, ring: &mut Ring) -> io::Result<()> {
-        let idle = self.states.contains(&State::Idle);
-        if !idle || self.waiting.len() == ring.buffers().count() {
-            return Ok(());
-        }
-        for step in 0..self.states.len() {
-            let socket = (self.first + step) % self.states.len();
-            if self.states[socket] == State::Idle {
+        for (socket, state) in self.states.iter_mut().enumerate() {
+            let room = self.queues[socket].len() < ring.buffers(socket).count();
+            if *state == State::Idle && room {
                 ring.receive(socket)?;
-                self.states[socket] = State::Armed;
+                *state = State::Armed;
             }
         }
-        self.first = (self.first + 1) % self.states.len();
         Ok(())
     }
 }
