@@ -13,7 +13,7 @@ mod route;
 mod server;
 mod upstream;
 
-pub use group::{Cores, Group};
+pub use group::{Cores, Group, Scheduler};
 pub use handler::*;
 pub use headers::HeaderEdits;
 pub use limits::Limits;

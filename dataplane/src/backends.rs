@@ -235,6 +235,10 @@ impl Dataplane for Driver {
         dispatch!(self, driver => driver.wait(timeout))
     }
 
+    fn has_work(&self) -> bool {
+        dispatch!(self, driver => driver.has_work())
+    }
+
     fn take_event(&mut self) -> Option<Event> {
         dispatch!(self, driver => driver.take_event())
     }

@@ -54,6 +54,12 @@ pub trait Dataplane {
     /// The driver is broken for good.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 
+    /// Returns whether the last wait found something to do: datagrams, room to send, a wake-up, an event. A worker that
+    /// spins turns only then. A backend that cannot tell returns true.
+    fn has_work(&self) -> bool {
+        true
+    }
+
     /// Takes the oldest event. A worker calls it once a turn, until there is none.
     fn take_event(&mut self) -> Option<Event>;
 

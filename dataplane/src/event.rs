@@ -64,6 +64,10 @@ impl Events {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     pub(crate) fn take(&mut self) -> Option<Event> {
         self.queue.pop_front()
     }

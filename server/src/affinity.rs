@@ -1,6 +1,9 @@
-//! The cores that threads run on.
+//! The cores that threads run on, and how they are scheduled there.
+
+pub(crate) mod scheduler;
 
 use std::io;
+use std::sync::OnceLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -13,6 +16,13 @@ pub(crate) fn allowed_cores() -> Vec<usize> {
     all.filter(|core| allowed.is_set(*core)).collect()
 }
 
+/// Returns the cores that the process could use when it started, in ascending order; none where the system does not say.
+/// First called by the main thread, before it starts others or leaves cores to workers.
+pub(crate) fn process_cores() -> &'static [usize] {
+    static CORES: OnceLock<Vec<usize>> = OnceLock::new();
+    CORES.get_or_init(allowed_cores)
+}
+
 /// Pins this thread to a core.
 ///
 /// # Errors
@@ -21,9 +31,19 @@ pub(crate) fn pin(core: usize) -> io::Result<()> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let mut only = CpuSet::new();
-    only.set(core);
-    Ok(sched_setaffinity(None, &only)?)
+    confine(&[core])
+}
+
+/// Lets this thread, and those that it starts from now on, run on these cores alone.
+///
+/// # Errors
+/// None of the cores exists and is allowed.
+pub(crate) fn confine(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for core in cores.iter().filter(|core| **core < CpuSet::MAX_CPU) {
+        set.set(*core);
+    }
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 #[cfg(test)]

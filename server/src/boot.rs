@@ -1,5 +1,6 @@
 //! Starts the workers of a configuration, reloads it, drains and stops.
 
+mod cores;
 mod descriptors;
 mod error;
 mod group;
@@ -17,6 +18,7 @@ mod totals;
 mod upkeep;
 mod watch;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,8 +26,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
 
+use self::cores::{cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError};
-use self::group::{cores, prepare_group};
+use self::group::prepare_group;
 use self::listen::{Announced, prepare};
 use self::observability::Observability;
 pub use self::place::place;
@@ -34,6 +37,7 @@ use self::shared::Shared;
 use self::supervisor::Supervisor;
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
+use crate::affinity::scheduler;
 use crate::clock;
 use crate::http::route::Site;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
@@ -51,6 +55,9 @@ pub fn serve(
     registry: &Registry,
 ) -> Result<(), BootError> {
     descriptors::raise_limit();
+    keep_off_spinning_workers(&config)?;
+    // Open as long as the server runs.
+    let _latency = hold_latency(&config)?;
     let shared = Arc::new(Shared::new(config)?);
     let observability = Observability::open(&shared)?;
     memory::watch(&shared.memory)?;
@@ -184,6 +191,12 @@ fn check_folders(config: &Config) -> Result<(), BootError> {
         }
     }
     Ok(())
+}
+
+/// Bounds the sleep of the host's cores, if the configuration asks for it.
+fn hold_latency(config: &Config) -> Result<Option<File>, BootError> {
+    let held = config.server.cpu_latency.map(scheduler::hold_latency);
+    held.transpose().map_err(BootError::Latency)
 }
 
 fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> ConfigSnapshot {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::task::Wake;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
+use sluicegate_config::Scheduler;
 use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
 pub use handle::WorkerHandle;
@@ -23,15 +23,17 @@ pub use mailbox::{Command, Mailbox, MailboxSender, mailbox};
 pub use misrouted::{Misrouted, misrouted};
 pub use report::Report;
 pub(crate) use request::OutstandingRequest;
+pub use spin::Polling;
 pub use stats::WorkerStats;
 pub use turn::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 pub use turn_times::TurnTimes;
 
+use crate::affinity::{self, scheduler};
+use crate::clock;
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
-use crate::{affinity, clock};
 
 /// Makes an endpoint's settings of a snapshot of the configuration.
 pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
@@ -69,8 +71,10 @@ pub struct WorkerSetup {
     pub peers: Arc<Vec<MailboxSender>>,
     /// Rings to and from the group's other workers.
     pub misrouted: Misrouted,
-    /// Time that the worker looks around without traffic before it sleeps; zero sleeps at once.
-    pub spin: Duration,
+    /// How long the worker looks around before it sleeps.
+    pub polling: Polling,
+    /// Class in which the system schedules the thread, and its priority.
+    pub scheduler: (Scheduler, u16),
 }
 
 /// Starts the thread. It reports once when it is ready or has failed, and once when it stops.
@@ -106,6 +110,15 @@ fn start(
             setup.group, setup.core
         )
     })?;
+    let (class, priority) = setup.scheduler;
+    scheduler::set(class, priority).map_err(|error| {
+        format!(
+            "group `{}`: the system refuses the class `scheduler` asks for: {error}; give the server CAP_SYS_NICE, or \
+             choose normal",
+            setup.group
+        )
+    })?;
+    // From here on, what the thread allocates is on the memory node of its core.
     let opened = setup.seed.open();
     let opened = opened.map_err(|e| format!("group `{}`: {e}", setup.group))?;
     let settings = (setup.settings)(snapshot)?;
@@ -128,6 +141,6 @@ fn start(
         setup.inbox,
         setup.peers,
         setup.misrouted,
-        setup.spin,
+        setup.polling,
     ))
 }

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use crate::error::Error;
 use crate::field::{Field, Part};
 use crate::print;
-use crate::schema::{Key, Kind, duration, name, option_toml, seconds};
+use crate::schema::{Key, Kind, choice, count, duration, name, option_toml, seconds};
 use crate::section::Section;
 use crate::value::{Item, whole};
 
@@ -26,17 +26,45 @@ table! {
         /// runtimes do, and logs that. If a backend that is named here cannot be opened, the server does not start.
         backend: Backend { kind: Kind::Backend, default: "\"auto\"", examples: ["\"mio\""], reload: Restart },
         /// Cores that the workers run on, one worker each, at most 256. auto takes every core that the process may use.
-        /// List them to keep cores for other work, or to stay near the network card's memory.
+        /// List them to keep cores for other work, or to stay near the network card's memory: a worker allocates its
+        /// buffers and connections after it was pinned, so they are in the memory of its own NUMA node.
         cores: Cores { kind: Kind::Cores, default: "\"auto\"", examples: ["[0, 1]", "\"0-3,6\""], reload: Restart },
         /// Time for which a worker keeps polling after its last datagram before it sleeps. More lowers the latency of
-        /// the next datagram and costs CPU time. With 0s the worker sleeps at once.
+        /// the next datagram and costs CPU time. A worker that polled three times in vain sleeps at once, until
+        /// datagrams come within that time of each other again. With 0s the worker always sleeps at once. Threads
+        /// that are no workers stay off the cores of workers that poll, if there are others.
         spin: Duration { kind: duration(seconds(0), seconds(1)), default: "\"0s\"", examples: ["\"50us\""], reload: Restart },
+        /// Whether the workers poll all the time and never sleep: the lowest latency, for all of their cores' CPU time.
+        /// List cores that nothing else needs.
+        spin_always: bool { kind: Kind::Switch, default: "false", reload: Restart },
+        /// Class in which the system schedules the workers. normal shares their cores fairly with other programs. fifo
+        /// and rr are the real-time classes SCHED_FIFO and SCHED_RR: a worker goes before every normal thread and takes
+        /// the core at once. Danger: a busy worker then keeps its core from everything else, kernel threads and
+        /// interrupt threads of the network card among them, which may stop the network and lock out administrators.
+        /// Use them only with cores that nothing else needs (isolcpus), and leave at least one core to the system. They
+        /// need CAP_SYS_NICE.
+        scheduler: Scheduler { kind: choice(Scheduler::WORDS), default: "\"normal\"", reload: Restart },
+        /// Priority of the workers among real-time threads, with scheduler fifo or rr. Threads of interrupts commonly
+        /// have 50: stay below.
+        scheduler_priority: u16 { kind: count(1, 99, ""), default: "1", reload: Restart },
         ..
         /// Options that the sockets of the group's listeners are bound with.
         socket: SocketOptions,
         ..
         /// Options that the workers' drivers are opened with.
         driver: DriverOptions,
+    }
+}
+
+words! {
+    /// Class in which the system schedules workers.
+    pub enum Scheduler {
+        /// Workers share their cores fairly with other threads.
+        Normal = "normal",
+        /// SCHED_FIFO: a worker runs until it sleeps.
+        Fifo = "fifo",
+        /// SCHED_RR: workers of one priority on one core take turns.
+        RoundRobin = "rr",
     }
 }
 

@@ -49,5 +49,15 @@ table! {
         /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT. Raise it for long downloads. Keep it below
         /// the time after which the service manager kills the process.
         drain_timeout: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Restart },
+        /// Longest time that the host's idle cores may take to wake up, as long as the server runs (the device
+        /// /dev/cpu_dma_latency). Less lowers latency at light load and costs power; 0s keeps all cores of the host
+        /// awake. It takes the right to write to the device. Without it a core may take some hundred microseconds to
+        /// wake up; a worker that polls is awake anyway.
+        cpu_latency: Option<Duration> {
+            kind: duration(seconds(0), seconds(1)),
+            unset: "the host decides",
+            examples: ["\"20us\""],
+            reload: Restart
+        },
     }
 }

@@ -9,154 +9,30 @@ use crate::Backend;
 use crate::field::Record;
 use crate::{
     AccessFormat, AccessLog, Config, Cores, Files, Fixed, Handler, HeaderEdits, HostHeader,
-    HostPattern, LogTarget, Redirect, Route, Symlinks, UpstreamAddress,
+    HostPattern, LogTarget, Redirect, Route, Scheduler, Symlinks, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
-pub(super) const UNUSUAL: &str = r#"
-[server]
-state_dir = "state"
-secrets_file = "/etc/se\"cret"
-drain_timeout = "1m1ms"
-[[group]]
-name = "a"
-backend = "mio"
-cores = "0-2,7"
-spin = "30us"
-socket_receive_buffer = 1000000
-gso = false
-busy_poll = "50us"
-[[group]]
-name = "b"
-cores = [5]
-[[listener]]
-name = "one"
-address = ["0.0.0.0:443", "[fe80::1%3]:443"]
-group = "a"
-congestion_control = { algorithm = "cubic", beta = 0.5, hystart = false }
-low_rtt_guard = "500us"
-trusted_proxies = ["10.0.0.0/8", "2001:db8::1"]
-client_address_field = "forwarded"
-tls = { certificate = "c.pem", key = "../k.pem" }
-[[listener.congestion_rule]]
-networks = ["10.0.0.0/8", "fd00::/8", "192.0.2.1"]
-congestion_control = "reno"
-[[listener.congestion_rule]]
-share = 0.25
-congestion_control = { algorithm = "reno", beta = 0.8 }
-[[listener]]
-name = "two"
-address = "localhost:0"
-group = "b"
-congestion_control = "reno"
-tls = "self-signed"
-[[listener]]
-name = "three"
-address = "[::]:444"
-group = "b"
-[[listener.tls]]
-certificate = "a.pem"
-key = "a-key.pem"
-[[listener.tls]]
-certificate = "b.pem"
-key = "b-key.pem"
-[[route]]
-path = "/"
-fixed = { status = 404, content_type = "text/html", body = "a\n\t\"'''\\ \u0000 \u007f ä\r\n" }
-[[route]]
-path = "/file"
-fixed = { body_file = "page.html" }
-[[route]]
-path = "/b/"
-generate = { max_size = "10MB" }
-[[route]]
-host = ["Example.ORG", "*.Example.org", "[2001:DB8:0::1]", "192.0.2.1"]
-path = "/"
-method = ["GET", "M-SEARCH"]
-max_request_body = "2GiB"
-timeout = "90s"
-[route.files]
-root = "../srv"
-index = []
-precompressed = false
-symlinks = "never"
-mime_types = { "JS" = "text/x-js" }
-[route.request_headers]
-remove = "X-Secret"
-set = { "X-B" = "b \"' b", "x-A" = "" }
-add = { via = "3 edge" }
-[route.response_headers]
-remove = ["Server", "x-powered-by"]
-add = { Link = ["<b>", "<a>"], "cache-control" = ["no-store"] }
-[[route]]
-host = "example.org"
-path = "/"
-method = "POST"
-[route.proxy]
-upstreams = ["HTTP://App", "http://[::1]/", "[2001:db8::1]:8080", "unix:/run/App.sock"]
-host = "Origin.example:8443"
-strip_prefix = true
-connect_timeout = "1500ms"
-head_timeout = "1h"
-idle_timeout = "1ms"
-keepalive = 0
-keepalive_timeout = "5s"
-keepalive_max_age = "0s"
-retries = 0
-retry_budget = 0
-max_fails = 1
-fail_timeout = "1m"
-forwarded = false
-via = "off"
-header_bytes = 5000
-[[route]]
-path = "/up/"
-proxy = { upstreams = "127.0.0.1:1", host = "upstream", raw_path = true }
-[[route]]
-path = "/old/"
-redirect = { status = 303, location = "https://{host}/new/{rest}{query}#{path}" }
-[limits]
-connections_per_worker = 0x10
-connections_per_client = 7
-handshake_timeout = "1s"
-cancelled_requests = 0
-client_timeout = "0s"
-client_min_rate = "1KiB"
-stream_buffer = "1MiB"
-worker_buffer = "1MiB"
-origin_queue = 64
-file_cache = 0
-file_cache_entry = "1KiB"
-file_cache_valid = "0s"
-[quic]
-retry_above = "never"
-max_udp_payload = 9000
-path_mtu_discovery = false
-migration = false
-early_data = true
-[qlog]
-sample_rate = 1e-7
-directory = "traces"
-level = "extra"
-fields = ["X-Trace", "content-type"]
-query = true
-[log]
-level = "trace"
-format = "json"
-[admin]
-address = "localhost:0"
-[access_log]
-file = "stdout"
-format = "combined"
-query = true
-queue = "64KiB"
-"#;
+pub(super) const UNUSUAL: &str = include_str!("unusual.toml");
 
 #[test]
 fn names_of_fields_in_traces_are_read_in_lower_case() {
     let config = parse(UNUSUAL).unwrap();
     assert_eq!(config.qlog.fields, ["x-trace", "content-type"]);
     assert!(config.qlog.query);
+}
+
+#[test]
+fn keys_of_polling_arrive() {
+    let config = parse(UNUSUAL).unwrap();
+    let group = &config.groups[0];
+    assert_eq!(group.spin, Duration::from_micros(30));
+    assert_eq!(
+        (group.spin_always, group.scheduler, group.scheduler_priority),
+        (true, Scheduler::RoundRobin, 9)
+    );
+    let latency = config.server.cpu_latency;
+    assert_eq!(latency, Some(Duration::from_micros(20)));
 }
 
 #[test]
@@ -173,7 +49,6 @@ fn unusual_values_arrive() {
         (1_000_000, false)
     );
     assert_eq!(group.socket.busy_poll, 50);
-    assert_eq!(group.spin, Duration::from_micros(30));
     let options = &config.listeners[0].congestion_control.options;
     assert_eq!(
         (options.number("beta"), options.boolean("hystart")),

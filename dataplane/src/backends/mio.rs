@@ -31,6 +31,8 @@ const WAKER: u64 = u64::MAX;
 pub struct Mio {
     selector: Selector,
     waker: Waker,
+    /// The waker was used before the end of the last wait.
+    woken: bool,
     sockets: Vec<Socket>,
     rx: rx::Receiver,
     tx: tx::Transmitter,
@@ -61,12 +63,18 @@ impl Mio {
         Ok(Self {
             selector,
             waker,
+            woken: false,
             rx: rx::Receiver::new(options),
             tx: tx::Transmitter::new(&sockets),
             sockets,
             news: News::new(),
             counters: Counters::default(),
         })
+    }
+
+    /// Returns whether datagrams wait, as far as is known.
+    fn can_receive(&self) -> bool {
+        self.rx.is_pending() || self.sockets.iter().any(|socket| socket.readable)
     }
 
     fn note_events(&mut self) {
@@ -127,9 +135,7 @@ impl Dataplane for Mio {
                 self.tx.lanes.on_writable(index);
             }
         }
-        let busy = self.tx.lanes.can_send()
-            || self.rx.is_pending()
-            || self.sockets.iter().any(|socket| socket.readable);
+        let busy = self.tx.lanes.can_send() || self.can_receive();
         let sleeps = !busy && timeout != Some(Duration::ZERO) && self.waker.begin_sleep();
         // Even where it need not sleep it looks: else one busy socket would hide the others.
         let timeout = if sleeps {
@@ -138,9 +144,13 @@ impl Dataplane for Mio {
             Some(Duration::ZERO)
         };
         self.selector.wait(timeout)?;
-        self.waker.take();
+        self.woken = self.waker.take();
         self.note_events();
         Ok(())
+    }
+
+    fn has_work(&self) -> bool {
+        self.woken || self.tx.lanes.can_send() || self.can_receive() || !self.news.is_empty()
     }
 
     fn take_event(&mut self) -> Option<Event> {

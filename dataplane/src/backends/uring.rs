@@ -45,6 +45,8 @@ pub struct Uring {
     waker: Waker,
     /// A read of the eventfd is under way.
     waker_armed: bool,
+    /// The waker was used before the end of the last wait.
+    woken: bool,
     events: Events,
     counters: Counters,
 }
@@ -78,6 +80,7 @@ impl Uring {
             sockets,
             waker,
             waker_armed: false,
+            woken: false,
             events: Events::new(),
             counters: Counters::default(),
         };
@@ -223,8 +226,12 @@ impl Dataplane for Uring {
         } else {
             self.ring.enter(1, timeout)?;
         }
-        self.waker.take();
+        self.woken = self.waker.take();
         self.settle()
+    }
+
+    fn has_work(&self) -> bool {
+        self.woken || self.rx.waiting() > 0 || self.tx.has_unsubmitted() || !self.events.is_empty()
     }
 
     fn take_event(&mut self) -> Option<Event> {

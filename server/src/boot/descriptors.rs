@@ -37,7 +37,7 @@ pub(super) fn exchanges_per_worker(config: &Config) -> u64 {
         0
     };
     let workers = config.groups.iter().map(|group| match &group.cores {
-        Cores::Auto => affinity::allowed_cores().len().max(1),
+        Cores::Auto => affinity::process_cores().len().max(1),
         Cores::List(list) => list.len(),
     });
     let workers = workers.sum::<usize>() as u64;

@@ -92,6 +92,16 @@ pub enum BootError {
     /// The system accepts no signal handlers.
     #[error("cannot watch signals")]
     Signals(#[source] io::Error),
+    /// The sleep of the host's cores cannot be bounded.
+    #[error(
+        "`server.cpu_latency`: cannot write to /dev/cpu_dma_latency; run as root, give the server's user the device, or remove the key"
+    )]
+    Latency(#[source] io::Error),
+    /// Real-time workers would keep all cores.
+    #[error(
+        "workers with `spin_always` and a real-time `scheduler` have all cores, and nothing else could run: list fewer in `cores`"
+    )]
+    NoCoreLeft,
     /// A worker cannot start: one line with cause and remedy.
     #[error("{0}")]
     Worker(String),

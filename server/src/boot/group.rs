@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use sluicegate_cc::Registry;
-use sluicegate_config::{Config, Cores, Group, Listener};
+use sluicegate_config::{Group, Listener};
 use sluicegate_dataplane::open_group;
 
+use super::cores::{cores, spare_cores};
 use super::descriptors::exchanges_per_worker;
 use super::error::BootError;
 use super::listen::{Announced, BoundListeners, open_listener};
 use super::shared::Shared;
+use crate::clock;
 use crate::h3::SessionContext;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
-use crate::worker::{self, MailboxSender, WorkerSetup};
-use crate::{affinity, clock};
+use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
 /// Binds a group's listeners and returns the setup of each worker with the sender to its mailbox: none for a group without
 /// listeners.
@@ -78,7 +79,11 @@ pub(super) fn prepare_group(
                 inbox,
                 peers: Arc::clone(&peers),
                 misrouted,
-                spin: group.spin,
+                polling: Polling {
+                    limit: group.spin,
+                    always: group.spin_always,
+                },
+                scheduler: (group.scheduler, group.scheduler_priority),
             },
             mailbox,
         ));
@@ -144,35 +149,6 @@ fn start_origin(
     };
     let mailbox = origin::spawn(setup).map_err(BootError::Thread)?;
     Ok((origin_ring, mailbox))
-}
-
-/// Returns the cores that the process may use and no worker is pinned to.
-fn spare_cores(config: &Config) -> Vec<usize> {
-    let served = |group: &&Group| config.listeners.iter().any(|l| l.group == group.name);
-    let groups = config.groups.iter().filter(served);
-    let taken: Vec<usize> = groups.flat_map(|g| cores(g).unwrap_or_default()).collect();
-    let mut spare = affinity::allowed_cores();
-    spare.retain(|core| !taken.contains(core));
-    spare
-}
-
-/// Returns the cores of a group, each known to exist.
-pub(super) fn cores(group: &Group) -> Result<Vec<usize>, BootError> {
-    let known = affinity::allowed_cores();
-    match &group.cores {
-        Cores::Auto if known.is_empty() => Ok(vec![0]),
-        Cores::Auto => Ok(known),
-        Cores::List(list) => {
-            if let Some(missing) = list.iter().find(|core| !known.contains(core)) {
-                return Err(BootError::NoCore {
-                    group: group.name.clone(),
-                    core: *missing,
-                    allowed: known,
-                });
-            }
-            Ok(list.clone())
-        }
-    }
 }
 
 fn settings(

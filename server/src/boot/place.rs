@@ -23,6 +23,7 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
             let index = { config.groups.iter() }.position(|known| known.name == *group)?;
             Some(vec![Key("group"), Index(index), Key("cores")])
         }
+        BootError::Latency(_) => Some(vec![Key("server"), Key("cpu_latency")]),
         BootError::NoFolder { table, key, .. } => Some(vec![Key(table), Key(key)]),
         _ => None,
     }

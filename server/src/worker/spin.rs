@@ -2,43 +2,71 @@
 
 use std::time::{Duration, Instant};
 
+/// Times in a row that a worker spun in vain, after which it sleeps at once.
+const VAIN: u32 = 3;
+
+/// How long a worker looks around before it sleeps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Polling {
+    /// Time without traffic after which the worker sleeps; with zero it sleeps at once.
+    pub limit: Duration,
+    /// The worker never sleeps.
+    pub always: bool,
+}
+
 /// Decides when an idle worker sleeps.
+///
+/// A worker spins after a datagram. One that spun in vain a few times sleeps at once, until datagrams follow each other
+/// within the limit again.
 #[derive(Debug)]
 pub(super) struct Spin {
-    /// Time without traffic after which the worker sleeps.
-    limit: Duration,
+    polling: Polling,
     /// Time of the last turn with traffic.
     active: Option<Instant>,
     /// Datagrams received and sent by then.
     datagrams: u64,
+    /// The worker spins since the last traffic.
+    spinning: bool,
+    /// Times in a row that it spun to the limit and nothing came.
+    vain: u32,
 }
 
 impl Spin {
-    /// Makes a spin of `limit`; with zero the worker sleeps at once.
-    pub(super) fn new(limit: Duration) -> Self {
+    pub(super) fn new(polling: Polling) -> Self {
         Self {
-            limit,
+            polling,
             active: None,
             datagrams: 0,
+            spinning: false,
+            vain: 0,
         }
     }
 
-    /// Returns the time to wait at the end of a turn: zero while there was traffic within the limit, else `timeout`.
-    /// `datagrams`: received and sent so far.
-    pub(super) fn timeout(
-        &mut self,
-        datagrams: u64,
-        timeout: Option<Duration>,
-        now: Instant,
-    ) -> Option<Duration> {
+    /// Returns whether the worker spins at the end of a turn. `datagrams`: received and sent so far.
+    pub(super) fn begins(&mut self, datagrams: u64, now: Instant) -> bool {
         if std::mem::replace(&mut self.datagrams, datagrams) != datagrams {
-            self.active = Some(now);
+            let last = self.active.replace(now);
+            let gap = last.map(|last| now.saturating_duration_since(last));
+            if gap.is_some_and(|gap| gap < self.polling.limit) {
+                self.vain = 0;
+            }
+            self.spinning = self.vain < VAIN;
+        }
+        self.goes_on(now)
+    }
+
+    /// Returns whether the worker spins on.
+    pub(super) fn goes_on(&mut self, now: Instant) -> bool {
+        if self.polling.always {
+            return true;
         }
         let idle = self.active.map(|at| now.saturating_duration_since(at));
-        if idle.is_some_and(|idle| idle < self.limit) {
-            return Some(Duration::ZERO);
+        let within = idle.is_some_and(|idle| idle < self.polling.limit);
+        if self.spinning && !within {
+            self.spinning = false;
+            self.vain += 1;
         }
-        timeout
+        self.spinning
     }
 }
 
@@ -47,27 +75,55 @@ mod tests {
     use super::*;
 
     const LIMIT: Duration = Duration::from_micros(50);
-    const TIMEOUT: Option<Duration> = Some(Duration::from_secs(1));
-    const LOOK: Option<Duration> = Some(Duration::ZERO);
+
+    fn spin(limit: Duration, always: bool) -> Spin {
+        Spin::new(Polling { limit, always })
+    }
 
     #[test]
     fn a_worker_spins_until_the_limit_after_the_last_datagram() {
-        let mut spin = Spin::new(LIMIT);
+        let mut spin = spin(LIMIT, false);
         let start = crate::clock::now();
-        assert_eq!(spin.timeout(0, TIMEOUT, start), TIMEOUT);
-        assert_eq!(spin.timeout(3, TIMEOUT, start), LOOK);
-        assert_eq!(spin.timeout(3, TIMEOUT, start + LIMIT / 2), LOOK);
-        assert_eq!(spin.timeout(4, None, start + LIMIT / 2), LOOK);
-        assert_eq!(spin.timeout(4, None, start + LIMIT), LOOK);
-        assert_eq!(spin.timeout(4, None, start + LIMIT * 3 / 2), None);
-        assert_eq!(spin.timeout(4, TIMEOUT, start + LIMIT * 2), TIMEOUT);
+        assert!(!spin.begins(0, start));
+        assert!(spin.begins(3, start));
+        assert!(spin.begins(3, start + LIMIT / 2));
+        assert!(spin.begins(4, start + LIMIT / 2));
+        assert!(spin.begins(4, start + LIMIT));
+        assert!(spin.goes_on(start + LIMIT * 5 / 4));
+        assert!(!spin.goes_on(start + LIMIT * 3 / 2));
+        assert!(!spin.begins(4, start + LIMIT * 2));
     }
 
     #[test]
     fn without_a_limit_it_never_spins() {
-        let mut spin = Spin::new(Duration::ZERO);
+        let mut spin = spin(Duration::ZERO, false);
         let now = crate::clock::now();
-        assert_eq!(spin.timeout(9, TIMEOUT, now), TIMEOUT);
-        assert_eq!(spin.timeout(10, None, now), None);
+        assert!(!spin.begins(9, now));
+        assert!(!spin.begins(10, now));
+    }
+
+    #[test]
+    fn with_spin_always_it_never_sleeps() {
+        let mut spin = spin(Duration::ZERO, true);
+        let now = crate::clock::now();
+        assert!(spin.begins(0, now));
+        assert!(spin.goes_on(now + Duration::from_secs(3600)));
+    }
+
+    #[test]
+    fn a_worker_that_spun_in_vain_sleeps_until_datagrams_follow_each_other_again() {
+        let mut spin = spin(LIMIT, false);
+        let mut now = crate::clock::now();
+        for datagrams in 1..=u64::from(VAIN) {
+            assert!(spin.begins(datagrams, now), "datagram {datagrams}");
+            assert!(!spin.goes_on(now + LIMIT));
+            // A turn without traffic is no further attempt.
+            assert!(!spin.begins(datagrams, now + LIMIT * 2));
+            now += LIMIT * 100;
+        }
+        assert!(!spin.begins(10, now));
+        assert!(!spin.begins(11, now + LIMIT * 100));
+        assert!(spin.begins(12, now + LIMIT * 100 + LIMIT / 2));
+        assert!(spin.goes_on(now + LIMIT * 101));
     }
 }

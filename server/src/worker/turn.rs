@@ -12,7 +12,7 @@ use sluicegate_dataplane::{Budget, Dataplane, Driver, Event};
 use super::mailbox::{Command, Mailbox, MailboxSender};
 use super::misrouted::Misrouted;
 use super::report::Report;
-use super::spin::Spin;
+use super::spin::{Polling, Spin};
 use super::stats::WorkerStats;
 use super::turn_times::{Stopwatch, TurnTimes};
 use crate::clock;
@@ -59,7 +59,7 @@ impl Worker {
         inbox: Mailbox,
         peers: Arc<Vec<MailboxSender>>,
         misrouted: Misrouted,
-        spin: Duration,
+        polling: Polling,
     ) -> Self {
         Self {
             driver,
@@ -67,7 +67,7 @@ impl Worker {
             inbox,
             peers,
             misrouted,
-            spin: Spin::new(spin),
+            spin: Spin::new(polling),
             times: TurnTimes::default(),
             stopping: false,
         }
@@ -122,9 +122,33 @@ impl Worker {
         } else {
             self.timeout()
         };
+        self.wait(timeout, now)
+    }
+
+    /// Waits, spinning first where there was traffic a short while ago.
+    fn wait(&mut self, timeout: Option<Duration>, now: Instant) -> io::Result<()> {
         let counters = self.driver.counters();
         let datagrams = counters.rx_datagrams + counters.tx_datagrams;
-        self.driver.wait(self.spin.timeout(datagrams, timeout, now))
+        if !self.spin.begins(datagrams, now) || timeout == Some(Duration::ZERO) {
+            return self.driver.wait(timeout);
+        }
+        let start = clock::now();
+        loop {
+            self.driver.wait(Some(Duration::ZERO))?;
+            if self.driver.has_work() {
+                return Ok(());
+            }
+            let now = clock::now();
+            let spent = now.saturating_duration_since(start);
+            let left = timeout.map(|timeout| timeout.saturating_sub(spent));
+            if left == Some(Duration::ZERO) {
+                return Ok(());
+            }
+            if !self.spin.goes_on(now) {
+                return self.driver.wait(left);
+            }
+            std::hint::spin_loop();
+        }
     }
 
     fn receive(&mut self, now: Instant) -> io::Result<()> {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::client::{Client, Counted, Session, generated_sha256, run};
 use crate::on_every_backend;
 use crate::relay::Relay;
-use crate::server::{Folder, PAGE, Process, Server};
+use crate::server::{Folder, PAGE, Process, Server, Setup};
 use crate::skip;
 
 on_every_backend!(
@@ -19,6 +19,7 @@ on_every_backend!(
     several_bodies_share_a_connection,
     a_client_may_change_its_socket,
     a_nat_may_change_its_port,
+    a_server_that_never_sleeps_serves_and_stops,
     many_clients_at_once,
     #[ignore = "long"]
     a_thousand_clients_at_once,
@@ -120,6 +121,26 @@ fn a_nat_may_change_its_port(backend: &str) {
         }
         response.count_to_the_end(&mut counted, LENGTH).await;
     });
+}
+
+fn a_server_that_never_sleeps_serves_and_stops(backend: &str) {
+    const LENGTH: u64 = 1_000_003;
+    let folder = Folder::new();
+    let setup = Setup::new(backend)
+        .replace("[[group]]", "[[group]]\ncores = [0]\nspin_always = true")
+        .listener("public", "127.0.0.1:0", "cubic");
+    let mut server = Server::start(&setup, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+        let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
+        response
+            .count_to_the_end(&mut Counted::default(), LENGTH)
+            .await;
+    });
+    server.process.terminate();
+    assert!(server.process.wait().success());
 }
 
 fn many_clients_at_once(backend: &str) {

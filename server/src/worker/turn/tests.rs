@@ -36,7 +36,7 @@ impl Rig {
             inbox,
             Arc::new(vec![own.clone(), other]),
             ends.pop().unwrap(),
-            Duration::ZERO,
+            Polling::default(),
         );
         Rig {
             worker,
