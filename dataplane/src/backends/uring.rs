@@ -5,6 +5,7 @@
 //! ended.
 
 mod buffers;
+mod completion;
 mod region;
 mod ring;
 mod rx;
@@ -16,7 +17,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use self::ring::{Failure, Ring, Token};
+use self::completion::Token;
+use self::ring::{Failure, Ring};
 use self::socket::Socket;
 use crate::binding::Binding;
 use crate::contract::Dataplane;

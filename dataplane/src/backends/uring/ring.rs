@@ -14,6 +14,7 @@ use io_uring::types::{CancelBuilder, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::buffers::Buffers;
+use super::completion::{Completion, Token};
 use super::region::Region;
 use super::slots::Slots;
 use crate::addr::NAME_SOCKLEN;
@@ -26,59 +27,6 @@ const CLOSE_WAIT: Duration = Duration::from_millis(10);
 
 /// Attempts to make room for a submission before the ring counts as broken.
 const PUSH_ROUNDS: usize = 16;
-
-/// Identifies the purpose of a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    /// A socket's multishot receive.
-    Receive(usize),
-    /// The message described in a head.
-    Send(usize),
-    /// A socket's room to send.
-    Writable(usize),
-    /// The waker's eventfd.
-    Wake,
-    /// A value that no submission had.
-    Unknown,
-}
-
-impl Token {
-    const SHIFT: u32 = 32;
-
-    fn to_bits(self) -> u64 {
-        let (kind, index) = match self {
-            Self::Receive(index) => (1, index),
-            Self::Send(index) => (2, index),
-            Self::Writable(index) => (3, index),
-            Self::Wake => (4, 0),
-            Self::Unknown => (0, 0),
-        };
-        kind << Self::SHIFT | index as u64
-    }
-
-    fn from_bits(bits: u64) -> Self {
-        let index = usize::try_from(bits & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-        match bits >> Self::SHIFT {
-            1 => Self::Receive(index),
-            2 => Self::Send(index),
-            3 => Self::Writable(index),
-            4 => Self::Wake,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-/// One completion.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Completion {
-    pub(super) token: Token,
-    /// A number of bytes or events, or an error code.
-    pub(super) result: Result<usize, i32>,
-    /// The receive buffer that came with it, ours now.
-    pub(super) buffer: Option<u16>,
-    /// The request goes on and will complete again.
-    pub(super) more: bool,
-}
 
 /// A step that failed while opening.
 pub(super) type Failure = (&'static str, io::Error);

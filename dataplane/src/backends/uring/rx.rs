@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::ring::{Completion, Ring};
+use super::completion::Completion;
+use super::ring::Ring;
 use super::socket::Socket;
 use crate::counters::Counters;
 use crate::event::Events;
