@@ -2,6 +2,7 @@
 
 mod crowd;
 mod floods;
+mod frames;
 mod peers;
 
 use std::collections::BTreeMap;
