@@ -3,6 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use super::*;
+use crate::http::exchange::ReplyFields;
 use crate::http::path::CanonicalPath;
 use crate::http::proxy::RequestRules;
 
@@ -38,6 +39,35 @@ fn a_proxy_learns_the_rest_of_a_path_and_which_fields_its_route_sets() {
     assert_eq!(RequestRules::rest(&**route, &path), "x%2By");
     assert!(route.sets(&HeaderName::from_static("x-a")));
     assert!(!route.sets(&HeaderName::from_static("x-b")));
+}
+
+#[test]
+fn a_proxy_learns_which_fields_its_route_removes_for_good() {
+    let text = "[[route]]\npath = \"/\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n\
+                [route.request_headers]\nremove = [\"x-a\", \"x-b\", \"x-c\"]\n\
+                set = { x-b = \"1\" }\nadd = { x-c = \"1\" }\n";
+    let site = Site::of_routes(text, &limits());
+    let route = site.any_route().unwrap();
+    for (name, removed) in [
+        ("x-a", true),
+        ("x-b", false),
+        ("x-c", false),
+        ("x-d", false),
+    ] {
+        let removes = route.removes(&HeaderName::from_static(name));
+        assert_eq!(removes, removed, "{name}");
+    }
+}
+
+#[test]
+fn replies_share_their_fields_where_the_route_changes_none() {
+    let shared = |reply: Reply| match reply.headers {
+        ReplyFields::Shared(fields) => fields,
+        ReplyFields::Own(fields) => panic!("{fields:?}"),
+    };
+    let site = site(&[page("/", "")]);
+    let (one, other) = (ask(&site, "GET", "/"), ask(&site, "GET", "/"));
+    assert!(Arc::ptr_eq(&shared(one), &shared(other)));
 }
 
 #[test]
