@@ -295,9 +295,11 @@ dist: setup sbom ## Builds a release: tarball, bill of materials and checksums i
 	cargo_home="$${CARGO_HOME:-$$HOME/.cargo}"
 	export SOURCE_DATE_EPOCH=$(EPOCH) TZ=UTC LC_ALL=C
 	export RUSTFLAGS="--remap-path-prefix=$$cargo_home=/cargo --remap-path-prefix=$(CURDIR)=/sluicegate --remap-path-prefix=$(TARGET)=/target"
-	export CFLAGS="-ffile-prefix-map=$$cargo_home=/cargo -ffile-prefix-map=$(TARGET)=/target" CXXFLAGS="$$CFLAGS"
+	export CFLAGS="-ffile-prefix-map=$$cargo_home=/cargo -ffile-prefix-map=$(TARGET)=/target"
+	export CXXFLAGS="$$CFLAGS"
 	[ -n "$(BORINGSSL)" ] && unset BORING_BSSL_PATH
 	$(CARGO) build --locked --release -p sluicegate --target-dir "$(TARGET)/release-build"
+	mkdir -p "$(TARGET)/dist"
 	cd "$(TARGET)/dist"
 	rm -rf $$name $$name.*
 	install -D -m 755 "$(TARGET)/release-build/release/sluicegate" $$name/bin/sluicegate
