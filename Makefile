@@ -282,9 +282,9 @@ sbom: setup ## Writes a bill of materials of the binary, in CycloneDX: target/di
 	fi
 	mkdir -p "$(TARGET)/dist"
 	SOURCE_DATE_EPOCH=$(EPOCH) $(CARGO) cyclonedx --quiet --manifest-path server/Cargo.toml --format json --spec-version 1.5 \
-	    --describe crate --no-build-deps --override-filename sluicegate.cdx
-	mv server/sluicegate.cdx.json "$(TARGET)/dist/sluicegate.cdx.json"
-	git ls-files --others '*/sluicegate.cdx.json' | xargs -r rm
+	    --no-build-deps --override-filename sluicegate.cdx
+	sed "s|file://$(CURDIR)|file:///sluicegate|g" server/sluicegate.cdx.json >"$(TARGET)/dist/sluicegate.cdx.json"
+	git ls-files --others --exclude-standard '*/sluicegate.cdx.json' | xargs -r rm
 
 # The same commit, Rust and C++ compiler make the same bytes in any folder: paths are replaced, and times are the commit's.
 dist: setup sbom ## Builds a release: tarball, bill of materials and checksums in target/dist/
