@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build fmt fmt-check clippy doc deny venv example test test-long fuzz asan miri mutants advisories msrv \
+.PHONY: help setup run build fmt fmt-check clippy doc deny venv example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -181,8 +181,14 @@ test: setup fmt-check deny venv $(BORINGSSL) clippy doc example fuzz-cc fuzz-dat
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE)
 
-test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
-	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored
+test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored \
+	    --skip hostile::floods::
+
+# They judge how fast the server is, so they run what users run.
+floods: setup $(BORINGSSL) ## Floods beside service, a minute each, in the release profile
+	@echo "== floods"
+	$(CARGO) test --locked --release -p sluicegate --test e2e -- --ignored hostile::floods:: --nocapture --test-threads 1
 
 # Each target starts from the seeds and from what earlier runs have found.
 fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; the corpora stay in FUZZ_CORPUS

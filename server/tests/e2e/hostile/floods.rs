@@ -63,6 +63,12 @@ const FLOODS: [Flood; 6] = [
 
 /// Each flood lasts `SLUICEGATE_SECONDS` seconds, one minute if that is not set.
 fn ten_clients_keep_their_goodput_beside_each_flood(backend: &str) {
+    // With them, the parsing of frames alone takes half of the server's time; in what users run it takes a few percent.
+    if cfg!(debug_assertions) {
+        panic!(
+            "debug assertions slow the server down: `make floods` judges goodput in the release profile"
+        );
+    }
     if std::thread::available_parallelism().unwrap().get() < 2 {
         return skip(
             "cores",
