@@ -147,8 +147,10 @@ fn a_response_that_waits_for_the_congestion_window_is_not_ended() {
 }
 
 /// Serves requests over a link that carries so many packets of 1200 bytes each second, or one in so many seconds. Returns the
-/// number of responses that arrived in full within a time.
+/// number of responses that arrived in full within a time. With the `priority` `i` they share the link, otherwise one follows the
+/// other (RFC 9218 §4.2).
 fn serve_slowly(
+    priority: &str,
     requests: usize,
     bytes: u32,
     packets: usize,
@@ -158,7 +160,7 @@ fn serve_slowly(
     let mut pair = Pair::new();
     let path = format!("/bytes/{bytes}");
     for _ in 0..requests {
-        pair.request("GET", &path, &[], true);
+        pair.request("GET", &path, &[("priority", priority)], true);
     }
     let mut buffer = [0; 1500];
     for second in 0..seconds {
@@ -181,14 +183,27 @@ fn serve_slowly(
 /// At 96 kbit/s the last of the responses waits seven minutes for its turn.
 #[test]
 fn a_slow_link_serves_twenty_large_responses_one_after_the_other() {
-    let (pair, whole) = serve_slowly(20, 300_000, 10, 1, 600);
+    let (pair, whole) = serve_slowly("u=3", 20, 300_000, 10, 1, 600);
     assert_eq!((pair.stalled(), whole), ((0, 0), 20));
 }
 
 #[test]
 fn a_packet_now_and_then_does_not_keep_all_requests_of_a_connection() {
-    let (pair, whole) = serve_slowly(64, 100_000, 1, 3, 420);
+    let (pair, whole) = serve_slowly("u=3", 64, 100_000, 1, 3, 420);
     assert!(pair.stalled().0 >= 60, "{:?}, {whole}", pair.stalled());
+}
+
+/// At 58 kbit/s each of the responses gets 56 bytes a second, for nine minutes. A minimum rate of its own would end them all.
+#[test]
+fn a_modem_serves_as_many_responses_at_a_time_as_a_client_may_have() {
+    let (pair, whole) = serve_slowly("i", 128, 30_000, 6, 1, 650);
+    assert_eq!((pair.stalled(), whole), ((0, 0), 128));
+}
+
+#[test]
+fn so_many_responses_end_if_the_client_takes_a_sixth_of_that() {
+    let (pair, whole) = serve_slowly("i", 128, 30_000, 1, 1, 480);
+    assert!(pair.stalled().0 > 120, "{:?}, {whole}", pair.stalled());
 }
 
 #[test]

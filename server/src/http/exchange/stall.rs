@@ -10,6 +10,12 @@
 //! keep all requests of a connection for ever. Over a slow link whose responses go one after the other, the last may wait for
 //! five timeouts before its first byte.
 //!
+//! So 128 requests of a connection can be kept by 6 kB/s, 48 bytes per second for each, and not for less. That is on purpose what a
+//! modem of 56 kbit/s gives: whether its user opens as many images at a time or an attacker holds as many responses, the
+//! acknowledgements look the same. What the attacker gets for it is bounded elsewhere: by the memory of the connection and by the
+//! accounts, in which the client that holds the most gives way. The minimum rate for each request alone would need 31 kB/s, and
+//! would end honest responses that share a slow link.
+//!
 //! Apache's mod_reqtimeout (MinRate) works alike; the default rate is that of IIS and Kestrel.
 
 use std::time::Duration;
