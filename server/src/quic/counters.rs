@@ -55,7 +55,7 @@ labels! {
         Client = "connections_per_client",
         /// The process has used up `server.memory_limit`.
         Memory = "memory",
-        /// quiche could not make a connection.
+        /// quiche could not make a connection, or the client's transport parameters are wrong.
         Failure = "failure",
     }
 }

@@ -213,7 +213,8 @@ impl Endpoint {
             Err(reason) => return self.drop_datagram(reason),
         };
         if let Some(&slot) = self.cid_table.get(header.dcid) {
-            self.receive(slot, meta, datagram, now);
+            // What is wrong with it, the connection says itself.
+            let _ = self.receive(slot, meta, datagram, now);
             return Ingest::Done;
         }
         let cid = ConnectionId::try_from(header.dcid).ok();
@@ -230,8 +231,11 @@ impl Endpoint {
         match header.kind {
             Kind::UnknownVersion => self.negotiate(meta, datagram.len(), &header),
             Kind::Initial => {
-                if let Some(slot) = self.admit(meta, &header, (now, unix)) {
-                    self.receive(slot, meta, datagram, now);
+                if let Some(slot) = self.admit(meta, &header, (now, unix))
+                    && self.receive(slot, meta, datagram, now)
+                        == Err(quiche::Error::InvalidTransportParam)
+                {
+                    self.refuse_parameters(meta, datagram, now);
                 }
             }
             Kind::Short => {
@@ -279,19 +283,27 @@ impl Endpoint {
         slot
     }
 
-    fn receive(&mut self, slot: usize, meta: &RxMeta, datagram: &mut [u8], now: Instant) {
+    fn receive(
+        &mut self,
+        slot: usize,
+        meta: &RxMeta,
+        datagram: &mut [u8],
+        now: Instant,
+    ) -> Result<(), quiche::Error> {
         let Some(connection) = self.connections[slot].as_mut() else {
-            return;
+            return Ok(());
         };
         let info = quiche::RecvInfo {
             from: meta.peer,
             to: meta.local,
         };
-        if let Err(error) = connection.receive(datagram, info, now) {
+        let received = connection.receive(datagram, info, now);
+        if let Err(error) = received {
             self.counters.on_drop(DropReason::ProtocolError);
             tracing::trace!(%error, "datagram refused by the connection");
         }
         self.queue_service(slot);
+        received
     }
 
     /// Runs up to `budget` of the timers that are due. A timer that turns out to be early costs its connection nothing else.

@@ -20,14 +20,18 @@ const SALT: [u8; 20] = [
     0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad,
     0xcc, 0xbb, 0x7f, 0x0a,
 ];
-/// CONNECTION_CLOSE of the transport with CONNECTION_REFUSED, caused by no frame and without a phrase: strangers learn
-/// nothing of the server's load (RFC 9000 §19.19, §20.1).
-const CLOSE: [u8; 4] = [0x1c, 0x02, 0, 0];
+/// CONNECTION_REFUSED (RFC 9000 §20.1).
+pub const CONNECTION_REFUSED: u8 = 0x2;
+/// TRANSPORT_PARAMETER_ERROR (RFC 9000 §20.1).
+pub const TRANSPORT_PARAMETER_ERROR: u8 = 0x8;
+/// Length of CONNECTION_CLOSE of the transport, caused by no frame and without a phrase: strangers learn nothing of the server's
+/// load (RFC 9000 §19.19).
+const CLOSE: usize = 4;
 /// Length of the packet number, which is 0.
 const NUMBER: usize = 1;
 const TAG: usize = 16;
 /// Value of the packet's Length field: the bytes of packet number, frame and tag. It fits in one byte.
-const SEALED: usize = NUMBER + CLOSE.len() + TAG;
+const SEALED: usize = NUMBER + CLOSE + TAG;
 /// Bytes between the start of the packet number and the sample for header protection (RFC 9001 §5.4.2).
 const SAMPLE: usize = 4;
 
@@ -68,8 +72,14 @@ fn expand<const N: usize>(secret: &[u8; 32], info: &[u8]) -> Result<[u8; N], Err
 }
 
 /// Writes the refusal of a connection to the client whose Initial begins with `header`, from a connection ID that is drawn
-/// for it, and returns the refusal's length. `None` for any other packet, or where `out` is shorter than [`LONGEST`].
-pub fn write_refusal(header: &Header<'_>, scid: ConnectionId, out: &mut [u8]) -> Option<usize> {
+/// for it, and returns the refusal's length. `None` for any other packet, or where `out` is shorter than [`LONGEST`]. `code` is
+/// the transport's, below 64.
+pub fn write_refusal(
+    header: &Header<'_>,
+    code: u8,
+    scid: ConnectionId,
+    out: &mut [u8],
+) -> Option<usize> {
     if header.kind != Kind::Initial || out.len() < LONGEST {
         return None;
     }
@@ -92,8 +102,8 @@ pub fn write_refusal(header: &Header<'_>, scid: ConnectionId, out: &mut [u8]) ->
         sealed += field.len();
     }
     let (associated, rest) = out.split_at_mut(sealed);
-    let (close, rest) = rest.split_at_mut_checked(CLOSE.len())?;
-    close.copy_from_slice(&CLOSE);
+    let (close, rest) = rest.split_at_mut_checked(CLOSE)?;
+    close.copy_from_slice(&[0x1c, code, 0, 0]);
     let tag = rest.get_mut(..TAG)?;
     // The nonce of packet 0 is the IV.
     AeadCtx::new_default_tag(&Algorithm::aes_128_gcm(), &keys.key)
@@ -104,7 +114,7 @@ pub fn write_refusal(header: &Header<'_>, scid: ConnectionId, out: &mut [u8]) ->
         })
         .ok()?;
     protect(&keys.header, out, sealed - NUMBER).ok()?;
-    Some(sealed + CLOSE.len() + TAG)
+    Some(sealed + CLOSE + TAG)
 }
 
 /// Applies header protection to a packet whose number stands at `number` (RFC 9001 §5.4.1).
@@ -154,7 +164,8 @@ mod tests {
             let scid = vec![0xaa; length];
             let own = ConnectionId::from([0xbb; 16]);
             let mut out = [0; LONGEST];
-            let written = write_refusal(&initial(&[1; 8], &scid), own, &mut out).unwrap();
+            let written =
+                write_refusal(&initial(&[1; 8], &scid), CONNECTION_REFUSED, own, &mut out).unwrap();
             assert_eq!(written, LONGEST - MAX_V1_CID + length);
             assert!(written < super::super::header::MIN_CLIENT_DATAGRAM / 10);
             let header = Header::parse_as_client(&out[..written]).unwrap();
@@ -170,10 +181,16 @@ mod tests {
     fn only_initials_are_refused_and_only_where_there_is_room() {
         let own = ConnectionId::from([0xbb; 16]);
         let header = initial(&[1; 8], &[2; 8]);
-        assert_eq!(write_refusal(&header, own, &mut [0; LONGEST - 1]), None);
+        assert_eq!(
+            write_refusal(&header, CONNECTION_REFUSED, own, &mut [0; LONGEST - 1]),
+            None
+        );
         for kind in [Kind::ZeroRtt, Kind::Handshake, Kind::Retry, Kind::Short] {
             let other = Header { kind, ..header };
-            assert_eq!(write_refusal(&other, own, &mut [0; LONGEST]), None);
+            assert_eq!(
+                write_refusal(&other, CONNECTION_REFUSED, own, &mut [0; LONGEST]),
+                None
+            );
         }
     }
 }

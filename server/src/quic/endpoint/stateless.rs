@@ -8,7 +8,7 @@ use super::Endpoint;
 use super::stateless_packet::StatelessPacket;
 use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::Header;
-use crate::quic::refusal;
+use crate::quic::refusal::{self, CONNECTION_REFUSED, TRANSPORT_PARAMETER_ERROR};
 use crate::quic::reset::MIN_TRIGGER;
 
 /// Number of stateless packets that may wait to be sent. Where so many wait no further one is made.
@@ -77,6 +77,25 @@ impl Endpoint {
         now: Instant,
     ) {
         self.counters.on_refusal(reason);
+        self.close_stateless(meta, header, CONNECTION_REFUSED, now);
+    }
+
+    /// Reports that the transport parameters in a client's first datagram are wrong. quiche forgets such a connection without a
+    /// word, because it has not taken any packet of it.
+    pub(in crate::quic) fn refuse_parameters(
+        &mut self,
+        meta: &RxMeta,
+        datagram: &[u8],
+        now: Instant,
+    ) {
+        self.counters.on_refusal(RefusalReason::Failure);
+        if let Ok(header) = Header::parse(datagram) {
+            self.close_stateless(meta, &header, TRANSPORT_PARAMETER_ERROR, now);
+        }
+    }
+
+    /// Queues CONNECTION_CLOSE for the client whose Initial begins with `header`, up to a rate.
+    fn close_stateless(&mut self, meta: &RxMeta, header: &Header<'_>, code: u8, now: Instant) {
         if !self
             .refusal_limit
             .allow(now.saturating_duration_since(self.epoch))
@@ -88,7 +107,7 @@ impl Endpoint {
             return;
         }
         let mut out = vec![0; refusal::LONGEST];
-        if let Some(len) = refusal::write_refusal(header, self.cids.generate(), &mut out) {
+        if let Some(len) = refusal::write_refusal(header, code, self.cids.generate(), &mut out) {
             out.truncate(len);
             self.counters.refusals += 1;
             self.queue_stateless(meta, out);

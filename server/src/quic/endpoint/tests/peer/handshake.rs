@@ -7,6 +7,8 @@ use crate::quic::properties::attack::with_early_data;
 
 /// TLS alert no_application_protocol.
 const NO_PROTOCOL: u64 = 0x178;
+/// TRANSPORT_PARAMETER_ERROR (RFC 9000 §20.1).
+const PARAMETER_ERROR: u64 = 0x8;
 /// Longer than everything that the server does about a silent client.
 const LONG: Duration = Duration::from_secs(120);
 
@@ -243,11 +245,14 @@ fn transport_parameters_that_no_client_may_send_end_the_handshake() {
         setup.parameters = parameters;
         let mut peer = Peer::new(PEER, setup);
         attack.exchange(&mut peer);
-        if !attack.endpoint().is_empty() {
+        // quiche reports a value that is cut as it reports a packet that is cut, of which nobody is told.
+        let reported = peer.client.closed() == Some((false, PARAMETER_ERROR));
+        if !attack.endpoint().is_empty() || reported == (what == "half an integer") {
             wrong.push(what);
         }
     }
     assert_eq!(wrong, Vec::<&str>::new());
+    assert_eq!(attack.endpoint().counters.refusals, 10);
     assert_eq!(attack.endpoint().counters.established, 0);
 }
 
