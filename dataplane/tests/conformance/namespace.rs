@@ -47,7 +47,7 @@ fn in_a_network_namespace() {
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
-    assert!(text.contains("7 passed"));
+    assert!(text.contains("8 passed"));
 }
 
 #[test]
@@ -241,6 +241,52 @@ fn a_datagram_too_big_for_its_interface_is_reported_once_a_batch() {
         client.send(peer, &[2; 8 * 1252], 1252);
         assert_eq!(client.driver.counters().tx_datagrams, 8);
         assert_eq!(client.events(), []);
+    });
+}
+
+/// Takes the interface of the small MTU up or down.
+fn set_link(state: &str) {
+    let command = Command::new("ip")
+        .args(["link", "set", "narrow", state])
+        .status();
+    assert!(command.unwrap().success());
+}
+
+#[test]
+#[ignore = "run by in_a_network_namespace"]
+fn an_interface_may_go_down_and_come_back() {
+    each_of_sockets(|backend| {
+        let options = SocketOptions::default();
+        let mut server = Node::with(backend, "0.0.0.0:0", &options);
+        let mut client = Node::with(backend, "127.0.0.1:0", &options);
+        let far: SocketAddr = "198.51.100.9:9".parse().unwrap();
+        let unreachable = Event::Unreachable {
+            listener: FIRST,
+            peer: far,
+        };
+        let near = SocketAddr::new(client.address().ip(), server.address().port());
+        for round in 1..=2 {
+            for state in ["down", "up"] {
+                set_link(state);
+                let before = server.driver.counters();
+                server.send(far, b"anybody?", 8);
+                let counters = server.driver.counters();
+                let sent = counters.tx_datagrams - before.tx_datagrams;
+                let expected = if state == "up" { 1 } else { 0 };
+                assert_eq!(sent, expected, "{state} for the {round}. time");
+                let events = if state == "up" {
+                    vec![]
+                } else {
+                    vec![unreachable]
+                };
+                assert_eq!(server.events(), events);
+                // Peers on other interfaces notice nothing.
+                client.send(near, b"question", 8);
+                assert_eq!(server.collect(1)[0].bytes, b"question");
+                server.send(client.address(), b"reply", 5);
+                assert_eq!(client.collect(1)[0].bytes, b"reply");
+            }
+        }
     });
 }
 
