@@ -27,6 +27,7 @@ use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::error::OpenError;
 use crate::event::Event;
+use crate::features::Features;
 use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
 use crate::waker::Waker;
@@ -213,6 +214,10 @@ macro_rules! dispatch {
 impl Dataplane for Driver {
     fn backend(&self) -> &'static str {
         dispatch!(self, driver => driver.backend())
+    }
+
+    fn features(&self) -> Features {
+        dispatch!(self, driver => driver.features())
     }
 
     fn receive(

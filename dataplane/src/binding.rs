@@ -21,6 +21,7 @@ pub(crate) struct Binding {
     socket: Socket,
     gso: bool,
     gro: bool,
+    busy_poll: u32,
 }
 
 impl Binding {
@@ -47,6 +48,11 @@ impl Binding {
     /// Returns whether the kernel can send several datagrams at once.
     pub(crate) fn gso(&self) -> bool {
         self.gso
+    }
+
+    /// Returns the time for which a wait is to poll the network device's queue, µs; 0 if not at all.
+    pub(crate) fn busy_poll(&self) -> u32 {
+        self.busy_poll
     }
 
     /// Returns whether the kernel may deliver several datagrams at once.
@@ -91,6 +97,7 @@ pub(crate) fn configure(
             socket,
             gso,
             gro,
+            busy_poll: options.busy_poll,
         });
     }
     if let (true, Some(first)) = (workers > 1, bindings.first()) {

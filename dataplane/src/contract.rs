@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::event::Event;
+use crate::features::Features;
 use crate::meta::{Budget, RxMeta};
 use crate::waker::Waker;
 
@@ -15,6 +16,11 @@ use crate::waker::Waker;
 pub trait Dataplane {
     /// Returns the name of the backend.
     fn backend(&self) -> &'static str;
+
+    /// Returns the offloads and modes that it uses.
+    fn features(&self) -> Features {
+        Features::default()
+    }
 
     /// Passes received datagrams to `sink` until there are no more or `budget` is spent, without waiting, and returns
     /// how many there were. Datagrams that arrived since the last [`Dataplane::wait`] may appear only after the next

@@ -18,6 +18,7 @@ mod error;
 mod event;
 #[cfg(feature = "test-backends")]
 pub mod fault;
+mod features;
 mod group;
 mod ingress;
 mod inherit;
@@ -41,6 +42,7 @@ pub use counters::Counters;
 pub use egress::{Egress, NoRoom};
 pub use error::{BindError, OpenError};
 pub use event::Event;
+pub use features::Features;
 pub use group::{Group, ListenerFacts, open_group};
 pub use inherit::Inherited;
 pub use interface::Payloads;

@@ -15,8 +15,10 @@ sluicegate_options::options! {
         /// Whether the server passes several datagrams to one peer to the kernel at once (GSO), which saves CPU time.
         /// Turn it off only to work around a faulty driver.
         gso: bool { default: true },
-        /// Time that the kernel polls the network device's queue before a worker sleeps (SO_BUSY_POLL): lower latency
-        /// for more CPU time. Needs CAP_NET_ADMIN. 0s turns it off.
+        /// Time that the kernel polls the network device's queue before a worker sleeps: lower latency for more CPU time.
+        /// io_uring does so since Linux 6.9; mio only as far as net.core.busy_poll says. It takes a device whose driver
+        /// supports busy polling, which loopback does not. The label napi of sluicegate_worker_info tells whether the
+        /// kernel accepted it. 0s turns it off.
         busy_poll: u32 { default: 0, min: 0, max: 1000, unit: Microseconds },
     }
 }

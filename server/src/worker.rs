@@ -132,6 +132,8 @@ fn start(
         index: setup.index,
         core: setup.core,
         backend: driver.backend(),
+        features: driver.features(),
+        spin: setup.polling.name(),
         fallback: opened.fallback.map(|e| e.to_string()),
     });
     let endpoint = Endpoint::new(settings, clock::now());

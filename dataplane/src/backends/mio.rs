@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::error::OpenError;
 use crate::event::{Event, Events as News};
+use crate::features::Features;
 use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
 use crate::waker::Waker;
@@ -95,6 +96,14 @@ impl Mio {
 impl Dataplane for Mio {
     fn backend(&self) -> &'static str {
         NAME
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            gso: self.sockets.iter().all(|socket| socket.binding.gso()),
+            gro: self.sockets.iter().all(|socket| socket.binding.gro()),
+            napi: false,
+        }
     }
 
     fn receive(

@@ -26,6 +26,7 @@ use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
 use crate::error::OpenError;
 use crate::event::{Event, Events};
+use crate::features::Features;
 use crate::ingress::Ingress;
 use crate::lanes::Place;
 use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
@@ -49,6 +50,8 @@ pub struct Uring {
     waker_armed: bool,
     /// The waker was used before the end of the last wait.
     woken: bool,
+    /// The ring's waits poll the network device's queue.
+    napi: bool,
     events: Events,
     counters: Counters,
 }
@@ -70,6 +73,8 @@ impl Uring {
             Ok(prepared) => prepared,
             Err(failure) => return Err((refused(failure), bindings)),
         };
+        let busy_poll = bindings.iter().map(Binding::busy_poll).max().unwrap_or(0);
+        let napi = busy_poll > 0 && ring.poll_network(busy_poll);
         let sockets = bindings.into_iter().map(|binding| Socket {
             binding,
             ingress: Ingress::default(),
@@ -83,6 +88,7 @@ impl Uring {
             waker,
             waker_armed: false,
             woken: false,
+            napi,
             events: Events::new(),
             counters: Counters::default(),
         };
@@ -167,6 +173,14 @@ impl Uring {
 impl Dataplane for Uring {
     fn backend(&self) -> &'static str {
         NAME
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            gso: self.sockets.iter().all(|socket| socket.binding.gso()),
+            gro: self.sockets.iter().all(|socket| socket.binding.gro()),
+            napi: self.napi,
+        }
     }
 
     fn receive(

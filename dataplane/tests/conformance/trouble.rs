@@ -180,6 +180,28 @@ fn without_gso_and_gro_everything_still_arrives() {
 }
 
 #[test]
+fn features_name_the_offloads_in_use() {
+    each_of_sockets(|backend| {
+        for on in [true, false] {
+            let options = SocketOptions {
+                gso: on,
+                gro: on,
+                busy_poll: 50,
+                ..SocketOptions::default()
+            };
+            let features = Node::with(backend, "127.0.0.1:0", &options)
+                .driver
+                .features();
+            assert_eq!((features.gso, features.gro), (on, on));
+            // Only io_uring has it, and only on newer kernels.
+            assert!(!features.napi || backend == Backend::IoUring);
+        }
+        let idle = Node::with(backend, "127.0.0.1:0", &SocketOptions::default());
+        assert!(!idle.driver.features().napi);
+    });
+}
+
+#[test]
 fn a_driver_dropped_under_fire_leaves_memory_alone() {
     each_of_sockets(|backend| {
         let options = SocketOptions::default();

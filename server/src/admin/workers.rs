@@ -39,6 +39,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     for known in workers {
         page.sample(&known.labels(), u8::from(known.up));
     }
+    show_drivers(workers, page);
     page.family(
         "gauge",
         "sluicegate_worker_connections",
@@ -53,6 +54,8 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     for known in workers {
         let WorkerStats {
             backend: _,
+            features: _,
+            spin: _,
             endpoint,
             datagrams: _,
             gauges,
@@ -74,6 +77,32 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     }
     proxy_sum.show(page);
     show_datagrams(workers, page);
+}
+
+/// Writes what the driver of each worker is and uses. A worker that never responded has none.
+fn show_drivers(workers: &[&Known], page: &mut Page) {
+    page.family(
+        "gauge",
+        "sluicegate_worker_info",
+        "1; the labels say which backend each worker has, which offloads and modes it uses, and whether it polls.",
+    );
+    for known in workers {
+        let WorkerStats {
+            backend,
+            features,
+            spin,
+            ..
+        } = &*known.last;
+        if backend.is_empty() {
+            continue;
+        }
+        let mut labels = known.labels().to_vec();
+        labels.push(("backend", backend));
+        let state = |on| if on { "1" } else { "0" };
+        labels.extend(features.named().map(|(name, on)| (name, state(on))));
+        labels.push(("spin", spin));
+        page.sample(&labels, 1);
+    }
 }
 
 /// Writes the driver's counters of each worker: they show whether one of them gets most of the load.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
+use sluicegate_dataplane::Features;
+
 use super::error::{BootError, one_line};
 use super::limits::{START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
@@ -31,6 +33,7 @@ pub(super) fn await_ready(
 ) -> Result<bool, BootError> {
     let mut cores: HashMap<String, (Vec<usize>, &'static str)> = HashMap::new();
     let mut fallbacks = Vec::new();
+    let mut drivers = Vec::new();
     let mut ready = 0;
     while ready < workers {
         match inbox.recv_timeout(START_LIMIT) {
@@ -39,8 +42,14 @@ pub(super) fn await_ready(
                 index,
                 core,
                 backend,
+                features,
+                spin,
                 fallback,
             })) => {
+                // The workers of a group have sockets with the same options.
+                if index == 0 {
+                    drivers.push((group.clone(), backend, features, spin));
+                }
                 if let Some(cause) = fallback
                     && index == 0
                 {
@@ -63,6 +72,9 @@ pub(super) fn await_ready(
     observability.lifecycle().set(Phase::Serving);
     for (group, backend, cause) in fallbacks {
         tracing::warn!(%group, %backend, %cause, "fell back to another backend");
+    }
+    for (group, backend, Features { gso, gro, napi }, spin) in drivers {
+        tracing::info!(%group, %backend, gso, gro, napi, %spin, "workers opened their drivers");
     }
     for line in lines {
         let (mut list, backend) = cores.get(&line.group).cloned().unwrap_or_default();

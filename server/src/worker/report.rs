@@ -1,6 +1,6 @@
 //! Reports of a worker to the main thread.
 
-use sluicegate_dataplane::Counters as Datagrams;
+use sluicegate_dataplane::{Counters as Datagrams, Features};
 
 use crate::quic::counters::Counters;
 
@@ -17,6 +17,10 @@ pub enum Report {
         core: usize,
         /// Backend that was opened.
         backend: &'static str,
+        /// Offloads and modes that the driver uses.
+        features: Features,
+        /// Whether the worker polls before it sleeps.
+        spin: &'static str,
         /// Error of the preferred backend, if it could not be opened.
         fallback: Option<String>,
     },

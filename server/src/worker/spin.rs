@@ -14,6 +14,20 @@ pub struct Polling {
     pub always: bool,
 }
 
+impl Polling {
+    /// Returns its name on a metrics page: `off`, `adaptive` or `always`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.always {
+            "always"
+        } else if self.limit.is_zero() {
+            "off"
+        } else {
+            "adaptive"
+        }
+    }
+}
+
 /// Decides when an idle worker sleeps.
 ///
 /// A worker spins after a datagram. One that spun in vain a few times sleeps at once, until datagrams follow each other
@@ -40,6 +54,11 @@ impl Spin {
             spinning: false,
             vain: 0,
         }
+    }
+
+    /// Returns how long the worker looks around before it sleeps.
+    pub(super) fn polling(&self) -> Polling {
+        self.polling
     }
 
     /// Returns whether the worker spins at the end of a turn. `datagrams`: received and sent so far.

@@ -1,6 +1,6 @@
 //! Counters and gauges of a worker.
 
-use sluicegate_dataplane::Counters as Datagrams;
+use sluicegate_dataplane::{Counters as Datagrams, Features};
 
 use super::turn_times::TurnTimes;
 use crate::http::exchange::ring::Depth;
@@ -14,6 +14,10 @@ use crate::quic::counters::Counters;
 pub struct WorkerStats {
     /// Name of the driver's backend.
     pub backend: &'static str,
+    /// Offloads and modes that the driver uses.
+    pub features: Features,
+    /// Whether the worker polls before it sleeps.
+    pub spin: &'static str,
     /// Counters of the endpoint and its sessions.
     pub endpoint: Counters,
     /// Counters of the driver.

@@ -212,6 +212,8 @@ impl Worker {
     fn stats(&self) -> WorkerStats {
         WorkerStats {
             backend: self.driver.backend(),
+            features: self.driver.features(),
+            spin: self.spin.polling().name(),
             endpoint: self.endpoint.totals(),
             datagrams: self.driver.counters(),
             gauges: self.endpoint.gauges(),

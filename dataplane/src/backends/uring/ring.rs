@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use io_uring::types::{CancelBuilder, Fixed, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fixed, Napi, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::buffers::Buffers;
@@ -110,6 +110,13 @@ impl Ring {
 
     pub(super) fn slots(&mut self) -> &mut Slots {
         &mut self.memory.slots
+    }
+
+    /// Lets waits poll the queue of the network device for `micros` µs before they sleep. Returns whether the kernel has it
+    /// (Linux 6.9).
+    pub(super) fn poll_network(&self, micros: u32) -> bool {
+        let mut settings = Napi::new().set_busy_poll_timeout(micros);
+        self.io.submitter().register_napi(&mut settings).is_ok()
     }
 
     /// Receives on a socket until an error, or until buffers run out.

@@ -3,6 +3,8 @@ mod golden;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use sluicegate_dataplane::Features;
+
 use super::*;
 use crate::quic::connection_gauges::Controller;
 use crate::worker::{Mailbox, mailbox};
@@ -26,6 +28,11 @@ fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
 fn stats() -> WorkerStats {
     let mut stats = WorkerStats {
         backend: "mio",
+        features: Features {
+            gso: true,
+            ..Features::default()
+        },
+        spin: "adaptive",
         ..WorkerStats::default()
     };
     stats.endpoint.accepted = 5;

@@ -1,0 +1,20 @@
+//! What a driver uses of what its host offers.
+
+/// Offloads and modes that a driver uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// The kernel or device cuts batches into datagrams.
+    pub gso: bool,
+    /// The kernel or device merges received datagrams.
+    pub gro: bool,
+    /// The driver's wait polls the network device's queue (NAPI busy polling).
+    pub napi: bool,
+}
+
+impl Features {
+    /// Returns the name and state of each, for a log and a metrics page.
+    #[must_use]
+    pub const fn named(&self) -> [(&'static str, bool); 3] {
+        [("gso", self.gso), ("gro", self.gro), ("napi", self.napi)]
+    }
+}
