@@ -132,7 +132,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// Sends the peer a token for a later connection in a NEW_TOKEN frame (RFC 9000 §19.7) when the handshake is complete, and
-    /// again if the frame is lost. It replaces a token that was not sent yet.
+    /// again if its packet is declared lost. It replaces a token that was not sent yet.
     ///
     /// # Errors
     /// [`Error::InvalidState`] of a client, which sends no tokens, and [`Error::InvalidFrame`] for a token that is empty or too

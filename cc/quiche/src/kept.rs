@@ -25,6 +25,11 @@ impl KeptFrame {
     pub fn is_datagram(&self) -> bool {
         matches!(self, KeptFrame::Other(frame) if matches!(**frame, Frame::DatagramHeader { .. }))
     }
+
+    /// Returns whether it is a NEW_TOKEN frame.
+    pub fn is_new_token(&self) -> bool {
+        matches!(self, KeptFrame::Other(frame) if matches!(**frame, Frame::NewToken { .. }))
+    }
 }
 
 impl Debug for KeptFrame {

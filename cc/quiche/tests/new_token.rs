@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quiche::{Connection, Error, QlogLevel};
-use sluicegate_test_support::{config, emit, Pair};
+use sluicegate_test_support::{builtin, config, emit, set_algorithm, Pair};
 
 const TOKEN: [u8; 82] = [0xab; 82];
 
@@ -98,6 +98,29 @@ fn lost_token_is_sent_again_until_it_is_acknowledged() {
         pair.settle();
     }
     assert_eq!(sent.tokens(), before);
+}
+
+#[test]
+fn probe_after_a_timeout_repeats_data_and_no_token() {
+    for algorithm in [None, Some("cubic")] {
+        let mut server = config(100);
+        if let Some(name) = algorithm {
+            set_algorithm(&mut server, builtin(name));
+        }
+        let mut pair = Pair::connect(&mut config(100), &mut server);
+        let sent = Tap::of(&mut pair.server);
+        pair.server.send_new_token(&TOKEN).expect("a server");
+        assert_eq!(pair.server.stream_send(1, &[7; 100], true), Ok(100));
+        let late = emit(&mut pair.server);
+        pair.pass(Duration::from_secs(5));
+        let probes = emit(&mut pair.server);
+        assert!(probes.concat().len() > 100, "with the data");
+        for datagram in late.iter().chain(&probes) {
+            pair.client_receives(datagram);
+        }
+        pair.settle();
+        assert_eq!(sent.tokens(), 1, "{algorithm:?}");
+    }
 }
 
 #[test]
