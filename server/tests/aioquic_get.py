@@ -1,11 +1,15 @@
 """GETs a URL over HTTP/3 with aioquic and prints the status, the length of the body and its SHA-256.
 
-usage: aioquic_get.py URL CERTIFICATE
+With a TOKEN file, the connection begins with the token of an earlier one that the file holds, and the file holds the token for the
+next one afterwards (NEW_TOKEN).
+
+usage: aioquic_get.py URL CERTIFICATE [TOKEN]
 """
 
 import asyncio
 import hashlib
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from aioquic.asyncio import QuicConnectionProtocol, connect
@@ -54,7 +58,7 @@ class Getter(QuicConnectionProtocol):
                 self.done.set_result(None)
 
 
-async def main(text, certificate):
+async def main(text, certificate, kept=None):
     url = urlsplit(text)
     configuration = QuicConfiguration(
         is_client=True,
@@ -64,11 +68,19 @@ async def main(text, certificate):
         max_stream_data=16 << 20,
     )
     configuration.load_verify_locations(certificate)
+    kept = kept and Path(kept)
+    if kept and kept.exists():
+        configuration.token = kept.read_bytes()
+        kept.unlink()
     async with connect(
-        "127.0.0.1", url.port, configuration=configuration, create_protocol=Getter
+        "127.0.0.1",
+        url.port,
+        configuration=configuration,
+        create_protocol=Getter,
+        token_handler=kept and kept.write_bytes,
     ) as getter:
         await getter.get(url)
         print(getter.status.decode(), getter.length, getter.digest.hexdigest())
 
 
-asyncio.run(asyncio.wait_for(main(sys.argv[1], sys.argv[2]), LIMIT_SECONDS))
+asyncio.run(asyncio.wait_for(main(*sys.argv[1:]), LIMIT_SECONDS))

@@ -63,6 +63,14 @@ impl Client {
         Client { endpoint, config }
     }
 
+    /// Returns a client at another port, and at that address, with what this one keeps for later connections: tickets and tokens.
+    pub(crate) fn elsewhere(&self, address: Ipv4Addr) -> Client {
+        Client {
+            endpoint: quinn::Endpoint::client((address, 0).into()).unwrap(),
+            config: self.config.clone(),
+        }
+    }
+
     /// Returns the client with a receive window of that many bytes for each stream.
     pub(crate) fn taking(mut self, window: u32) -> Client {
         let mut transport = quinn::TransportConfig::default();

@@ -24,6 +24,7 @@ mod proxy;
 mod raw;
 mod relay;
 mod reload;
+mod returning;
 mod samples;
 mod secrets;
 mod server;

@@ -177,25 +177,43 @@ fn clients_at_once(backend: &str, count: usize) {
 }
 
 fn aioquic_is_served(backend: &str) {
-    const LENGTH: u64 = 20_000_000;
-    let Some(python) = python() else {
-        return skip(
-            "aioquic",
-            &"no Python has it; `make venv` makes one that does",
-        );
-    };
     let folder = Folder::new();
     let server = Server::simple(backend, &folder);
+    if let Some(aioquic) = aioquic() {
+        get_by_aioquic(aioquic, (&server, &folder), 20_000_000, None);
+    }
+}
+
+/// Returns a command that runs aioquic, or `None`, reported as missing.
+pub(crate) fn aioquic() -> Option<Command> {
+    let Some(python) = python() else {
+        let remedy = "no Python has it; `make venv` makes one that does";
+        skip("aioquic", &remedy);
+        return None;
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/aioquic_get.py");
+    let mut command = Command::new(python);
+    command.arg(script);
+    Some(command)
+}
+
+/// Lets aioquic get `length` of the generator's bytes from a server. `token` is the file of its token, if it keeps one.
+pub(crate) fn get_by_aioquic(
+    mut aioquic: Command,
+    (server, folder): (&Server, &Folder),
+    length: u64,
+    token: Option<&Path>,
+) {
     let port = server.address().port();
-    let mut get = Command::new(python);
-    get.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/aioquic_get.py"))
-        .arg(format!("https://localhost:{port}/bytes/{LENGTH}"))
-        .arg(folder.path("cert.pem"));
-    let output = get.output().unwrap();
+    aioquic
+        .arg(format!("https://localhost:{port}/bytes/{length}"))
+        .arg(folder.path("cert.pem"))
+        .args(token);
+    let output = aioquic.output().unwrap();
     let (said, errors) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(
         said.trim(),
-        format!("200 {LENGTH} {}", generated_sha256(LENGTH)),
+        format!("200 {length} {}", generated_sha256(length)),
         "{errors}"
     );
     assert!(output.status.success(), "{errors}");
