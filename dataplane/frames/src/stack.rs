@@ -100,8 +100,8 @@ pub struct StackCounters {
 /// Messages are parsed and written by smoltcp. The table of neighbours is our own: an entry begins with a question of
 /// ours, and only its answer fills it, so requests, gratuitous replies and floods change nothing.
 ///
-/// Time is in milliseconds since any fixed moment and never goes back. Memory is bounded: 256 neighbours and the gateways,
-/// 64 events, one frame.
+/// Time is in milliseconds since any fixed moment. Calls of several threads may be a few milliseconds out of order. Memory
+/// is bounded: 256 neighbours and the gateways, 64 events, one frame.
 #[derive(Debug)]
 pub struct Stack {
     config: Arc<PortConfig>,

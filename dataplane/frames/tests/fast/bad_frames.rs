@@ -177,7 +177,7 @@ fn tags_are_those_of_the_configuration() {
     let stack = tagged(&seven, 0x8100, 7);
     let service = tagged(&seven, 0x88a8, 7);
     let old = tagged(&seven, 0x9100, 7);
-    let cases: [(&str, Option<u16>, &[u8], bool); 12] = [
+    let cases: [(&str, Option<u16>, &[u8], bool); 14] = [
         ("no tag", None, &plain, true),
         ("priority tag", None, &priority, true),
         ("foreign tag", None, &seven, false),
@@ -194,6 +194,8 @@ fn tags_are_those_of_the_configuration() {
             false,
         ),
         ("service tag", Some(7), &service, false),
+        ("service tag on a port without tags", None, &service, false),
+        ("old stack on a port without tags", None, &old, false),
         ("old stack", Some(7), &old, false),
     ];
     for (case, vlan, frame, accepted) in cases {

@@ -146,6 +146,32 @@ fn headers_are_those_of_a_host_that_never_fragments() {
 }
 
 #[test]
+fn the_flow_label_depends_on_each_bit_of_the_flow() {
+    let label = |(source, destination): (u128, u128), (from, to): (u16, u16)| {
+        let socket = |bits, port| SocketAddr::new(Ipv6Addr::from_bits(bits).into(), port);
+        let frame = frame(&header(socket(source, from), socket(destination, to)), b"x");
+        [frame[IP + 1] & 0xf, frame[IP + 2], frame[IP + 3]]
+    };
+    let (source, destination) = ((0x2001_0db8 << 96) + 9, (0x2001_0db8 << 96) + 1);
+    let ports = (5000, 443);
+    let plain = label((source, destination), ports);
+    for bit in (0..128).map(|bit| 1 << bit) {
+        assert_ne!(label((source ^ bit, destination), ports), plain);
+        assert_ne!(label((source, destination ^ bit), ports), plain);
+    }
+    for bit in (0..16).map(|bit| 1 << bit) {
+        assert_ne!(
+            label((source, destination), (ports.0 ^ bit, ports.1)),
+            plain
+        );
+        assert_ne!(
+            label((source, destination), (ports.0, ports.1 ^ bit)),
+            plain
+        );
+    }
+}
+
+#[test]
 fn a_port_that_computes_checksums_gets_the_sums_it_expects() {
     let payload = [7; 100];
     for (source, destination, at, addresses) in [
