@@ -140,6 +140,21 @@ mod tests {
     }
 
     #[test]
+    fn a_token_used_as_a_period_ends_is_remembered_for_a_whole_one() {
+        let (used, mut rng) = (UsedTokens::few(), Rng::new(1));
+        let period = LIFETIME + CLOCK_SKEW;
+        assert!(used.note(&nonce(&mut rng), LIFETIME, NOW));
+        let token = nonce(&mut rng);
+        assert!(used.note(&token, LIFETIME, NOW + period));
+        assert!(!used.note(&token, LIFETIME, NOW + 2 * period));
+    }
+
+    #[test]
+    fn a_note_of_few_tokens_takes_little_memory() {
+        assert_eq!(empty(UsedTokens::few().bits).len(), 1024);
+    }
+
+    #[test]
     fn old_tokens_are_forgotten() {
         for (step, count) in [(1100, 2), (5000, 1)] {
             let (used, token) = (UsedTokens::default(), [7; NONCE]);
