@@ -1,4 +1,4 @@
-//! What a driver uses of what its host offers.
+//! Offloads and modes of a driver.
 
 /// Offloads and modes that a driver uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Times in a row that a worker spun in vain, after which it sleeps at once.
 const VAIN: u32 = 3;
 
-/// How long a worker looks around before it sleeps.
+/// Rule by which a worker polls before it sleeps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Polling {
     /// Time without traffic after which the worker sleeps; with zero it sleeps at once.

@@ -1,4 +1,4 @@
-//! Completions, and the tokens by which they are told apart.
+//! Completions of a ring, and the tokens that identify their requests.
 
 /// Identifies the purpose of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
