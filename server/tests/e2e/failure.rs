@@ -189,17 +189,26 @@ fn a_file_of_issuers_that_cannot_be_used_is_named_with_the_cause() {
 }
 
 #[test]
-fn a_closed_port_is_reported_at_once_and_the_next_address_tried() {
+fn a_closed_port_is_a_refused_connection_and_the_next_address_is_tried() {
     let folder = Folder::new();
     let free = UdpSocket::bind("127.0.0.1:0").unwrap();
     let closed = free.local_addr().unwrap();
     drop(free);
-    // With this limit it would say that time is up, were it to wait.
-    let url = format!("https://{closed}/");
-    let mut process = Process::start(&["get", "-m", "80000", &url], &folder.path(""));
+    let expected = |address: &str| format!("connection refused by {address}");
+    let mut process = Process::start(&["get", &format!("https://{closed}/")], &folder.path(""));
     assert_eq!(process.wait().code(), Some(1), "{:?}", process.said);
-    let expected = format!("connection refused by {closed}");
-    assert!(process.said[0].contains(&expected), "{:?}", process.said);
+    let refused = expected(&closed.to_string());
+    assert!(process.said[0].contains(&refused), "{:?}", process.said);
+    // A server has the port at one address only.
+    let server = Server::simple("auto", &folder);
+    let port = server.address().port();
+    let [other, own] = [2, 1].map(|last| format!("localhost:{port}:127.0.0.{last}"));
+    let url = format!("https://localhost:{port}/");
+    let arguments = ["get", "-kv", "--resolve", &other, "--resolve", &own, &url];
+    let mut process = Process::start(&arguments, &folder.path(""));
+    assert_eq!(process.wait().code(), Some(0), "{:?}", process.said);
+    let refused = expected(&format!("127.0.0.2:{port}"));
+    assert!(process.has_said(&refused), "{:?}", process.said);
 }
 
 /// Runs `test` in a thread to which `io_uring` is forbidden, and so to the processes that it starts, as container runtimes
