@@ -76,9 +76,12 @@ table! {
 table! {
     /// The route above serves files to GET and HEAD requests. The part of the request's path that follows the route's
     /// `path` is looked up below a folder, and nothing outside the folder is opened unless `symlinks` allows it.
-    /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change. Entity
-    /// tags are made of a file's size and time of change, so servers with the same files send the same tags if their
-    /// files have the same times. A file with other content must not get back its earlier size and time.
+    /// Workers keep small files in memory; limits.file_cache_valid bounds the time until they notice a change. A worker
+    /// sends at most 1024 other files at a time; then the client that receives most of them gives way: its further
+    /// requests get 503, and a request of a client that receives fewer resets its oldest response. Entity tags are made
+    /// of a file's size and time of change, so servers with the same files send the same tags if their files have the
+    /// same times. If you change the content of a file, do not restore its size and time, or clients keep the old
+    /// content.
     #[derive(Eq)]
     pub struct Files = [route.files] {
         /// Folder of the files. Hidden files and folders below it (their names begin with a dot) are not served, except

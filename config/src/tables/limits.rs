@@ -7,35 +7,42 @@ use crate::schema::{GIB, KIB, MIB, TIB, count, duration, millis, seconds, size};
 use crate::section::Section;
 
 table! {
-    /// Limits on what clients may use of this machine. Together they bound the memory that an attacker can take.
+    /// Limits on connections, requests, memory and time that clients may take. Together they bound the memory that an
+    /// attacker can make the server hold. A client is an IPv4 address or an IPv6 /56; behind a listener's
+    /// trusted_proxies it is the one that they name, unless a key says otherwise. A request to a file or an upstream
+    /// also needs a file descriptor: the server raises its soft limit of descriptors (ulimit -n) to the hard one and
+    /// divides it among the workers; if a worker's part is used up, requests of the client that has most are ended, as
+    /// for worker_buffer.
     #[derive(Eq)]
     pub struct Limits = [limits], check: check {
         /// Connections that a worker may have open; further ones are refused (CONNECTION_REFUSED). An idle connection takes some tens of
         /// KiB, so choose it by the memory of the machine.
         connections_per_worker: u64 { kind: count(1, 10_000_000, "connections"), default: "20000", reload: Live },
-        /// Connections that one client may have open at one worker; further ones are refused. A client is an IPv4
-        /// address or an IPv6 /56; a listener's trusted_proxies are none, and may have any number. Raise it if many
-        /// people share an address. Lower it to hold back single attackers, but not below quic.retry_above: connections
-        /// from forged addresses could then use up a client's share until their handshakes time out.
+        /// Connections that one client may have open at one worker; further ones are refused (CONNECTION_REFUSED). Here
+        /// a client is always the sender of the packets, and a listener's trusted_proxies may have any number. Raise it
+        /// if many people share an address. Lower it to hold back single attackers, but not below quic.retry_above:
+        /// until a Retry proves addresses, an attacker can send from a client's address and so use up its share until
+        /// these handshakes time out.
         connections_per_client: u64 { kind: count(1, 10_000_000, "connections"), default: "4096", reload: Live },
         /// Time in which a handshake must finish; otherwise the connection is closed. A shorter time frees memory
         /// sooner when attackers leave handshakes unfinished; a longer one helps clients on very bad links.
         handshake_timeout: Duration { kind: duration(millis(100), seconds(300)), default: "\"10s\"", reload: Live },
-        /// Age at which a connection accepts no further requests: the client gets GOAWAY and opens another connection, and
-        /// this one is closed once the requests that it has are finished. Requests that come within a second of GOAWAY are
-        /// still served. Up to a tenth of the age is left out at random, so that clients do not all reconnect at once.
-        /// Long-lived clients are so spread over the workers again, and memory that a connection has gathered is freed. 0s sets
-        /// no limit.
+        /// Age at which a connection accepts no further requests: the client gets GOAWAY and opens another connection,
+        /// and this one is closed once its requests are finished. Requests that come within a second of GOAWAY are
+        /// still served. The server shortens the age of each connection by a random part, up to a tenth, so that
+        /// clients do not all reconnect at once. Reconnecting spreads long-lived clients over the workers again and
+        /// frees memory that a connection has accumulated. 0s sets no limit.
         connection_lifetime: Duration { kind: duration(seconds(0), seconds(30 * 86_400)), default: "\"1h\"", reload: Live },
-        /// Requests after which a connection accepts no further ones, as after connection_lifetime. 0 sets no limit.
+        /// Requests after which a connection accepts no further ones and is closed, in the same way as after
+        /// connection_lifetime. 0 sets no limit.
         requests_per_connection: u64 {
             kind: count(0, 1_000_000_000, "requests"),
             default: "0",
             examples: ["10000"],
             reload: Live
         },
-        /// Time that requests get to finish on a connection that accepts no further ones; it is then closed. Raise it if
-        /// downloads take longer. 0s sets no limit.
+        /// Time that requests get to finish after connection_lifetime or requests_per_connection; then the connection
+        /// is closed and requests that are still open are cut off. Raise it if downloads take longer. 0s sets no limit.
         connection_drain_timeout: Duration {
             kind: duration(seconds(0), seconds(30 * 86_400)),
             default: "\"1h\"",
@@ -49,26 +56,30 @@ table! {
         /// clients that open and cancel requests to keep the server busy. Raise it if your pages cancel many downloads
         /// at once.
         cancelled_requests: u64 { kind: count(0, 1_000_000, "requests"), default: "100", reload: Live },
-        /// Time for which a request may wait for its client: a response that the client's flow control stops or that it
-        /// does not acknowledge, a head that does not arrive in full, or an upload of which nothing arrives. Bytes that move win time back, as client_min_rate
-        /// says; at most four times this time is saved up. Neither PINGs nor other requests of the connection count, nor
-        /// does time in which the server has nothing to send, waits for an upstream, or sends other responses first (see client_min_rate), or in which its own receive window is full. A
-        /// request that has used up its time gets 408, or its stream is reset. Raise it for players that pause without
-        /// closing the request, and for uploads with long pauses. 0s sets no limit.
+        /// Time that a request may wait for its client. It waits while the client's flow control stops the response or
+        /// the client does not acknowledge it, while the request's head is incomplete, and while nothing of its body
+        /// arrives. It does not wait for the client while the server has nothing to send, waits for an upstream or
+        /// sends other responses first (but see client_min_rate), or while the server's own receive window is full.
+        /// Bytes of the request itself win time back (client_min_rate), up to four times this limit in advance; PINGs
+        /// and other requests win none. A request that has used up its time gets 408 if its body is missing and no
+        /// response has begun; otherwise its stream is reset. sluicegate_http_requests_stalled_total counts such
+        /// requests. Raise it for players that pause without closing the request, and for uploads with long pauses. 0s
+        /// sets no limit.
         client_timeout: Duration { kind: duration(seconds(0), seconds(86_400)), default: "\"60s\"", reload: Live },
-        /// Bytes per second that a request must move on average while it waits for its client: this many win back a second
-        /// of client_timeout. Counted are bytes of the request's body that the server has received and of the response's
-        /// that it has passed to the transport. A request that waits behind others of its connection loses no time while
-        /// the client acknowledges this rate for each that waits so; below it a fifth of the time counts, and all of it
-        /// once the whole connection has less than this rate. So few keep slow links working, and make it costly to hold
-        /// many requests open. Lower it for many parallel transfers over very slow links. With 0, a single byte wins back
-        /// all.
+        /// Bytes per second that a request must move on average while it waits for its client: so many bytes win back
+        /// one second of client_timeout. Counted are bytes of the request's body that the server has received, and of
+        /// the response's body that it has passed to the QUIC stack. A response that waits behind others of its
+        /// connection loses no time as long as the client acknowledges this rate for each response that waits so. If
+        /// the client acknowledges less, a fifth of the time counts; if it acknowledges less than this rate in all, the
+        /// whole time counts. The default suits slow links, and makes it costly to hold many requests open. Lower it
+        /// for many parallel transfers over very slow links. With 0, a single byte wins back all.
         client_min_rate: u64 { kind: size(0, MIB), default: "240", reload: Live },
         /// Largest request body on routes without a `max_request_body` of their own, whatever their handler; a larger
-        /// one gets 413. For uploads, rather set that key of their route.
+        /// one gets 413. For uploads, set the key of their route instead.
         max_request_body: u64 { kind: size(0, TIB), default: "\"1MiB\"", examples: ["\"100MiB\""], reload: Live },
-        /// Largest header section of a request, uncompressed (RFC 9114 §4.2.2). A larger one gets 431; one of more than
-        /// twice the size closes the connection. Raise it for clients with very large cookies.
+        /// Largest header section of a request, uncompressed (RFC 9114 §4.2.2). A larger one, or one of more than 128
+        /// fields, gets 431; one of more than twice the size closes the connection (H3_EXCESSIVE_LOAD). Raise it for
+        /// clients with very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"16KiB\"", reload: Live },
         /// Receive window of a connection: bytes that a client may send, on all streams together, before the server has
         /// read them (RFC 9000 §4.1). An upload gets at most one window per round trip. Not below stream_window.
@@ -84,15 +95,16 @@ table! {
         /// direction. When the buffer is full, the faster side waits. Raise it for fast transfers with distant
         /// upstreams. The larger it is, the fewer requests with moving bodies fit into worker_buffer.
         stream_buffer: u64 { kind: size(32 * KIB, 16 * MIB), default: "\"128KiB\"", reload: Restart },
-        /// Memory of a worker for the buffers of all its requests to files and upstreams. A request takes 64 KiB of it at
-        /// first, or twice stream_buffer if that is less; once its body moves, up to twice stream_buffer while half of the
-        /// memory is free. A client (an IPv4 address or an IPv6 /56) alone may use all of it. If none is left, requests of the
-        /// client that has the most are ended, by 503 or a reset, in favour of clients that have less. Lower it if memory
-        /// is short. Not below stream_buffer.
+        /// Memory of a worker for the buffers of all its requests to files and upstreams. A request takes 64 KiB of it
+        /// at first, or twice stream_buffer if that is less; when its bodies move, up to twice stream_buffer, as long
+        /// as half of the memory stays free. One client alone may use all of it. If it is used up, the client that has
+        /// most gives way: its further requests get 503, and a request of a client that has less ends one of its open
+        /// requests, by 503 or a reset (sluicegate_origin_exchanges_revoked_total). Lower it if memory is short. Not
+        /// below stream_buffer.
         worker_buffer: u64 { kind: size(MIB, TIB), default: "\"1GiB\"", reload: Restart },
         /// Messages that may wait between a worker and its origin thread, which reads files and talks to upstreams, in
-        /// each direction. If it is full, further requests get 503, except of clients with few others. Raise it if
-        /// sluicegate_origin_messages_delayed_total grows.
+        /// each direction. If it is full, bodies wait and further requests get 503, except those of clients with no
+        /// more requests open than a 64th of this number. Raise it if sluicegate_origin_messages_delayed_total grows.
         origin_queue: u64 { kind: count(64, 1 << 20, "messages"), default: "16384", reload: Restart },
         /// Connection IDs that each side may have in use (active_connection_id_limit, RFC 9000 §18.2). A client needs a
         /// spare one each time it changes networks.

@@ -51,17 +51,19 @@ table! {
             examples: ["\"1ms\""],
             reload: Live
         },
-        /// Networks of the proxies in front of this listener, such as a content delivery network. A request from such an
-        /// address counts as the client's that the proxy names in client_address_field: the right-most address there
-        /// that is no trusted proxy's. Logs use that address, and so do a client's shares of limits.worker_buffer,
-        /// limits.origin_queue and open files. limits.connections_per_client does not bind the proxies; limits of a
-        /// connection, such as cancelled_requests, hold for each of theirs as a whole; and while server.memory_limit is
-        /// used up, a proxy counts as one client with all its connections. Upstreams receive what the
-        /// proxies wrote in X-Forwarded-For or Forwarded, with the proxy's address added. From every other address,
-        /// X-Forwarded-* and Forwarded are dropped, because anybody can write them; X-Real-IP, CF-Connecting-IP and
-        /// similar fields are dropped always, because proxies may pass them on as their clients sent them. A connection
-        /// keeps the networks that it began with. The proxies must remove or extend client_address_field as their
-        /// clients send it, and with x-forwarded-for also every X-Forwarded-* field that upstreams trust.
+        /// Networks of the proxies in front of this listener, such as a content delivery network. A request from such
+        /// an address counts as a request of the client that the proxy names in client_address_field: the right-most
+        /// address there that is not a trusted proxy's. If the entry in its place is no address, the proxy that wrote
+        /// the entry counts as the client. Logs name that client, and limits.worker_buffer, limits.origin_queue and
+        /// open files are shared between such clients. Limits of a connection, such as limits.cancelled_requests, hold
+        /// for each connection of a proxy as a whole. limits.connections_per_client does not bind the proxies, but
+        /// while server.memory_limit is used up, a proxy counts as one client with all its connections. Upstreams
+        /// receive the proxies' X-Forwarded-For or Forwarded with the proxy's address added. From every other address,
+        /// X-Forwarded-* and Forwarded are dropped, because anybody can write them. X-Real-IP, CF-Connecting-IP and
+        /// similar fields are always dropped, because proxies may pass them on as their clients sent them. After a
+        /// reload, a connection keeps the networks that it began with. Configure the proxies so that they remove
+        /// client_address_field of their clients' requests or append to it; with x-forwarded-for, they must also remove
+        /// or replace every other X-Forwarded-* field that upstreams trust.
         trusted_proxies: Vec<IpNet> {
             kind: Kind::Words {
                 words: "a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
@@ -74,9 +76,9 @@ table! {
             examples: ["\"10.0.0.0/8\"", "[\"192.0.2.10\", \"2001:db8::/32\"]"],
             reload: Live
         },
-        /// Field in which the trusted proxies name the client. The other one of the two is dropped even if it comes from
-        /// a trusted proxy, which may have passed on what its client wrote, and upstreams receive it anew; with
-        /// forwarded, so are all X-Forwarded-* fields.
+        /// Field in which the trusted proxies name the client. The server drops the other one of the two, because a
+        /// proxy may have passed on its client's, and writes it itself for upstreams. With forwarded, it does so with
+        /// all X-Forwarded-* fields.
         client_address_field: ClientAddressField {
             kind: choice(ClientAddressField::WORDS),
             default: "\"x-forwarded-for\"",

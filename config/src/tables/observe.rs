@@ -163,15 +163,16 @@ table! {
             examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
             reload: Restart
         },
-        /// Form of a line. json: an object with time, client, trusted proxy, listener, request, status, sizes, duration,
-        /// worker, connection ID (which is also in the name of the connection's trace), congestion control, and outcome
-        /// (complete, cancelled, stalled or reset); then, of requests to upstreams, the address of the upstream that was tried
-        /// last (upstream), the number of attempts, the time until the head of its response in microseconds
-        /// (upstream_us), and the cause if the server itself responded with a 5xx status or reset the stream. A cause
-        /// is a reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout,
-        /// after `timeout` of the route; open_files or file_error of a file; or a reason of
-        /// sluicegate_http_requests_refused_total such as no_room or memory. combined: Apache's format of that name, for
-        /// tools that read only that. extended: the same, with upstream, attempts, seconds until the head of the
+        /// Form of a line. json: an object with time, client, trusted proxy, listener, request, status, sizes,
+        /// duration, worker, connection ID (which is also in the name of the connection's trace), congestion control,
+        /// and outcome: complete; cancelled by the client; stalled, if the server reset it after limits.client_timeout;
+        /// or reset by the server for another reason. Then follow, for requests to upstreams, the address of the
+        /// upstream that was tried last (upstream), the number of attempts, the time until the head of its response in
+        /// microseconds (upstream_us), and the cause if the server itself responded with a 5xx status or reset the
+        /// stream. A cause is a reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed;
+        /// route_timeout, after `timeout` of the route; open_files or file_error of a file; or a reason of
+        /// sluicegate_http_requests_refused_total such as no_room or memory. combined: Apache's format of that name,
+        /// for tools that read only that. extended: the same, with upstream, attempts, seconds until the head of the
         /// response, and cause at the end of the line.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain

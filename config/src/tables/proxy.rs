@@ -80,9 +80,10 @@ table! {
         /// the connection was closed before a response began. A request that meets an idle connection which the
         /// upstream has closed is repeated on a fresh one in any case, under the same conditions.
         retries: u64 { kind: count(0, 16, "further tries"), default: "1", reload: Live },
-        /// Most retries, as a percentage of the requests to these upstreams, beside ten per second for each worker. It
-        /// keeps retries from multiplying the load when all upstreams fail. sluicegate_proxy_retries_refused_total
-        /// counts the requests that fail for it. With 0, only the ten per second remain; `retries = 0` forbids them too.
+        /// Limit on retries: this percentage of the requests to these upstreams, and ten retries per second for each
+        /// worker besides. It keeps retries from multiplying the load when all upstreams fail.
+        /// sluicegate_proxy_retries_refused_total counts the requests that fail because no retry was left. With 0, only
+        /// the ten per second remain; `retries = 0` forbids them, too.
         retry_budget: u64 { kind: count(0, 100, "percent"), default: "20", reload: Live },
         /// Failures in a row after which an upstream gets no requests for fail_timeout; 0 means never. If all upstreams
         /// are in that state, they are tried nevertheless.
@@ -91,9 +92,9 @@ table! {
         /// to start.
         fail_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"10s\"", reload: Live },
         /// Whether upstreams receive the client's address and the request's host and scheme, in Forwarded (RFC 7239)
-        /// and in X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto. Fields of these names that a client sends
-        /// are passed on only if it is one of the listener's trusted_proxies, as client_address_field says. `remove` of [route.request_headers]
-        /// withholds single ones. Turn it off if upstreams must not learn addresses.
+        /// and in X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto. Such fields of a client are passed on only
+        /// if it is one of the listener's trusted_proxies, as client_address_field says. `remove` of
+        /// [route.request_headers] withholds some of them. Turn it off if upstreams must not learn addresses.
         forwarded: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Name of this server in the Via field of requests to upstreams (RFC 9110 §7.6.3), which shows them loops and
         /// the protocol that the client speaks. "off" sends none, against the RFC. Servers may compress no responses to

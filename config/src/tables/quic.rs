@@ -25,13 +25,15 @@ table! {
         /// Time for which a Retry token is valid. A longer time helps clients on very slow paths, and lets captured
         /// tokens be used for longer.
         retry_token_lifetime: Duration { kind: duration(seconds(1), seconds(300)), default: "\"10s\"", reload: Live },
-        /// Time for which a client may come back with the token that each connection gives it (NEW_TOKEN, RFC 9000 §8.1.3).
-        /// Such a token is good once, for the client's IP address and the listener, and spares the client the Retry that
-        /// retry_above asks for. A longer time spares more clients; a shorter one limits for how long an attacker who uses a
-        /// client's address later, or captures its token, may do so. With 0s no token is given, and none is accepted.
+        /// Time for which a client may use the token that each connection gives it (NEW_TOKEN, RFC 9000 §8.1.3). A
+        /// client that returns with one from the same IP address to the same listener needs no Retry, however many
+        /// handshakes are unfinished (retry_above). Each server process accepts a token once. A longer time spares more
+        /// clients the Retry; a shorter one limits for how long an attacker who captures a token, or gets the client's
+        /// address later, can use it. With 0s the server sends no tokens and accepts none.
         new_token_lifetime: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1d\"", reload: Live },
-        /// Retry packets that a worker may send per second; a client whose Initial gets none sends it again. Each costs
-        /// a few microseconds, so a flood of Initials would otherwise take the time of the connections that are open.
+        /// Retry packets that a worker may send per second; a client whose Initial gets none sends it again. Each takes
+        /// a few microseconds, so the limit leaves the worker time for open connections during a flood of Initials.
+        /// sluicegate_datagrams_dropped_total counts the Initials beyond it (retry_limit).
         retries_per_second: u64 {
             kind: count(1, 10_000_000, "Retry packets a second"),
             default: "50000",
@@ -82,8 +84,8 @@ table! {
         },
         /// Refusals that a worker may send per second to clients whose connection it does not accept
         /// (CONNECTION_REFUSED, RFC 9000 §5.2.2); 0 sends none. A client that gets one fails at once or tries another
-        /// server; without it, the client waits for its own timeout. Each costs a few microseconds, and is far shorter
-        /// than the client's packet.
+        /// server; without it, the client waits for its own timeout. Each takes a few microseconds to make, and is far
+        /// shorter than the client's packet, so it amplifies nothing.
         connection_refusals_per_second: u64 {
             kind: count(0, 1_000_000, "refusals a second"),
             default: "5000",

@@ -8,10 +8,11 @@ table! {
     /// The process: state that outlives a restart, memory, and the graceful stop.
     #[derive(Eq)]
     pub struct Server = [server] {
-        /// Folder for state that outlives a restart: secrets, and the number of the current run. With it, clients
-        /// resume sessions after a restart, and a client whose connection the restart ended learns it at once by a
-        /// stateless reset; without it, such a client waits for its timeout. The server creates the folder if it is
-        /// missing. Let nobody else write to it.
+        /// Folder for state that outlives a restart: secrets, the keys of session tickets, and the number of the
+        /// current run. With it, clients resume sessions after a restart, and a client whose connection the restart
+        /// ended learns it at once by a stateless reset; without it, such a client waits for its timeout. The server
+        /// creates the folder if it is missing. Let nobody else read it or write to it. If its secrets may have leaked,
+        /// stop the server, delete the files secrets and tickets there, and start it: clients then begin new sessions.
         state_dir: Option<PathBuf> {
             kind: Kind::Path,
             unset: "fresh secrets at each start",
@@ -20,21 +21,26 @@ table! {
         },
         /// File of secrets that several instances share; it replaces the secrets in state_dir. It has 1 to 16 lines of
         /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them; # begins a comment. The first line makes new
-        /// tokens and tickets; those made with the other lines are still accepted. Set it if clients may reach
-        /// another instance behind the same address. To rotate the secrets, add a new first line and restart. Let only
-        /// the server's user, or a group of its own, read the file; see open_secrets.
+        /// tokens and tickets; those made with the other lines are still accepted. Set it if clients may reach another
+        /// instance behind the same address. To rotate the secrets, add a line at the end and restart each instance,
+        /// then move it to the top and restart each again. Delete the old line, by another restart, when the longer one
+        /// of quic.session_lifetime and quic.new_token_lifetime has passed, or at once if it has leaked. Let only the
+        /// server's user, or a group of its own, read the file; see open_secrets.
         secrets_file: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the secrets are this instance's own",
             examples: ["\"secrets.txt\""],
             reload: Restart
         },
-        /// Memory that the process may hold. Beyond it, until a tenth of it is free again, the server refuses new
-        /// connections (CONNECTION_REFUSED) and answers requests to files and upstreams with 503 and Retry-After, and each
-        /// worker empties its file_cache. Clients that have most connections lose some, down to 16 at each worker, those
-        /// without requests first; what else is open goes on. So the server slows down before the system ends it for its
-        /// memory. auto is 80 % of the machine's memory, or of the memory.max of the process's control group if that is
-        /// less. Set it if other programs need memory. 0 sets no limit.
+        /// Memory that the process may hold. If it holds that much, the server refuses new connections
+        /// (CONNECTION_REFUSED), responds to requests for files and upstreams with 503 and Retry-After, empties each
+        /// worker's file_cache, and closes connections (H3_EXCESSIVE_LOAD) of the clients that have most, those without
+        /// requests first, down to 16 for each client at each worker. All other connections go on. This ends when a
+        /// tenth of the limit is free again. So the server sheds load before the system kills it. Counted are pages of
+        /// the process itself (RssAnon in /proc/self/status), not the kernel's socket buffers and cached files, which a
+        /// control group counts, too. auto is 80 % of the machine's memory, or of the memory.max (cgroup v2) of the
+        /// process's control group or one around it, if that is less. Set it if other programs need memory. 0 sets no
+        /// limit. sluicegate_memory_used_bytes and sluicegate_memory_short show the state.
         memory_limit: Option<u64> {
             kind: Kind::SizeOrAuto { min: 0, max: TIB },
             default: "\"auto\"",
@@ -46,8 +52,9 @@ table! {
         /// may read them in any case. Set it only where no other user exists, as in a container whose secrets are
         /// mounted with mode 444.
         open_secrets: bool { kind: Kind::Switch, default: "false", reload: Restart },
-        /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT. Raise it for long downloads. Keep it below
-        /// the time after which the service manager kills the process.
+        /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT; those that have not finished then
+        /// are cut off. Raise it for long downloads. Keep it below the time after which the service manager kills the
+        /// process.
         drain_timeout: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Restart },
         /// Longest time that the host's idle cores may take to wake up, as long as the server runs (the device
         /// /dev/cpu_dma_latency). Less lowers latency at light load and costs power; 0s keeps all cores of the host
