@@ -85,7 +85,7 @@ pub struct Port {
     inner: Arc<Inner>,
 }
 
-/// What queues share.
+/// State that all queues share: the started ports and their buffer pools.
 #[derive(Debug)]
 pub(crate) struct Inner {
     eal: Eal,

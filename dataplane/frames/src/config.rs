@@ -1,4 +1,4 @@
-//! What an operator says about a port.
+//! An operator's configuration of a port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -37,7 +37,7 @@ impl TxHeader {
     pub const HOP_LIMIT: u8 = 64;
 }
 
-/// How the checksum of an IPv4 header comes about.
+/// Computation of the checksum of an IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpChecksum {
     /// It is computed here.
@@ -46,7 +46,7 @@ pub enum IpChecksum {
     Port,
 }
 
-/// How the checksum of a UDP header comes about.
+/// Computation of the checksum of a UDP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpChecksum {
     /// It is computed here, over headers and payload.
@@ -58,7 +58,7 @@ pub enum UdpChecksum {
     PortSegments,
 }
 
-/// Who computes the checksums of a frame to send.
+/// Computation of both checksums of a frame to send: by this crate or by the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxChecksums {
     /// Checksum of the IPv4 header; IPv6 has none.

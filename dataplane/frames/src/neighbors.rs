@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-/// What is known of a neighbour.
+/// Result of a lookup of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Known(MacAddr),

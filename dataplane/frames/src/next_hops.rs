@@ -49,7 +49,7 @@ impl NeighborTable {
     }
 }
 
-/// Where frames to a destination go.
+/// Next hop of the frames to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextHop {
     /// To this station.

@@ -1,4 +1,4 @@
-//! What is in a received frame.
+//! Parser of received frames.
 
 mod extension;
 mod ipv4;
@@ -13,7 +13,7 @@ use crate::config::PortConfig;
 use crate::drop_reason::DropReason;
 use crate::layout::{ETHERNET, TAG, ethertype};
 
-/// What the port says about a checksum.
+/// The port's verdict on a checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChecksumState {
     /// Nothing: it is verified here.
@@ -25,7 +25,7 @@ pub enum ChecksumState {
     Wrong,
 }
 
-/// What the port says about the checksums of a received frame.
+/// The port's verdicts on the checksums of a received frame.
 ///
 /// For DPDK: `RTE_MBUF_F_RX_IP_CKSUM_GOOD` and `…_L4_CKSUM_GOOD` are `Intact`, `…_BAD` are `Wrong`. `…_NONE` says that the
 /// field is not right and the data is intact, as between virtual machines of one host: `Intact`. All else is `Unknown`.
@@ -61,7 +61,7 @@ pub struct UdpFrame {
     pub payload: Range<usize>,
 }
 
-/// What is in a received frame.
+/// Result of parsing a received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A UDP datagram for one of the port's addresses. Whether somebody listens at its port is the caller's to know.
@@ -126,7 +126,7 @@ pub(crate) enum Addresses {
     V6(Ipv6Addr, Ipv6Addr),
 }
 
-/// What the Ethernet header says about a packet.
+/// Facts of the Ethernet header.
 #[derive(Clone, Copy)]
 struct Ethernet {
     source: MacAddr,

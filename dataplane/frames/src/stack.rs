@@ -64,7 +64,7 @@ pub enum StackEvent {
     },
 }
 
-/// What became of the frames of the slow path, since the start.
+/// Counters of the frames of the slow path, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackCounters {
     /// ARP requests that were answered.

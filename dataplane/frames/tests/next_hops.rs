@@ -1,4 +1,4 @@
-//! Where a worker's frames go.
+//! Lookup of the next hop for a worker's frames.
 #![expect(clippy::unwrap_used, reason = "what can't be set up fails the test")]
 
 use std::net::IpAddr;

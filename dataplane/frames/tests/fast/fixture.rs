@@ -91,7 +91,7 @@ pub(crate) fn sum(parts: &[&[u8]]) -> u16 {
     u16::try_from(sum).expect("folded")
 }
 
-/// Computes the checksum of the IPv4 header anew.
+/// Recomputes the checksum of the IPv4 header.
 pub(crate) fn seal_ip(mut frame: Vec<u8>) -> Vec<u8> {
     let len = usize::from(frame[IP] & 0xf) * 4;
     frame[IP + 10..IP + 12].fill(0);
@@ -100,7 +100,7 @@ pub(crate) fn seal_ip(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Computes the checksum of the UDP datagram at `at` anew, to the length that its header states.
+/// Recomputes the checksum of the UDP datagram at `at`, over the length that its header states.
 pub(crate) fn seal_udp(mut frame: Vec<u8>, at: usize) -> Vec<u8> {
     let addresses = if frame[IP] >> 4 == 4 { 12..20 } else { 8..40 };
     let addresses = frame[IP + addresses.start..IP + addresses.end].to_vec();

@@ -1,4 +1,4 @@
-//! What is written is what is parsed.
+//! The parser returns what the writer was given.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

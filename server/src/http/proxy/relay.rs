@@ -19,8 +19,8 @@ use super::{Stop, fields, response};
 use crate::http::exchange::Fields;
 use crate::http::exchange::handler::{BodySender, Cancelled};
 
-/// Time without reading by the client after which a cut body is not blamed on the upstream, which may have given up sending. The
-/// usual send timeouts of servers are longer.
+/// Pause in the client's reads after which a body that the upstream cuts does not count as its failure: its send timeout may have
+/// expired. Servers usually have longer ones than this.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Events while a response is relayed.

@@ -278,10 +278,10 @@ impl Drop for Attack {
     }
 }
 
-/// Returns what the driver says of a datagram from `peer`.
+/// Returns the metadata of a datagram from `peer`.
 ///
 /// # Panics
-/// Where that is no address.
+/// If `peer` is no address.
 pub(in crate::quic) fn meta_of(peer: &str) -> RxMeta {
     let [peer, local]: [SocketAddr; 2] =
         [peer, "192.0.2.2:443"].map(|text| text.parse().expect("an address"));

@@ -31,7 +31,7 @@ const STEP: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between two readings of the server's figures.
 const SAMPLE: Duration = Duration::from_secs(10);
-/// Steps after which a client that the server may have forgotten begins anew.
+/// Steps after which a client that the server may have forgotten opens a new connection.
 const RENEWAL: u64 = 90;
 
 /// Sizes of a run.
@@ -236,7 +236,7 @@ fn check(seen: &[Figures], connections: u64) {
         println!("largest {name}: {before} in the first period, {after} in the last");
         assert!(after <= before * ratio + room, "{name} grew");
     }
-    // Those that began anew are forgotten after their idle timeout.
+    // Connections that clients have replaced are forgotten after their idle timeout.
     let open = last[length - 1].connections;
     assert!(open <= 1.5 * connections, "{open}");
 }

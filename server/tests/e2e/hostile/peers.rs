@@ -145,7 +145,7 @@ impl Peers {
         self.exchange();
     }
 
-    /// Begins the connection of each client of that kind anew, without a word to the server.
+    /// Opens a new connection for each client of that kind, and sends nothing more on the old one.
     pub(super) fn renew(&mut self, kind: Kind) {
         let old = self.peers.iter().filter(|(_, peer)| peer.kind == kind);
         for number in old.map(|(number, _)| *number).collect::<Vec<_>>() {

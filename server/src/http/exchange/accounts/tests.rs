@@ -79,10 +79,7 @@ fn refusals_of_the_client_that_holds_the_most_keep_no_newcomer_out() {
         }
         assert_eq!((greedy.len(), others.len()), (6, 4));
         // All hold the same, so that nobody gives way to a newcomer, until one client has more.
-        let equal = match by_number {
-            false => Accounts::new(1000, 200 * 2000),
-            true => Accounts::with_limit(1000, u64::MAX, 200),
-        };
+        let equal = room_for(200);
         let mut held: Vec<_> = (0..200).filter_map(|n| equal.admit(address(n))).collect();
         assert_eq!(equal.most_greedy(client(251)), None);
         held.truncate(190);
