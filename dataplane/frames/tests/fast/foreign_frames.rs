@@ -47,6 +47,23 @@ fn icmp_goes_the_slow_path() {
 }
 
 #[test]
+fn icmp_to_other_groups_is_dropped() {
+    let icmpv6 = with(v6(b"payload"), IP + 6, &[58]);
+    // Another host's, all hosts, and the port's low bits in another group.
+    for group in [
+        "ff02::1:ff00:2",
+        "ff02::1",
+        "ff02::1:fe00:1",
+        "ff05::1:ff00:1",
+    ] {
+        let address = group.parse::<std::net::Ipv6Addr>().unwrap();
+        let frame = with(icmpv6.clone(), IP + 24, &address.octets());
+        let frame = with(frame, 0, &[0x33, 0x33, 0xff, 0, 0, 1]);
+        dropped(group, &frame, DropReason::Destination);
+    }
+}
+
+#[test]
 fn destinations_are_addresses_of_the_port() {
     let to = |destination: &str| {
         let source = if destination.starts_with('[') {
