@@ -56,7 +56,7 @@ pub(crate) fn decode(name: &[u8]) -> Option<SocketAddr> {
 }
 
 /// Returns whether a listener bound to `bound` receives what is sent to `destination`: what a kernel decides for sockets.
-#[cfg(feature = "test-backends")]
+#[cfg(any(feature = "test-backends", feature = "dpdk"))]
 pub(crate) fn covers(bound: &SocketAddr, destination: &SocketAddr) -> bool {
     bound.port() == destination.port()
         && bound.is_ipv4() == destination.is_ipv4()

@@ -1,5 +1,7 @@
 //! The one list of backends, the seeds that they grow from, and a driver that is any of them.
 
+#[cfg(feature = "dpdk")]
+pub(crate) mod dpdk;
 #[cfg(feature = "test-backends")]
 pub mod memory;
 mod mio;
@@ -14,6 +16,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+#[cfg(feature = "dpdk")]
+use dpdk::{driver::Dpdk, seed::DpdkSeed};
 #[cfg(feature = "test-backends")]
 use memory::Memory;
 use mio::Mio;
@@ -42,6 +46,8 @@ pub enum Backend {
     Mio,
     /// Sockets and an `io_uring`.
     IoUring,
+    /// A port that the workers drive themselves, by DPDK.
+    Dpdk,
 }
 
 /// The error for a name that no backend has.
@@ -54,7 +60,7 @@ pub struct UnknownBackend {
 
 impl Backend {
     /// All choices.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Mio, Self::IoUring];
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Mio, Self::IoUring, Self::Dpdk];
 
     /// Returns the name in a configuration.
     #[must_use]
@@ -63,6 +69,7 @@ impl Backend {
             Self::Auto => "auto",
             Self::Mio => mio::NAME,
             Self::IoUring => uring::NAME,
+            Self::Dpdk => "dpdk",
         }
     }
 
@@ -73,6 +80,7 @@ impl Backend {
             Self::Auto => "io_uring where the host allows it, else mio",
             Self::Mio => "sockets and epoll; runs everywhere",
             Self::IoUring => "sockets and io_uring; needs Linux 6.1 and a container that allows it",
+            Self::Dpdk => "a network device that the server drives itself; needs a build with DPDK",
         }
     }
 }
@@ -107,6 +115,9 @@ enum Share {
         options: DriverOptions,
         bindings: Vec<Binding>,
     },
+    /// A queue of a port of DPDK.
+    #[cfg(feature = "dpdk")]
+    Dpdk(Box<DpdkSeed>),
     /// A queue of a port.
     #[cfg(feature = "test-backends")]
     Port(PortSeed),
@@ -144,11 +155,20 @@ impl Seed {
                 options,
                 bindings,
             } => (backend, options, bindings),
+            #[cfg(feature = "dpdk")]
+            Share::Dpdk(seed) => return Ok(Driver::Dpdk(seed.open()?).into()),
             #[cfg(feature = "test-backends")]
             Share::Port(seed) => return Ok(Driver::Port(seed.open()).into()),
         };
         match backend {
             Backend::Mio => Ok(Driver::Mio(Mio::open(&options, bindings)?).into()),
+            // Sockets are no port; whoever opens a port gets seeds of its own.
+            Backend::Dpdk => Err(OpenError::new(
+                Backend::Dpdk.name(),
+                "open a port",
+                io::ErrorKind::InvalidInput.into(),
+                "open it by Ports",
+            )),
             Backend::IoUring => match Uring::open(&options, bindings) {
                 Ok(driver) => Ok(Driver::Uring(driver).into()),
                 Err((error, _)) => Err(error),
@@ -161,6 +181,13 @@ impl Seed {
                 }),
             },
         }
+    }
+}
+
+#[cfg(feature = "dpdk")]
+impl From<DpdkSeed> for Seed {
+    fn from(seed: DpdkSeed) -> Self {
+        Self(Share::Dpdk(seed.into()))
     }
 }
 
@@ -190,6 +217,9 @@ pub enum Driver {
     Mio(Mio),
     /// Sockets and an `io_uring`.
     Uring(Uring),
+    /// A queue of a port of DPDK.
+    #[cfg(feature = "dpdk")]
+    Dpdk(Dpdk),
     /// Memory shared with other drivers, for tests.
     #[cfg(feature = "test-backends")]
     Memory(Memory),
@@ -203,6 +233,8 @@ macro_rules! dispatch {
         match $self {
             Self::Mio($driver) => $call,
             Self::Uring($driver) => $call,
+            #[cfg(feature = "dpdk")]
+            Self::Dpdk($driver) => $call,
             #[cfg(feature = "test-backends")]
             Self::Memory($driver) => $call,
             #[cfg(feature = "test-backends")]
@@ -269,7 +301,7 @@ mod tests {
         let error = "epoll".parse::<Backend>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown backend `epoll`, expected one of: auto, mio, io_uring"
+            "unknown backend `epoll`, expected one of: auto, mio, io_uring, dpdk"
         );
     }
 }

@@ -2,6 +2,13 @@
 
 use std::ops::AddAssign;
 
+#[cfg(feature = "dpdk")]
+use crate::backends::dpdk::reasons::REASONS;
+
+/// A build without DPDK drives no ports.
+#[cfg(not(feature = "dpdk"))]
+const REASONS: [&str; 0] = [];
+
 /// Declares the counters: a field's documentation is its help, and its name on a metrics page stands behind it.
 macro_rules! counters {
     ($(#[doc = $help:literal] $field:ident = $name:literal,)*) => {
@@ -9,6 +16,8 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters {
             $(#[doc = $help] pub $field: u64,)*
+            /// Counters of the frames of a port that the process drives itself; `None` where the kernel does.
+            pub frames: Option<FrameCounters>,
         }
 
         impl Counters {
@@ -22,6 +31,9 @@ macro_rules! counters {
         impl AddAssign<&Counters> for Counters {
             fn add_assign(&mut self, other: &Counters) {
                 $(self.$field += other.$field;)*
+                if let Some(frames) = &other.frames {
+                    self.frames.get_or_insert_default().add(frames);
+                }
             }
         }
     };
@@ -56,6 +68,44 @@ counters! {
     tx_gso_fallbacks = "send_gso_fallbacks_total",
     /// Events of the network, such as an unreachable peer, that were dropped because too many came at once.
     events_dropped = "path_events_dropped_total",
+}
+
+/// Counters of the frames of a worker's queue, and of the device where it is the first queue of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameCounters {
+    /// Frames that the device received.
+    pub received: u64,
+    /// Frames that the device sent.
+    pub sent: u64,
+    /// Frames that the device could not send.
+    pub send_errors: u64,
+    /// Buffers of the queue that are in use, those that wait for frames included.
+    pub buffers_in_use: u64,
+    /// Received frames that were dropped, by reason.
+    dropped: [u64; REASONS.len()],
+}
+
+impl FrameCounters {
+    /// Returns the reasons for which received frames are dropped, each with the number of frames.
+    pub fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        REASONS.into_iter().zip(self.dropped)
+    }
+
+    /// Counts a dropped frame.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn on_drop(&mut self, reason: usize) {
+        self.dropped[reason] += 1;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.received += other.received;
+        self.sent += other.sent;
+        self.send_errors += other.send_errors;
+        self.buffers_in_use += other.buffers_in_use;
+        for (sum, count) in self.dropped.iter_mut().zip(other.dropped) {
+            *sum += count;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 )]
 
 use std::ffi::CStr;
+#[cfg(feature = "dpdk")]
+use std::ffi::CString;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -147,27 +149,90 @@ impl Drop for Interfaces {
     }
 }
 
+/// Returns the MTU of an interface, bytes; `None` where there is no such interface.
+#[cfg(feature = "dpdk")]
+pub(crate) fn mtu_of(name: &str) -> Option<usize> {
+    mtu(&CString::new(name).ok()?)
+}
+
+/// Returns the index of an interface.
+#[cfg(feature = "dpdk")]
+pub(crate) fn index_of(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: reads a string that ends with a zero.
+    Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
+}
+
+/// Returns whether an interface is there, up, and has a carrier.
+#[cfg(feature = "dpdk")]
+pub(crate) fn is_up(name: &str) -> bool {
+    let Ok(name) = CString::new(name) else {
+        return false;
+    };
+    let Some(answer) = ask(&name, libc::SIOCGIFFLAGS) else {
+        return false;
+    };
+    // SAFETY: this ioctl fills this field.
+    let flags = i32::from(unsafe { answer.ifr_ifru.ifru_flags });
+    let up = libc::IFF_UP | libc::IFF_RUNNING;
+    flags & up == up
+}
+
+/// Returns the number of receive queues of an interface; `None` where its driver does not say.
+#[cfg(feature = "dpdk")]
+pub(crate) fn receive_queues(name: &str) -> Option<usize> {
+    /// `linux/ethtool.h`: the command, four maxima, and the counts of receive, transmit, other and combined queues.
+    type Channels = [u32; 9];
+    const GET_CHANNELS: u32 = 0x3c;
+    const RECEIVE: usize = 5;
+    const COMBINED: usize = 8;
+    let name = CString::new(name).ok()?;
+    let mut channels: Channels = [0; 9];
+    channels[0] = GET_CHANNELS;
+    let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
+    let mut question = named(&name)?;
+    question.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // SAFETY: a local with a name that ends with a zero and a pointer to a local of the command's size.
+    let result = unsafe {
+        libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCETHTOOL as _,
+            &raw mut question,
+        )
+    };
+    let count = channels[RECEIVE] + channels[COMBINED];
+    (result >= 0 && count > 0).then_some(count as usize)
+}
+
 /// Returns the MTU of an interface, bytes.
 fn mtu(name: &CStr) -> Option<usize> {
+    let answer = ask(name, libc::SIOCGIFMTU)?;
+    // SAFETY: this ioctl fills this field.
+    usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).ok()
+}
+
+/// Asks the kernel for a property of an interface: an ioctl that reads a name and writes a number.
+fn ask(name: &CStr, request: libc::Ioctl) -> Option<libc::ifreq> {
     // Any socket will do for the question.
     let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
+    let mut answer = named(name)?;
+    // SAFETY: a local with a name that ends with a zero; the kernel writes a number into it.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut answer) };
+    (result >= 0).then_some(answer)
+}
+
+/// Returns a question about an interface; `None` where no interface can have that name.
+fn named(name: &CStr) -> Option<libc::ifreq> {
     // SAFETY: integers and pointers, for which all zeroes (null) is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let mut question: libc::ifreq = unsafe { std::mem::zeroed() };
     let bytes = name.to_bytes();
-    if bytes.len() >= request.ifr_name.len() {
+    if bytes.len() >= question.ifr_name.len() {
         return None;
     }
-    for (to, from) in request.ifr_name.iter_mut().zip(bytes) {
+    for (to, from) in question.ifr_name.iter_mut().zip(bytes) {
         *to = from.cast_signed();
     }
-    // SAFETY: the request is a local with a name that ends with a zero; the kernel writes the MTU into it.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) };
-    if result < 0 {
-        return None;
-    }
-    // SAFETY: this ioctl fills this field.
-    usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).ok()
+    Some(question)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 4] = ["io_uring", "namespace", "aioquic", "ptrace"];
+const NAMES: [&str; 5] = ["io_uring", "namespace", "aioquic", "ptrace", "dpdk"];
 
 /// Reports that a test cannot run on this host, for want of `missing`.
 ///

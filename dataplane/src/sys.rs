@@ -71,6 +71,26 @@ pub(crate) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
+/// Waits until a descriptor is readable, for `limit` at most. Returns whether it is. A signal may end it early.
+#[cfg(feature = "dpdk")]
+pub(crate) fn await_readable(fd: BorrowedFd<'_>, limit: std::time::Duration) -> io::Result<bool> {
+    let mut watched = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let limit = libc::timespec {
+        tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    // SAFETY: both are locals; no signal mask is given.
+    let result = unsafe { libc::ppoll(&raw mut watched, 1, &raw const limit, ptr::null()) };
+    match check(result) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        result => Ok(result.is_ok_and(|ready| ready > 0)),
+    }
+}
+
 /// Sends one message, without waiting.
 pub(crate) fn send(
     fd: BorrowedFd<'_>,

@@ -70,6 +70,16 @@ impl Waker {
         self.shared.eventfd.as_ref().map(AsFd::as_fd)
     }
 
+    /// Empties the eventfd, for a driver that watches its level.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn drain(&self) {
+        if let Some(mut eventfd) = self.shared.eventfd.as_ref() {
+            let mut count = [0; 8];
+            // It refuses where it is empty: that is what is wanted.
+            let _ = io::Read::read(&mut eventfd, &mut count);
+        }
+    }
+
     /// Announces that the driver is about to sleep. Returns false where it must not: it was woken already.
     pub(crate) fn begin_sleep(&self) -> bool {
         let state = &self.shared.state;

@@ -22,7 +22,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-cc", &["sluicegate-options"]),
     ("sluicegate-sim", &["sluicegate-cc"]),
     ("sluicegate-frames", &[]),
-    ("sluicegate-dataplane", &["sluicegate-options"]),
+    (
+        "sluicegate-dataplane",
+        &["sluicegate-dpdk", "sluicegate-frames", "sluicegate-options"],
+    ),
     ("sluicegate-dpdk", &[]),
     ("sluicegate-quiche", &["sluicegate-cc"]),
     (

@@ -1,5 +1,6 @@
 /* Functions over libdpdk with plain types. No layout of a DPDK struct crosses the border to Rust. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -85,7 +86,24 @@ int sg_thread_register(void) { return rte_thread_register(); }
 
 void sg_thread_unregister(void) { rte_thread_unregister(); }
 
-int sg_probe(const char *devargs) { return rte_dev_probe(devargs); }
+/* Has a library that is loaded write nothing to the terminal. */
+static void silence(const char *library, const char *set_print) {
+    void *loaded = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    if (loaded == NULL)
+        return;
+    void *(*set)(void *) = NULL;
+    *(void **)&set = dlsym(loaded, set_print);
+    if (set != NULL)
+        set(NULL);
+    dlclose(loaded);
+}
+
+/* Attaches a device. What the driver of AF_XDP needs writes hints to the terminal; its errors are in the library's log. */
+int sg_probe(const char *devargs) {
+    silence("libbpf.so.1", "libbpf_set_print");
+    silence("libxdp.so.1", "libxdp_set_print");
+    return rte_dev_probe(devargs);
+}
 
 /* Returns the port that a device became, or -1. */
 int sg_port_named(const char *name) {

@@ -1,0 +1,153 @@
+//! State of a worker's queue, which receiving and sending share.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sluicegate_dpdk::{Batch, Queue};
+use sluicegate_frames::{FrameParser, NextHops, StackEvent};
+
+use super::link::Link;
+use super::outgoing::Outgoing;
+use super::shared::Shared;
+use crate::counters::{Counters, FrameCounters};
+use crate::event::{Event, Events};
+use crate::meta::ListenerId;
+
+/// Time between two looks at the device's counters and its link.
+const SURVEY: Duration = Duration::from_millis(250);
+
+/// State of a worker's queue.
+pub(super) struct Core {
+    pub(super) queue: Queue,
+    pub(super) shared: Arc<Shared>,
+    /// Index of the worker; the first one runs the timers of the slow path.
+    index: usize,
+    pub(super) parser: FrameParser,
+    pub(super) hops: NextHops,
+    /// Number of the latest change of the slow path that was seen.
+    seen: u64,
+    /// Received frames that were not passed on yet.
+    pub(super) received: Batch,
+    pub(super) outgoing: Outgoing,
+    /// Time of the last frame in either direction.
+    pub(super) active: Instant,
+    surveyed: Instant,
+    link: Link,
+    pub(super) events: Events,
+    pub(super) counters: Counters,
+    pub(super) frames: FrameCounters,
+}
+
+impl Core {
+    pub(super) fn new(queue: Queue, shared: Arc<Shared>, index: usize, now: Instant) -> Self {
+        let mut core = Self {
+            parser: FrameParser::new(&shared.config),
+            hops: NextHops::new(Arc::clone(&shared.config)),
+            seen: 0,
+            received: Batch::default(),
+            outgoing: Outgoing::default(),
+            active: now,
+            surveyed: now,
+            link: Link::new(shared.interface.as_deref()),
+            events: Events::new(),
+            counters: Counters::default(),
+            frames: FrameCounters::default(),
+            queue,
+            shared,
+            index,
+        };
+        core.survey(now);
+        core
+    }
+
+    /// Returns the time since the port's opening, milliseconds.
+    pub(super) fn millis(&self, now: Instant) -> u64 {
+        let age = now.saturating_duration_since(self.shared.epoch).as_millis();
+        u64::try_from(age).unwrap_or(u64::MAX)
+    }
+
+    /// Runs the timers of the slow path, takes its news, and now and then looks at counters and link.
+    pub(super) fn housekeep(&mut self, now: Instant) {
+        let now_ms = self.millis(now);
+        if self.index == 0 {
+            let (queue, outgoing) = (&mut self.queue, &mut self.outgoing);
+            self.shared
+                .slow
+                .on_time(now_ms, &mut |frame| outgoing.copy(queue, frame));
+        }
+        let Self {
+            shared,
+            seen,
+            hops,
+            events,
+            counters,
+            ..
+        } = self;
+        shared.slow.news(
+            seen,
+            |table| hops.set_resolved(table),
+            |StackEvent::TooBig {
+                 local, peer, size, ..
+             }| {
+                if let Some(listener) = shared.listener_at(&local) {
+                    let event = Event::TooBig {
+                        listener,
+                        peer,
+                        size,
+                    };
+                    events.push(event, counters);
+                }
+            },
+        );
+        if now.saturating_duration_since(self.surveyed) >= SURVEY {
+            self.survey(now);
+        }
+    }
+
+    /// Takes over the device's counters, and reports a link that went down.
+    fn survey(&mut self, now: Instant) {
+        self.surveyed = now;
+        self.frames.buffers_in_use = u64::from(self.queue.buffers_in_use());
+        if self.queue.is_first() {
+            let stats = self.queue.stats();
+            self.frames.received = stats.received;
+            self.frames.sent = stats.sent;
+            self.counters.rx_errors = stats.receive_errors;
+            self.counters.rx_buffers_exhausted = stats.no_buffer;
+            self.frames.send_errors = stats.send_errors;
+            let missed = stats.missed.saturating_sub(self.counters.rx_overflows);
+            self.counters.rx_overflows = stats.missed;
+            if missed > 0 {
+                let dropped = u32::try_from(missed).unwrap_or(u32::MAX);
+                self.each_listener(|listener| Event::ReceiveOverflow { listener, dropped });
+            }
+        }
+        if self.index != 0 {
+            return;
+        }
+        match self.link.look() {
+            Some(false) => self.each_listener(|listener| Event::PortDown { listener }),
+            Some(true) => self.shared.slow.on_link_up(self.millis(now)),
+            None => {}
+        }
+    }
+
+    fn each_listener(&mut self, event: impl Fn(ListenerId) -> Event) {
+        for (listener, _) in self.shared.listeners() {
+            self.events.push(event(*listener), &mut self.counters);
+        }
+    }
+
+    /// Sends as many frames as the port takes.
+    pub(super) fn flush(&mut self) {
+        self.outgoing.flush(&mut self.queue);
+    }
+
+    /// Returns whether the worker has something to do: frames, events, or room where there was none.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.queue.receive(&mut self.received);
+        !self.received.is_empty()
+            || !self.events.is_empty()
+            || self.outgoing.is_unblocked(&mut self.queue)
+    }
+}

@@ -1,0 +1,222 @@
+//! Facts about the host that a port depends on, looked up before the library is asked, because it says less.
+
+use std::fs;
+use std::path::Path;
+
+use crate::device_port::{DevicePortOptions, PortDevice, PortError};
+use crate::interface;
+
+/// Drivers that leave a PCI device to user space, or share it (the last three).
+const DRIVERS: [&str; 6] = [
+    "vfio-pci",
+    "uio_pci_generic",
+    "igb_uio",
+    "mlx5_core",
+    "mlx4_core",
+    "mana",
+];
+
+/// Memory of the library itself, bytes.
+const BASE: u64 = 16 << 20;
+/// Size of a page that is not huge, bytes.
+const PAGE: u64 = 4096;
+/// Bytes that a buffer takes beside its data room: headroom, header and alignment.
+const OVERHEAD: u64 = 512;
+/// Buffers that the driver of AF_XDP keeps in a queue for the kernel to fill.
+const AF_XDP_FILL: u32 = 2048;
+/// Buffers of a queue that are not in descriptors: in bursts, and in the cache of a thread.
+const SPARE: u32 = 1024;
+
+/// Returns the number of buffers of a queue.
+pub(super) fn buffers(options: &DevicePortOptions) -> u32 {
+    let fill = match options.device {
+        PortDevice::AfXdp(_) => AF_XDP_FILL,
+        PortDevice::AfPacket(_) | PortDevice::Pci(_) => 0,
+    };
+    fill + u32::from(options.rx_descriptors) + u32::from(options.tx_descriptors) + SPARE
+}
+
+/// Returns the data room of a buffer, bytes.
+pub(super) fn room(options: &DevicePortOptions) -> u16 {
+    // The longest frame has a VLAN tag, and a checksum that some ports leave there.
+    options.mtu.saturating_add(64).max(2048)
+}
+
+/// Returns the memory that all ports need, MiB.
+pub(super) fn memory(all: &[(&DevicePortOptions, usize)]) -> u32 {
+    let bytes = all.iter().map(|(options, workers)| {
+        let buffer = u64::from(room(options)) + OVERHEAD;
+        // A buffer does not cross a page, and without huge ones two do not fit in one.
+        let buffer = if options.hugepages {
+            buffer
+        } else {
+            buffer.next_multiple_of(PAGE)
+        };
+        let needed = *workers as u64 * u64::from(buffers(options)) * buffer;
+        options.memory.unwrap_or(needed)
+    });
+    let total = BASE + bytes.sum::<u64>();
+    u32::try_from(total.div_ceil(1 << 20)).unwrap_or(u32::MAX)
+}
+
+/// Checks what needs no rights: devices, their MTUs, huge pages.
+pub(crate) fn examine(all: &[(&DevicePortOptions, usize)]) -> Result<(), PortError> {
+    for (options, workers) in all {
+        device(options)?;
+        queues(&options.device, *workers)?;
+    }
+    let huge = all.iter().filter(|(options, _)| options.hugepages).count();
+    if huge != 0 && huge != all.len() {
+        return Err(PortError::Mixed);
+    }
+    if huge == 0 {
+        return Ok(());
+    }
+    let (free, page) = free_hugepages(Path::new("/sys/kernel/mm/hugepages"));
+    let needed = u64::from(memory(all));
+    if free < needed {
+        return Err(PortError::Hugepages {
+            free,
+            needed,
+            pages: needed.div_ceil(page.max(1)),
+        });
+    }
+    Ok(())
+}
+
+/// Checks that a device is there and can be opened.
+fn device(options: &DevicePortOptions) -> Result<(), PortError> {
+    if let PortDevice::Pci(address) = &options.device {
+        let driver = fs::read_link(format!("/sys/bus/pci/devices/{address}/driver"));
+        let driver = driver.unwrap_or_default();
+        let driver = driver.file_name().and_then(|name| name.to_str());
+        if !driver.is_some_and(|driver| DRIVERS.contains(&driver)) {
+            let address = address.clone();
+            return Err(PortError::NoPci { address });
+        }
+        return Ok(());
+    }
+    let name = options.device.interface().unwrap_or_default();
+    let Some(mtu) = interface::mtu_of(name) else {
+        let name = name.to_owned();
+        return Err(PortError::NoInterface { name });
+    };
+    if mtu < usize::from(options.mtu) {
+        return Err(PortError::Mtu {
+            interface: name.to_owned(),
+            mtu,
+            wanted: options.mtu,
+        });
+    }
+    Ok(())
+}
+
+/// Checks that every queue of an interface of AF_XDP has a worker: the kernel would get the frames of the others.
+fn queues(device: &PortDevice, workers: usize) -> Result<(), PortError> {
+    let PortDevice::AfXdp(name) = device else {
+        return Ok(());
+    };
+    match interface::receive_queues(name) {
+        Some(queues) if queues != workers => Err(PortError::Queues {
+            interface: name.clone(),
+            queues,
+            workers,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the rights of the process for a device.
+pub(super) fn rights(device: &PortDevice) -> Result<(), PortError> {
+    // Numbers of linux/capability.h.
+    const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
+    const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
+    const BPF: (u32, &str) = (39, "CAP_BPF");
+    let needed: &[(u32, &str)] = match device {
+        PortDevice::AfXdp(_) => &[NET_ADMIN, NET_RAW, BPF],
+        PortDevice::AfPacket(_) => &[NET_RAW],
+        PortDevice::Pci(_) => &[],
+    };
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = held(&status);
+    let missing = needed.iter().filter(|(bit, _)| held >> bit & 1 == 0);
+    let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(PortError::Forbidden {
+        device: device.clone(),
+        needed: missing.join(", "),
+    })
+}
+
+/// Returns the effective capabilities in `/proc/self/status`; all where it does not say.
+fn held(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(u64::MAX)
+}
+
+/// Returns the memory in free huge pages and the size of the smaller ones, MiB.
+fn free_hugepages(folder: &Path) -> (u64, u64) {
+    let number = |size: &str, name: &str| -> u64 {
+        let text = fs::read_to_string(folder.join(size).join(name));
+        text.ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+    };
+    let free = |size| number(size, "free_hugepages");
+    (
+        free("hugepages-2048kB") * 2 + free("hugepages-1048576kB") * 1024,
+        2,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(device: PortDevice) -> DevicePortOptions {
+        DevicePortOptions {
+            device,
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            neighbors: Vec::new(),
+            vlan: None,
+            mtu: 1500,
+            hugepages: false,
+            memory: None,
+            rx_descriptors: 1024,
+            tx_descriptors: 1024,
+        }
+    }
+
+    #[test]
+    fn what_a_host_lacks_is_named_with_the_remedy() {
+        let check = |options: &DevicePortOptions| examine(&[(options, 1)]).unwrap_err().to_string();
+        let nowhere = options(PortDevice::AfXdp("nowhere0".to_owned()));
+        assert!(check(&nowhere).contains("no network interface `nowhere0`"));
+        let card = options(PortDevice::Pci("ffff:ff:1f.7".to_owned()));
+        assert!(check(&card).contains("--bind=vfio-pci ffff:ff:1f.7"));
+        let mut large = options(PortDevice::AfPacket("lo".to_owned()));
+        assert_eq!(examine(&[(&large, 1)]), Ok(()));
+        large.hugepages = true;
+        large.memory = Some(1 << 45);
+        let line = check(&large);
+        assert!(line.contains("sysctl vm.nr_hugepages=16777224"), "{line}");
+        let small = options(PortDevice::AfPacket("lo".to_owned()));
+        assert_eq!(examine(&[(&large, 1), (&small, 1)]), Err(PortError::Mixed));
+    }
+
+    #[test]
+    fn memory_is_what_all_queues_need() {
+        let packet = options(PortDevice::AfPacket("lo".to_owned()));
+        let xdp = options(PortDevice::AfXdp("lo".to_owned()));
+        assert_eq!(memory(&[(&packet, 1)]), 28);
+        assert_eq!(memory(&[(&packet, 2), (&xdp, 1)]), 60);
+    }
+
+    #[test]
+    fn capabilities_are_read() {
+        assert_eq!(held("Name:\tx\nCapEff:\t0000000000003000\n"), 0x3000);
+        assert_eq!(held(""), u64::MAX);
+    }
+}
