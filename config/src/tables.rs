@@ -1,5 +1,6 @@
 //! The tables of a file: each is a plain struct that declares its keys.
 
+mod dpdk;
 mod group;
 mod handler;
 mod headers;
@@ -13,6 +14,7 @@ mod route;
 mod server;
 mod upstream;
 
+pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use group::{Cores, Group, Scheduler};
 pub use handler::*;
 pub use headers::HeaderEdits;

@@ -51,6 +51,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         "listener" => group.to_owned(),
         "listener.tls" => listener.to_owned(),
         "listener.congestion_rule" => format!("{listener}tls = \"self-signed\"\n"),
+        "group.dpdk" => {
+            format!("{listener}tls = \"self-signed\"\n[[group]]\nname = \"default\"\n")
+        }
         "route.request_headers" | "route.response_headers" => {
             format!("{listener}tls = \"self-signed\"\n[[route]]\npath = \"/\"\ngenerate = {{}}\n")
         }

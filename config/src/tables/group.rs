@@ -5,6 +5,7 @@ use std::time::Duration;
 use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
 use toml::de::DeValue;
 
+use super::dpdk::Dpdk;
 use crate::error::Error;
 use crate::field::{Field, Part};
 use crate::print;
@@ -18,11 +19,11 @@ table! {
     /// Group of workers. A worker is a thread that is pinned to a core; all workers of a group use the same backend for
     /// their datagrams. Without any `[[group]]` there is one, called "default", with every key at its default.
     #[derive(Eq)]
-    pub struct Group = [[group]] {
+    pub struct Group = [[group]], check: check {
         /// Name of the group, which listeners refer to. Must differ from the other groups' names.
         name: String { kind: name(), required: "\"default\"", reload: Restart },
         /// Backend that receives and sends the group's datagrams. io_uring makes fewer system calls and needs Linux
-        /// 6.1; mio uses epoll. auto takes io_uring, falls back to mio where the system forbids io_uring, as container
+        /// 6.1; mio uses epoll. dpdk drives a network device without the kernel, see [group.dpdk]. auto takes io_uring, falls back to mio where the system forbids io_uring, as container
         /// runtimes do, and logs that. If a backend that is named here cannot be opened, the server does not start.
         backend: Backend { kind: Kind::Backend, default: "\"auto\"", examples: ["\"mio\""], reload: Restart },
         /// Cores that the workers run on, one worker each, at most 256. auto takes every core that the process may use.
@@ -47,6 +48,8 @@ table! {
         /// Priority of the workers among real-time threads, with scheduler fifo or rr. Threads of interrupts commonly
         /// have 50: stay below.
         scheduler_priority: u16 { kind: count(1, 99, ""), default: "1", reload: Restart },
+        /// Port of the backend dpdk: the table [group.dpdk] below. Other backends ignore it.
+        dpdk: Dpdk { kind: Kind::Table(Dpdk::TABLE), unset: "no port", reload: Restart },
         ..
         /// Options that the sockets of the group's listeners are bound with.
         socket: SocketOptions,
@@ -66,6 +69,23 @@ words! {
         /// SCHED_RR: workers of one priority on one core take turns.
         RoundRobin = "rr",
     }
+}
+
+/// Refuses the backend dpdk without a port.
+fn check(group: &mut Group, section: &Section<'_>) -> Result<(), Error> {
+    if group.backend != Backend::Dpdk {
+        return Ok(());
+    }
+    let missing = match &group.dpdk {
+        Dpdk { device: None, .. } => "device",
+        Dpdk { addresses, .. } if addresses.is_empty() => "addresses",
+        _ => return Ok(()),
+    };
+    let found = format!("`backend = \"dpdk\"` without `dpdk.{missing}`");
+    let expected = "a table [group.dpdk] with `device` and `addresses` below the [[group]]";
+    Err(section
+        .source
+        .error(section.position("backend"), found, expected))
 }
 
 /// The cores of a group, one worker each.

@@ -255,7 +255,7 @@ fn values_out_of_bounds_name_the_bound() {
 fn unknown_words() {
     assert_eq!(
         refusal_before("[[group]]\nname = \"g\"\nbackend = \"iouring\""),
-        "3:11: `backend` is \"iouring\"; expected one of: auto, mio, io_uring (nearest: io_uring)"
+        "3:11: `backend` is \"iouring\"; expected one of: auto, mio, io_uring, dpdk (nearest: io_uring)"
     );
     assert_eq!(
         refusal_before("[log]\nlevel = \"warning\""),
