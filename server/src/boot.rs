@@ -10,6 +10,7 @@ mod liveness;
 mod memory;
 mod observability;
 mod place;
+mod ports;
 mod reload;
 mod shared;
 pub mod signal;
@@ -32,6 +33,7 @@ use self::group::prepare_group;
 use self::listen::{Announced, prepare};
 use self::observability::Observability;
 pub use self::place::place;
+use self::ports::{OnPort, OpenPorts};
 use self::reload::{Reloader, Retired};
 use self::shared::Shared;
 use self::supervisor::Supervisor;
@@ -65,8 +67,10 @@ pub fn serve(
     let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
     let mut workers = Vec::new();
     let mut announced = Announced::inherit();
+    let mut ports = OpenPorts::start(&on_ports(&shared.config)?)?;
     for group in &shared.config.groups {
-        for (setup, mailbox) in prepare_group(group, &shared, registry, &mut announced)? {
+        let prepared = prepare_group(group, &shared, registry, &mut announced, &mut ports)?;
+        for (setup, mailbox) in prepared {
             workers.push(WorkerHandle {
                 group: setup.group.clone(),
                 index: usize::from(setup.index),
@@ -95,6 +99,7 @@ pub fn serve(
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
+    ports.announce();
     observability.announce();
     for address in announced.inherited.left() {
         tracing::warn!(%address, "an inherited socket belongs to no listener");
@@ -124,6 +129,7 @@ pub fn serve(
         &mut supervisor,
     )
     .log();
+    ports.close();
     observability.close();
     Ok(())
 }
@@ -142,6 +148,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     Site::compile(&config.routes, &config.limits)?;
     check_folders(config)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
+    ports::examine(&on_ports(config)?)?;
     for listener in &config.listeners {
         prepare(
             listener,
@@ -152,6 +159,17 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
         )?;
     }
     Ok(())
+}
+
+/// Returns the groups with listeners whose workers drive a port.
+fn on_ports(config: &Config) -> Result<Vec<OnPort<'_>>, BootError> {
+    let mut found = Vec::new();
+    for group in &config.groups {
+        if config.listeners.iter().any(|l| l.group == group.name) {
+            found.extend(OnPort::of(group, cores(group)?.len()));
+        }
+    }
+    Ok(found)
 }
 
 /// Checks that the folders are there, or that nothing else stands in the way of those that the server creates. Their permissions

@@ -3,7 +3,7 @@
 With a TOKEN file, the connection begins with the token of an earlier one that the file holds, and the file holds the token for the
 next one afterwards (NEW_TOKEN).
 
-usage: aioquic_get.py URL CERTIFICATE [TOKEN]
+usage: aioquic_get.py URL CERTIFICATE [TOKEN [ADDRESS]]; TOKEN may be empty
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Getter(QuicConnectionProtocol):
                 self.done.set_result(None)
 
 
-async def main(text, certificate, kept=None):
+async def main(text, certificate, kept=None, address="127.0.0.1"):
     url = urlsplit(text)
     configuration = QuicConfiguration(
         is_client=True,
@@ -73,7 +73,7 @@ async def main(text, certificate, kept=None):
         configuration.token = kept.read_bytes()
         kept.unlink()
     async with connect(
-        "127.0.0.1",
+        address,
         url.port,
         configuration=configuration,
         create_protocol=Getter,

@@ -1,6 +1,6 @@
 //! The page's figures of workers: sums over all, and samples of each.
 
-use sluicegate_dataplane::Counters as Datagrams;
+use sluicegate_dataplane::{Counters as Datagrams, FrameCounters};
 
 use crate::http::exchange::ring::Depth;
 use crate::http::proxy;
@@ -77,6 +77,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     }
     proxy_sum.show(page);
     show_datagrams(workers, page);
+    show_frames(workers, page);
 }
 
 /// Writes what the driver of each worker is and uses. A worker that never responded has none.
@@ -114,6 +115,59 @@ fn show_datagrams(workers: &[&Known], page: &mut Page) {
             let labels = [group, worker, ("backend", known.last.backend)];
             let (_, _, value) = known.last.datagrams.named()[index];
             page.sample(&labels, value);
+        }
+    }
+}
+
+/// Writes the counters of the ports that workers drive themselves.
+fn show_frames(workers: &[&Known], page: &mut Page) {
+    let frames = || {
+        workers.iter().filter_map(|known| {
+            let [group, worker] = known.labels();
+            let labels = [group, worker, ("backend", known.last.backend)];
+            Some((labels, known.last.datagrams.frames?))
+        })
+    };
+    let family: [(&str, &str, &str, fn(&FrameCounters) -> u64); 4] = [
+        (
+            "counter",
+            "sluicegate_port_received_frames_total",
+            "Frames that a port of DPDK received.",
+            |frames| frames.received,
+        ),
+        (
+            "counter",
+            "sluicegate_port_sent_frames_total",
+            "Frames that a port of DPDK sent.",
+            |frames| frames.sent,
+        ),
+        (
+            "counter",
+            "sluicegate_port_send_errors_total",
+            "Frames that a port of DPDK could not send.",
+            |frames| frames.send_errors,
+        ),
+        (
+            "gauge",
+            "sluicegate_port_buffers_in_use",
+            "Buffers of a worker's queue of a port of DPDK that are in use, those that wait for frames included.",
+            |frames| frames.buffers_in_use,
+        ),
+    ];
+    for (kind, name, help, value) in family {
+        page.family(kind, name, help);
+        for (labels, frames) in frames() {
+            page.sample(&labels, value(&frames));
+        }
+    }
+    page.family(
+        "counter",
+        "sluicegate_received_frames_dropped_total",
+        "Frames received by a port of DPDK that were dropped, by reason.",
+    );
+    for ([group, worker, backend], frames) in frames() {
+        for (reason, count) in frames.dropped() {
+            page.sample(&[group, worker, backend, ("reason", reason)], count);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sluicegate_dataplane::BindError;
+use sluicegate_dataplane::{BindError, PortError};
 use thiserror::Error;
 
 use crate::admin::AdminError;
@@ -39,6 +39,14 @@ pub enum BootError {
         group: String,
         /// The cause.
         source: BindError,
+    },
+    /// The port of a group cannot be opened.
+    #[error("group `{group}`")]
+    Port {
+        /// Name of the group.
+        group: String,
+        /// The cause.
+        source: PortError,
     },
     /// A group names a core that the process cannot use.
     #[error(

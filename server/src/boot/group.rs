@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Group, Listener};
-use sluicegate_dataplane::open_group;
+use sluicegate_dataplane::{Backend, open_group};
 
 use super::cores::{cores, spare_cores};
 use super::descriptors::exchanges_per_worker;
 use super::error::BootError;
-use super::listen::{Announced, BoundListeners, open_listener};
+use super::listen::{Announced, Bound, BoundListeners, open_listener};
+use super::ports::OpenPorts;
 use super::shared::Shared;
 use crate::clock;
 use crate::h3::SessionContext;
@@ -27,6 +28,7 @@ pub(super) fn prepare_group(
     shared: &Arc<Shared>,
     registry: &Registry,
     announced: &mut Announced,
+    ports: &mut OpenPorts,
 ) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
     let listeners: Vec<&Listener> = shared
         .config
@@ -39,7 +41,9 @@ pub(super) fn prepare_group(
     }
     let cores = cores(group)?;
     let workers = cores.len();
-    let opened = open_listeners(group, &listeners, workers, shared, registry, announced)?;
+    let opened = open_listeners(
+        group, &listeners, workers, shared, registry, announced, ports,
+    )?;
     let (mailboxes, inboxes): (Vec<MailboxSender>, Vec<_>) =
         cores.iter().map(|_| worker::mailbox()).unzip();
     let peers = Arc::new(mailboxes.clone());
@@ -91,7 +95,7 @@ pub(super) fn prepare_group(
     Ok(setups)
 }
 
-/// Acquires the sockets of a group's listeners and opens the group on them.
+/// Binds a group's listeners, to sockets or to a port, and opens the group on them.
 fn open_listeners(
     group: &Group,
     listeners: &[&Listener],
@@ -99,22 +103,29 @@ fn open_listeners(
     shared: &Shared,
     registry: &Registry,
     announced: &mut Announced,
+    ports: &mut OpenPorts,
 ) -> Result<sluicegate_dataplane::Group, BootError> {
     let mut bound = BoundListeners {
         workers,
-        acquired: Vec::new(),
+        bound: match group.backend {
+            Backend::Dpdk => Bound::Port(Vec::new()),
+            Backend::Auto | Backend::Mio | Backend::IoUring => Bound::Sockets(Vec::new()),
+        },
     };
     for listener in listeners {
         open_listener(listener, group, registry, shared, announced, &mut bound)?;
     }
-    let (options, buffers) = (&group.socket, group.driver);
-    let opened =
-        open_group(group.backend, bound.acquired, workers, options, buffers).map_err(|source| {
-            BootError::Group {
+    let opened = match bound.bound {
+        Bound::Port(addresses) => ports.open(group, &addresses, workers)?,
+        Bound::Sockets(sockets) => {
+            let (options, buffers) = (&group.socket, group.driver);
+            let opened = open_group(group.backend, sockets, workers, options, buffers);
+            opened.map_err(|source| BootError::Group {
                 group: group.name.clone(),
                 source,
-            }
-        })?;
+            })?
+        }
+    };
     announced.add_facts(&opened.listeners);
     Ok(opened)
 }

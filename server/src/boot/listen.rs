@@ -26,8 +26,16 @@ const BIND_STEP: Duration = Duration::from_millis(20);
 pub(super) struct BoundListeners {
     /// Number of the group's workers: each listener has a socket for each.
     pub(super) workers: usize,
-    /// Sockets of each listening address.
-    pub(super) acquired: Vec<Acquired>,
+    /// Sockets or port of the listening addresses.
+    pub(super) bound: Bound,
+}
+
+/// Sockets or port of the listening addresses of a group.
+pub(super) enum Bound {
+    /// Sockets of each.
+    Sockets(Vec<Acquired>),
+    /// A port that the server drives itself, still to be opened with these addresses.
+    Port(Vec<(ListenerId, SocketAddr)>),
 }
 
 /// The listeners of all groups that are bound so far.
@@ -67,6 +75,7 @@ impl Announced {
     pub(super) fn add_facts(&mut self, listeners: &[ListenerFacts]) {
         for facts in listeners {
             for line in self.lines.iter_mut().filter(|l| l.id == facts.listener) {
+                line.address = facts.address;
                 line.facts = Some(facts.clone());
             }
             let bound = self.bound_listeners.iter_mut();
@@ -151,13 +160,23 @@ pub(super) fn open_listener(
         announced.next_id = next
             .ok_or_else(|| BootError::listener(&listener.name, ListenerError::TooManyAddresses))?;
         let workers = bound_listeners.workers;
-        let bound = match announced.inherited.acquire(id, *address, workers) {
-            Ok(None) => bind_with_retries(id, *address, workers),
-            Ok(Some(inherited)) => Ok(inherited),
-            Err(error) => Err(error),
+        let local = match &mut bound_listeners.bound {
+            Bound::Sockets(sockets) => {
+                let bound = match announced.inherited.acquire(id, *address, workers) {
+                    Ok(None) => bind_with_retries(id, *address, workers),
+                    Ok(Some(inherited)) => Ok(inherited),
+                    Err(error) => Err(error),
+                };
+                let bound = bound.map_err(|error| BootError::listener(&listener.name, error))?;
+                let local = bound.local_addr();
+                sockets.push(bound);
+                local
+            }
+            Bound::Port(addresses) => {
+                addresses.push((id, *address));
+                *address
+            }
         };
-        let bound = bound.map_err(|error| BootError::listener(&listener.name, error))?;
-        let local = bound.local_addr();
         announced.lines.push(Line {
             id,
             facts: None,
@@ -167,7 +186,6 @@ pub(super) fn open_listener(
             algorithm: selection.own(),
             rules: listener.congestion_rules.len(),
         });
-        bound_listeners.acquired.push(bound);
         announced.bound_listeners.push(BoundListener {
             id,
             name: listener.name.clone(),

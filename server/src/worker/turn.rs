@@ -241,7 +241,7 @@ impl Worker {
                 Event::PortDown { listener } => {
                     tracing::error!(
                         listener = listener.0,
-                        "a listener's socket is broken; it neither receives nor sends"
+                        "a listener's socket is broken, or its port is down: it neither receives nor sends"
                     );
                 }
                 Event::TooBig {

@@ -44,6 +44,11 @@ impl Client {
 
     /// Returns a client that is bound to a port of `address`.
     pub(crate) fn bound(folder: &Folder, address: Ipv4Addr) -> Client {
+        Client::at(folder, (address, 0).into())
+    }
+
+    /// Returns a client that is bound to `address`.
+    pub(crate) fn at(folder: &Folder, address: SocketAddr) -> Client {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(folder.certificate.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -54,7 +59,7 @@ impl Client {
         let mut tls = tls.with_root_certificates(roots).with_no_client_auth();
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
-        let endpoint = quinn::Endpoint::client((address, 0).into()).unwrap();
+        let endpoint = quinn::Endpoint::client(address).unwrap();
         let mut config = quinn::ClientConfig::new(Arc::new(tls));
         let mut transport = quinn::TransportConfig::default();
         // A server learns of a NAT's new port only by something that comes from there.

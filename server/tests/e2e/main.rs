@@ -10,6 +10,7 @@ mod admin;
 mod bounds;
 mod certificates;
 mod client;
+mod dpdk;
 mod failure;
 mod faults;
 mod files;

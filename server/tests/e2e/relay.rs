@@ -48,14 +48,14 @@ async fn pass(
     mut commands: UnboundedReceiver<Command>,
     mut left: usize,
 ) {
-    let mut outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let mut outside = UdpSocket::bind("0.0.0.0:0").await.unwrap();
     let (mut first, mut client) = (Vec::new(), None);
     let (mut up, mut down) = ([0; 2048], [0; 2048]);
     loop {
         tokio::select! {
             command = commands.recv() => match command {
                 Some(Command::ChangePort) => {
-                    outside = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+                    outside = UdpSocket::bind("0.0.0.0:0").await.unwrap();
                 }
                 Some(Command::RepeatFirst) => {
                     outside.send_to(&first, server).await.unwrap();

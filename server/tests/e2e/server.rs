@@ -112,6 +112,14 @@ impl Process {
         Process::spawn(command, folder)
     }
 
+    /// Starts a command line in `folder`.
+    #[cfg(feature = "dpdk")]
+    pub(crate) fn of(words: &[&str], folder: &Path) -> Process {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::null());
+        Process::spawn(command, folder)
+    }
+
     fn spawn(mut command: Command, folder: &Path) -> Process {
         let mut child = command
             .current_dir(folder)
@@ -293,7 +301,7 @@ impl Server {
     }
 
     /// Writes the configuration and returns its path.
-    fn write(setup: &Setup, folder: &Folder) -> String {
+    pub(crate) fn write(setup: &Setup, folder: &Folder) -> String {
         let file = folder.path("sluicegate.toml");
         std::fs::write(&file, &setup.text).unwrap();
         file.to_str().unwrap().to_owned()

@@ -220,7 +220,7 @@ pub(crate) fn get_by_aioquic(
 }
 
 /// `$SLUICEGATE_TEST_PYTHON`, or the one that `make venv` made in the target folder.
-fn python() -> Option<PathBuf> {
+pub(crate) fn python() -> Option<PathBuf> {
     #[expect(
         clippy::disallowed_methods,
         reason = "tests have no main to read the environment in"

@@ -1,0 +1,162 @@
+//! Two network namespaces with a veth pair between them: the test's, and the server's.
+#![expect(
+    unsafe_code,
+    reason = "the offload of a veth's checksums is turned off by an ioctl that has no safe wrapper"
+)]
+
+use std::io::{BufRead as _, BufReader};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
+pub(super) const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd98, 0, 0, 0, 0, 0, 0, 1);
+pub(super) const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd98, 0, 0, 0, 0, 0, 0, 2);
+
+/// The server's namespace, and `sgb` in the test's, which leads to `sga` there. Removed when dropped.
+pub(super) struct Network {
+    /// Process in the server's namespace, which lives as long as the namespace is needed.
+    holder: Child,
+    _only: MutexGuard<'static, ()>,
+}
+
+impl Network {
+    /// Checks that the host allows such networks.
+    pub(super) fn trial() -> Result<(), String> {
+        let script = "ip link add sga type veth peer name sgb && nsenter -t $$ -n true";
+        let output = Command::new("unshare")
+            .args(["-n", "sh", "-c", script])
+            .output();
+        match output {
+            Ok(output) if output.status.success() => Ok(()),
+            output => Err(format!("no network namespaces and veth here: {output:?}")),
+        }
+    }
+
+    /// Makes a network whose veth has so many queues.
+    pub(super) fn new(queues: usize) -> Network {
+        // The names of the interfaces are taken while another test has them; one that failed has removed them.
+        static ONLY: Mutex<()> = Mutex::new(());
+        let only = ONLY.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holder = Command::new("unshare")
+            .args(["-n", "sh", "-c", "echo there; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(holder.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        let network = Network {
+            holder,
+            _only: only,
+        };
+        let id = network.holder();
+        let count = format!("numrxqueues {queues} numtxqueues {queues}");
+        sh(&format!(
+            "ip link set lo up && \
+             ip link add sgb {count} type veth peer name sga {count} && ip link set sga netns {id} && \
+             ip addr add {CLIENT}/24 dev sgb && ip addr add {CLIENT_V6}/64 dev sgb nodad && ip link set sgb up"
+        ));
+        // What the kernel would send of its own disturbs nobody, and is none of the test's business.
+        network.in_the_servers(
+            "ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/sga/disable_ipv6 && ip link set sga up",
+        );
+        turn_checksums_off("sgb");
+        network
+    }
+
+    /// Returns the system's number of a process in the server's namespace.
+    pub(super) fn holder(&self) -> String {
+        self.holder.id().to_string()
+    }
+
+    /// Runs a script in the server's namespace, and returns what it says.
+    pub(super) fn in_the_servers(&self, script: &str) -> String {
+        sh(&format!(
+            "nsenter -t {} -n sh -c '{script}'",
+            self.holder.id()
+        ))
+    }
+
+    /// Takes the server's interface up or down.
+    pub(super) fn set_link(&self, state: &str) {
+        self.in_the_servers(&format!("ip link set sga {state}"));
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // Without it the kernel removes the pair only some time after the namespace.
+        let _ = Command::new("ip").args(["link", "del", "sgb"]).status();
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+fn sh(script: &str) -> String {
+    let output = Command::new("sh").args(["-c", script]).output().unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Has the kernel compute checksums before frames enter the veth. What is left to a card that is not there would arrive wrong.
+fn turn_checksums_off(interface: &str) {
+    // `linux/ethtool.h`: ETHTOOL_STXCSUM, and off.
+    let mut command: [u32; 2] = [0x17, 0];
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // SAFETY: integers and pointers, for which all zeroes (null) is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = from.cast_signed();
+    }
+    request.ifr_ifru.ifru_data = (&raw mut command).cast();
+    // SAFETY: a local with a short name and a pointer to a local of the command's size.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    assert_eq!(result, 0, "{:?}", std::io::Error::last_os_error());
+}
+
+/// Sends echo requests until one is answered.
+pub(super) fn ping(host: IpAddr) {
+    let (domain, protocol, request, reply, header) = if host.is_ipv4() {
+        (Domain::IPV4, Protocol::ICMPV4, 8, 0, 20)
+    } else {
+        (Domain::IPV6, Protocol::ICMPV6, 128, 129, 0)
+    };
+    let socket = Socket::new(domain, Type::RAW, Some(protocol)).unwrap();
+    let pause = Duration::from_secs(1);
+    socket.set_read_timeout(Some(pause)).unwrap();
+    // Type, code, checksum, identifier, number, data. The kernel computes the checksum of ICMPv6.
+    let mut packet = [request, 0, 0, 0, 0x5e, 0xa1, 0, 1, b'p', b'i', b'n', b'g'];
+    if host.is_ipv4() {
+        let words = packet
+            .chunks(2)
+            .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+        let sum: u32 = words.sum();
+        let sum = !u16::try_from((sum & 0xffff) + (sum >> 16)).unwrap();
+        packet[2..4].copy_from_slice(&sum.to_be_bytes());
+    }
+    for _ in 0..10 {
+        socket
+            .send_to(&packet, &SocketAddr::new(host, 0).into())
+            .unwrap();
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 256];
+        // Others' packets come by as well.
+        while let Ok((length, _)) = socket.recv_from(&mut buffer) {
+            // SAFETY: the kernel has written so many bytes.
+            let bytes = unsafe { buffer[..length].assume_init_ref() };
+            let answer = bytes.get(header..).unwrap_or_default();
+            if answer.first() == Some(&reply) && answer.get(4..) == Some(&packet[4..]) {
+                return;
+            }
+        }
+    }
+    panic!("{host} answers no ping");
+}
