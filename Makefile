@@ -27,11 +27,15 @@ FUZZ_CORPUS ?= $(TARGET)/fuzz-corpus
 # Where a command takes arguments: make run ARGS="-c sluicegate.toml".
 ARGS ?=
 PREFIX ?= /usr/local
+# `make DPDK=no` leaves DPDK out even where libdpdk is installed, and installs nothing for it.
+DPDK ?= auto
 DESTDIR ?=
 
 # Packages that are no members of the workspace.
 OUTSIDE := cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
+# Evaluated when it is used: `make setup` may install the library.
+FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
 AIOQUIC := aioquic==1.7.2
@@ -92,6 +96,15 @@ setup: ## Installs the Debian packages that are missing and checks Rust's versio
 	        exit 1
 	    fi
 	fi
+	if [ "$(DPDK)" != no ] && ! pkg-config --exists 'libdpdk >= 22.11'; then
+	    as_root=""
+	    [ "$$(id -u)" = 0 ] || as_root="sudo -n"
+	    if command -v apt-get >/dev/null && $$as_root true 2>/dev/null; then
+	        apt-cache show libdpdk-dev >/dev/null 2>&1 || $$as_root apt-get update -qq || true
+	        $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libdpdk-dev >/dev/null 2>&1 || true
+	    fi
+	    pkg-config --exists 'libdpdk >= 22.11' || echo "DPDK is left out: libdpdk is not installed (Debian: libdpdk-dev)" >&2
+	fi
 	if ! command -v $(CARGO) >/dev/null; then
 	    echo "There is no cargo. Install Rust $(RUST_NEEDED) or newer by rustup: https://rustup.rs" >&2
 	    echo "(Debian 12's own Rust is too old.)" >&2
@@ -116,10 +129,10 @@ $(BORINGSSL): | setup
 	mv "$@.new" "$@"
 
 run: setup $(BORINGSSL) ## Builds with full optimisation and runs the server; ARGS="-c FILE" for a configuration
-	@$(CARGO) run --locked --release -p sluicegate -- run $(ARGS)
+	@$(CARGO) run --locked --release -p sluicegate $(FEATURES) -- run $(ARGS)
 
 build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluicegate
-	@$(CARGO) build --locked --release -p sluicegate
+	@$(CARGO) build --locked --release -p sluicegate $(FEATURES)
 
 install: build ## Installs the binary below PREFIX (/usr/local) and the systemd unit
 	@install -D -m 755 "$(TARGET)/release/sluicegate" "$(DESTDIR)$(PREFIX)/bin/sluicegate"
@@ -139,11 +152,11 @@ fmt-check: setup
 
 clippy: setup $(BORINGSSL) ## Lints everything; warnings are errors
 	@echo "== clippy"
-	$(CARGO) clippy --quiet --locked --workspace --all-targets --profile $(PROFILE) -- -D warnings
+	$(CARGO) clippy --quiet --locked --workspace $(FEATURES) --all-targets --profile $(PROFILE) -- -D warnings
 
 doc: setup $(BORINGSSL) ## Builds the documentation of the crates; warnings are errors
 	@echo "== documentation"
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps --profile $(PROFILE)
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace $(FEATURES) --no-deps --profile $(PROFILE)
 
 deny: setup ## Checks licences, sources and banned crates, where cargo-deny is installed
 	@echo "== dependencies"
@@ -179,12 +192,12 @@ fuzz-%: setup $(BORINGSSL)
 # The last lines are cargo test's own.
 test: setup fmt-check deny venv $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
-	$(CARGO) build --locked --workspace --profile $(PROFILE)
+	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"
-	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE)
+	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE)
 
 test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
-	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace --profile $(PROFILE) -- --include-ignored \
+	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE) -- --include-ignored \
 	    --skip hostile::floods::
 
 # They judge how fast the server is, so they run what users run.
