@@ -8,6 +8,7 @@
 //! Without the feature `libdpdk` the crate is empty and needs nothing installed.
 #![cfg(feature = "libdpdk")]
 
+mod device;
 mod eal;
 mod error;
 mod ffi;
@@ -17,10 +18,11 @@ mod pool;
 mod port;
 mod queue;
 
+pub use device::{Device, PortFacts, PortOptions, PortStats};
 pub use eal::{Eal, EalOptions, Registered};
 pub use error::Error;
 pub use ffi::BURST;
 pub use log::take_messages;
 pub use mbuf::{Batch, Checksum, Mbuf, TxOffload, headroom};
-pub use port::{Device, Port, PortFacts, PortOptions, PortStats};
+pub use port::Port;
 pub use queue::Queue;

@@ -5,10 +5,10 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::device::{Inner, PortStats};
 use crate::eal::Eal;
 use crate::ffi::{self, BURST};
 use crate::mbuf::{Batch, Mbuf};
-use crate::port::{Inner, PortStats};
 
 /// A queue pair of a port with its pool of buffers. One thread at a time uses it.
 #[derive(Debug)]

@@ -1,0 +1,261 @@
+//! Devices: attached, configured and started, and what is known of them.
+#![expect(unsafe_code, reason = "calls of the shim")]
+
+use std::ffi::CString;
+
+use crate::eal::Eal;
+use crate::error::{Error, check};
+use crate::ffi::{self, Info, Stats};
+use crate::pool::Pool;
+
+/// A device as the library names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// PCI address, which was among the options of the environment.
+    Pci(String),
+    /// A virtual device: its name, and its arguments with a comma in front.
+    Virtual {
+        /// Name, which begins with the driver's and is used once.
+        name: String,
+        /// Arguments.
+        arguments: String,
+    },
+}
+
+/// Options of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortOptions {
+    /// One device with all queue pairs, or one device per queue pair.
+    pub devices: Vec<Device>,
+    /// Number of queue pairs.
+    pub queues: u16,
+    /// Descriptors of a receive queue; the driver may round them.
+    pub rx_descriptors: u16,
+    /// Descriptors of a transmit queue; the driver may round them.
+    pub tx_descriptors: u16,
+    /// Buffers of a queue pair.
+    pub buffers: u32,
+    /// Room of a buffer behind its headroom, bytes.
+    pub room: u16,
+    /// MTU to set, or `None` to leave the device's.
+    pub mtu: Option<u16>,
+    /// Whether multicast frames must arrive, even if every frame must for it.
+    pub multicast: bool,
+}
+
+/// Facts about a port that only opening tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Name of the driver.
+    pub driver: String,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+    /// Whether the port verifies checksums.
+    pub rx_checksum: bool,
+    /// Whether the port writes checksums.
+    pub tx_checksum: bool,
+    /// Whether the port spreads frames over its queues by a hash that it lets us set.
+    pub rss: bool,
+}
+
+/// Counters of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames received.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that the port dropped because a queue was full.
+    pub missed: u64,
+    /// Frames that arrived broken.
+    pub receive_errors: u64,
+    /// Frames dropped for want of a buffer.
+    pub no_buffer: u64,
+    /// Frames that the port could not send.
+    pub send_errors: u64,
+}
+
+/// State that all queues share: the started ports and their buffer pools.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    eal: Eal,
+    ports: Vec<Started>,
+    /// After the ports, which hold buffers of them.
+    pools: Vec<Pool>,
+    facts: PortFacts,
+}
+
+/// A port of the library that was started.
+#[derive(Debug)]
+struct Started(u16);
+
+impl Inner {
+    /// Opens the devices of a port. Returns it with the number of queues per device.
+    pub(crate) fn open(eal: Eal, options: &PortOptions) -> Result<(Self, u16), Error> {
+        let per_device = match options.devices.len() {
+            1 => options.queues,
+            count if count == usize::from(options.queues) => 1,
+            count => {
+                let cause = format!("{count} devices for {} queues", options.queues);
+                return Err(Error::because("open a port", cause));
+            }
+        };
+        let pools: Result<Vec<Pool>, Error> = (0..options.queues)
+            .map(|_| Pool::new(eal, options.buffers, options.room))
+            .collect();
+        let mut inner = Inner {
+            eal,
+            ports: Vec::new(),
+            pools: pools?,
+            facts: PortFacts::of(&Info::default()),
+        };
+        eal.add_port();
+        for (index, device) in options.devices.iter().enumerate() {
+            let first = index * usize::from(per_device);
+            let pools = &inner.pools[first..first + usize::from(per_device)];
+            let (started, facts) = start(device, per_device, options, pools)?;
+            inner.ports.push(started);
+            inner.facts = facts;
+        }
+        Ok((inner, per_device))
+    }
+
+    pub(crate) fn facts(&self) -> &PortFacts {
+        &self.facts
+    }
+
+    /// Closes the devices. Returns the number of buffers that did not come back.
+    pub(crate) fn close(mut self) -> u32 {
+        self.ports.clear();
+        self.pools.iter().map(Pool::missing).sum()
+    }
+
+    /// Returns the library's port and queue of a worker.
+    pub(crate) fn place(&self, queue: u16, per_device: u16) -> (u16, u16) {
+        let device = usize::from(queue / per_device);
+        (self.ports[device].0, queue % per_device)
+    }
+
+    pub(crate) fn pool(&self, queue: u16) -> &Pool {
+        &self.pools[usize::from(queue)]
+    }
+
+    pub(crate) fn eal(&self) -> Eal {
+        self.eal
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.ports.clear();
+        // A buffer that is still out keeps the environment from ending.
+        if self.pools.iter().all(|pool| pool.missing() == 0) {
+            self.eal.remove_port();
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // SAFETY: the port was opened by this value, and no queue that uses it is left.
+        unsafe {
+            ffi::sg_port_stop(self.0);
+            ffi::sg_port_remove(self.0);
+        }
+    }
+}
+
+/// Opens and starts a device with a queue pair for each of `pools`.
+fn start(
+    device: &Device,
+    queues: u16,
+    options: &PortOptions,
+    pools: &[Pool],
+) -> Result<(Started, PortFacts), Error> {
+    let name = probe(device)?;
+    // SAFETY: reads the name, which ends with a zero.
+    let port = unsafe { ffi::sg_port_named(name.as_ptr()) };
+    let port = u16::try_from(port)
+        .map_err(|_| Error::because(format!("open {name:?}"), "no driver made a port of it"))?;
+    let started = Started(port);
+    let mut info = Info::default();
+    // SAFETY: the shim writes into a local.
+    check("ask the port", unsafe {
+        ffi::sg_port_info(port, &raw mut info)
+    })?;
+    let most = info.max_rx_queues.min(info.max_tx_queues);
+    if queues > most {
+        let cause = format!("it has {most}; {queues} are needed, one per core of the group");
+        return Err(Error::because("queues of the port", cause));
+    }
+    // SAFETY: the port is this function's alone.
+    let configured = unsafe { ffi::sg_port_configure(port, queues, options.mtu.unwrap_or(0)) };
+    check("configure the port", configured)?;
+    let (rx, tx) = (options.rx_descriptors, options.tx_descriptors);
+    for (queue, pool) in (0..queues).zip(pools) {
+        // SAFETY: the pool is dropped after the port is closed: `Inner` clears its ports first.
+        let made = unsafe { ffi::sg_queue_setup(port, queue, rx, tx, pool.raw()) };
+        check("set a queue up", made)?;
+    }
+    // SAFETY: the port is configured, with all its queues.
+    let up = unsafe { ffi::sg_port_start(port, options.multicast.into()) };
+    check("start the port", up)?;
+    // SAFETY: the shim writes into a local.
+    check("ask the port", unsafe {
+        ffi::sg_port_info(port, &raw mut info)
+    })?;
+    Ok((started, PortFacts::of(&info)))
+}
+
+/// Attaches a device, and returns the name of its port.
+fn probe(device: &Device) -> Result<CString, Error> {
+    let (name, devargs) = match device {
+        // Found when the environment started.
+        Device::Pci(address) => (address, None),
+        Device::Virtual { name, arguments } => (name, Some(format!("{name}{arguments}"))),
+    };
+    let step = format!("open {name}");
+    let text = |text: String| {
+        CString::new(text).map_err(|_| Error::because(&*step, "its name holds a zero byte"))
+    };
+    if let Some(devargs) = devargs {
+        let devargs = text(devargs)?;
+        // SAFETY: reads a string that ends with a zero.
+        check(&step, unsafe { ffi::sg_probe(devargs.as_ptr()) })?;
+    }
+    text(name.clone())
+}
+
+impl PortFacts {
+    fn of(info: &Info) -> Self {
+        let end = info.driver.iter().position(|byte| *byte == 0);
+        let driver = &info.driver[..end.unwrap_or(info.driver.len())];
+        Self {
+            driver: String::from_utf8_lossy(driver).into_owned(),
+            mac: info.mac,
+            mtu: info.mtu,
+            rx_checksum: info.rx_checksum != 0,
+            tx_checksum: info.tx_checksum != 0,
+            rss: info.rss != 0,
+        }
+    }
+}
+
+impl PortStats {
+    /// Reads the counters of the library's port; all zero where the driver has none.
+    pub(crate) fn read(port: u16) -> Self {
+        let mut stats = Stats::default();
+        // SAFETY: the shim writes into a local.
+        unsafe { ffi::sg_stats(port, &raw mut stats) };
+        Self {
+            received: stats.received,
+            sent: stats.sent,
+            missed: stats.missed,
+            receive_errors: stats.receive_errors,
+            no_buffer: stats.no_buffer,
+            send_errors: stats.send_errors,
+        }
+    }
+}
