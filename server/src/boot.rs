@@ -45,7 +45,7 @@ use crate::http::route::Site;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::transport::Alternatives;
-use crate::worker::{self, Report, WorkerHandle};
+use crate::worker::{self, MailboxSender, Report, WorkerHandle, WorkerSetup};
 
 /// Serves until a signal to stop. On SIGHUP it reads its configuration again from `source`, if it came from a file.
 ///
@@ -71,12 +71,7 @@ pub fn serve(
     for group in &shared.config.groups {
         let prepared = prepare_group(group, &shared, registry, &mut announced, &mut ports)?;
         for (setup, mailbox) in prepared {
-            workers.push(WorkerHandle {
-                group: setup.group.clone(),
-                index: usize::from(setup.index),
-                mailbox: mailbox.clone(),
-                origin: setup.origin.clone(),
-            });
+            workers.push(handle(&setup, &mailbox));
             setups.push(setup);
             mailboxes.push(mailbox);
         }
@@ -159,6 +154,15 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
         )?;
     }
     Ok(())
+}
+
+fn handle(setup: &WorkerSetup, mailbox: &MailboxSender) -> WorkerHandle {
+    WorkerHandle {
+        group: setup.group.clone(),
+        index: usize::from(setup.index),
+        mailbox: mailbox.clone(),
+        origin: setup.origin.clone(),
+    }
 }
 
 /// Returns the groups with listeners whose workers drive a port.
