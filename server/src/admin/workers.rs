@@ -119,6 +119,9 @@ fn show_datagrams(workers: &[&Known], page: &mut Page) {
     }
 }
 
+/// Function that returns a figure of a worker's port.
+type PortFigure = fn(&FrameCounters) -> u64;
+
 /// Writes the counters of the ports that workers drive themselves.
 fn show_frames(workers: &[&Known], page: &mut Page) {
     let frames = || {
@@ -128,7 +131,7 @@ fn show_frames(workers: &[&Known], page: &mut Page) {
             Some((labels, known.last.datagrams.frames?))
         })
     };
-    let family: [(&str, &str, &str, fn(&FrameCounters) -> u64); 4] = [
+    let families: [(&str, &str, &str, PortFigure); 4] = [
         (
             "counter",
             "sluicegate_port_received_frames_total",
@@ -154,7 +157,7 @@ fn show_frames(workers: &[&Known], page: &mut Page) {
             |frames| frames.buffers_in_use,
         ),
     ];
-    for (kind, name, help, value) in family {
+    for (kind, name, help, value) in families {
         page.family(kind, name, help);
         for (labels, frames) in frames() {
             page.sample(&labels, value(&frames));
