@@ -4,8 +4,7 @@
     reason = "the offload of a veth's checksums is turned off by an ioctl that has no safe wrapper"
 )]
 
-use std::io::{BufRead as _, BufReader};
-use std::mem::MaybeUninit;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::process::{Child, Command, Stdio};
@@ -147,11 +146,10 @@ pub(super) fn ping(host: IpAddr) {
         socket
             .send_to(&packet, &SocketAddr::new(host, 0).into())
             .unwrap();
-        let mut buffer = [MaybeUninit::<u8>::uninit(); 256];
+        let mut buffer = [0; 256];
         // Others' packets come by as well.
-        while let Ok((length, _)) = socket.recv_from(&mut buffer) {
-            // SAFETY: the kernel has written so many bytes.
-            let bytes = unsafe { buffer[..length].assume_init_ref() };
+        while let Ok(length) = (&socket).read(&mut buffer) {
+            let bytes = &buffer[..length];
             let answer = bytes.get(header..).unwrap_or_default();
             if answer.first() == Some(&reply) && answer.get(4..) == Some(&packet[4..]) {
                 return;
