@@ -5,6 +5,7 @@
 //! few of them for each exchange, and the number of exchanges is bounded.
 
 mod depth;
+mod revocable;
 mod revoke;
 
 use std::collections::{HashMap, VecDeque, hash_map};
@@ -22,7 +23,7 @@ use super::{ExchangeKey, Fields};
 use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
-use self::revoke::Revocable;
+use self::revocable::Revocable;
 
 /// Part of the ring's capacity up to which a client's exchanges may wait beside the ring.
 const FEW: u64 = 64;
