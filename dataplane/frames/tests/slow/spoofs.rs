@@ -93,6 +93,17 @@ fn a_known_host_is_asked_at_its_address_before_all_others() {
     assert_eq!(port.known(HOST_V4), Some(other));
 }
 
+/// Checks that a port which asks for a host counts each frame as unsolicited, learns nothing and sends nothing.
+fn check_unsolicited(cases: &[(&str, Vec<u8>)]) {
+    for (case, frame) in cases {
+        let mut port = asking();
+        port.input(frame, 1);
+        assert_eq!(port.stack.counters().unsolicited, 1, "{case}");
+        assert_eq!(port.stack.take_resolved(), None, "{case}");
+        assert!(port.sent.is_empty(), "{case}");
+    }
+}
+
 #[test]
 fn contradictory_arp_is_ignored() {
     let target = (PORT_MAC, OWN_V4);
@@ -155,13 +166,7 @@ fn contradictory_arp_is_ignored() {
             arp_frame(2, (HOST_MAC, Ipv4Addr::UNSPECIFIED)),
         ),
     ];
-    for (case, frame) in cases {
-        let mut port = asking();
-        port.input(&frame, 1);
-        assert_eq!(port.stack.counters().unsolicited, 1, "{case}");
-        assert_eq!(port.stack.take_resolved(), None, "{case}");
-        assert!(port.sent.is_empty(), "{case}");
-    }
+    check_unsolicited(&cases);
     let mut port = asking();
     port.input(&arp_frame(3, sender), 1);
     assert_eq!(port.stack.counters().ignored, 1, "unknown operation");
@@ -219,13 +224,7 @@ fn contradictory_neighbour_discovery_is_ignored() {
             solicitation((HOST_MAC, Some(HOST_MAC)), nobody, 255),
         ),
     ];
-    for (case, frame) in cases {
-        let mut port = asking();
-        port.input(&frame, 1);
-        assert_eq!(port.stack.counters().unsolicited, 1, "{case}");
-        assert_eq!(port.stack.take_resolved(), None, "{case}");
-        assert!(port.sent.is_empty(), "{case}");
-    }
+    check_unsolicited(&cases);
 }
 
 #[test]
