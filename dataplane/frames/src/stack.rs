@@ -2,16 +2,16 @@
 
 mod announce;
 mod arp;
+mod frame_writer;
 mod icmp;
 mod ndp;
-mod outbox;
 mod too_big;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use self::outbox::Outbox;
+use self::frame_writer::FrameWriter;
 use crate::address::MacAddr;
 use crate::bucket::TokenBucket;
 use crate::config::PortConfig;
@@ -107,7 +107,7 @@ pub struct Stack {
     config: Arc<PortConfig>,
     parser: FrameParser,
     neighbors: Neighbors,
-    outbox: Outbox,
+    writer: FrameWriter,
     strangers: TokenBucket,
     known: TokenBucket,
     echoes: TokenBucket,
@@ -130,7 +130,7 @@ impl Stack {
         Self {
             parser: FrameParser::new(&config),
             neighbors: Neighbors::new(learned),
-            outbox: Outbox::new(&config),
+            writer: FrameWriter::new(&config),
             strangers: TokenBucket::new(STRANGERS.0, STRANGERS.1),
             known: TokenBucket::new(NEIGHBORS.0, NEIGHBORS.1),
             echoes: TokenBucket::new(ECHOES.0, ECHOES.1),
@@ -167,7 +167,7 @@ impl Stack {
     pub fn poll(&mut self, now_ms: u64, send: &mut dyn FnMut(&[u8])) {
         let Self {
             neighbors,
-            outbox,
+            writer,
             config,
             counters,
             ..
@@ -175,8 +175,8 @@ impl Stack {
         neighbors.poll(now_ms, |address, mac| {
             counters.questions += 1;
             match address {
-                IpAddr::V4(address) => outbox.ask_v4(config, address, mac, send),
-                IpAddr::V6(address) => outbox.ask_v6(config, address, mac, send),
+                IpAddr::V4(address) => writer.ask_v4(config, address, mac, send),
+                IpAddr::V6(address) => writer.ask_v6(config, address, mac, send),
             }
         });
         if self.announcement <= now_ms {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use smoltcp::wire::{ArpOperation, NdiscNeighborFlags};
 
 use super::Stack;
+use super::frame_writer::{group_mac, solicited_node};
 use super::ndp::ALL_NODES;
-use super::outbox::{group_mac, solicited_node};
 use crate::address::MacAddr;
 use crate::checksum::Sum;
 use crate::layout::{IPV6, ethertype, protocol};
@@ -42,7 +42,7 @@ impl Stack {
                     IpAddr::V4(own) => {
                         let target = (MacAddr([0; 6]), own);
                         let all = MacAddr::BROADCAST;
-                        self.outbox
+                        self.writer
                             .send_arp(all, ArpOperation::Request, own, target, send);
                     }
                     IpAddr::V6(own) => {
@@ -77,7 +77,7 @@ impl Stack {
         else {
             return;
         };
-        self.outbox.send(to, ethertype::IPV6, len, send, |packet| {
+        self.writer.send(to, ethertype::IPV6, len, send, |packet| {
             packet[0] = 6 << 4;
             packet[4..6].copy_from_slice(&payload_len.to_be_bytes());
             packet[6] = protocol::HOP_BY_HOP;

@@ -68,7 +68,7 @@ impl Stack {
             data,
         };
         if self.may_echo(now) {
-            self.outbox
+            self.writer
                 .send_icmpv4(icmp.source_mac, (own, source), &reply, send);
         }
     }
@@ -112,7 +112,7 @@ impl Stack {
                 };
                 if self.may_echo(now) {
                     let addresses = (destination, source);
-                    self.outbox
+                    self.writer
                         .send_icmpv6(icmp.source_mac, addresses, &reply, send);
                 }
             }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use smoltcp::wire::{EthernetAddress, Icmpv6Repr, NdiscNeighborFlags, NdiscRepr};
 
 use super::Stack;
-use super::outbox::{NDP_HOP_LIMIT, group_mac, solicited_node};
+use super::frame_writer::{NDP_HOP_LIMIT, group_mac, solicited_node};
 use crate::address::MacAddr;
 use crate::parse::Icmp;
 
@@ -66,7 +66,7 @@ impl Stack {
             target_addr: own,
             lladdr: Some(EthernetAddress(self.config.mac.0).into()),
         });
-        self.outbox
+        self.writer
             .send_icmpv6(mac, (own, destination), &message, send);
     }
 

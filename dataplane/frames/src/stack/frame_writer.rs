@@ -23,14 +23,14 @@ pub(super) const NDP_HOP_LIMIT: u8 = 255;
 
 /// Writes frames into a buffer of its own, one at a time.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(super) struct FrameWriter {
     mac: MacAddr,
     vlan: Option<u16>,
     /// Room for the longest frame of the port.
     frame: Box<[u8]>,
 }
 
-impl Outbox {
+impl FrameWriter {
     pub(super) fn new(config: &PortConfig) -> Self {
         Self {
             mac: config.mac,
