@@ -1,58 +1,22 @@
 //! A server's NEW_TOKEN frame: once, again if it is lost, and without the token in traces.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use quiche::{Connection, Error, QlogLevel};
-use sluicegate_test_support::{builtin, config, emit, set_algorithm, Pair};
+use quiche::Error;
+use sluicegate_test_support::{builtin, config, emit, set_algorithm, Pair, Trace};
 
 const TOKEN: [u8; 82] = [0xab; 82];
 
-/// The bytes of a trace.
-#[derive(Clone, Default)]
-struct Tap(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Tap {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Tap {
-    fn of(side: &mut Connection) -> Tap {
-        let tap = Tap::default();
-        side.set_qlog_with_level(
-            Box::new(tap.clone()),
-            String::new(),
-            String::new(),
-            QlogLevel::Extra,
-        );
-        tap
-    }
-
-    fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8(bytes.clone()).expect("JSON")
-    }
-
-    /// Returns the number of NEW_TOKEN frames.
-    fn tokens(&self) -> usize {
-        self.text().matches("\"new_token\"").count()
-    }
+/// Returns the number of NEW_TOKEN frames in a trace.
+fn tokens(trace: &Trace) -> usize {
+    trace.text().matches("\"new_token\"").count()
 }
 
 /// Returns two connections that have sent nothing, and their traces: the client's and the server's.
-fn traced() -> (Pair, Tap, Tap) {
+fn traced() -> (Pair, Trace, Trace) {
     let mut pair = Pair::new(&mut config(100), &mut config(100));
-    let client = Tap::of(&mut pair.client);
-    let server = Tap::of(&mut pair.server);
+    let client = Trace::of(&mut pair.client);
+    let server = Trace::of(&mut pair.server);
     (pair, client, server)
 }
 
@@ -63,12 +27,12 @@ fn token_is_sent_once_with_the_confirmed_handshake_and_stays_out_of_traces() {
     let first = emit(&mut pair.client);
     first.iter().for_each(|d| pair.server_receives(d));
     let flight = emit(&mut pair.server);
-    assert!(!pair.server.is_established() && sent.tokens() == 0);
+    assert!(!pair.server.is_established() && tokens(&sent) == 0);
     flight.iter().for_each(|d| pair.client_receives(d));
     pair.settle();
     pair.pass(Duration::from_secs(5));
     pair.settle();
-    assert_eq!((sent.tokens(), received.tokens()), (1, 1));
+    assert_eq!((tokens(&sent), tokens(&received)), (1, 1));
     for trace in [received.text(), sent.text()] {
         assert!(!trace.contains("abab"), "{trace}");
         assert!(trace.contains("\"length\":82"), "{trace}");
@@ -82,7 +46,7 @@ fn lost_token_is_sent_again_until_it_is_acknowledged() {
     pair.server.send_new_token(&TOKEN).expect("a server");
     for times in 1..4 {
         assert!(!emit(&mut pair.server).is_empty(), "lost");
-        assert_eq!((sent.tokens(), received.tokens()), (times, 0));
+        assert_eq!((tokens(&sent), tokens(&received)), (times, 0));
         pair.pass(Duration::from_secs(5));
         // Probes arrive; their acknowledgement shows what was lost.
         let probes = emit(&mut pair.server);
@@ -91,13 +55,13 @@ fn lost_token_is_sent_again_until_it_is_acknowledged() {
         acks.iter().for_each(|d| pair.server_receives(d));
     }
     pair.settle();
-    assert_eq!(received.tokens(), 1);
-    let before = sent.tokens();
+    assert_eq!(tokens(&received), 1);
+    let before = tokens(&sent);
     for _ in 0..5 {
         pair.pass(Duration::from_secs(5));
         pair.settle();
     }
-    assert_eq!(sent.tokens(), before);
+    assert_eq!(tokens(&sent), before);
 }
 
 #[test]
@@ -108,7 +72,7 @@ fn probe_after_a_timeout_repeats_data_and_no_token() {
             set_algorithm(&mut server, builtin(name));
         }
         let mut pair = Pair::connect(&mut config(100), &mut server);
-        let sent = Tap::of(&mut pair.server);
+        let sent = Trace::of(&mut pair.server);
         pair.server.send_new_token(&TOKEN).expect("a server");
         assert_eq!(pair.server.stream_send(1, &[7; 100], true), Ok(100));
         let late = emit(&mut pair.server);
@@ -119,7 +83,7 @@ fn probe_after_a_timeout_repeats_data_and_no_token() {
             pair.client_receives(datagram);
         }
         pair.settle();
-        assert_eq!(sent.tokens(), 1, "{algorithm:?}");
+        assert_eq!(tokens(&sent), 1, "{algorithm:?}");
     }
 }
 
@@ -129,7 +93,7 @@ fn token_that_waits_is_replaced_by_a_newer_one() {
     pair.server.send_new_token(&[1; 40]).expect("a server");
     pair.server.send_new_token(&[2; 41]).expect("a server");
     pair.settle();
-    assert_eq!(sent.tokens(), 1);
+    assert_eq!(tokens(&sent), 1);
     assert!(sent.text().contains("\"length\":41"));
 }
 

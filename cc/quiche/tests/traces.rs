@@ -1,31 +1,11 @@
 //! Traces contain no secrets: names of fields, but only the values that were asked for.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use quiche::h3::{self, Header, NameValue};
 use quiche::redact::{Visible, REDACTED};
-use quiche::QlogLevel;
-use sluicegate_test_support::{config, Pair};
+use sluicegate_test_support::{config, Pair, Trace};
 
 /// Stands in every text that must not be in a trace.
 const MARK: &str = "S3CR3T";
-
-/// The bytes of a trace.
-#[derive(Clone, Default)]
-struct Tap(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Tap {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 fn request() -> Vec<Header> {
     [
@@ -44,13 +24,10 @@ fn request() -> Vec<Header> {
 
 /// Runs requests with secrets in all places, and returns the server's trace.
 fn trace(visible: Option<Visible>) -> String {
-    let tap = Tap::default();
     let mut server = config(100);
     server.set_stateless_reset_token(Some(u128::from_be_bytes([0x5e; 16])));
     let mut pair = Pair::new(&mut config(100), &mut server);
-    let (title, description) = ("title".into(), "description".into());
-    pair.server
-        .set_qlog_with_level(Box::new(tap.clone()), title, description, QlogLevel::Extra);
+    let trace = Trace::of(&mut pair.server);
     if let Some(visible) = visible {
         pair.server.qlog_streamer().expect("a trace").show(visible);
     }
@@ -106,8 +83,7 @@ fn trace(visible: Option<Visible>) -> String {
     pair.settle();
     pair.pass(std::time::Duration::from_secs(60));
     drop(pair);
-    let bytes = tap.0.lock().unwrap_or_else(PoisonError::into_inner);
-    String::from_utf8(bytes.clone()).expect("JSON")
+    trace.text()
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Joins a client and a server in memory, on a clock that the test moves.
 
+use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use boring::asn1::Asn1Time;
@@ -11,7 +13,7 @@ use boring::pkey::PKey;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::{X509Builder, X509NameBuilder};
 use quiche::cc::Factory;
-use quiche::{Connection, ConnectionId, Error, RecvInfo};
+use quiche::{Connection, ConnectionId, Error, QlogLevel, RecvInfo};
 use sluicegate_cc::{Algorithm, Controller, Init, Options, Registry};
 
 /// Flow control that limits nothing, bytes.
@@ -212,4 +214,46 @@ pub fn client_address() -> SocketAddr {
 
 fn server_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 4433))
+}
+
+/// The trace (qlog) of a connection, kept in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Trace(Arc<Mutex<Vec<u8>>>);
+
+impl Trace {
+    /// Starts a trace with every event. Call it before the connection sends.
+    #[must_use]
+    pub fn of(side: &mut Connection) -> Trace {
+        let trace = Trace::default();
+        let (title, description) = (String::new(), String::new());
+        side.set_qlog_with_level(
+            Box::new(trace.clone()),
+            title,
+            description,
+            QlogLevel::Extra,
+        );
+        trace
+    }
+
+    /// Returns what was written so far.
+    ///
+    /// # Panics
+    /// If it is no UTF-8.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8(bytes.clone()).expect("JSON")
+    }
+}
+
+impl Write for Trace {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
