@@ -71,7 +71,7 @@ pub struct WorkerSetup {
     pub peers: Arc<Vec<MailboxSender>>,
     /// Rings to and from the group's other workers.
     pub misrouted: Misrouted,
-    /// How long the worker looks around before it sleeps.
+    /// Time for which the worker polls before it sleeps.
     pub polling: Polling,
     /// Class in which the system schedules the thread, and its priority.
     pub scheduler: (Scheduler, u16),

@@ -140,7 +140,7 @@ fn acknowledge_ahead(socket: &mut Socket) {
     socket.client.send(&[ahead]);
 }
 
-/// What a client does, and the code with which its connection is closed.
+/// A name, the behaviour of the client, and the code with which its connection is closed.
 type Case = (&'static str, fn(&mut Socket), u64);
 
 fn frames_that_break_rules_close_their_connection_and_no_other(backend: &str) {

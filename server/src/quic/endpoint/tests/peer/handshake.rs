@@ -245,7 +245,7 @@ fn transport_parameters_that_no_client_may_send_end_the_handshake() {
         setup.parameters = parameters;
         let mut peer = Peer::new(PEER, setup);
         attack.exchange(&mut peer);
-        // quiche reports a value that is cut as it reports a packet that is cut, of which nobody is told.
+        // quiche returns the same error for a value that is cut as for a packet that is cut, and the server is silent about packets.
         let reported = peer.client.closed() == Some((false, PARAMETER_ERROR));
         if !attack.endpoint().is_empty() || reported == (what == "half an integer") {
             wrong.push(what);
