@@ -91,10 +91,15 @@ impl Queue {
         PortStats::read(self.port)
     }
 
-    /// Returns the number of buffers of this queue's pool that are in use, those of the port's descriptors included.
+    /// Returns the number of buffers of this queue's pool that are in use, those of the port's descriptors included. New ones
+    /// that wait here for [`Queue::allocate`] do not count.
     #[must_use]
     pub fn buffers_in_use(&self) -> u32 {
-        self.inner.pool(self.index).missing()
+        let waiting = u32::try_from(self.fresh.len()).unwrap_or(u32::MAX);
+        self.inner
+            .pool(self.index)
+            .missing()
+            .saturating_sub(waiting)
     }
 
     /// Returns whether this is the first queue of its device, which reports the device's counters.

@@ -4,6 +4,8 @@
 
 #[cfg(feature = "dpdk")]
 mod network;
+#[cfg(feature = "dpdk")]
+mod soak;
 
 #[cfg(not(feature = "dpdk"))]
 #[test]
@@ -32,8 +34,8 @@ mod on_a_port {
     use crate::transfer::python;
 
     const PORT: u16 = 4433;
-    const V4: SocketAddr = SocketAddr::new(IpAddr::V4(SERVER), PORT);
-    const V6: SocketAddr = SocketAddr::new(IpAddr::V6(SERVER_V6), PORT);
+    pub(super) const V4: SocketAddr = SocketAddr::new(IpAddr::V4(SERVER), PORT);
+    pub(super) const V6: SocketAddr = SocketAddr::new(IpAddr::V6(SERVER_V6), PORT);
 
     #[test]
     fn over_a_veth_pair() {
@@ -54,7 +56,7 @@ mod on_a_port {
     }
 
     /// A server with as many workers as the device has queues.
-    fn setup(device: &str, workers: usize) -> Setup {
+    pub(super) fn setup(device: &str, workers: usize) -> Setup {
         let cores: Vec<usize> = (0..workers).collect();
         let group = format!(
             "backend = \"dpdk\"\ncores = {cores:?}\n[group.dpdk]\ndevice = \"{device}\"\n\
@@ -66,7 +68,7 @@ mod on_a_port {
             .listener("six", &V6.to_string(), "cubic")
     }
 
-    fn start(network: &Network, setup: &Setup, folder: &Folder) -> Server {
+    pub(super) fn start(network: &Network, setup: &Setup, folder: &Folder) -> Server {
         let holder = network.holder();
         let words = ["nsenter", "-t", &holder, "-n", "sh", "-c"];
         let mut server = Server::start_within(&words, "exec \"$@\"", setup, folder);

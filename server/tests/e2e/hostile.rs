@@ -133,6 +133,6 @@ async fn connect(client: &Client, server: SocketAddr) -> Session {
     clippy::disallowed_methods,
     reason = "the test runner is configured by the environment"
 )]
-fn number(name: &str, default: u64) -> u64 {
+pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap())
 }

@@ -4,13 +4,15 @@
     reason = "the offload of a veth's checksums is turned off by an ioctl that has no safe wrapper"
 )]
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
@@ -82,6 +84,19 @@ impl Network {
             "nsenter -t {} -n sh -c '{script}'",
             self.holder.id()
         ))
+    }
+
+    /// Calls a function on a thread in the server's namespace, and returns what it returns.
+    pub(super) fn within<T: Send>(&self, function: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(format!("/proc/{}/ns/net", self.holder.id())).unwrap();
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(namespace.as_fd(), kind).unwrap();
+                function()
+            });
+            thread.join().unwrap()
+        })
     }
 
     /// Takes the server's interface up or down.
