@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build fmt fmt-check clippy doc deny venv example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup run build bench-backends fmt fmt-check clippy doc deny venv example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -137,6 +137,11 @@ build: setup $(BORINGSSL) ## Builds with full optimisation: target/release/sluic
 install: build ## Installs the binary below PREFIX (/usr/local) and the systemd unit
 	@install -D -m 755 "$(TARGET)/release/sluicegate" "$(DESTDIR)$(PREFIX)/bin/sluicegate"
 	install -D -m 644 deploy/sluicegate.service "$(DESTDIR)/etc/systemd/system/sluicegate.service"
+
+# As root: it makes network namespaces. The server's and the clients' core must be free of other work.
+bench-backends: setup $(BORINGSSL) ## Compares the backends over a veth pair, in 8 minutes; ARGS="--h2load FILE" names the client
+	@$(CARGO) build --locked --release -p sluicegate -p sluicegate-backends $(FEATURES)
+	"$(TARGET)/release/backends" --folder "$(TARGET)/backends" $(ARGS)
 
 fmt: setup ## Formats the code
 	@$(CARGO) fmt --all

@@ -60,6 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sluicegate-sim",
         ],
     ),
+    ("sluicegate-backends", &["sluicegate-dataplane"]),
     ("sluicegate-raw-client", &[]),
     ("sluicegate-tidy", &[]),
 ];
