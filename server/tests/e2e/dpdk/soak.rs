@@ -21,7 +21,7 @@ const CLIENTS: u64 = 24;
 /// Requests of each connection.
 const REQUESTS: u64 = 12;
 /// Time between two requests of a connection.
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(500);
 /// Time between two readings of the server's figures, seconds.
 const SAMPLE: u64 = 30;
 /// Longest time until a server has forgotten the last connections.
