@@ -3,6 +3,8 @@
 //! The test runs this program again in a network namespace, with the ignored tests of this file.
 
 #[cfg(feature = "dpdk")]
+mod hugepages;
+#[cfg(feature = "dpdk")]
 mod network;
 #[cfg(feature = "dpdk")]
 mod soak;
@@ -46,13 +48,14 @@ mod on_a_port {
         let output = Command::new("unshare")
             .arg("-n")
             .arg(program)
-            .args(["--ignored", "--test-threads", "1", "dpdk::on_a_port::"])
+            .args(["--ignored", "--test-threads", "1"])
+            .args(["dpdk::on_a_port::", "dpdk::hugepages::"])
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         println!("{said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success());
-        assert!(said.contains("4 passed"));
+        assert!(said.contains("5 passed"));
     }
 
     /// A server with as many workers as the device has queues.
@@ -77,7 +80,7 @@ mod on_a_port {
     }
 
     /// Both families are served, from the address that was asked.
-    fn pages(folder: &Folder) {
+    pub(super) fn pages(folder: &Folder) {
         run(async {
             for (from, to) in [(CLIENT.into(), V4), (CLIENT_V6.into(), V6)] {
                 let client = Client::at(folder, SocketAddr::new(from, 0));
@@ -87,7 +90,7 @@ mod on_a_port {
         });
     }
 
-    fn download(folder: &Folder, length: u64) {
+    pub(super) fn download(folder: &Folder, length: u64) {
         run(async {
             let client = Client::at(folder, SocketAddr::new(CLIENT.into(), 0));
             let mut session = client.connect(V4).await;
@@ -141,7 +144,7 @@ mod on_a_port {
 
     /// Ends the server, whose port gets all buffers back but those that its driver keeps. Returns the number of these, and all
     /// that the server said.
-    fn stop(mut server: Server) -> (u64, Vec<String>) {
+    pub(super) fn stop(mut server: Server) -> (u64, Vec<String>) {
         let said = server.process.last_words();
         let closed = said.iter().find(|line| line.contains("port closed"));
         let closed = closed.unwrap_or_else(|| panic!("{said:#?}"));
