@@ -1,7 +1,7 @@
 //! Buffers in huge pages of the host.
 
 use std::fs;
-use std::thread::sleep;
+use std::thread::park_timeout;
 use std::time::Duration;
 
 use super::network::Network;
@@ -53,7 +53,7 @@ fn wait_for(free: u64) {
         if number("Free") == free {
             return;
         }
-        sleep(Duration::from_millis(100));
+        park_timeout(Duration::from_millis(100));
     }
     panic!("{} huge pages are free, not {free}", number("Free"));
 }
