@@ -54,7 +54,7 @@ fn main() {
         scope_id: 1,
     };
     let parser = FrameParser::new(&config);
-    let mut hops = NextHops::new(Arc::new(config.clone()));
+    let mut hops = NextHops::new(Arc::new(config.clone()), [1, 2]);
     let mut number = 0u128;
     measure("note a peer's station and look it up", || {
         number = (number + 1) % 1024;

@@ -16,7 +16,7 @@ const RETRY: u64 = 1000;
 const TRIES: u8 = 3;
 /// Time for which a silent neighbour is not asked again, milliseconds.
 const SILENT: u64 = 5000;
-/// Questions per second, and at once.
+/// Questions for hosts per second, and at once. Those for gateways are few, and go before.
 const ASKS: (u64, u64) = (100, 50);
 /// Delay of a question that is over the limit, milliseconds.
 const DELAY: u64 = 100;
@@ -115,13 +115,14 @@ impl Neighbors {
         Answer::Asked
     }
 
-    /// Removes the host that was not used for longest, if there is no room for one more.
+    /// Removes the host that was not used for longest, if there is no room for one more: of those that are unknown, if
+    /// there are any, so that questions about hosts that do not exist displace no other.
     fn make_room(&mut self) {
         let hosts = || self.entries.iter().filter(|(_, entry)| !entry.is_gateway);
         if hosts().count() < CAPACITY {
             return;
         }
-        let oldest = hosts().min_by_key(|(_, entry)| entry.used);
+        let oldest = hosts().min_by_key(|(_, entry)| (entry.state.mac().is_some(), entry.used));
         if let Some(address) = oldest.map(|(address, _)| *address) {
             let removed = self.entries.remove(&address);
             self.changed |= removed.is_some_and(|entry| entry.state.mac().is_some());
@@ -172,7 +173,7 @@ impl Neighbors {
             let kept = entry.advance(now);
             *changed |= before.is_some() && !(kept && entry.state.mac() == before);
             if kept && entry.is_question() {
-                if asks.take(now) {
+                if entry.is_gateway || asks.take(now) {
                     ask(*address, entry.count_question(now));
                 } else {
                     entry.due = now + DELAY;

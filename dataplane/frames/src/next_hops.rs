@@ -66,16 +66,23 @@ pub enum NextHop {
 
 /// A worker's next hops: the station that a peer's last frame came from, fixed neighbours, and what the [`Stack`] resolved.
 ///
-/// Of these, the first that is known counts:
-/// 1. the fixed neighbour, for a destination on the link,
-/// 2. the sender of the last frame from the destination, for 30 s: a client behind a router is answered through the
-///    router that its packets came by,
-/// 3. what the stack resolved: the destination, or the gateway for one that is on no link,
-/// 4. the sender of the last frame, however long ago.
+/// Of these, the first that is known counts for a destination on the link:
+/// 1. the fixed neighbour,
+/// 2. what the stack resolved,
+/// 3. the sender of the last frame from the destination, unless that is a gateway.
 ///
-/// A station of the link can claim any client's address and so receive its replies, as it could by forged ARP. It
-/// cannot where the addresses are fixed: a fixed neighbour's frames count from its own station only, and if all
-/// gateways of a family are fixed, frames from beyond the link count from these only.
+/// A frame of an on-link host that comes from a gateway was forged beyond the link, or the gateway answers ARP in the
+/// host's place; for that the host is resolved.
+///
+/// For a destination on no link:
+/// 1. the sender of the last frame from it, for 30 s: a client behind a router is answered through the router that its
+///    packets came by,
+/// 2. the gateway, fixed or resolved,
+/// 3. the sender of the last frame, however long ago.
+///
+/// A station of the link can claim the address of a client that is not resolved, and so receive its replies, as it could
+/// by forged ARP. It cannot where the addresses are fixed: a fixed neighbour's frames count from its own station only, and
+/// if all gateways of a family are fixed, frames from beyond the link count from these only.
 ///
 /// [`Stack`]: crate::Stack
 #[derive(Clone, Debug)]
@@ -84,6 +91,10 @@ pub struct NextHops {
     /// Ethernet addresses of the gateways of IPv4 and of IPv6, where all of the family are fixed.
     fixed_gateways: [Option<Box<[MacAddr]>>; 2],
     resolved: NeighborTable,
+    /// Ethernet addresses of all gateways that are known.
+    gateway_macs: Vec<MacAddr>,
+    /// Random key, so that nobody outside knows which peers share a set.
+    key: [u64; 2],
     recent: Box<[[Recent; WAYS]]>,
 }
 
@@ -105,9 +116,9 @@ impl Recent {
 }
 
 impl NextHops {
-    /// Makes the next hops of a worker, with room for 4,096 peers: 128 KiB.
+    /// Makes the next hops of a worker, with room for 4,096 peers: 128 KiB. `key` is random.
     #[must_use]
-    pub fn new(config: Arc<PortConfig>) -> Self {
+    pub fn new(config: Arc<PortConfig>, key: [u64; 2]) -> Self {
         let fixed = |is_v4: bool| {
             let gateways = config.gateways.iter();
             let of_family: Vec<_> = gateways.filter(|ip| ip.is_ipv4() == is_v4).collect();
@@ -117,24 +128,39 @@ impl NextHops {
                 .collect();
             macs.filter(|macs| !macs.is_empty())
         };
-        Self {
+        let mut hops = Self {
             fixed_gateways: [fixed(true), fixed(false)],
             resolved: NeighborTable::default(),
+            gateway_macs: Vec::with_capacity(config.gateways.len()),
+            key,
             recent: vec![[Recent::FREE; WAYS]; SETS].into(),
             config,
-        }
+        };
+        hops.set_resolved(NeighborTable::default());
+        hops
     }
 
     /// Takes what the stack resolved, in place of what it resolved before.
     pub fn set_resolved(&mut self, table: NeighborTable) {
         self.resolved = table;
+        self.gateway_macs.clear();
+        for gateway in &self.config.gateways {
+            self.gateway_macs.extend(self.station(*gateway));
+        }
+    }
+
+    /// Returns the fixed or resolved Ethernet address of a host of the link.
+    fn station(&self, address: IpAddr) -> Option<MacAddr> {
+        let fixed = self.config.fixed_neighbor(address);
+        fixed.or_else(|| self.resolved.get(address))
     }
 
     /// Notes the station that a datagram of `peer` came from. Called for each received datagram: an entry that is right and
     /// younger than a second costs one look.
     pub fn on_received(&mut self, peer: IpAddr, mac: MacAddr, now_ms: u64) {
         let key = mapped(peer);
-        let set = &self.recent[set_of(key)];
+        let index = self.set_of(key);
+        let set = &self.recent[index];
         let found = set.iter().position(|recent| recent.peer == key);
         if let Some(way) = found
             && set[way].mac == mac
@@ -145,7 +171,7 @@ impl NextHops {
         if !self.may_come_from(peer, mac) {
             return;
         }
-        let set = &mut self.recent[set_of(key)];
+        let set = &mut self.recent[index];
         let way = found.unwrap_or_else(|| {
             let ages = set.iter().enumerate();
             ages.min_by_key(|(_, recent)| recent.at)
@@ -162,33 +188,30 @@ impl NextHops {
     #[must_use]
     pub fn lookup(&self, destination: IpAddr, now_ms: u64) -> NextHop {
         let key = mapped(destination);
-        let set = &self.recent[set_of(key)];
+        let set = &self.recent[self.set_of(key)];
         let taken = |recent: &&Recent| recent.peer == key && recent.mac != Recent::FREE.mac;
         let recent = set.iter().find(taken);
-        // A fixed neighbour's entry can only have its own address.
-        if let Some(recent) = recent
-            && now_ms.saturating_sub(recent.at) < FRESH
-        {
-            return NextHop::Known(recent.mac);
+        let fresh = recent.filter(|recent| now_ms.saturating_sub(recent.at) < FRESH);
+        if self.config.is_on_link(destination) {
+            // The gateway may have been unknown when the frame came.
+            let is_host = |recent: &&Recent| self.may_come_from(destination, recent.mac);
+            return match (self.station(destination), fresh.filter(is_host)) {
+                (Some(mac), _) => NextHop::Known(mac),
+                (None, Some(fresh)) => NextHop::Known(fresh.mac),
+                (None, None) => match recent.filter(is_host) {
+                    Some(recent) => NextHop::Stale(recent.mac),
+                    None => NextHop::Unresolved,
+                },
+            };
         }
-        let station = |address| {
-            self.config
-                .fixed_neighbor(address)
-                .or_else(|| self.resolved.get(address))
-        };
-        let on_link = self.config.is_on_link(destination);
+        if let Some(fresh) = fresh {
+            return NextHop::Known(fresh.mac);
+        }
         let family = destination.is_ipv4();
-        let mut gateways = self
-            .config
-            .gateways
-            .iter()
-            .filter(|ip| ip.is_ipv4() == family);
-        let has_route = on_link || gateways.clone().next().is_some();
-        let known = if on_link {
-            station(destination)
-        } else {
-            gateways.find_map(|gateway| station(*gateway))
-        };
+        let gateways = self.config.gateways.iter();
+        let mut gateways = gateways.filter(|ip| ip.is_ipv4() == family);
+        let has_route = gateways.clone().next().is_some();
+        let known = gateways.find_map(|gateway| self.station(*gateway));
         match (known, recent) {
             (Some(mac), _) => NextHop::Known(mac),
             (None, Some(recent)) => NextHop::Stale(recent.mac),
@@ -197,15 +220,32 @@ impl NextHops {
         }
     }
 
-    /// Returns whether fixed neighbours allow the station to send for the peer.
+    /// Returns whether the station may send for the peer: not another than a fixed neighbour, not a gateway for a host of
+    /// the link, and from beyond the link only a gateway where all of them are fixed.
     fn may_come_from(&self, peer: IpAddr, mac: MacAddr) -> bool {
         if let Some(fixed) = self.config.fixed_neighbor(peer) {
             return mac == fixed;
         }
-        match &self.fixed_gateways[usize::from(peer.is_ipv6())] {
-            Some(gateways) => gateways.contains(&mac) || self.config.is_on_link(peer),
-            None => true,
+        if self.config.is_on_link(peer) {
+            return !self.gateway_macs.contains(&mac) || self.config.gateways.contains(&peer);
         }
+        let fixed = self.fixed_gateways[usize::from(peer.is_ipv6())].as_ref();
+        fixed.is_none_or(|gateways| gateways.contains(&mac))
+    }
+
+    /// Returns the set of a peer: a hash whose collisions depend on the key.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the halves of a product, and the low bits of a hash"
+    )]
+    fn set_of(&self, peer: Ipv6Addr) -> usize {
+        let fold = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let bits = peer.to_bits();
+        let halves = fold(bits as u64 ^ self.key[0], (bits >> 64) as u64 ^ self.key[1]);
+        fold(halves ^ self.key[1], self.key[0] | 1) as usize % SETS
     }
 }
 
@@ -216,15 +256,41 @@ fn mapped(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the highest bits of a hash"
-)]
-fn set_of(key: Ipv6Addr) -> usize {
-    // The fractional part of the golden ratio, odd: multiplication moves each bit upwards.
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let bits = key.to_bits();
-    let high = ((bits >> 64) as u64).wrapping_mul(SPREAD).rotate_left(32);
-    let hash = (high ^ bits as u64).wrapping_mul(SPREAD);
-    (hash >> 32) as usize % SETS
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hops(key: [u64; 2]) -> NextHops {
+        let config = PortConfig {
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            vlan: None,
+            mtu: 1500,
+            addresses: vec![(Ipv6Addr::LOCALHOST.into(), 64)],
+            gateways: vec![],
+            neighbors: vec![],
+            scope_id: 1,
+        };
+        NextHops::new(Arc::new(config), key)
+    }
+
+    #[test]
+    fn peers_that_share_a_set_under_one_key_do_not_under_another() {
+        let one = hops([0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210]);
+        let other = hops([0x1357_9bdf_0246_8ace, 0xeca8_6420_fdb9_7531]);
+        // Peers that differ in the high bits of an interface ID, of a prefix, and in all of IPv4.
+        let kinds: [fn(u128) -> u128; 3] = [
+            |n| 0x2001_0db8 << 96 | n << 42,
+            |n| 0x2001_0db8 << 96 | n << 66,
+            |n| 0xffff << 32 | n << 10,
+        ];
+        for kind in kinds {
+            let peers = (0..100_000).map(|n| Ipv6Addr::from_bits(kind(n)));
+            let set = one.set_of(Ipv6Addr::from_bits(kind(0)));
+            let sharing: Vec<_> = peers.filter(|peer| one.set_of(*peer) == set).collect();
+            assert!((50..150).contains(&sharing.len()), "{}", sharing.len());
+            let set = other.set_of(sharing[0]);
+            let again = sharing.iter().filter(|peer| other.set_of(**peer) == set);
+            assert!(again.count() < 5);
+        }
+    }
 }

@@ -141,7 +141,7 @@ fn survives(udp: &UdpFrame, payload: &[u8], parser: &FrameParser, vlan: Option<u
 pub fn stack(bytes: &[u8]) -> bool {
     let config = config(None);
     let mut stack = Stack::new(Arc::clone(&config));
-    let mut hops = NextHops::new(Arc::clone(&config));
+    let mut hops = NextHops::new(Arc::clone(&config), [1, 2]);
     let (mut rest, mut now) = (bytes, 0);
     while let Some((&[flags, later, len], behind)) = rest.split_first_chunk() {
         now += u64::from(later) * 100;

@@ -58,7 +58,7 @@ fn frames_of_datagrams_cost_no_allocation() {
     let config = config();
     let (parser, mut hops) = (
         FrameParser::new(&config),
-        NextHops::new(Arc::clone(&config)),
+        NextHops::new(Arc::clone(&config), [1, 2]),
     );
     let mut buffer = vec![7; MAX_HEADERS + 1400];
     let before = ALLOCATIONS.get();

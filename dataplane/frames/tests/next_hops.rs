@@ -34,7 +34,10 @@ fn hops(gateways: &[&str], neighbors: &[(&str, MacAddr)]) -> NextHops {
         scope_id: 1,
     };
     assert_eq!(config.check(), Ok(()));
-    NextHops::new(Arc::new(config))
+    NextHops::new(
+        Arc::new(config),
+        [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210],
+    )
 }
 
 #[test]
@@ -159,4 +162,33 @@ fn neighbours_in_use_stay_among_many() {
     let known = (0..2000).filter(|number| hops.lookup(peer(*number), 9999) != NextHop::NoRoute);
     let known = known.count();
     assert!(known > 1800, "half full, sets of 4: {known}");
+}
+
+#[test]
+fn a_gateway_cannot_send_for_hosts_of_the_link() {
+    let known = |gateway, mac| NeighborTable::new(vec![(ip(gateway), mac)]);
+    for (near, gateway) in NEAR.into_iter().zip(GATEWAYS) {
+        for fixed in [&[][..], &[(gateway, ROUTER)]] {
+            let mut hops = hops(&GATEWAYS, fixed);
+            // Forged beyond the link before the gateway is known, and afterwards.
+            hops.on_received(ip(near), ROUTER, 0);
+            hops.set_resolved(known(gateway, ROUTER));
+            assert_eq!(hops.lookup(ip(near), 1), NextHop::Unresolved);
+            hops.on_received(ip(near), ROUTER, 1);
+            assert_eq!(hops.lookup(ip(near), 2), NextHop::Unresolved);
+            hops.on_received(ip(near), HOST, 2);
+            hops.on_received(ip(near), ROUTER, 2000);
+            assert_eq!(hops.lookup(ip(near), 2000), NextHop::Known(HOST));
+            hops.on_received(ip(gateway), ROUTER, 2000);
+            assert_eq!(hops.lookup(ip(gateway), 2000), NextHop::Known(ROUTER));
+        }
+    }
+}
+
+#[test]
+fn a_resolved_host_of_the_link_is_sent_to_whoever_claims_its_address() {
+    let mut hops = hops(&GATEWAYS, &[]);
+    hops.set_resolved(NeighborTable::new(vec![(ip(NEAR[0]), HOST)]));
+    hops.on_received(ip(NEAR[0]), STRANGER, 0);
+    assert_eq!(hops.lookup(ip(NEAR[0]), 0), NextHop::Known(HOST));
 }

@@ -92,6 +92,48 @@ fn resolving_many_hosts_evicts_no_gateway_and_asks_at_a_rate() {
     assert!(known.len() <= 257, "{}", known.len());
 }
 
+#[test]
+fn gateways_are_asked_for_while_strangers_use_up_the_questions() {
+    let gateway = Ipv4Addr::new(192, 0, 2, 254);
+    let config = PortConfig {
+        addresses: vec![(Ipv4Addr::new(10, 0, 0, 1).into(), 8), (OWN_V4.into(), 24)],
+        gateways: vec![gateway.into()],
+        ..config()
+    };
+    let mut port = Port::new(config);
+    let asked = |port: &mut Port| {
+        let sent = std::mem::take(&mut port.sent);
+        let of_gateway = |frame: &&Vec<u8>| frame.get(38..42) == Some(&gateway.octets());
+        sent.iter().filter(of_gateway).count()
+    };
+    // Addresses in front of the gateway's, more than there are questions for.
+    for second in 1..=2u32 {
+        for host in 0..200 {
+            let near = Ipv4Addr::from_bits(0x0a00_0002 + second * 1000 + host);
+            port.stack
+                .resolve(near.into(), u64::from(second) * 1000 - 1);
+        }
+        port.poll(u64::from(second) * 1000);
+        assert_eq!(asked(&mut port), 1, "second {second}");
+    }
+}
+
+#[test]
+fn hosts_that_do_not_exist_displace_no_neighbour() {
+    let mut port = with_gateway();
+    let neighbor = Ipv4Addr::new(10, 0, 0, 9);
+    port.stack.resolve(neighbor.into(), 0);
+    port.poll(0);
+    port.input(&arp_frame(2, (HOST_MAC, neighbor)), 0);
+    for host in 0..20_000u32 {
+        let near = Ipv4Addr::from_bits(0x0a01_0000 + host);
+        port.stack.resolve(near.into(), 1 + u64::from(host / 10));
+        port.poll(1 + u64::from(host / 10));
+    }
+    let known = port.stack.take_resolved().unwrap();
+    assert_eq!(known.get(neighbor.into()), Some(HOST_MAC));
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_the_stack_panic(

@@ -1,5 +1,6 @@
 //! State of a worker's queue, which receiving and sending share.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,9 +41,11 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(queue: Queue, shared: Arc<Shared>, index: usize, now: Instant) -> Self {
+        let random = RandomState::new();
+        let key = [random.hash_one(0), random.hash_one(1)];
         let mut core = Self {
             parser: FrameParser::new(&shared.config),
-            hops: NextHops::new(Arc::clone(&shared.config)),
+            hops: NextHops::new(Arc::clone(&shared.config), key),
             seen: 0,
             received: Batch::default(),
             outgoing: Outgoing::default(),
