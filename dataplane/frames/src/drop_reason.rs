@@ -24,6 +24,8 @@ pub enum DropReason {
     ExtensionHeader,
     /// The packet carries neither UDP nor ICMP.
     Protocol,
+    /// The ICMP message is of a type that the host does nothing about.
+    IcmpType,
     /// The destination is not this host: a foreign Ethernet or IP address, multicast or broadcast; or UDP port 0.
     Destination,
     /// The source is no address of one other host: multicast, broadcast, loopback, unspecified, or one of this host.
@@ -34,7 +36,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All reasons, in the order of their discriminants.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Truncated,
         Self::Header,
         Self::Length,
@@ -45,6 +47,7 @@ impl DropReason {
         Self::Ethertype,
         Self::ExtensionHeader,
         Self::Protocol,
+        Self::IcmpType,
         Self::Destination,
         Self::SourceAddress,
         Self::SourcePort,
@@ -70,6 +73,7 @@ impl DropReason {
             Self::Ethertype => "ethertype",
             Self::ExtensionHeader => "extension_header",
             Self::Protocol => "protocol",
+            Self::IcmpType => "icmp_type",
             Self::Destination => "destination",
             Self::SourceAddress => "source_address",
             Self::SourcePort => "source_port",

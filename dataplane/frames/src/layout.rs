@@ -38,3 +38,19 @@ pub(crate) mod protocol {
     pub(crate) const HIP: u8 = 139;
     pub(crate) const SHIM6: u8 = 140;
 }
+
+/// Types and codes of ICMP for IPv4.
+pub(crate) mod icmpv4 {
+    pub(crate) const UNREACHABLE: u8 = 3;
+    /// Code of "fragmentation needed and DF set".
+    pub(crate) const FRAGMENTATION_NEEDED: u8 = 4;
+    pub(crate) const ECHO_REQUEST: u8 = 8;
+}
+
+/// Types of ICMP for IPv6.
+pub(crate) mod icmpv6 {
+    pub(crate) const TOO_BIG: u8 = 2;
+    pub(crate) const ECHO_REQUEST: u8 = 128;
+    pub(crate) const NEIGHBOR_SOLICITATION: u8 = 135;
+    pub(crate) const NEIGHBOR_ADVERTISEMENT: u8 = 136;
+}

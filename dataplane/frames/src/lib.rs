@@ -33,5 +33,5 @@ pub use headers::{
     IpChecksum, MAX_HEADERS, TxChecksums, TxHeader, UdpChecksum, WriteError, write_headers,
 };
 pub use next_hops::{NeighborTable, NextHop, NextHops};
-pub use parse::{ChecksumState, FrameParser, RxChecksums, UdpFrame, Verdict};
+pub use parse::{ChecksumState, FrameParser, RxChecksums, SlowKind, UdpFrame, Verdict};
 pub use stack::{Resolution, Stack, StackCounters, StackEvent};

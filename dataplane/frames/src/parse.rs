@@ -1,6 +1,7 @@
 //! Parser of received frames.
 
 mod extension;
+mod icmp;
 mod ipv4;
 mod ipv6;
 mod udp;
@@ -66,10 +67,35 @@ pub struct UdpFrame {
 pub enum Verdict {
     /// A UDP datagram for one of the port's addresses. Whether somebody listens at its port is the caller's to know.
     Udp(UdpFrame),
-    /// ARP or ICMP for one of the port's addresses, neighbour discovery included. Nothing beyond addresses is checked.
-    Slow,
+    /// ARP or ICMP for one of the port's addresses, neighbour discovery included, of a kind that the stack acts upon. Nothing
+    /// else is checked.
+    Slow(SlowKind),
     /// Nothing for this host.
     Dropped(DropReason),
+}
+
+/// Kind of a frame of the slow path. Whoever bounds such frames does so for each kind, because a flood of one must not delay
+/// the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SlowKind {
+    /// ARP or neighbour discovery.
+    Neighbor,
+    /// An echo request.
+    Echo,
+    /// A report that a packet was too big.
+    TooBig,
+}
+
+impl SlowKind {
+    /// All kinds, in the order of their discriminants.
+    pub const ALL: [Self; 3] = [Self::Neighbor, Self::Echo, Self::TooBig];
+
+    /// Returns the index of the kind in [`SlowKind::ALL`], for an array of budgets.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
 }
 
 /// Parses received frames of a port. Cheap to clone: each worker has its own.
@@ -109,6 +135,8 @@ pub(crate) struct Arp<'a> {
 /// An ICMP message. Its checksum is not verified.
 #[derive(Debug)]
 pub(crate) struct Icmp<'a> {
+    /// The kind that the message's first bytes state.
+    pub(crate) kind: SlowKind,
     /// Ethernet address that sent the frame.
     pub(crate) source_mac: MacAddr,
     /// Addresses of source and destination.
@@ -170,7 +198,8 @@ impl FrameParser {
     pub fn parse(&self, frame: &[u8], checksums: RxChecksums) -> Verdict {
         match self.dissect(frame, checksums) {
             Ok(Packet::Udp(udp)) => Verdict::Udp(udp),
-            Ok(Packet::Arp(_) | Packet::Icmp(_)) => Verdict::Slow,
+            Ok(Packet::Arp(_)) => Verdict::Slow(SlowKind::Neighbor),
+            Ok(Packet::Icmp(icmp)) => Verdict::Slow(icmp.kind),
             Err(reason) => Verdict::Dropped(reason),
         }
     }

@@ -71,7 +71,7 @@ pub fn frame(bytes: &[u8]) -> bool {
         );
     }
     let Verdict::Udp(udp) = trusted else {
-        return trusted == Verdict::Slow;
+        return matches!(trusted, Verdict::Slow(_));
     };
     let payload = frame.get(udp.payload.clone()).expect("inside the frame");
     assert!(udp.peer.port() != 0 && udp.local.port() != 0 && udp.ecn < 4);

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
+use super::icmp;
 use super::udp::{self, Datagram};
 use super::{Addresses, ChecksumState, Ethernet, FrameParser, Icmp, Packet, RxChecksums, UdpFrame};
 use crate::checksum::Sum;
@@ -61,6 +62,7 @@ impl FrameParser {
             protocol::UDP => {}
             protocol::ICMP => {
                 return Ok(Packet::Icmp(Icmp {
+                    kind: icmp::kind_v4(payload)?,
                     source_mac: ethernet.source,
                     addresses: Addresses::V4(source, destination),
                     hop_limit: header[8],

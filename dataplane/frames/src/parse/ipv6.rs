@@ -3,6 +3,7 @@
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use super::extension;
+use super::icmp;
 use super::udp::{self, Datagram};
 use super::{Addresses, Ethernet, FrameParser, Icmp, Packet, RxChecksums, UdpFrame};
 use crate::config::is_host_v6;
@@ -50,6 +51,7 @@ impl FrameParser {
         let packet = payload.get(skipped..).ok_or(DropReason::Truncated)?;
         if protocol == protocol::ICMPV6 {
             return Ok(Packet::Icmp(Icmp {
+                kind: icmp::kind_v6(packet, is_own)?,
                 source_mac: ethernet.source,
                 addresses: Addresses::V6(source, destination),
                 hop_limit: *hop_limit,

@@ -7,24 +7,7 @@ use smoltcp::wire::{Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, NdiscRep
 
 use super::Stack;
 use crate::checksum::Sum;
-use crate::parse::Icmp;
-
-/// Types of ICMP for IPv4.
-mod v4 {
-    pub(super) const UNREACHABLE: u8 = 3;
-    pub(super) const ECHO_REQUEST: u8 = 8;
-}
-
-/// Types of ICMP for IPv6.
-mod v6 {
-    pub(super) const TOO_BIG: u8 = 2;
-    pub(super) const ECHO_REQUEST: u8 = 128;
-    pub(super) const NEIGHBOR_SOLICITATION: u8 = 135;
-    pub(super) const NEIGHBOR_ADVERTISEMENT: u8 = 136;
-}
-
-/// Code of "fragmentation needed and DF set".
-const FRAGMENTATION_NEEDED: u8 = 4;
+use crate::parse::{Icmp, SlowKind};
 
 impl Stack {
     /// Processes an ICMP message for IPv4 from another host to an address of the port.
@@ -35,20 +18,13 @@ impl Stack {
         now: u64,
         send: &mut dyn FnMut(&[u8]),
     ) {
-        match icmp.message {
-            [v4::ECHO_REQUEST, ..] => {}
-            [v4::UNREACHABLE, FRAGMENTATION_NEEDED, ..] => {
-                if Sum::default().add(icmp.message).is_right() {
-                    self.on_fragmentation_needed(icmp.message, now);
-                } else {
-                    self.counters.malformed += 1;
-                }
-                return;
+        if icmp.kind == SlowKind::TooBig {
+            if Sum::default().add(icmp.message).is_right() {
+                self.on_fragmentation_needed(icmp.message, now);
+            } else {
+                self.counters.malformed += 1;
             }
-            _ => {
-                self.counters.ignored += 1;
-                return;
-            }
+            return;
         }
         let packet = Icmpv4Packet::new_checked(icmp.message);
         let parsed =
@@ -81,15 +57,6 @@ impl Stack {
         now: u64,
         send: &mut dyn FnMut(&[u8]),
     ) {
-        // Of the others the parser needs to see none.
-        let kind = icmp.message.first().copied().unwrap_or_default();
-        if !matches!(
-            kind,
-            v6::TOO_BIG | v6::ECHO_REQUEST | v6::NEIGHBOR_SOLICITATION | v6::NEIGHBOR_ADVERTISEMENT
-        ) {
-            self.counters.ignored += 1;
-            return;
-        }
         let packet = Icmpv6Packet::new_checked(icmp.message);
         let checksums = ChecksumCapabilities::default();
         let parsed =

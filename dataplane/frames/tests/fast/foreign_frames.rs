@@ -1,9 +1,9 @@
 //! Frames that are none for this host, dropped each by its reason, and those of the slow path.
 
-use sluicegate_frames::{DropReason, Verdict};
+use sluicegate_frames::{DropReason, SlowKind, Verdict};
 
 use crate::fixture::{
-    IP, PORT_MAC, arp_request, dropped, frame, header, parse, seal_ip, v4, v6, with,
+    IP, PORT_MAC, UDP_V4, UDP_V6, arp_request, dropped, frame, header, parse, seal_ip, v4, v6, with,
 };
 
 #[test]
@@ -22,28 +22,60 @@ fn other_protocols_are_dropped() {
     }
 }
 
+/// Returns a frame with an ICMP message that begins so, over IPv4 or IPv6.
+fn icmp(is_v4: bool, first: [u8; 2]) -> Vec<u8> {
+    if is_v4 {
+        let frame = with(v4(b"payload"), UDP_V4, &first);
+        seal_ip(with(frame, IP + 9, &[1]))
+    } else {
+        let frame = with(v6(b"payload"), UDP_V6, &first);
+        with(frame, IP + 6, &[58])
+    }
+}
+
 #[test]
-fn icmp_goes_the_slow_path() {
-    let frame = seal_ip(with(v4(b"payload"), IP + 9, &[1]));
-    assert_eq!(parse(None, &frame), Verdict::Slow);
-    let icmpv6 = with(v6(b"payload"), IP + 6, &[58]);
-    assert_eq!(parse(None, &icmpv6), Verdict::Slow);
-    let group = "ff02::1:ff00:1".parse::<std::net::Ipv6Addr>().unwrap();
-    let solicited = with(icmpv6.clone(), IP + 24, &group.octets());
-    let solicited = with(solicited, 0, &[0x33, 0x33, 0xff, 0, 0, 1]);
-    assert_eq!(parse(None, &solicited), Verdict::Slow);
-    let whoever = with(solicited, IP + 8, &[0; 16]);
-    assert_eq!(
-        parse(None, &whoever),
-        Verdict::Slow,
-        "duplicate address detection"
-    );
-    let unspecified = with(icmpv6, IP + 8, &[0; 16]);
+fn icmp_that_the_stack_acts_upon_goes_the_slow_path() {
+    for (is_v4, first, kind) in [
+        (true, [8, 0], SlowKind::Echo),
+        (true, [3, 4], SlowKind::TooBig),
+        (false, [128, 0], SlowKind::Echo),
+        (false, [2, 0], SlowKind::TooBig),
+        (false, [135, 0], SlowKind::Neighbor),
+        (false, [136, 0], SlowKind::Neighbor),
+    ] {
+        let verdict = parse(None, &icmp(is_v4, first));
+        assert_eq!(verdict, Verdict::Slow(kind), "{first:?}");
+    }
+    let to_group = |kind| {
+        let group = "ff02::1:ff00:1".parse::<std::net::Ipv6Addr>().unwrap();
+        let frame = with(icmp(false, [kind, 0]), IP + 24, &group.octets());
+        with(frame, 0, &[0x33, 0x33, 0xff, 0, 0, 1])
+    };
+    let asks = Verdict::Slow(SlowKind::Neighbor);
+    assert_eq!(parse(None, &to_group(135)), asks);
+    let whoever = with(to_group(135), IP + 8, &[0; 16]);
+    assert_eq!(parse(None, &whoever), asks, "duplicate address detection");
+    for kind in [2, 128, 136] {
+        dropped("to a group", &to_group(kind), DropReason::IcmpType);
+    }
+}
+
+#[test]
+fn icmp_of_other_types_is_dropped() {
+    for kind in (0..=255).filter(|kind| *kind != 8) {
+        dropped("IPv4", &icmp(true, [kind, 0]), DropReason::IcmpType);
+    }
     dropped(
-        "unspecified to one",
-        &unspecified,
-        DropReason::SourceAddress,
+        "unreachable port",
+        &icmp(true, [3, 3]),
+        DropReason::IcmpType,
     );
+    for kind in (0..=255).filter(|kind| ![2, 128, 135, 136].contains(kind)) {
+        dropped("IPv6", &icmp(false, [kind, 0]), DropReason::IcmpType);
+    }
+    let empty = seal_ip(with(v4(b"payload"), IP + 2, &[0, 20]));
+    let empty = seal_ip(with(empty, IP + 9, &[1]));
+    dropped("no message", &empty, DropReason::IcmpType);
 }
 
 #[test]
@@ -141,7 +173,8 @@ fn sources_are_other_hosts() {
 
 #[test]
 fn arp_passes_if_it_concerns_the_port() {
-    assert_eq!(parse(None, &arp_request([192, 0, 2, 1])), Verdict::Slow);
+    let verdict = parse(None, &arp_request([192, 0, 2, 1]));
+    assert_eq!(verdict, Verdict::Slow(SlowKind::Neighbor));
     let other = arp_request([192, 0, 2, 2]);
     dropped("another's", &other, DropReason::Destination);
     for (at, byte) in [(0, 1), (1, 6), (2, 0x86), (4, 8), (5, 16)] {

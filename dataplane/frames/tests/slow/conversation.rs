@@ -2,7 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use sluicegate_frames::{FrameParser, MacAddr, PortConfig, Resolution, RxChecksums, Verdict};
+use sluicegate_frames::{
+    FrameParser, MacAddr, PortConfig, Resolution, RxChecksums, SlowKind, Verdict,
+};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     ArpPacket, Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpAddress, NdiscNeighborFlags,
@@ -266,7 +268,13 @@ fn replies_and_questions_of_the_stack_are_frames_of_the_port() {
     host.poll(0);
     for frame in std::mem::take(&mut host.cable.from_host) {
         let verdict = FrameParser::new(&config()).parse(&frame, RxChecksums::UNKNOWN);
-        assert_eq!(verdict, Verdict::Slow);
+        let is_arp = frame[12..14] == [8, 6];
+        let kind = if is_arp {
+            SlowKind::Neighbor
+        } else {
+            SlowKind::Echo
+        };
+        assert_eq!(verdict, Verdict::Slow(kind));
         port.input(&frame, 0);
     }
     for frame in &port.sent {

@@ -1,10 +1,11 @@
 //! State of a worker's queue, which receiving and sending share.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dpdk::{Batch, Queue};
+use sluicegate_dpdk::{Batch, Mbuf, Queue};
 use sluicegate_frames::{FrameParser, NextHops, StackEvent};
 
 use super::link::Link;
@@ -16,6 +17,9 @@ use crate::meta::ListenerId;
 
 /// Time between two looks at the device's counters and its link.
 const SURVEY: Duration = Duration::from_millis(250);
+
+/// Most frames of neighbours that are kept while the stack is in use or nothing can be sent.
+pub(super) const KEPT: usize = 16;
 
 /// State of a worker's queue.
 pub(super) struct Core {
@@ -29,6 +33,8 @@ pub(super) struct Core {
     seen: u64,
     /// Received frames that were not passed on yet.
     pub(super) received: Batch,
+    /// Frames of neighbours that the stack could not take, oldest first; at most [`KEPT`].
+    pub(super) kept: VecDeque<Mbuf>,
     pub(super) outgoing: Outgoing,
     /// Time of the last frame in either direction.
     pub(super) active: Instant,
@@ -48,6 +54,7 @@ impl Core {
             hops: NextHops::new(Arc::clone(&shared.config), key),
             seen: 0,
             received: Batch::default(),
+            kept: VecDeque::with_capacity(KEPT),
             outgoing: Outgoing::default(),
             active: now,
             surveyed: now,
@@ -72,8 +79,10 @@ impl Core {
     /// Runs the timers of the slow path, takes its news, and now and then looks at counters and link.
     pub(super) fn housekeep(&mut self, now: Instant) {
         let now_ms = self.millis(now);
-        if self.index == 0 {
-            let (queue, outgoing) = (&mut self.queue, &mut self.outgoing);
+        self.retry_kept(now_ms);
+        let (queue, outgoing) = (&mut self.queue, &mut self.outgoing);
+        // What is due waits until it can be sent.
+        if self.index == 0 && outgoing.can_copy(queue) {
             self.shared
                 .slow
                 .on_time(now_ms, &mut |frame| outgoing.copy(queue, frame));
@@ -130,7 +139,7 @@ impl Core {
         }
         match self.link.look() {
             Some(false) => self.each_listener(|listener| Event::PortDown { listener }),
-            Some(true) => self.shared.slow.on_link_up(self.millis(now)),
+            Some(true) => self.shared.slow.on_link_up(),
             None => {}
         }
     }

@@ -39,6 +39,15 @@ impl Outgoing {
         !self.blocked
     }
 
+    /// Returns whether [`Outgoing::copy`] has a buffer and room for a frame.
+    pub(super) fn can_copy(&mut self, queue: &mut Queue) -> bool {
+        if !self.has_room(queue) {
+            return false;
+        }
+        self.spare = self.spare.take().or_else(|| queue.allocate());
+        self.spare.is_some()
+    }
+
     /// Copies a frame of the slow path; it is lost where there is no buffer.
     pub(super) fn copy(&mut self, queue: &mut Queue, frame: &[u8]) {
         let Some(mut mbuf) = self.allocate(queue) else {

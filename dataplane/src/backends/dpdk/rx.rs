@@ -3,14 +3,16 @@
 use std::time::Instant;
 
 use sluicegate_dpdk::{Checksum, Mbuf};
-use sluicegate_frames::{ChecksumState, RxChecksums, UdpFrame, Verdict};
+use sluicegate_frames::{ChecksumState, RxChecksums, SlowKind, UdpFrame, Verdict};
 
-use super::core::Core;
+use super::core::{Core, KEPT};
 use super::reasons::{NO_LISTENER, SLOW_PATH_BUSY};
 use crate::meta::{Budget, Ecn, RxMeta};
 
-/// Most frames for the slow path in one call.
-const SLOW_BUDGET: usize = 32;
+/// Most frames for the slow path in one call, by kind: a flood of one must not delay the others.
+const SLOW_BUDGETS: [usize; SlowKind::ALL.len()] = [32, 16, 16];
+/// Least number of frames that are looked at in one call.
+const LEAST: usize = 64;
 
 impl Core {
     /// Passes datagrams to `sink` until the queue is empty or the budget is spent. Returns how many there were.
@@ -22,9 +24,9 @@ impl Core {
     ) -> usize {
         let now_ms = self.millis(now);
         let before = budget.datagrams;
-        let mut slow = SLOW_BUDGET;
+        let mut slow = SLOW_BUDGETS;
         // Frames that are no datagrams are bounded, too: a flood of them must not hold up the turn.
-        let mut frames = budget.datagrams.saturating_mul(2).max(SLOW_BUDGET);
+        let mut frames = budget.datagrams.saturating_mul(2).max(LEAST);
         while !budget.is_spent() && frames > 0 {
             self.queue.receive(&mut self.received);
             if self.received.is_empty() {
@@ -41,7 +43,9 @@ impl Core {
                     Verdict::Udp(udp) => {
                         self.deliver(&mut mbuf, udp, now_ms, &mut budget, &mut sink);
                     }
-                    Verdict::Slow => self.take_slow(&mut mbuf, now_ms, &mut slow),
+                    Verdict::Slow(kind) => {
+                        self.take_slow(mbuf, kind, now_ms, &mut slow[kind.index()]);
+                    }
                     Verdict::Dropped(reason) => self.frames.on_drop(reason.index()),
                 }
             }
@@ -76,15 +80,38 @@ impl Core {
         sink(&meta, payload);
     }
 
-    fn take_slow(&mut self, mbuf: &mut Mbuf, now_ms: u64, slow: &mut usize) {
+    fn take_slow(&mut self, mut mbuf: Mbuf, kind: SlowKind, now_ms: u64, budget: &mut usize) {
+        if let Some(left) = budget.checked_sub(1) {
+            *budget = left;
+            let replies = kind != SlowKind::TooBig;
+            if self.pass_slow(&mut mbuf, replies, now_ms) {
+                return;
+            }
+            if kind == SlowKind::Neighbor && self.kept.len() < KEPT {
+                self.kept.push_back(mbuf);
+                return;
+            }
+        }
+        self.frames.on_drop(SLOW_PATH_BUSY);
+    }
+
+    /// Passes a frame to the stack. Returns false if that is in use, or if there is no room for a reply to be expected.
+    fn pass_slow(&mut self, mbuf: &mut Mbuf, replies: bool, now_ms: u64) -> bool {
         let (queue, outgoing) = (&mut self.queue, &mut self.outgoing);
-        let taken = *slow > 0
-            && self.shared.slow.input(mbuf.bytes(), now_ms, &mut |frame| {
-                outgoing.copy(queue, frame)
-            });
-        *slow = slow.saturating_sub(1);
-        if !taken {
-            self.frames.on_drop(SLOW_PATH_BUSY);
+        if replies && !outgoing.can_copy(queue) {
+            return false;
+        }
+        let mut send = |frame: &[u8]| outgoing.copy(queue, frame);
+        self.shared.slow.input(mbuf.bytes(), now_ms, &mut send)
+    }
+
+    /// Passes the frames of neighbours that were kept to the stack.
+    pub(super) fn retry_kept(&mut self, now_ms: u64) {
+        while let Some(mut mbuf) = self.kept.pop_front() {
+            if !self.pass_slow(&mut mbuf, true, now_ms) {
+                self.kept.push_front(mbuf);
+                return;
+            }
         }
     }
 }
@@ -102,3 +129,6 @@ fn checksums(mbuf: &Mbuf) -> RxChecksums {
         udp: state(udp),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,13 +2,13 @@
 //!
 //! The stack lives behind a lock that nobody waits for, and whichever worker has a frame for it runs it: such frames are
 //! rare, and the replies leave by that worker's queue at once. A thread or a worker of its own would have to be woken for
-//! each, and would need rings and buffers in both directions. A worker that finds the lock taken drops the frame; whoever
-//! sent it asks again. Workers learn what the stack resolved from an immutable table, when its number has changed.
+//! each, and would need rings and buffers in both directions. A worker that finds the lock taken keeps a few frames of
+//! neighbours until its next look, and drops others; whoever sent them asks again. Workers learn what the stack resolved from an immutable table, when its number has changed.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use sluicegate_frames::{MacAddr, NeighborTable, PortConfig, Resolution, Stack, StackEvent};
@@ -23,6 +23,8 @@ pub(super) struct SlowPath {
     changes: AtomicU64,
     /// Time of the stack's next timer, milliseconds.
     due: AtomicU64,
+    /// The link has come up, of which the stack does not know yet.
+    link_up: AtomicBool,
 }
 
 struct State {
@@ -48,6 +50,7 @@ impl SlowPath {
             }),
             changes: AtomicU64::new(0),
             due: AtomicU64::new(0),
+            link_up: AtomicBool::new(false),
         }
     }
 
@@ -79,7 +82,7 @@ impl SlowPath {
 
     /// Runs the stack's timers if they are due.
     pub(super) fn on_time(&self, now_ms: u64, send: &mut dyn FnMut(&[u8])) {
-        if self.due.load(Ordering::Relaxed) > now_ms {
+        if self.due.load(Ordering::Relaxed) > now_ms && !self.link_up.load(Ordering::Relaxed) {
             return;
         }
         if let Some(mut state) = self.try_lock() {
@@ -87,12 +90,9 @@ impl SlowPath {
         }
     }
 
-    /// Announces the port's addresses again: the link has come up.
-    pub(super) fn on_link_up(&self, now_ms: u64) {
-        if let Some(mut state) = self.try_lock() {
-            state.stack.on_link_up(now_ms);
-            self.due.store(now_ms, Ordering::Relaxed);
-        }
+    /// Has the next call that gets hold of the stack announce the port's addresses again: the link has come up.
+    pub(super) fn on_link_up(&self) {
+        self.link_up.store(true, Ordering::Relaxed);
     }
 
     /// Passes on what changed since the worker last looked; `seen` is its number of the latest change.
@@ -120,6 +120,9 @@ impl SlowPath {
 
     /// Sends what is due, and publishes what changed.
     fn after(&self, state: &mut State, now_ms: u64, send: &mut dyn FnMut(&[u8])) {
+        if self.link_up.swap(false, Ordering::Relaxed) {
+            state.stack.on_link_up(now_ms);
+        }
         state.stack.poll(now_ms, send);
         let due = state.stack.next_timer().unwrap_or(u64::MAX);
         self.due.store(due, Ordering::Relaxed);
@@ -142,11 +145,50 @@ impl SlowPath {
         }
     }
 
+    /// Runs `act` while somebody has the stack.
+    #[cfg(test)]
+    pub(super) fn while_in_use(&self, act: impl FnOnce()) {
+        let _state = self.try_lock();
+        act();
+    }
+
     fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_frames::MacAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_comes_up_while_the_stack_is_in_use_is_announced_afterwards() {
+        let config = PortConfig {
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            vlan: None,
+            mtu: 1500,
+            addresses: vec![(IpAddr::from([192, 0, 2, 1]), 24)],
+            gateways: Vec::new(),
+            neighbors: Vec::new(),
+            scope_id: 1,
+        };
+        let slow = SlowPath::new(&Arc::new(config));
+        let announced = |now| {
+            let mut count = 0;
+            slow.on_time(now, &mut |_| count += 1);
+            count
+        };
+        assert_eq!((announced(0), announced(1)), (1, 0));
+        slow.while_in_use(|| {
+            slow.on_link_up();
+            assert_eq!(announced(2), 0);
+        });
+        assert_eq!((announced(3), announced(4)), (1, 0));
     }
 }
