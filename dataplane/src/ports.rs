@@ -117,8 +117,8 @@ impl Ports {
 }
 
 impl PortHandle {
-    /// Closes the port, whose workers have ended. Returns the number of buffers that did not come back, or `None` where a
-    /// worker still has a queue.
+    /// Closes the port, whose workers have ended. Returns the number of buffers that did not come back, but for those in the
+    /// fill rings of AF_XDP, or `None` where a worker still has a queue.
     #[must_use]
     pub fn close(self) -> Option<u32> {
         #[cfg(not(feature = "dpdk"))]

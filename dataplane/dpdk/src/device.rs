@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "calls of the shim")]
 
 use std::ffi::CString;
+use std::time::Duration;
 
 use crate::eal::Eal;
 use crate::error::{Error, check};
@@ -35,6 +36,8 @@ pub struct PortOptions {
     pub tx_descriptors: u16,
     /// Buffers of a queue pair.
     pub buffers: u32,
+    /// Buffers of a queue pair that the driver keeps for good once it is started: those in its fill ring.
+    pub kept: u32,
     /// Room of a buffer behind its headroom, bytes.
     pub room: u16,
     /// MTU to set, or `None` to leave the device's.
@@ -77,14 +80,22 @@ pub struct PortStats {
     pub send_errors: u64,
 }
 
-/// State that all queues share: the started ports and their buffer pools.
+/// Looks for buffers that the port has sent, when it is closed, and the pause between them.
+const DRAINS: (u32, Duration) = (50, Duration::from_millis(1));
+
+/// State that all queues share: the started ports and their buffer pools. Dropped in this order.
 #[derive(Debug)]
 pub(crate) struct Inner {
-    eal: Eal,
     ports: Vec<Started>,
     /// After the ports, which hold buffers of them.
     pools: Vec<Pool>,
+    /// Queue pairs of a device.
+    per_device: u16,
+    /// Buffers that the drivers keep for good.
+    kept: u32,
     facts: PortFacts,
+    /// The environment runs as long as this: after everything that needs it.
+    eal: Eal,
 }
 
 /// A port of the library that was started.
@@ -92,8 +103,8 @@ pub(crate) struct Inner {
 struct Started(u16);
 
 impl Inner {
-    /// Opens the devices of a port. Returns it with the number of queues per device.
-    pub(crate) fn open(eal: Eal, options: &PortOptions) -> Result<(Self, u16), Error> {
+    /// Opens the devices of a port.
+    pub(crate) fn open(eal: Eal, options: &PortOptions) -> Result<Self, Error> {
         let per_device = match options.devices.len() {
             1 => options.queues,
             count if count == usize::from(options.queues) => 1,
@@ -103,15 +114,16 @@ impl Inner {
             }
         };
         let pools: Result<Vec<Pool>, Error> = (0..options.queues)
-            .map(|_| Pool::new(eal, options.buffers, options.room))
+            .map(|_| Pool::new(&eal, options.buffers, options.room))
             .collect();
         let mut inner = Inner {
-            eal,
             ports: Vec::new(),
             pools: pools?,
+            per_device,
+            kept: options.kept * u32::from(options.queues),
             facts: PortFacts::of(&Info::default()),
+            eal,
         };
-        eal.add_port();
         for (index, device) in options.devices.iter().enumerate() {
             let first = index * usize::from(per_device);
             let pools = &inner.pools[first..first + usize::from(per_device)];
@@ -119,47 +131,64 @@ impl Inner {
             inner.ports.push(started);
             inner.facts = facts;
         }
-        Ok((inner, per_device))
+        Ok(inner)
     }
 
     pub(crate) fn facts(&self) -> &PortFacts {
         &self.facts
     }
 
-    /// Closes the devices. Returns the number of buffers that did not come back.
+    /// Closes the devices. Returns the number of buffers that did not come back, without those that the drivers keep.
     pub(crate) fn close(mut self) -> u32 {
+        let (rounds, pause) = DRAINS;
+        for _ in 0..rounds {
+            if self.missing() == 0 {
+                break;
+            }
+            self.drain();
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the kernel sends what is left meanwhile, and tells nobody"
+            )]
+            std::thread::sleep(pause);
+        }
         self.ports.clear();
-        self.pools.iter().map(Pool::missing).sum()
+        self.missing()
+    }
+
+    /// Has drivers return the buffers of frames that have left.
+    fn drain(&mut self) {
+        for queue in 0..u16::try_from(self.pools.len()).unwrap_or(0) {
+            let (port, queue) = self.place(queue);
+            // SAFETY: no frames. The port runs, and nobody else uses the queue: this is the only reference to it.
+            unsafe { ffi::sg_send(port, queue, std::ptr::null(), 0) };
+        }
+    }
+
+    /// Returns the number of buffers in use, without those that the drivers keep.
+    fn missing(&self) -> u32 {
+        let missing: u32 = self.pools.iter().map(Pool::missing).sum();
+        missing.saturating_sub(self.kept)
     }
 
     /// Returns the library's port and queue of a worker.
-    pub(crate) fn place(&self, queue: u16, per_device: u16) -> (u16, u16) {
-        let device = usize::from(queue / per_device);
-        (self.ports[device].0, queue % per_device)
+    pub(crate) fn place(&self, queue: u16) -> (u16, u16) {
+        let device = usize::from(queue / self.per_device);
+        (self.ports[device].0, queue % self.per_device)
     }
 
     pub(crate) fn pool(&self, queue: u16) -> &Pool {
         &self.pools[usize::from(queue)]
     }
 
-    pub(crate) fn eal(&self) -> Eal {
-        self.eal
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.ports.clear();
-        // A buffer that is still out keeps the environment from ending.
-        if self.pools.iter().all(|pool| pool.missing() == 0) {
-            self.eal.remove_port();
-        }
+    pub(crate) fn eal(&self) -> &Eal {
+        &self.eal
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // SAFETY: the port was opened by this value, and no queue that uses it is left.
+        // SAFETY: the port was opened by this value, and no queue that uses it is left: each keeps `Inner`.
         unsafe {
             ffi::sg_port_stop(self.0);
             ffi::sg_port_remove(self.0);
@@ -195,7 +224,8 @@ fn start(
     check("configure the port", configured)?;
     let (rx, tx) = (options.rx_descriptors, options.tx_descriptors);
     for (queue, pool) in (0..queues).zip(pools) {
-        // SAFETY: the pool is dropped after the port is closed: `Inner` clears its ports first.
+        // SAFETY: the pool is dropped after the port is closed: `Inner` drops its ports first, and a port that does not
+        // start is closed here.
         let made = unsafe { ffi::sg_queue_setup(port, queue, rx, tx, pool.raw()) };
         check("set a queue up", made)?;
     }

@@ -1,10 +1,10 @@
-//! The library's environment (EAL): started once per process, and ended once no port is open.
+//! The library's environment (EAL): started once per process, and ended with the last handle to it.
 #![expect(unsafe_code, reason = "calls of the shim")]
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::error::Error;
 use crate::{ffi, log};
@@ -20,21 +20,30 @@ pub struct EalOptions {
     pub pci: Vec<String>,
 }
 
-/// Proof that the environment runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Eal(());
+/// Handle of the running environment, which ends with the last one, for good. Each port, queue and buffer has one.
+#[derive(Clone, Debug)]
+pub struct Eal {
+    _running: Arc<Running>,
+}
+
+/// The running environment. Only [`Eal::start`] makes one, once.
+#[derive(Debug)]
+struct Running(());
 
 #[derive(Debug)]
 enum State {
     Untouched,
-    Running { options: EalOptions, ports: usize },
+    Running {
+        options: EalOptions,
+        running: Weak<Running>,
+    },
     Ended,
 }
 
 static STATE: Mutex<State> = Mutex::new(State::Untouched);
 
 impl Eal {
-    /// Starts the environment; if it runs with these options already, that is what is returned.
+    /// Starts the environment; if it runs with these options already, returns another handle.
     ///
     /// It changes the affinity of no thread of the caller's and writes to no terminal: see [`log::take_messages`].
     ///
@@ -42,16 +51,20 @@ impl Eal {
     /// Memory or rights are missing, the environment was started with other options, or it has ended.
     pub fn start(options: &EalOptions) -> Result<Self, Error> {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = "it has ended; a process can start it once";
         match &*state {
-            State::Running { options: given, .. } if given == options => return Ok(Self(())),
+            State::Running {
+                options: given,
+                running,
+            } if given == options => {
+                let running = running.upgrade().map(|_running| Self { _running });
+                return running.ok_or_else(|| Error::because("start DPDK", ended));
+            }
             State::Running { .. } => {
                 let cause = "it runs already, with other options";
                 return Err(Error::because("start DPDK", cause));
             }
-            State::Ended => {
-                let cause = "it has ended; a process can start it once";
-                return Err(Error::because("start DPDK", cause));
-            }
+            State::Ended => return Err(Error::because("start DPDK", ended)),
             State::Untouched => {}
         }
         // The library pins the thread that starts it.
@@ -64,42 +77,22 @@ impl Eal {
         // It keeps the state of a start that failed.
         *state = State::Ended;
         started.unwrap_or_else(|_| Err(Error::because("start DPDK", "its thread panicked")))?;
+        let running = Arc::new(Running(()));
         *state = State::Running {
             options: options.clone(),
-            ports: 0,
+            running: Arc::downgrade(&running),
         };
-        Ok(Self(()))
+        Ok(Self { _running: running })
     }
+}
 
-    /// Ends the environment, for good, if no port is open. Returns whether it did.
-    pub fn end(self) -> bool {
+impl Drop for Running {
+    fn drop(&mut self) {
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(&*state, State::Running { ports: 0, .. }) {
-            return false;
-        }
         *state = State::Ended;
-        // SAFETY: the environment was started, and no port is left that uses it; a buffer that is still out keeps its
-        // port counted.
+        // SAFETY: the environment was started. This was the last handle, so nothing uses it any more, and nobody gets
+        // another.
         unsafe { ffi::sg_eal_cleanup() };
-        true
-    }
-
-    /// Counts a port as open.
-    pub(crate) fn add_port(self) {
-        if let State::Running { ports, .. } =
-            &mut *STATE.lock().unwrap_or_else(PoisonError::into_inner)
-        {
-            *ports += 1;
-        }
-    }
-
-    /// Counts a port as closed.
-    pub(crate) fn remove_port(self) {
-        if let State::Running { ports, .. } =
-            &mut *STATE.lock().unwrap_or_else(PoisonError::into_inner)
-        {
-            *ports = ports.saturating_sub(1);
-        }
     }
 }
 
@@ -165,16 +158,20 @@ thread_local! {
 
 /// Registration of the current thread with the library, which gives it caches of buffers. It stays on its thread.
 #[derive(Debug)]
-pub struct Registered(PhantomData<*const ()>);
+pub(crate) struct Registered {
+    /// The environment runs as long as this.
+    _eal: Eal,
+    not_send: PhantomData<*const ()>,
+}
 
 impl Registered {
     /// Registers the current thread. A thread may do so several times.
     ///
     /// # Errors
     /// More than about 128 threads are registered.
-    pub fn thread(_: Eal) -> Result<Self, Error> {
+    pub(crate) fn thread(eal: Eal) -> Result<Self, Error> {
         if REGISTERED.get() == 0 {
-            // SAFETY: the environment runs, which `Eal` proves.
+            // SAFETY: the environment runs while there is a handle.
             if unsafe { ffi::sg_thread_register() } != 0 {
                 // SAFETY: reads a number of the thread.
                 let errno = unsafe { ffi::sg_errno() };
@@ -182,16 +179,19 @@ impl Registered {
             }
         }
         REGISTERED.set(REGISTERED.get() + 1);
-        Ok(Self(PhantomData))
+        Ok(Self {
+            _eal: eal,
+            not_send: PhantomData,
+        })
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         REGISTERED.set(REGISTERED.get() - 1);
-        let state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
-        if REGISTERED.get() == 0 && matches!(&*state, State::Running { .. }) {
-            // SAFETY: this thread was registered, and the environment runs until the lock is released.
+        if REGISTERED.get() == 0 {
+            // SAFETY: this thread was registered, since the value cannot leave it, and the environment runs while it has a
+            // handle.
             unsafe { ffi::sg_thread_unregister() };
         }
     }

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::ffi::{self, BURST, Frame};
+use crate::port_ref::PortRef;
 
 /// Room in front of the bytes of a new buffer, for headers.
 #[must_use]
@@ -34,15 +35,24 @@ pub enum TxOffload {
     Ipv6(u8),
 }
 
-/// A buffer with a frame. Dropped, it returns to its pool.
-pub struct Mbuf(Frame);
+/// A buffer with a frame. Dropped, it returns to its pool, which it keeps open. It stays on its thread:
+///
+/// ```compile_fail
+/// fn send<T: Send>() {}
+/// send::<sluicegate_dpdk::Mbuf>();
+/// ```
+pub struct Mbuf {
+    frame: OwnedFrame,
+    /// After the frame, which lies in the port's memory.
+    port: PortRef,
+}
 
-// SAFETY: a buffer has one owner, and its pool takes it back from any thread.
-unsafe impl Send for Mbuf {}
+/// A frame whose buffer is freed when it is dropped. Whoever holds it has a reference to the port.
+struct OwnedFrame(Frame);
 
 impl fmt::Debug for Mbuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mbuf({} bytes)", self.0.len)
+        write!(f, "Mbuf({} bytes)", self.frame.0.len)
     }
 }
 
@@ -50,7 +60,7 @@ impl Mbuf {
     /// Returns the bytes: of a received frame, or the room of a new buffer.
     #[must_use]
     pub fn bytes(&mut self) -> &mut [u8] {
-        let Frame { data, len, .. } = self.0;
+        let Frame { data, len, .. } = self.frame.0;
         // SAFETY: `data` is the start of `len` bytes in the buffer, which this value owns; nobody else reads or writes
         // them. A pool's memory is zeroed when it is made, so all bytes have values.
         unsafe { std::slice::from_raw_parts_mut(data, len as usize) }
@@ -59,7 +69,7 @@ impl Mbuf {
     /// Keeps the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        self.0.len = self.0.len.min(len);
+        self.frame.0.len = self.frame.0.len.min(len);
     }
 
     /// Takes `count` bytes of headroom in front of a new buffer's bytes. To be called once, with at most [`headroom`] bytes.
@@ -68,13 +78,13 @@ impl Mbuf {
     /// The headroom is shorter, or was taken.
     pub fn prepend(&mut self, count: u8) {
         assert!(
-            self.0.flags == FRESH && usize::from(count) <= headroom(),
+            self.frame.0.flags == FRESH && usize::from(count) <= headroom(),
             "headroom"
         );
-        self.0.flags = 0;
+        self.frame.0.flags = 0;
         // SAFETY: a new buffer has `headroom` bytes in front of its data, in the same allocation.
-        self.0.data = unsafe { self.0.data.sub(usize::from(count)) };
-        self.0.len += u32::from(count);
+        self.frame.0.data = unsafe { self.frame.0.data.sub(usize::from(count)) };
+        self.frame.0.len += u32::from(count);
     }
 
     /// Drops the first `count` bytes.
@@ -82,16 +92,16 @@ impl Mbuf {
     /// # Panics
     /// There are fewer.
     pub fn skip(&mut self, count: usize) {
-        let left = (self.0.len as usize).checked_sub(count);
+        let left = (self.frame.0.len as usize).checked_sub(count);
         let left = left.and_then(|left| u32::try_from(left).ok());
-        self.0.len = left.expect("as many bytes");
+        self.frame.0.len = left.expect("as many bytes");
         // SAFETY: within the buffer, or at its end.
-        self.0.data = unsafe { self.0.data.add(count) };
+        self.frame.0.data = unsafe { self.frame.0.data.add(count) };
     }
 
     /// Asks the port to write checksums when the frame is sent.
     pub fn offload(&mut self, offload: TxOffload) {
-        self.0.flags = match offload {
+        self.frame.0.flags = match offload {
             TxOffload::None => 0,
             TxOffload::Ipv4(l2) => ffi::TX_IPV4 | u32::from(l2) << ffi::TX_L2_SHIFT,
             TxOffload::Ipv6(l2) => ffi::TX_IPV6 | u32::from(l2) << ffi::TX_L2_SHIFT,
@@ -101,7 +111,7 @@ impl Mbuf {
     /// Returns what the port found of the IPv4 header's and the UDP checksum of a received frame.
     #[must_use]
     pub fn checksums(&self) -> (Checksum, Checksum) {
-        let of = |good, bad| match self.0.flags {
+        let of = |good, bad| match self.frame.0.flags {
             flags if flags & good != 0 => Checksum::Good,
             flags if flags & bad != 0 => Checksum::Bad,
             _ => Checksum::Unknown,
@@ -113,9 +123,10 @@ impl Mbuf {
     }
 }
 
-impl Drop for Mbuf {
+impl Drop for OwnedFrame {
     fn drop(&mut self) {
-        // SAFETY: the buffer is this value's, and it is freed once, here: whoever consumes an `Mbuf` forgets it.
+        // SAFETY: the buffer is this value's, and it is freed once, here: whoever takes the frame out forgets the value. Its
+        // pool is open, because the holder has a reference to the port.
         unsafe { ffi::sg_free(self.0.mbuf) };
     }
 }
@@ -123,15 +134,19 @@ impl Drop for Mbuf {
 /// Mark of a new buffer whose headroom is free.
 const FRESH: u32 = 1 << 31;
 
-/// Up to [`BURST`] owned buffers, first in, first out.
+/// Up to [`BURST`] owned buffers of one port, first in, first out. It stays on its thread, as they do:
+///
+/// ```compile_fail
+/// fn send<T: Send>() {}
+/// send::<sluicegate_dpdk::Batch>();
+/// ```
 pub struct Batch {
     frames: [Frame; BURST],
     start: usize,
     end: usize,
+    /// Port of the buffers, while there are any.
+    port: Option<PortRef>,
 }
-
-// SAFETY: as for `Mbuf`: it owns the buffers in it.
-unsafe impl Send for Batch {}
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -145,6 +160,7 @@ impl Default for Batch {
             frames: [Frame::NONE; BURST],
             start: 0,
             end: 0,
+            port: None,
         }
     }
 }
@@ -168,9 +184,9 @@ impl Batch {
         self.len() == BURST
     }
 
-    /// Appends a buffer, or returns it where the batch is full.
+    /// Appends a buffer, or returns it where the batch is full or has those of another port.
     pub fn push(&mut self, mbuf: Mbuf) -> Option<Mbuf> {
-        if self.is_full() {
+        if self.is_full() || !self.is_of(&mbuf.port) {
             return Some(mbuf);
         }
         if self.end == BURST {
@@ -178,10 +194,12 @@ impl Batch {
             self.end -= self.start;
             self.start = 0;
         }
-        self.frames[self.end] = mbuf.0;
+        let Mbuf { frame, port } = mbuf;
+        self.frames[self.end] = frame.0;
         self.end += 1;
+        self.port.get_or_insert(port);
         // The batch owns it now.
-        std::mem::forget(mbuf);
+        std::mem::forget(frame);
         None
     }
 
@@ -190,30 +208,55 @@ impl Batch {
         if self.is_empty() {
             return None;
         }
-        let frame = self.frames[self.start];
+        let frame = OwnedFrame(self.frames[self.start]);
         self.start += 1;
-        Some(Mbuf(frame))
+        let port = if self.is_empty() {
+            self.port.take()
+        } else {
+            self.port.clone()
+        };
+        port.map(|port| Mbuf { frame, port })
     }
 
-    /// Refills an empty batch: `fill` writes frames from the start and returns how many. It must pass on their ownership.
-    pub(crate) fn refill(&mut self, mark: u32, fill: impl FnOnce(&mut [Frame; BURST]) -> u16) {
+    /// Returns whether buffers of this port may be in the batch.
+    pub(crate) fn is_of(&self, port: &PortRef) -> bool {
+        let own = self.port.as_ref();
+        own.is_none_or(|own| own.is_same_port(port))
+    }
+
+    /// Refills an empty batch: `fill` writes frames of the port from the start and returns how many. It must pass on their
+    /// ownership.
+    pub(crate) fn refill(
+        &mut self,
+        port: &PortRef,
+        mark: u32,
+        fill: impl FnOnce(&mut [Frame; BURST]) -> u16,
+    ) {
         debug_assert!(self.is_empty(), "the buffers in it would be lost");
         self.start = 0;
         self.end = usize::from(fill(&mut self.frames)).min(BURST);
+        self.port = (!self.is_empty()).then(|| port.clone());
         for frame in &mut self.frames[..self.end] {
             frame.flags |= mark;
         }
     }
 
-    /// Refills an empty batch with new buffers.
-    pub(crate) fn refill_fresh(&mut self, fill: impl FnOnce(&mut [Frame; BURST]) -> u16) {
-        self.refill(FRESH, fill);
+    /// Refills an empty batch with new buffers of the port.
+    pub(crate) fn refill_fresh(
+        &mut self,
+        port: &PortRef,
+        fill: impl FnOnce(&mut [Frame; BURST]) -> u16,
+    ) {
+        self.refill(port, FRESH, fill);
     }
 
     /// Passes the buffers to `consume`, which returns how many it took, from the first.
     pub(crate) fn consume(&mut self, consume: impl FnOnce(&[Frame]) -> u16) -> usize {
         let taken = usize::from(consume(&self.frames[self.start..self.end])).min(self.len());
         self.start += taken;
+        if self.is_empty() {
+            self.port = None;
+        }
         taken
     }
 }

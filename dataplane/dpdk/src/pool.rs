@@ -26,14 +26,14 @@ unsafe impl Sync for Pool {}
 
 impl Pool {
     /// Makes a pool of `count` buffers with a data room of `room` bytes behind the headroom.
-    pub(crate) fn new(_: Eal, count: u32, room: u16) -> Result<Self, Error> {
+    pub(crate) fn new(_: &Eal, count: u32, room: u16) -> Result<Self, Error> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let step = format!("make {count} buffers of {room} bytes");
         let name = format!("sluicegate{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let Ok(name) = CString::new(name) else {
             return Err(Error::because(step, "its name holds a zero byte"));
         };
-        // SAFETY: the environment runs, which `Eal` proves; the name is copied.
+        // SAFETY: the environment runs while there is a handle; the name is copied.
         let raw = unsafe { ffi::sg_pool_create(name.as_ptr(), count, CACHE.min(count / 4), room) };
         let Some(raw) = NonNull::new(raw) else {
             // SAFETY: reads a number of the thread.
@@ -56,9 +56,10 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // A buffer that somebody still has lies in the pool's memory: then the memory stays.
+        // Buffers that a driver never returned lie in the pool's memory: then the memory stays.
         if self.missing() == 0 {
-            // SAFETY: every buffer is back, and nobody else has the pool's pointer.
+            // SAFETY: every buffer is back. Nobody else has the pool's pointer: the ports are closed, and each queue and
+            // buffer keeps the pool.
             unsafe { ffi::sg_pool_free(self.raw()) };
         }
     }

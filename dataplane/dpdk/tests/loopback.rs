@@ -2,9 +2,9 @@
 #![cfg(feature = "libdpdk")]
 #![expect(clippy::unwrap_used, reason = "what can't be set up fails the test")]
 
-use sluicegate_dpdk::{
-    Batch, Checksum, Device, Eal, EalOptions, Mbuf, Port, PortOptions, Queue, Registered,
-};
+use std::sync::OnceLock;
+
+use sluicegate_dpdk::{Batch, Checksum, Device, Eal, EalOptions, Mbuf, Port, PortOptions, Queue};
 
 const BUFFERS: u32 = 1023;
 
@@ -16,8 +16,13 @@ fn options() -> EalOptions {
     }
 }
 
-fn open(name: &str) -> (Eal, Port, Queue) {
-    let eal = Eal::start(&options()).unwrap();
+/// Returns a handle of the environment, which ends with the last one.
+fn eal() -> &'static Eal {
+    static EAL: OnceLock<Eal> = OnceLock::new();
+    EAL.get_or_init(|| Eal::start(&options()).unwrap())
+}
+
+fn open(name: &str) -> (Port, Queue) {
     let options = PortOptions {
         devices: vec![Device::Virtual {
             name: format!("net_ring_{name}"),
@@ -27,12 +32,13 @@ fn open(name: &str) -> (Eal, Port, Queue) {
         rx_descriptors: 64,
         tx_descriptors: 64,
         buffers: BUFFERS,
+        kept: 0,
         room: 2048,
         mtu: None,
         multicast: false,
     };
-    let (port, mut queues) = Port::open(eal, &options).unwrap();
-    (eal, port, queues.remove(0))
+    let (port, mut queues) = Port::open(eal(), &options).unwrap();
+    (port, queues.remove(0).open().unwrap())
 }
 
 fn frame(queue: &mut Queue, number: u8) -> Mbuf {
@@ -48,9 +54,7 @@ fn frame(queue: &mut Queue, number: u8) -> Mbuf {
 
 #[test]
 fn sent_frames_come_back_whole_and_in_order_and_all_buffers_return() {
-    let (eal, port, mut queue) = open("order");
-    let _registered = Registered::thread(eal).unwrap();
-    let _twice = Registered::thread(eal).unwrap();
+    let (port, mut queue) = open("order");
     let (mut out, mut back) = (Batch::default(), Batch::default());
     for round in 0..50u8 {
         for number in 0..40 {
@@ -78,21 +82,24 @@ fn sent_frames_come_back_whole_and_in_order_and_all_buffers_return() {
 
 #[test]
 fn buffers_run_out_and_come_back() {
-    let (_, port, mut queue) = open("out");
+    let (port, mut queue) = open("out");
     let mut taken: Vec<Mbuf> = std::iter::from_fn(|| queue.allocate()).collect();
     assert_eq!(taken.len(), BUFFERS as usize);
     taken.truncate(10);
     let again: Vec<Mbuf> = std::iter::from_fn(|| queue.allocate()).collect();
     assert_eq!(again.len(), BUFFERS as usize - 10);
-    drop(again);
-    drop(queue);
-    assert_eq!(port.close().unwrap(), 10, "ten are still here");
+    drop((again, queue));
+    let Err(port) = port.close() else {
+        panic!("ten buffers are still here");
+    };
     taken[0].bytes().fill(1);
+    drop(taken);
+    assert_eq!(port.close().unwrap(), 0);
 }
 
 #[test]
 fn a_full_batch_returns_the_buffer() {
-    let (_, port, mut queue) = open("full");
+    let (port, mut queue) = open("full");
     let mut batch = Batch::default();
     while !batch.is_full() {
         assert!(batch.push(queue.allocate().unwrap()).is_none());
@@ -105,8 +112,21 @@ fn a_full_batch_returns_the_buffer() {
 }
 
 #[test]
+fn buffers_of_two_ports_are_not_mixed() {
+    let (_one, mut first) = open("first");
+    let (_other, mut second) = open("second");
+    let mut batch = Batch::default();
+    assert!(batch.push(first.allocate().unwrap()).is_none());
+    assert!(batch.push(second.allocate().unwrap()).is_some());
+    let sent = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| second.send(&mut batch)));
+    assert!(sent.is_err(), "sent by a port that may outlive the buffers");
+    assert_eq!(first.send(&mut batch), 1);
+    assert!(batch.push(second.allocate().unwrap()).is_none());
+}
+
+#[test]
 fn errors_name_step_and_cause() {
-    let eal = Eal::start(&options()).unwrap();
+    eal();
     let other = Eal::start(&EalOptions::default()).unwrap_err();
     assert!(other.to_string().contains("other options"), "{other}");
     let open = |name: &str, arguments: &str, queues, buffers| {
@@ -119,11 +139,12 @@ fn errors_name_step_and_cause() {
             rx_descriptors: 64,
             tx_descriptors: 64,
             buffers,
+            kept: 0,
             room: 2048,
             mtu: None,
             multicast: false,
         };
-        Port::open(eal, &options).unwrap_err().to_string()
+        Port::open(eal(), &options).unwrap_err().to_string()
     };
     let missing = open("net_af_packet_none", ",iface=nowhere", 1, 100);
     assert!(
@@ -145,7 +166,7 @@ fn errors_name_step_and_cause() {
 #[test]
 fn no_thread_is_pinned() {
     let before = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-    Eal::start(&options()).unwrap();
+    eal();
     let after = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let cores = |status: &str| {
         let list = status

@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 
 use sluicegate_config::Group;
-use sluicegate_dataplane::{
-    Backend, DevicePortOptions, ListenerId, PortDevice, PortError, PortHandle, Ports,
-};
+use sluicegate_dataplane::{Backend, DevicePortOptions, ListenerId, PortError, PortHandle, Ports};
 
 use super::error::BootError;
 
@@ -110,12 +108,7 @@ impl OpenPorts {
     /// Closes the ports, whose workers have stopped.
     pub(super) fn close(self) {
         for (group, port) in self.open {
-            let is_af_xdp = matches!(port.facts.device, PortDevice::AfXdp(_));
             match port.close() {
-                // Those that the kernel was to fill do not come back by closing.
-                Some(kept) if is_af_xdp => {
-                    tracing::info!(%group, kept, "port closed; the driver keeps buffers until the process ends");
-                }
                 Some(0) => tracing::info!(%group, "port closed; all buffers are back"),
                 Some(missing) => {
                     tracing::warn!(%group, missing, "port closed; buffers are missing")

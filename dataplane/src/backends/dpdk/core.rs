@@ -119,6 +119,7 @@ impl Core {
     /// Takes over the device's counters, and reports a link that went down.
     fn survey(&mut self, now: Instant) {
         self.surveyed = now;
+        self.queue.reclaim();
         self.frames.buffers_in_use = u64::from(self.queue.buffers_in_use());
         if self.queue.is_first() {
             let stats = self.queue.stats();

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dpdk::{Queue, Registered};
+use sluicegate_dpdk::Queue;
 
 use super::core::Core;
 use super::shared::Shared;
@@ -29,8 +29,6 @@ const PAUSES: (Duration, Duration) = (Duration::from_micros(32), Duration::from_
 pub struct Dpdk {
     core: Core,
     waker: Waker,
-    /// After the core, whose buffers return to caches of the thread.
-    _registered: Registered,
 }
 
 /// Reads the clock that waits and ages are measured by.
@@ -43,16 +41,10 @@ pub(super) fn now() -> Instant {
 }
 
 impl Dpdk {
-    pub(super) fn new(
-        queue: Queue,
-        registered: Registered,
-        shared: Arc<Shared>,
-        index: usize,
-    ) -> io::Result<Self> {
+    pub(super) fn new(queue: Queue, shared: Arc<Shared>, index: usize) -> io::Result<Self> {
         Ok(Self {
             waker: Waker::open(true)?,
             core: Core::new(queue, shared, index, now()),
-            _registered: registered,
         })
     }
 

@@ -27,13 +27,18 @@ const AF_XDP_FILL: u32 = 2048;
 /// Buffers of a queue that are not in descriptors: in bursts, and in the cache of a thread.
 const SPARE: u32 = 1024;
 
-/// Returns the number of buffers of a queue.
-pub(super) fn buffers(options: &DevicePortOptions) -> u32 {
-    let fill = match options.device {
+/// Returns the number of buffers of a queue that its driver keeps: that of AF_XDP takes as many for the kernel to fill, takes
+/// another for each that it received into, and returns none when it closes.
+pub(super) fn kept(options: &DevicePortOptions) -> u32 {
+    match options.device {
         PortDevice::AfXdp(_) => AF_XDP_FILL,
         PortDevice::AfPacket(_) | PortDevice::Pci(_) => 0,
-    };
-    fill + u32::from(options.rx_descriptors) + u32::from(options.tx_descriptors) + SPARE
+    }
+}
+
+/// Returns the number of buffers of a queue.
+pub(super) fn buffers(options: &DevicePortOptions) -> u32 {
+    kept(options) + u32::from(options.rx_descriptors) + u32::from(options.tx_descriptors) + SPARE
 }
 
 /// Returns the data room of a buffer, bytes.

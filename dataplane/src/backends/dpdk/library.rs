@@ -40,16 +40,9 @@ pub(crate) struct Opened {
 }
 
 impl OpenPort {
-    /// Closes the port; `None` where it is in use.
+    /// Closes the port. Returns the number of buffers that did not come back, or `None` where it is in use.
     pub(crate) fn close(self) -> Option<u32> {
         self.0.close().ok()
-    }
-}
-
-impl Drop for Library {
-    fn drop(&mut self) {
-        // It stays where a port is open; the process ends anyway.
-        self.eal.end();
     }
 }
 
@@ -87,7 +80,7 @@ impl Library {
             .check()
             .map_err(|e| PortError::Config(e.to_string()))?;
         let (port, queues) =
-            Port::open(self.eal, &port_options(options, workers)).map_err(refused)?;
+            Port::open(&self.eal, &port_options(options, workers)).map_err(refused)?;
         let facts = port.facts();
         config.mac = MacAddr(facts.mac);
         let facts = PortFacts {
@@ -206,6 +199,7 @@ fn port_options(options: &DevicePortOptions, workers: usize) -> PortOptions {
         rx_descriptors: options.rx_descriptors,
         tx_descriptors: options.tx_descriptors,
         buffers: host::buffers(options),
+        kept: host::kept(options),
         room: host::room(options),
         // The kernel's interface has its own.
         mtu: is_pci.then_some(options.mtu),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluicegate_dpdk::{Queue, Registered};
+use sluicegate_dpdk::QueueSeed;
 
 use super::driver::{Dpdk, NAME};
 use super::shared::Shared;
@@ -11,14 +11,14 @@ use crate::error::OpenError;
 /// One worker's queue of a port.
 #[derive(Debug)]
 pub(crate) struct DpdkSeed {
-    queue: Queue,
+    queue: QueueSeed,
     shared: Arc<Shared>,
     /// Index of the worker.
     index: usize,
 }
 
 impl DpdkSeed {
-    pub(super) fn new(queue: Queue, shared: Arc<Shared>, index: usize) -> Self {
+    pub(super) fn new(queue: QueueSeed, shared: Arc<Shared>, index: usize) -> Self {
         Self {
             queue,
             shared,
@@ -30,9 +30,8 @@ impl DpdkSeed {
     pub(crate) fn open(self) -> Result<Dpdk, OpenError> {
         let failed =
             |step, source| OpenError::new(NAME, step, source, "use fewer workers, 100 at most");
-        let registered = Registered::thread(self.queue.eal());
-        let registered =
-            registered.map_err(|e| failed("register the thread", std::io::Error::other(e)))?;
-        Dpdk::new(self.queue, registered, self.shared, self.index).map_err(|e| failed("eventfd", e))
+        let queue = self.queue.open();
+        let queue = queue.map_err(|e| failed("register the thread", std::io::Error::other(e)))?;
+        Dpdk::new(queue, self.shared, self.index).map_err(|e| failed("eventfd", e))
     }
 }

@@ -1,7 +1,7 @@
 //! Frames of the slow path through a port that returns what it sends.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sluicegate_dpdk::{Batch, Device, Eal, EalOptions, Port, PortOptions};
 use sluicegate_frames::{MacAddr, PortConfig};
@@ -23,7 +23,9 @@ fn core(name: &str) -> Core {
         hugepages: false,
         pci: Vec::new(),
     };
-    let eal = Eal::start(&options).unwrap();
+    // The environment ends with its last handle, for good.
+    static EAL: OnceLock<Eal> = OnceLock::new();
+    let eal = EAL.get_or_init(|| Eal::start(&options).unwrap());
     let options = PortOptions {
         devices: vec![Device::Virtual {
             name: format!("net_ring_{name}"),
@@ -33,6 +35,7 @@ fn core(name: &str) -> Core {
         rx_descriptors: 64,
         tx_descriptors: 64,
         buffers: BUFFERS,
+        kept: 0,
         room: 2048,
         mtu: None,
         multicast: false,
@@ -48,7 +51,7 @@ fn core(name: &str) -> Core {
         scope_id: 1,
     };
     let shared = Shared::new(config, None, Vec::new(), false, now());
-    let mut core = Core::new(queues.remove(0), Arc::new(shared), 0, now());
+    let mut core = Core::new(queues.remove(0).open().unwrap(), Arc::new(shared), 0, now());
     // What announces the port.
     core.housekeep(now());
     sent(&mut core);
