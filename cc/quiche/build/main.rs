@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 7] = [
+const ADDED: [(&str, &str); 8] = [
     ("src/external.rs", "recovery/gcongestion/external.rs"),
     ("src/kept.rs", "recovery/kept.rs"),
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),
@@ -24,6 +24,7 @@ const ADDED: [(&str, &str); 7] = [
     ("src/extension.rs", "extension.rs"),
     ("src/encoded.rs", "h3/encoded.rs"),
     ("src/redact.rs", "redact.rs"),
+    ("src/repeats.rs", "repeats.rs"),
 ];
 
 /// Upstream's tests that do not run, with reasons.

@@ -160,6 +160,12 @@ impl Client {
         client
     }
 
+    /// Returns the first messages of TLS.
+    #[must_use]
+    pub fn hello(&self) -> &[u8] {
+        &self.hello
+    }
+
     /// Takes the datagrams that are to be sent.
     pub fn take_datagrams(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.datagrams)

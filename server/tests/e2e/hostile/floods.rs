@@ -52,12 +52,13 @@ enum Flood {
     Frames(Kind),
 }
 
-const FLOODS: [Flood; 6] = [
+const FLOODS: [Flood; 7] = [
     Flood::Initials,
     Flood::RetryTokens,
     Flood::OneByte,
     Flood::Frames(Kind::RapidReset),
     Flood::Frames(Kind::Challenges),
+    Flood::Frames(Kind::TooManyChallenges),
     Flood::Frames(Kind::UnknownFrames),
 ];
 

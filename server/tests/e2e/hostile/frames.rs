@@ -26,8 +26,9 @@ const PROTOCOL_VIOLATION: u64 = 0xa;
 const CRYPTO_BUFFER_EXCEEDED: u64 = 0xd;
 const KEY_UPDATE_ERROR: u64 = 0xe;
 
-/// Frames in a packet of a flood, and packets between two looks at what the server says.
-const FRAMES: u64 = 100;
+/// Frames in a packet of a flood: as many as the server takes.
+const MOST: u64 = 32;
+/// Packets between two looks at what the server says.
 const BURST: u64 = 10;
 /// Time for the server to take a burst.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -92,10 +93,10 @@ impl Service {
     }
 }
 
-/// Sends packets with frames of rising numbers until the connection is closed, at most that many.
-fn flood(socket: &mut Socket, packets: u64, frame: fn(u64) -> Frame) {
+/// Sends packets with `count` frames of rising numbers until the connection is closed, at most that many.
+fn flood(socket: &mut Socket, packets: u64, count: u64, frame: fn(u64) -> Frame) {
     for packet in 0..packets {
-        let numbers = packet * FRAMES..(packet + 1) * FRAMES;
+        let numbers = packet * count..(packet + 1) * count;
         let frames: Vec<Frame> = numbers.map(frame).collect();
         socket.client.send(&frames);
         if packet % BURST == 0 {
@@ -115,6 +116,10 @@ fn new_id(sequence: u64) -> Frame {
         id: (1 << 40 | sequence).to_be_bytes().to_vec(),
         token: [7; 16],
     }
+}
+
+fn challenge(number: u64) -> Frame {
+    Frame::PathChallenge(Frame::path_data(number))
 }
 
 /// Sends a byte of a stream, with a gap in front of it.
@@ -148,11 +153,16 @@ fn frames_that_break_rules_close_their_connection_and_no_other(backend: &str) {
         let (offset, data) = (1 << 16, vec![0]);
         socket.client.send(&[Frame::Crypto { offset, data }]);
     };
-    let cases: [Case; 6] = [
+    let cases: [Case; 7] = [
         (
             "gaps in a stream",
-            |socket| flood(socket, 1000, gap),
+            |socket| flood(socket, 3_000, MOST, gap),
             FLOW_CONTROL_ERROR,
+        ),
+        (
+            "a frame too often in a packet",
+            |socket| flood(socket, 1, MOST + 1, challenge),
+            PROTOCOL_VIOLATION,
         ),
         (
             "too many connection IDs",
@@ -196,16 +206,15 @@ fn frames_that_break_rules_close_their_connection_and_no_other(backend: &str) {
 fn challenges_without_acknowledgements_leave_memory_flat(backend: &str) {
     /// Growth that is none, bytes: less than two for each frame.
     const FLAT: f64 = 600_000.0;
-    let challenge: fn(u64) -> Frame = |number| Frame::PathChallenge(Frame::path_data(number));
     let folder = Folder::new();
     run(async {
         let mut service = Service::start(backend, &folder).await;
         let admin = service.admin;
         let grown = service.beside(1, move |socket| {
             socket.client.policy.acks = false;
-            flood(socket, 1000, challenge);
+            flood(socket, 3_125, MOST, challenge);
             let before = Figures::read(admin).allocated;
-            flood(socket, 3000, challenge);
+            flood(socket, 9_375, MOST, challenge);
             let grown = Figures::read(admin).allocated - before;
             assert_eq!(socket.client.closed(), None);
             socket.client.send(&[Frame::Close {

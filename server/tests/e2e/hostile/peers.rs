@@ -7,8 +7,9 @@ use sluicegate_raw_client::{Client, Frame, Parameters, Setup, http3};
 
 /// Requests that a rapid reset opens and cancels in one go.
 const RESETS: u64 = 10;
-/// PATH_CHALLENGEs in one packet.
-const CHALLENGES: u64 = 100;
+/// PATH_CHALLENGEs in one packet: as many as the server takes, and as many as find room.
+const CHALLENGES: u64 = 32;
+const TOO_MANY: u64 = 130;
 /// Empty frames of an unknown type in one packet.
 const UNKNOWN: usize = 360;
 /// Steps between two PINGs of a client that has nothing else to say.
@@ -33,14 +34,16 @@ pub(super) enum Kind {
     Unacknowledged,
     /// Begins uploads, and sends nothing of them.
     Incomplete,
-    /// Sends PATH_CHALLENGEs.
+    /// Sends packets with as many PATH_CHALLENGEs as the server takes.
     Challenges,
+    /// Sends packets full of PATH_CHALLENGEs, for which its connection is closed.
+    TooManyChallenges,
     /// Sends empty frames of an unknown type on a request's stream.
     UnknownFrames,
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 9] = [
+    pub(super) const ALL: [Kind; 10] = [
         Kind::ZeroWindow,
         Kind::Drip,
         Kind::Ping,
@@ -49,6 +52,7 @@ impl Kind {
         Kind::Unacknowledged,
         Kind::Incomplete,
         Kind::Challenges,
+        Kind::TooManyChallenges,
         Kind::UnknownFrames,
     ];
 
@@ -57,6 +61,7 @@ impl Kind {
         match self {
             Kind::RapidReset => RESETS,
             Kind::Challenges => CHALLENGES,
+            Kind::TooManyChallenges => TOO_MANY,
             Kind::UnknownFrames => UNKNOWN as u64,
             _ => 1,
         }
@@ -251,10 +256,10 @@ impl Peer {
             }
             Kind::Ping => client.send(&[Frame::Ping]),
             Kind::RapidReset => self.reset_requests(),
-            Kind::Challenges => {
-                let data = |n| Frame::PathChallenge(Frame::path_data(self.steps * CHALLENGES + n));
-                let frames: Vec<Frame> = (0..CHALLENGES).map(data).collect();
-                client.send(&frames);
+            Kind::Challenges | Kind::TooManyChallenges => {
+                let numbers = (self.steps..).take(usize::try_from(self.kind.weight()).unwrap());
+                let data = |number| Frame::PathChallenge(Frame::path_data(number));
+                client.send(&numbers.map(data).collect::<Vec<_>>());
             }
             Kind::UnknownFrames => {
                 // A reserved type (RFC 9114 §7.2.8), and no payload.

@@ -15,6 +15,8 @@ const FLOOD: u64 = 10_000;
 const BURST: u64 = 50;
 /// Growth that is none, bytes: less than two for each packet of the flood.
 const FLAT: i64 = 16 << 10;
+/// Frames about the connection as a whole that a packet may contain.
+const MOST: u64 = 32;
 /// Time between two turns.
 const STEP: Duration = Duration::from_millis(5);
 

@@ -3,6 +3,7 @@
 use super::*;
 
 const CONNECTION_ID_LIMIT_ERROR: u64 = 0x9;
+const PROTOCOL_VIOLATION: u64 = 0xa;
 const KEY_UPDATE_ERROR: u64 = 0xe;
 
 /// Sends a packet whose number is two above the last one's, so that the server's acknowledgements have as many ranges as it
@@ -10,6 +11,13 @@ const KEY_UPDATE_ERROR: u64 = 0xe;
 pub(super) fn gap(peer: &mut Peer, _: u64) {
     peer.client.skip(Kind::OneRtt, 1);
     send(peer, Frame::Ping);
+}
+
+/// Sends that many PATH_CHALLENGEs in one packet, all different.
+pub(super) fn send_challenges(peer: &mut Peer, number: u64, count: u64) {
+    let data = (0..count).map(|index| Frame::path_data(number * count + index));
+    let frames: Vec<_> = data.map(Frame::PathChallenge).collect();
+    peer.client.send(&frames);
 }
 
 /// Takes the newest of the server's connection IDs, with its number; `None` if there is none since the last call.
@@ -51,20 +59,22 @@ fn new_id(sequence: u64, retire_prior_to: u64) -> Frame {
 #[test]
 fn frames_that_the_server_must_answer_leave_nothing_behind() {
     let challenge: Packets = |peer, n| send(peer, Frame::PathChallenge(Frame::path_data(n)));
-    let challenges: Packets = |peer, n| {
-        let frames: Vec<_> = (0..100)
-            .map(|k| Frame::PathChallenge(Frame::path_data(n * 100 + k)))
-            .collect();
-        peer.client.send(&frames);
-    };
+    let too_many: Packets = |peer, n| send_challenges(peer, n, MOST + 1);
+    let challenges: Packets = |peer, n| send_challenges(peer, n, MOST);
     let ping: Packets = |peer, _| send(peer, Frame::Ping);
     check_all(vec![
         flood("PATH_CHALLENGE", true, challenge, End::Flat),
         flood(
-            "100 PATH_CHALLENGEs in a packet",
+            "as many PATH_CHALLENGEs in a packet as are allowed",
             true,
             challenges,
             End::Flat,
+        ),
+        flood(
+            "one more in a packet",
+            true,
+            too_many,
+            End::Closed(PROTOCOL_VIOLATION),
         ),
         flood("PING", true, ping, End::Flat),
         flood("a gap in each packet number", true, gap, End::Flat),

@@ -50,9 +50,9 @@ fn a_handshake_with_gaps_is_bounded_and_ends() {
     let (before, mut most) = (attack.held, 0);
     let mut peer = Peer::new(PEER, Setup::new(1));
     peer.client.take_datagrams();
-    for n in 0..300 {
-        let frames = (0..100).map(|k| {
-            let (offset, data) = sparse(n * 100 + k);
+    for n in 0..500 {
+        let frames = (0..60).map(|k| {
+            let (offset, data) = sparse(n * 60 + k);
             Frame::Crypto { offset, data }
         });
         let datagram = peer.client.datagram(&[(Kind::Initial, frames.collect())]);

@@ -1,6 +1,6 @@
 //! Floods of a client that acknowledges nothing.
 
-use super::frames::{gap, retire_as_they_come};
+use super::frames::{gap, retire_as_they_come, send_challenges};
 use super::*;
 
 /// Packets until the congestion window is full of the server's responses.
@@ -34,11 +34,12 @@ fn a_client_that_acknowledges_nothing_makes_nothing_grow() {
         ("PATH_CHALLENGE", |peer, n| {
             send(peer, Frame::PathChallenge(Frame::path_data(n)));
         }),
-        ("100 PATH_CHALLENGEs in a packet", |peer, n| {
-            let data = (0..100).map(|k| Frame::path_data(n * 100 + k));
-            let frames: Vec<_> = data.map(Frame::PathChallenge).collect();
-            peer.client.send(&frames);
-        }),
+        (
+            "as many PATH_CHALLENGEs in a packet as are allowed",
+            |peer, n| {
+                send_challenges(peer, n, MOST);
+            },
+        ),
         (
             "the server's IDs are retired as they come",
             retire_as_they_come,
