@@ -286,8 +286,13 @@ impl Lanes {
         self.lanes[lane].queue.rotate_left(count);
     }
 
+    /// Keeps `buffer` in use until [`Lanes::release`], also after its batches are finished.
+    pub(crate) fn hold(&mut self, buffer: usize) {
+        self.uses[buffer] += 1;
+    }
+
     /// Takes a finished batch off `buffer`. A buffer without batches is free, but for the one that is written to.
-    fn release(&mut self, lane: usize, buffer: usize) {
+    pub(crate) fn release(&mut self, lane: usize, buffer: usize) {
         self.uses[buffer] -= 1;
         let this = &mut self.lanes[lane];
         if self.uses[buffer] == 0 && this.current != Some(buffer) {

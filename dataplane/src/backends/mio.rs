@@ -103,6 +103,7 @@ impl Dataplane for Mio {
             gso: self.sockets.iter().all(|socket| socket.binding.gso()),
             gro: self.sockets.iter().all(|socket| socket.binding.gro()),
             napi: false,
+            zero_copy: false,
         }
     }
 

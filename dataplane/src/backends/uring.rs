@@ -6,6 +6,7 @@
 
 mod buffers;
 mod completion;
+mod probe;
 mod region;
 mod ring;
 mod rx;
@@ -18,7 +19,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use self::completion::Token;
-use self::ring::{Failure, Ring};
+use self::probe::Failure;
+use self::ring::Ring;
 use self::socket::Socket;
 use crate::binding::Binding;
 use crate::contract::Dataplane;
@@ -82,7 +84,7 @@ impl Uring {
         let sockets: Vec<_> = sockets.collect();
         let mut driver = Self {
             rx: rx::Receiver::new(sockets.len(), options.rx_buffers.next_power_of_two()),
-            tx: tx::Transmitter::new(options, &sockets),
+            tx: tx::Transmitter::new(options, &sockets, ring.has_zero_copy()),
             ring,
             sockets,
             waker,
@@ -141,11 +143,7 @@ impl Uring {
                             .push(Event::PortDown { listener }, &mut self.counters);
                     }
                 }
-                Token::Send(head) => {
-                    if let Err(code) = completion.result {
-                        self.tx.on_failed(head, code);
-                    }
-                }
+                Token::Send(head) => self.tx.on_completion(head, &completion),
                 Token::Writable(socket) => self.tx.on_writable(socket),
                 Token::Wake => self.waker_armed = false,
                 Token::Unknown => debug_assert!(false, "{completion:?}"),
@@ -180,6 +178,7 @@ impl Dataplane for Uring {
             gso: self.sockets.iter().all(|socket| socket.binding.gso()),
             gro: self.sockets.iter().all(|socket| socket.binding.gro()),
             napi: self.napi,
+            zero_copy: self.tx.has_zero_copy(),
         }
     }
 
@@ -204,6 +203,7 @@ impl Dataplane for Uring {
         budget: Budget,
         emit: impl FnOnce(&mut dyn Egress) -> R,
     ) -> io::Result<R> {
+        self.tx.on_transmit();
         // What blocked earlier goes first.
         self.tx.submit(&mut self.ring)?;
         let mut emission = Emission {
@@ -236,7 +236,7 @@ impl Dataplane for Uring {
             self.waker_armed = true;
         }
         self.tx.submit(&mut self.ring)?;
-        let due = self.rx.waiting() > 0 || self.tx.has_unsubmitted();
+        let due = self.rx.waiting() > 0 || self.tx.has_unsubmitted() || self.tx.is_relieved();
         if due || timeout == Some(Duration::ZERO) || !self.waker.begin_sleep() {
             self.ring.flush()?;
         } else {
@@ -247,7 +247,11 @@ impl Dataplane for Uring {
     }
 
     fn has_work(&self) -> bool {
-        self.woken || self.rx.waiting() > 0 || self.tx.has_unsubmitted() || !self.events.is_empty()
+        self.woken
+            || self.rx.waiting() > 0
+            || self.tx.has_unsubmitted()
+            || self.tx.is_relieved()
+            || !self.events.is_empty()
     }
 
     fn take_event(&mut self) -> Option<Event> {
@@ -295,7 +299,10 @@ impl Egress for Emission<'_> {
             self.send();
             place = self.driver.tx.lanes.room(lane, size);
         }
-        let Place { buffer, range } = place.ok_or(NoRoom::Blocked)?;
+        let Some(Place { buffer, range }) = place else {
+            self.driver.tx.on_starved();
+            return Err(NoRoom::Blocked);
+        };
         Ok(self.driver.ring.slots().payload(buffer, range))
     }
 

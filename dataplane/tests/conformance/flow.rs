@@ -272,6 +272,7 @@ fn running_out_of_buffers_loses_nothing_that_the_socket_can_hold() {
         let few = DriverOptions {
             rx_buffers: 4,
             tx_slots: 1,
+            ..DriverOptions::default()
         };
         let mut server = world.node_with(&["127.0.0.1:0"], &few);
         let mut client = world.node(&["127.0.0.1:0"]);
@@ -296,6 +297,7 @@ fn many_peers_are_told_apart() {
         let few = DriverOptions {
             rx_buffers: 4,
             tx_slots: 1,
+            ..DriverOptions::default()
         };
         let mut server = world.node(&["127.0.0.1:0"]);
         let mut clients: Vec<_> = (0..40)

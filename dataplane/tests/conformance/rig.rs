@@ -21,12 +21,20 @@ pub(crate) const FIRST: ListenerId = ListenerId(0);
 pub(crate) enum Kind {
     Mio,
     IoUring,
+    /// `IoUring`, which copies no message.
+    ZeroCopy,
     Memory,
     Port,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Mio, Self::IoUring, Self::Memory, Self::Port];
+    const ALL: [Self; 5] = [
+        Self::Mio,
+        Self::IoUring,
+        Self::ZeroCopy,
+        Self::Memory,
+        Self::Port,
+    ];
 
     /// Returns whether datagrams of one peer travel as one message.
     pub(crate) fn segments(self) -> bool {
@@ -37,14 +45,14 @@ impl Kind {
     pub(crate) fn largest(self) -> usize {
         match self {
             Self::Port => port::LARGEST_PAYLOAD,
-            Self::Mio | Self::IoUring | Self::Memory => 65_507,
+            Self::Mio | Self::IoUring | Self::ZeroCopy | Self::Memory => 65_507,
         }
     }
 
     pub(crate) fn backend(self) -> Option<Backend> {
         match self {
             Self::Mio => Some(Backend::Mio),
-            Self::IoUring => Some(Backend::IoUring),
+            Self::IoUring | Self::ZeroCopy => Some(Backend::IoUring),
             Self::Memory | Self::Port => None,
         }
     }
@@ -72,7 +80,9 @@ pub(crate) fn each(test: impl Fn(&World)) {
 /// Runs `test` as [`each`] does, for the drivers of sockets.
 pub(crate) fn each_of_sockets(test: impl Fn(Backend)) {
     each(|world| {
-        if let Some(backend) = world.kind.backend() {
+        if let Some(backend) = world.kind.backend()
+            && world.kind != Kind::ZeroCopy
+        {
             test(backend);
         }
     });
@@ -172,12 +182,16 @@ impl World {
         options: &DriverOptions,
     ) -> Result<(Vec<Seed>, Vec<SocketAddr>), BindError> {
         if let Some(backend) = self.kind.backend() {
+            let options = DriverOptions {
+                zero_copy: usize::from(self.kind == Kind::ZeroCopy),
+                ..*options
+            };
             return seeds(
                 backend,
                 addresses,
                 workers,
                 &SocketOptions::default(),
-                *options,
+                options,
             );
         }
         assert_eq!(self.kind, Kind::Port, "drivers in memory have no group");

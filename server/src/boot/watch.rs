@@ -73,8 +73,14 @@ pub(super) fn await_ready(
     for (group, backend, cause) in fallbacks {
         tracing::warn!(%group, %backend, %cause, "fell back to another backend");
     }
-    for (group, backend, Features { gso, gro, napi }, spin) in drivers {
-        tracing::info!(%group, %backend, gso, gro, napi, %spin, "workers opened their drivers");
+    for (group, backend, features, spin) in drivers {
+        let Features {
+            gso,
+            gro,
+            napi,
+            zero_copy,
+        } = features;
+        tracing::info!(%group, %backend, gso, gro, napi, zero_copy, %spin, "workers opened their drivers");
     }
     for line in lines {
         let (mut list, backend) = cores.get(&line.group).cloned().unwrap_or_default();

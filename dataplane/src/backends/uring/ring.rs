@@ -11,10 +11,11 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use io_uring::types::{CancelBuilder, Fixed, Napi, SubmitArgs, Timespec};
-use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::buffers::Buffers;
 use super::completion::{Completion, Token};
+use super::probe::{Failure, probe};
 use super::region::Region;
 use super::slots::Slots;
 use crate::addr::NAME_SOCKLEN;
@@ -28,9 +29,6 @@ const CLOSE_WAIT: Duration = Duration::from_millis(10);
 /// Attempts to make room for a submission before the ring counts as broken.
 const PUSH_ROUNDS: usize = 16;
 
-/// A step that failed while opening.
-pub(super) type Failure = (&'static str, io::Error);
-
 pub(super) struct Ring {
     io: ManuallyDrop<IoUring>,
     memory: ManuallyDrop<Memory>,
@@ -40,6 +38,8 @@ pub(super) struct Ring {
     stash: VecDeque<Completion>,
     /// Index of the eventfd among the registered files: the one behind the sockets.
     eventfd: u32,
+    /// The kernel can send without copying.
+    zero_copy: bool,
 }
 
 /// Memory that the kernel reads and writes.
@@ -81,13 +81,14 @@ impl Ring {
             .setup_cqsize(completions)
             .build(submissions)
             .map_err(failed("io_uring_setup"))?;
-        probe(&io)?;
+        let zero_copy = probe(&io)?;
         let mut ring = Self {
             io: ManuallyDrop::new(io),
             memory: ManuallyDrop::new(memory),
             in_flight: 0,
             stash: VecDeque::new(),
             eventfd: u32::try_from(sockets.len()).unwrap_or(u32::MAX),
+            zero_copy,
         };
         let mut files = sockets.to_vec();
         files.push(eventfd);
@@ -119,6 +120,11 @@ impl Ring {
         self.io.submitter().register_napi(&mut settings).is_ok()
     }
 
+    /// Returns whether the kernel can send without copying.
+    pub(super) fn has_zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
     /// Receives on a socket until an error, or until buffers run out.
     pub(super) fn receive(&mut self, socket: usize) -> io::Result<()> {
         let template = self.memory.template.at(0).cast();
@@ -132,13 +138,29 @@ impl Ring {
     ///
     /// It completes only if it fails. One that is sent completes by [`Ring::finish_sent`].
     pub(super) fn send(&mut self, head: usize, socket: usize, batch: &Batch) -> io::Result<()> {
-        let header = self.memory.slots.lend(head, batch)?;
+        let header = self.memory.slots.lend(head, batch, false)?;
         let entry = opcode::SendMsg::new(fixed(socket), header)
             .flags(libc::MSG_DONTWAIT.cast_unsigned())
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
         // SAFETY: the head was lent: header, name, control and payload live in `memory`, unchanged, until `completion` or
         // `finish_sent` takes it back.
+        unsafe { self.push(entry, Token::Send(head)) }
+    }
+
+    /// Does the same without copying the payload. The last completion comes when the device has sent it. Where the message
+    /// fails, a completion says so before [`Ring::sends_have_ended`].
+    pub(super) fn send_zero_copy(
+        &mut self,
+        head: usize,
+        socket: usize,
+        batch: &Batch,
+    ) -> io::Result<()> {
+        let header = self.memory.slots.lend(head, batch, true)?;
+        let entry = opcode::SendMsgZc::new(fixed(socket), header)
+            .flags(libc::MSG_DONTWAIT.cast_unsigned())
+            .build();
+        // SAFETY: as in `send`; `completion` takes the head back with the last completion.
         unsafe { self.push(entry, Token::Send(head)) }
     }
 
@@ -265,15 +287,15 @@ impl Drop for Ring {
             .register_sync_cancel(Some(wait), CancelBuilder::any());
         for _ in 0..CLOSE_ROUNDS {
             while self.completion().is_some() {}
-            let sends = self.memory.slots.lent();
-            if self.in_flight <= sends || self.enter(1, Some(CLOSE_WAIT)).is_err() {
+            let silent = self.memory.slots.silent();
+            if self.in_flight <= silent || self.enter(1, Some(CLOSE_WAIT)).is_err() {
                 break;
             }
         }
         // Else the sockets, and so their ports, would stay until the kernel tidies up in the background.
         let _ = self.io.submitter().unregister_files();
         if self.sends_have_ended() {
-            self.in_flight -= self.memory.slots.lent();
+            self.in_flight -= self.memory.slots.silent();
         }
         // The kernel has not seen these: it takes requests from the queue only when it is entered.
         let unsubmitted = self.io.submission().len();
@@ -307,40 +329,6 @@ impl Memory {
             template,
             count: Region::new(size_of::<u64>())?,
         })
-    }
-}
-
-/// Checks everything that the driver relies on and that its set-up flags don't imply.
-fn probe(io: &IoUring) -> Result<(), Failure> {
-    let mut probe = Probe::new();
-    io.submitter()
-        .register_probe(&mut probe)
-        .map_err(|error| ("probe operations", error))?;
-    let params = io.params();
-    let needs = [
-        (
-            "RECVMSG is missing",
-            probe.is_supported(opcode::RecvMsg::CODE),
-        ),
-        (
-            "SENDMSG is missing",
-            probe.is_supported(opcode::SendMsg::CODE),
-        ),
-        (
-            "POLL_ADD is missing",
-            probe.is_supported(opcode::PollAdd::CODE),
-        ),
-        ("READ is missing", probe.is_supported(opcode::Read::CODE)),
-        ("timeouts on enter are missing", params.is_feature_ext_arg()),
-        ("completions may be lost", params.is_feature_nodrop()),
-        (
-            "completions cannot be left out",
-            params.is_feature_skip_cqe_on_success(),
-        ),
-    ];
-    match needs.into_iter().find(|(_, there)| !there) {
-        None => Ok(()),
-        Some((what, _)) => Err((what, io::Error::from_raw_os_error(libc::EOPNOTSUPP))),
     }
 }
 

@@ -26,11 +26,20 @@ struct Head {
 #[repr(C, align(8))]
 struct Aligned([u8; CONTROL_LEN]);
 
+/// A message that the kernel has.
+#[derive(Clone)]
+struct Lent {
+    /// Buffer and the bytes in it.
+    place: Place,
+    /// It completes in any case, and not only if it fails.
+    completes: bool,
+}
+
 pub(super) struct Slots {
     heads: Region,
     payloads: Region,
-    /// Per head, the buffer and the bytes in it that the kernel reads, from [`Slots::lend`] to [`Slots::take_back`].
-    lent: Box<[Option<Place>]>,
+    /// Per head, what the kernel reads from [`Slots::lend`] to [`Slots::take_back`].
+    lent: Box<[Option<Lent>]>,
     buffers: usize,
 }
 
@@ -49,20 +58,22 @@ impl Slots {
         self.lent.len()
     }
 
-    /// Returns the number of heads that are the kernel's.
-    pub(super) fn lent(&self) -> usize {
-        self.lent.iter().flatten().count()
+    /// Returns the number of heads that are the kernel's and complete only if they fail.
+    pub(super) fn silent(&self) -> usize {
+        let lent = self.lent.iter().flatten();
+        lent.filter(|lent| !lent.completes).count()
     }
 
     /// Borrows bytes of a buffer to write to, none of which the kernel has.
     pub(super) fn payload(&mut self, buffer: usize, range: Range<usize>) -> &mut [u8] {
         assert!(buffer < self.buffers && range.end <= BUFFER);
-        let overlaps = |lent: &Place| {
-            lent.buffer == buffer && lent.range.start < range.end && range.start < lent.range.end
+        let overlaps = |Lent { place, .. }: &Lent| {
+            place.buffer == buffer && place.range.start < range.end && range.start < place.range.end
         };
         debug_assert!(!self.lent.iter().flatten().any(overlaps));
         // SAFETY: the kernel has none of these bytes: the lanes hand out only bytes behind those of every batch of the
-        // buffer, or all of it when it has no batch, and a batch ends only after the kernel gave its head back.
+        // buffer, or all of it when it has no batch and is not held. A batch ends only after the kernel gave its head back,
+        // and one that is not copied holds the buffer until then.
         unsafe {
             self.payloads
                 .piece(buffer * BUFFER + range.start, range.len())
@@ -70,13 +81,19 @@ impl Slots {
     }
 
     /// Describes the next message of `batch` in a head, which belongs to the kernel and stays where it is until
-    /// [`Slots::take_back`].
-    pub(super) fn lend(&mut self, head: usize, batch: &Batch) -> io::Result<*const libc::msghdr> {
+    /// [`Slots::take_back`]. `completes`: it completes in any case, and not only if it fails.
+    pub(super) fn lend(
+        &mut self,
+        head: usize,
+        batch: &Batch,
+        completes: bool,
+    ) -> io::Result<*const libc::msghdr> {
         assert!(self.lent[head].is_none(), "head {head} is the kernel's");
-        self.lent[head] = Some(Place {
+        let place = Place {
             buffer: batch.buffer(),
             range: batch.range(),
-        });
+        };
+        self.lent[head] = Some(Lent { place, completes });
         let place: *mut Head = self.heads.at(head * size_of::<Head>()).cast();
         let (name, control, range) = (batch.name(), batch.control(), batch.range());
         // SAFETY: within the region (`at` checks), aligned because the region begins at a page and `Head` is a multiple

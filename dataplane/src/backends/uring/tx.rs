@@ -2,10 +2,13 @@
 //!
 //! The messages are not linked: one that fails, or finds no room in its socket, does not hold up the others. So the order
 //! is that of commitment as long as no socket is full.
+//!
+//! Large batches may be sent without copying them: the kernel then has them on loan after they count as sent.
 
 use std::collections::VecDeque;
 use std::io;
 
+use super::completion::Completion;
 use super::ring::Ring;
 use super::socket::Socket;
 use crate::counters::Counters;
@@ -22,8 +25,16 @@ pub(super) struct Transmitter {
     submitted: Box<[VecDeque<usize>]>,
     /// Heads of no message.
     free: Vec<usize>,
-    /// Per head, the outcome of its message.
-    results: Box<[Option<Result<(), i32>>]>,
+    /// Per head, the error of its message.
+    errors: Box<[Option<i32>]>,
+    /// Least size of a message that is not copied, bytes; `None` where all are copied.
+    zero_copy: Option<usize>,
+    /// Per head, the loan of a message that is not copied.
+    loans: Box<[Option<Loan>]>,
+    /// There was no buffer, while some were on loan.
+    starved: bool,
+    /// A loan has ended since then.
+    relieved: bool,
     /// Batches closed since the last submission.
     pub(super) closed: usize,
     /// Lane that comes first in the next submission.
@@ -32,12 +43,31 @@ pub(super) struct Transmitter {
     watched: Box<[bool]>,
 }
 
+/// Bytes that the kernel reads until the device has sent them.
+#[derive(Clone, Copy)]
+struct Loan {
+    lane: usize,
+    buffer: usize,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The message is submitted and not settled.
+    Submitted,
+    /// It is settled, and the kernel still reads its bytes.
+    Settled,
+    /// The kernel is done with its bytes, and it is not settled.
+    Returned,
+}
+
 impl Transmitter {
     pub(super) fn buffers(options: &DriverOptions, sockets: usize) -> usize {
         Lanes::buffers(options.tx_slots, sockets)
     }
 
-    pub(super) fn new(options: &DriverOptions, sockets: &[Socket]) -> Self {
+    /// `zero_copy`: the kernel can send without copying.
+    pub(super) fn new(options: &DriverOptions, sockets: &[Socket], zero_copy: bool) -> Self {
         let count = sockets.len();
         let listeners = sockets
             .iter()
@@ -47,7 +77,11 @@ impl Transmitter {
             lanes: Lanes::new(Self::buffers(options, count), listeners),
             submitted: std::iter::repeat_with(heads).take(count).collect(),
             free: (0..HEADS).rev().collect(),
-            results: vec![None; HEADS].into_boxed_slice(),
+            errors: vec![None; HEADS].into_boxed_slice(),
+            zero_copy: Some(options.zero_copy).filter(|size| *size > 0 && zero_copy),
+            loans: vec![None; HEADS].into_boxed_slice(),
+            starved: false,
+            relieved: false,
             closed: 0,
             first: 0,
             watched: vec![false; count].into_boxed_slice(),
@@ -61,9 +95,52 @@ impl Transmitter {
         self.lanes.on_writable(socket);
     }
 
-    /// Notes that a message failed with `code`.
-    pub(super) fn on_failed(&mut self, head: usize, code: i32) {
-        self.results[head] = Some(Err(code));
+    /// Takes the completion of a message in.
+    pub(super) fn on_completion(&mut self, head: usize, completion: &Completion) {
+        let mut error = completion.result.err();
+        if self.loans[head].is_some() && matches!(error, Some(libc::ENOMEM | libc::ENOBUFS)) {
+            // The limit of locked memory (RLIMIT_MEMLOCK): the message is sent again, and copied.
+            self.zero_copy = None;
+            error = Some(libc::EINTR);
+        }
+        self.errors[head] = error.or(self.errors[head]);
+        if let Some(loan) = &mut self.loans[head]
+            && !completion.more
+        {
+            if loan.stage == Stage::Settled {
+                self.end_loan(head);
+            } else {
+                loan.stage = Stage::Returned;
+            }
+        }
+    }
+
+    /// Returns whether large messages are not copied.
+    pub(super) fn has_zero_copy(&self) -> bool {
+        self.zero_copy.is_some()
+    }
+
+    /// Notes that there was no buffer for a datagram.
+    pub(super) fn on_starved(&mut self) {
+        self.starved = self.loans.iter().any(Option::is_some);
+    }
+
+    /// Notes the beginning of a transmission.
+    pub(super) fn on_transmit(&mut self) {
+        self.relieved = false;
+    }
+
+    /// Returns whether there may be a buffer again after there was none.
+    pub(super) fn is_relieved(&self) -> bool {
+        self.relieved
+    }
+
+    fn end_loan(&mut self, head: usize) {
+        if let Some(loan) = self.loans[head].take() {
+            self.lanes.release(loan.lane, loan.buffer);
+            self.free.push(head);
+            self.relieved |= std::mem::take(&mut self.starved);
+        }
     }
 
     /// Asks for a completion when a full socket has room.
@@ -77,15 +154,18 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Returns whether a batch that may be sent is not submitted.
+    /// Returns whether a batch that may be sent is not submitted. While all heads are on loan, none may.
     pub(super) fn has_unsubmitted(&self) -> bool {
+        if self.free.is_empty() && !self.has_submitted() {
+            return false;
+        }
         let mut lanes = self.submitted.iter().enumerate();
         lanes.any(|(lane, submitted)| self.lanes.batch(lane, submitted.len()).is_some())
     }
 
     /// Returns whether a message is submitted and not settled.
     fn has_submitted(&self) -> bool {
-        self.free.len() < HEADS
+        self.submitted.iter().any(|heads| !heads.is_empty())
     }
 
     /// Passes the next message of every batch that may be sent to the ring, as long as there are heads. The lanes take turns
@@ -105,7 +185,21 @@ impl Transmitter {
                     break;
                 };
                 submitted.push_back(head);
-                ring.send(head, lane, batch)?;
+                if self
+                    .zero_copy
+                    .is_some_and(|size| batch.range().len() >= size)
+                {
+                    let buffer = batch.buffer();
+                    ring.send_zero_copy(head, lane, batch)?;
+                    self.lanes.hold(buffer);
+                    self.loans[head] = Some(Loan {
+                        lane,
+                        buffer,
+                        stage: Stage::Submitted,
+                    });
+                } else {
+                    ring.send(head, lane, batch)?;
+                }
             }
         }
         self.first = (self.first + 1) % lanes.max(1);
@@ -125,12 +219,18 @@ impl Transmitter {
                 continue;
             }
             let behind = self.lanes.queued(lane) - count;
-            for head in self.submitted[lane].drain(..) {
-                let outcome = self.results[head].take().unwrap_or_else(|| {
-                    ring.finish_sent(head);
-                    Ok(())
-                });
-                self.free.push(head);
+            while let Some(head) = self.submitted[lane].pop_front() {
+                let outcome = self.errors[head].take().map_or(Ok(()), Err);
+                match &mut self.loans[head] {
+                    Some(loan) if loan.stage == Stage::Submitted => loan.stage = Stage::Settled,
+                    Some(_) => self.end_loan(head),
+                    None => {
+                        if outcome.is_ok() {
+                            ring.finish_sent(head);
+                        }
+                        self.free.push(head);
+                    }
+                }
                 self.lanes
                     .settle(lane, Keep::Last, outcome, counters, events);
             }
