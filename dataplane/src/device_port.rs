@@ -38,6 +38,16 @@ impl fmt::Display for PortDevice {
     }
 }
 
+/// Frames that a port of AF_XDP receives. Other devices have all frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortFrames {
+    /// UDP datagrams to the listeners. The kernel gets all other frames, and has the port's addresses, too.
+    #[default]
+    Listeners,
+    /// All. The port's addresses are its own.
+    All,
+}
+
 /// A text that names no device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("expected af_xdp:INTERFACE, af_packet:INTERFACE or a PCI address such as 0000:03:00.0")]
@@ -76,6 +86,8 @@ impl FromStr for PortDevice {
 pub struct DevicePortOptions {
     /// Device to open.
     pub device: PortDevice,
+    /// Frames to receive, if it is one of AF_XDP.
+    pub frames: PortFrames,
     /// Addresses of the host on this port, each with the length of its link's prefix.
     pub addresses: Vec<(IpAddr, u8)>,
     /// Routers to everything that is on no link.
@@ -94,6 +106,14 @@ pub struct DevicePortOptions {
     pub rx_descriptors: u16,
     /// Descriptors of each transmit queue.
     pub tx_descriptors: u16,
+}
+
+impl DevicePortOptions {
+    /// Returns whether the kernel keeps the interface and its addresses, and the port receives the listeners' datagrams only.
+    #[must_use]
+    pub fn is_beside_kernel(&self) -> bool {
+        matches!(self.device, PortDevice::AfXdp(_)) && self.frames == PortFrames::Listeners
+    }
 }
 
 /// Error of opening a port: one line with cause and remedy.
@@ -176,6 +196,42 @@ pub enum PortError {
         /// Address of the listener.
         address: SocketAddr,
     },
+    /// The kernel does not have an address that the port shares with it.
+    #[error(
+        "the kernel does not have {address}, which it shares with the server; `ip addr add {address}/{prefix} dev \
+         {interface}`, or give the server all frames with `dpdk.frames = \"all\"`"
+    )]
+    NotTheKernels {
+        /// Name of the interface.
+        interface: String,
+        /// The address.
+        address: IpAddr,
+        /// Length of its network's prefix.
+        prefix: u8,
+    },
+    /// The kernel has an address that is to be the port's own.
+    #[error(
+        "interface `{interface}` has {address} in the kernel, too, which would also respond for it; `ip addr del \
+         {address}/{prefix} dev {interface}`, or use `af_xdp` with `dpdk.frames = \"listeners\"`"
+    )]
+    TheKernels {
+        /// Name of the interface.
+        interface: String,
+        /// The address.
+        address: IpAddr,
+        /// Length of its network's prefix.
+        prefix: u8,
+    },
+    /// A listener's address cannot be held in the kernel.
+    #[error("bind {address}: {cause}; {remedy}")]
+    Bind {
+        /// Address of the listener.
+        address: SocketAddr,
+        /// The system's error.
+        cause: String,
+        /// Advice to the operator.
+        remedy: &'static str,
+    },
     /// The addresses or neighbours make no sense.
     #[error("`dpdk`: {0}")]
     Config(String),
@@ -185,7 +241,7 @@ pub enum PortError {
         /// The step that failed and its cause.
         cause: String,
         /// Advice to the operator.
-        remedy: &'static str,
+        remedy: String,
     },
 }
 
@@ -200,6 +256,8 @@ pub struct PortFacts {
     pub mac: String,
     /// Number of queue pairs.
     pub queues: usize,
+    /// Whether the kernel keeps the interface, and the port receives the listeners' datagrams only.
+    pub beside_kernel: bool,
     /// Largest IP packet, bytes.
     pub mtu: u16,
     /// Whether the port verifies checksums of received frames.

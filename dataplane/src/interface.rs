@@ -149,6 +149,19 @@ impl Drop for Interfaces {
     }
 }
 
+/// Returns the addresses that the kernel has on its interfaces, with the names of these.
+#[cfg(feature = "dpdk")]
+pub(crate) fn addresses() -> Vec<(String, IpAddr)> {
+    let mut found = Vec::new();
+    if let Some(interfaces) = Interfaces::list() {
+        interfaces.visit(|interface| {
+            let name = interface.name.to_string_lossy().into_owned();
+            found.push((name, interface.ip));
+        });
+    }
+    found
+}
+
 /// Returns the MTU of an interface, bytes; `None` where there is no such interface.
 #[cfg(feature = "dpdk")]
 pub(crate) fn mtu_of(name: &str) -> Option<usize> {
@@ -178,9 +191,19 @@ pub(crate) fn is_up(name: &str) -> bool {
     flags & up == up
 }
 
-/// Returns the number of receive queues of an interface; `None` where its driver does not say.
+/// Queues of an interface.
 #[cfg(feature = "dpdk")]
-pub(crate) fn receive_queues(name: &str) -> Option<usize> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queues {
+    /// Number of receive queues.
+    pub(crate) receive: usize,
+    /// Number of those that also transmit.
+    pub(crate) combined: usize,
+}
+
+/// Returns the number of queues of an interface; `None` where its driver does not say.
+#[cfg(feature = "dpdk")]
+pub(crate) fn queues(name: &str) -> Option<Queues> {
     /// `linux/ethtool.h`: the command, four maxima, and the counts of receive, transmit, other and combined queues.
     type Channels = [u32; 9];
     const GET_CHANNELS: u32 = 0x3c;
@@ -200,8 +223,11 @@ pub(crate) fn receive_queues(name: &str) -> Option<usize> {
             &raw mut question,
         )
     };
-    let count = channels[RECEIVE] + channels[COMBINED];
-    (result >= 0 && count > 0).then_some(count as usize)
+    let queues = Queues {
+        receive: (channels[RECEIVE] + channels[COMBINED]) as usize,
+        combined: channels[COMBINED] as usize,
+    };
+    (result >= 0 && queues.receive > 0).then_some(queues)
 }
 
 /// Returns the MTU of an interface, bytes.

@@ -41,7 +41,9 @@ pub use backends::{Backend, Driver, Opened, Seed, UnknownBackend};
 pub use backends::{memory, port};
 pub use contract::Dataplane;
 pub use counters::{Counters, FrameCounters};
-pub use device_port::{DevicePortOptions, PortDevice, PortError, PortFacts, UnknownDevice};
+pub use device_port::{
+    DevicePortOptions, PortDevice, PortError, PortFacts, PortFrames, UnknownDevice,
+};
 pub use egress::{Egress, NoRoom};
 pub use error::{BindError, OpenError};
 pub use event::Event;

@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, DevicePortOptions, Driver, DriverOptions, Ecn, Group,
-    ListenerId, NoRoom, PortDevice, PortHandle, Ports, SocketOptions, TxMeta, open_group,
+    ListenerId, NoRoom, PortDevice, PortFrames, PortHandle, Ports, SocketOptions, TxMeta,
+    open_group,
 };
 
 use crate::cpu::Cpu;
@@ -152,6 +153,7 @@ fn open(arguments: &NodeArguments) -> Result<Opened> {
     if let Ok(device) = arguments.dataplane.parse::<PortDevice>() {
         let options = DevicePortOptions {
             device,
+            frames: PortFrames::All,
             addresses: vec![(arguments.local.ip(), 24)],
             gateways: Vec::new(),
             neighbors: Vec::new(),

@@ -91,7 +91,7 @@ fn configuration(network: &Network, contender: &Contender, core: usize) -> Strin
     let backend = match contender.dataplane {
         Kind::Sockets(backend) => format!("backend = \"{backend}\""),
         Kind::Port(_) => format!(
-            "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"{}\"\naddresses = [\"{}/24\"]",
+            "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"{}\"\nframes = \"all\"\naddresses = [\"{}/24\"]",
             contender.on(&network.interface()),
             address.ip()
         ),

@@ -4,22 +4,21 @@ use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use sluicegate_dataplane::{DevicePortOptions, PortDevice};
+use sluicegate_dataplane::{DevicePortOptions, PortDevice, PortFrames};
 
 use crate::field::words_in_fields;
-use crate::schema::{GIB, Kind, MIB, Refusal, count};
+use crate::schema::{GIB, Kind, MIB, Refusal, choice, count};
 use crate::value::Word;
 use crate::words::canonical;
 
 table! {
-    /// Port of the group above, for the backend dpdk: a network device that the workers drive themselves, with addresses
-    /// of its own. The kernel knows nothing of it. See deploy/dpdk.md for how to choose a device and what the host needs.
+    /// Port of the group above, for the backend dpdk: a network device that the workers drive themselves, beside the
+    /// kernel or without it. See deploy/dpdk.md for how to choose a device and what the host needs.
     #[derive(Eq)]
     pub struct Dpdk = [group.dpdk] {
-        /// Device. af_xdp takes over the queues of a network interface of the kernel, which keeps its driver; most hosts
+        /// Device. af_xdp takes datagrams from the queues of a network interface, which stays the kernel's; most hosts
         /// should use it. af_packet works with every interface and is slower; it is meant for development. A PCI address
-        /// is that of a network card or virtual function that is bound to vfio-pci. The interface must have no IP address
-        /// of its own that the port has, too.
+        /// is that of a network card or virtual function that is bound to vfio-pci.
         device: Option<PortDevice> {
             kind: Kind::Word {
                 words: "a device such as \"af_xdp:eth1\", \"af_packet:eth1\" or \"0000:03:00.0\"",
@@ -29,8 +28,13 @@ table! {
             examples: ["\"af_xdp:eth1\""],
             reload: Restart
         },
-        /// Addresses of the server on this port, each with the length of its network's prefix. The server itself responds
-        /// to ARP, neighbor discovery and ping for them.
+        /// Frames of the interface that the server takes, with af_xdp. listeners: UDP datagrams to the addresses and
+        /// ports of the group's listeners, by an XDP program. The kernel gets everything else, such as ssh and ping, and
+        /// must have the server's addresses. all: every frame. The addresses are then the server's alone, and the kernel
+        /// gets nothing. Other devices are always taken with all frames.
+        frames: Frames { kind: choice(Frames::WORDS), default: "\"listeners\"", reload: Restart },
+        /// Addresses of the server on this port, each with the length of its network's prefix. Where the port is the
+        /// server's alone, the kernel must not have them: the server itself responds to ARP, neighbor discovery and ping.
         addresses: Vec<PortAddress> {
             kind: Kind::Words {
                 words: "an address with a prefix length, such as \"192.0.2.10/24\" or \"2001:db8::10/64\"",
@@ -43,7 +47,8 @@ table! {
             examples: ["[\"192.0.2.10/24\", \"2001:db8::10/64\"]"],
             reload: Restart
         },
-        /// Routers to the clients that are in none of these networks, for IPv4 and for IPv6.
+        /// Routers to the clients that are in none of these networks, for IPv4 and for IPv6. Beside the kernel they are
+        /// not needed: it knows the routes.
         gateways: Vec<IpAddr> {
             kind: Kind::Words {
                 words: "an IP address",
@@ -91,11 +96,25 @@ table! {
     }
 }
 
+words! {
+    /// Frames of an interface that the server takes by AF_XDP.
+    pub enum Frames {
+        /// Datagrams to the listeners.
+        Listeners = "listeners",
+        /// Every frame.
+        All = "all",
+    }
+}
+
 impl Dpdk {
     /// Returns the options of the port; `None` without a device.
     pub fn options(&self) -> Option<DevicePortOptions> {
         Some(DevicePortOptions {
             device: self.device.clone()?,
+            frames: match self.frames {
+                Frames::Listeners => PortFrames::Listeners,
+                Frames::All => PortFrames::All,
+            },
             addresses: { self.addresses.iter() }
                 .map(|PortAddress(net)| (net.addr(), net.prefix_len()))
                 .collect(),
@@ -207,6 +226,10 @@ mod tests {
         let gateway: IpAddr = "192.0.2.254".parse().unwrap();
         assert_eq!(options.gateways, [gateway]);
         assert_eq!(options.neighbors, [(gateway, [2, 0, 0, 0, 0, 10])]);
+        assert_eq!(options.frames, PortFrames::Listeners);
+        let all = read(&table.replace("vlan = 7", "frames = \"all\"")).unwrap();
+        let all = all.groups[0].dpdk.options().unwrap();
+        assert_eq!(all.frames, PortFrames::All);
         assert_eq!((options.vlan, options.memory), (Some(7), None));
         let printed = config.to_toml();
         let again = Config::from_toml("b.toml", &printed, &Registry::builtin());

@@ -8,6 +8,7 @@ use crate::eal::Eal;
 use crate::error::{Error, check};
 use crate::ffi::{self, Info, Stats};
 use crate::pool::Pool;
+use crate::xdp::{XdpLink, XdpOpening, XdpOptions};
 
 /// A device as the library names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub enum Device {
 pub struct PortOptions {
     /// One device with all queue pairs, or one device per queue pair.
     pub devices: Vec<Device>,
+    /// Interface behind devices of AF_XDP, whose names say their queues in order; `None` for others.
+    pub xdp: Option<XdpOptions>,
     /// Number of queue pairs.
     pub queues: u16,
     /// Descriptors of a receive queue; the driver may round them.
@@ -86,6 +89,8 @@ const DRAINS: (u32, Duration) = (50, Duration::from_millis(1));
 /// State that all queues share: the started ports and their buffer pools. Dropped in this order.
 #[derive(Debug)]
 pub(crate) struct Inner {
+    /// XDP program, removed before the devices: their driver then finds none.
+    xdp: Option<XdpLink>,
     ports: Vec<Started>,
     /// After the ports, which hold buffers of them.
     pools: Vec<Pool>,
@@ -116,7 +121,12 @@ impl Inner {
         let pools: Result<Vec<Pool>, Error> = (0..options.queues)
             .map(|_| Pool::new(&eal, options.buffers, options.room))
             .collect();
+        let mut xdp = match &options.xdp {
+            Some(xdp) => Some(XdpOpening::new(xdp, options.queues)?),
+            None => None,
+        };
         let mut inner = Inner {
+            xdp: None,
             ports: Vec::new(),
             pools: pools?,
             per_device,
@@ -127,10 +137,15 @@ impl Inner {
         for (index, device) in options.devices.iter().enumerate() {
             let first = index * usize::from(per_device);
             let pools = &inner.pools[first..first + usize::from(per_device)];
-            let (started, facts) = start(device, per_device, options, pools)?;
+            let first = u32::try_from(first).unwrap_or(u32::MAX);
+            let (started, facts) = start(device, first, options, pools, xdp.as_mut())?;
             inner.ports.push(started);
             inner.facts = facts;
         }
+        inner.xdp = match xdp {
+            Some(xdp) => Some(xdp.attach()?),
+            None => None,
+        };
         Ok(inner)
     }
 
@@ -140,6 +155,7 @@ impl Inner {
 
     /// Closes the devices. Returns the number of buffers that did not come back, without those that the drivers keep.
     pub(crate) fn close(mut self) -> u32 {
+        self.xdp = None;
         let (rounds, pause) = DRAINS;
         for _ in 0..rounds {
             if self.missing() == 0 {
@@ -196,14 +212,16 @@ impl Drop for Started {
     }
 }
 
-/// Opens and starts a device with a queue pair for each of `pools`.
+/// Opens and starts a device with a queue pair for each of `pools`; the first has the index `first` among all of the port.
 fn start(
     device: &Device,
-    queues: u16,
+    first: u32,
     options: &PortOptions,
     pools: &[Pool],
+    mut xdp: Option<&mut XdpOpening>,
 ) -> Result<(Started, PortFacts), Error> {
-    let name = probe(device)?;
+    let queues = u16::try_from(pools.len()).unwrap_or(u16::MAX);
+    let name = probe(device, xdp.as_deref())?;
     // SAFETY: reads the name, which ends with a zero.
     let port = unsafe { ffi::sg_port_named(name.as_ptr()) };
     let port = u16::try_from(port)
@@ -228,6 +246,12 @@ fn start(
         // start is closed here.
         let made = unsafe { ffi::sg_queue_setup(port, queue, rx, tx, pool.raw()) };
         check("set a queue up", made)?;
+        if let Some(xdp) = &mut xdp {
+            xdp.add_queue(first + u32::from(queue))?;
+        }
+    }
+    if let Some(xdp) = xdp {
+        xdp.end_device()?;
     }
     // SAFETY: the port is configured, with all its queues.
     let up = unsafe { ffi::sg_port_start(port, options.multicast.into()) };
@@ -240,11 +264,12 @@ fn start(
 }
 
 /// Attaches a device, and returns the name of its port.
-fn probe(device: &Device) -> Result<CString, Error> {
+fn probe(device: &Device, xdp: Option<&XdpOpening>) -> Result<CString, Error> {
+    let more = xdp.map_or_else(String::new, XdpOpening::arguments);
     let (name, devargs) = match device {
         // Found when the environment started.
         Device::Pci(address) => (address, None),
-        Device::Virtual { name, arguments } => (name, Some(format!("{name}{arguments}"))),
+        Device::Virtual { name, arguments } => (name, Some(format!("{name}{arguments}{more}"))),
     };
     let step = format!("open {name}");
     let text = |text: String| {

@@ -18,6 +18,7 @@ mod pool;
 mod port;
 mod port_ref;
 mod queue;
+mod xdp;
 
 pub use device::{Device, PortFacts, PortOptions, PortStats};
 pub use eal::{Eal, EalOptions};
@@ -27,3 +28,4 @@ pub use log::take_messages;
 pub use mbuf::{Batch, Checksum, Mbuf, TxOffload, headroom};
 pub use port::Port;
 pub use queue::{Queue, QueueSeed};
+pub use xdp::{XdpFrames, XdpOptions};

@@ -15,6 +15,7 @@ fn the_environment_ends_after_the_last_port_queue_and_buffer() {
             name: "net_ring_end".to_owned(),
             arguments: String::new(),
         }],
+        xdp: None,
         queues: 1,
         rx_descriptors: 64,
         tx_descriptors: 64,

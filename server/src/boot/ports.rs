@@ -98,7 +98,7 @@ impl OpenPorts {
             let facts = &port.facts;
             tracing::info!(
                 %group, device = %facts.device, driver = %facts.driver, mac = %facts.mac, queues = facts.queues,
-                mtu = facts.mtu, rx_checksum = facts.rx_checksum, tx_checksum = facts.tx_checksum, rss = facts.rss,
+                beside_kernel = facts.beside_kernel, mtu = facts.mtu, rx_checksum = facts.rx_checksum, tx_checksum = facts.tx_checksum, rss = facts.rss,
                 hugepages = facts.hugepages, "port opened"
             );
         }

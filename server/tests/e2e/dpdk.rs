@@ -3,6 +3,8 @@
 //! The test runs this program again in a network namespace, with the ignored tests of this file.
 
 #[cfg(feature = "dpdk")]
+mod beside_kernel;
+#[cfg(feature = "dpdk")]
 mod hugepages;
 #[cfg(feature = "dpdk")]
 mod network;
@@ -49,21 +51,25 @@ mod on_a_port {
             .arg("-n")
             .arg(program)
             .args(["--ignored", "--test-threads", "1"])
-            .args(["dpdk::on_a_port::", "dpdk::hugepages::"])
+            .args([
+                "dpdk::on_a_port::",
+                "dpdk::beside_kernel::",
+                "dpdk::hugepages::",
+            ])
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         println!("{said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success());
-        assert!(said.contains("5 passed"));
+        assert!(said.contains("8 passed"));
     }
 
-    /// A server with as many workers as the device has queues.
+    /// A server with as many workers as the device has queues, which takes all of its frames.
     pub(super) fn setup(device: &str, workers: usize) -> Setup {
         let cores: Vec<usize> = (0..workers).collect();
         let group = format!(
             "backend = \"dpdk\"\ncores = {cores:?}\n[group.dpdk]\ndevice = \"{device}\"\n\
-             addresses = [\"{SERVER}/24\", \"{SERVER_V6}/64\"]\n"
+             frames = \"all\"\naddresses = [\"{SERVER}/24\", \"{SERVER_V6}/64\"]\n"
         );
         Setup::new("dpdk")
             .replace("backend = \"dpdk\"\n", &group)
@@ -101,7 +107,7 @@ mod on_a_port {
     }
 
     /// Every binding of the NAT has another hash, so another queue gets what comes next.
-    fn nat_changes_ports(folder: &Folder) {
+    pub(super) fn nat_changes_ports(folder: &Folder) {
         const LENGTH: u64 = 200_000;
         run(async {
             let client = Client::new(folder);
@@ -244,15 +250,20 @@ mod on_a_port {
             ),
         ];
         for (setup, cause) in cases {
-            let file = Server::write(&setup, &folder);
-            let holder = network.holder();
-            let run = [env!("CARGO_BIN_EXE_sluicegate"), "run", "-c", &file];
-            let words = ["nsenter", "-t", &holder, "-n"];
-            let mut process = Process::of(&[&words[..], &run].concat(), &folder.path(""));
-            assert_eq!(process.wait().code(), Some(1), "{:#?}", process.said);
-            let last = process.said.last().unwrap();
-            assert!(last.contains(cause), "{last}");
-            assert!(last.contains("group `default`"), "{last}");
+            does_not_start(&network, &setup, &folder, cause);
         }
+    }
+
+    /// A server with this configuration ends, and its last line names the cause.
+    pub(super) fn does_not_start(network: &Network, setup: &Setup, folder: &Folder, cause: &str) {
+        let file = Server::write(setup, folder);
+        let holder = network.holder();
+        let run = [env!("CARGO_BIN_EXE_sluicegate"), "run", "-c", &file];
+        let words = ["nsenter", "-t", &holder, "-n"];
+        let mut process = Process::of(&[&words[..], &run].concat(), &folder.path(""));
+        assert_eq!(process.wait().code(), Some(1), "{:#?}", process.said);
+        let last = process.said.last().unwrap();
+        assert!(last.contains(cause), "{last}");
+        assert!(last.contains("group `default`"), "{last}");
     }
 }

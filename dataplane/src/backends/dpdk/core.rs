@@ -80,12 +80,8 @@ impl Core {
     pub(super) fn housekeep(&mut self, now: Instant) {
         let now_ms = self.millis(now);
         self.retry_kept(now_ms);
-        let (queue, outgoing) = (&mut self.queue, &mut self.outgoing);
-        // What is due waits until it can be sent.
-        if self.index == 0 && outgoing.can_copy(queue) {
-            self.shared
-                .slow
-                .on_time(now_ms, &mut |frame| outgoing.copy(queue, frame));
+        if now.saturating_duration_since(self.surveyed) >= SURVEY {
+            self.survey(now);
         }
         let Self {
             shared,
@@ -93,9 +89,19 @@ impl Core {
             hops,
             events,
             counters,
+            index,
+            queue,
+            outgoing,
             ..
         } = self;
-        shared.slow.news(
+        let Some(stack) = shared.stack() else {
+            return;
+        };
+        // What is due waits until it can be sent.
+        if *index == 0 && outgoing.can_copy(queue) {
+            stack.on_time(now_ms, &mut |frame| outgoing.copy(queue, frame));
+        }
+        stack.news(
             seen,
             |table| hops.set_resolved(table),
             |StackEvent::TooBig {
@@ -111,9 +117,6 @@ impl Core {
                 }
             },
         );
-        if now.saturating_duration_since(self.surveyed) >= SURVEY {
-            self.survey(now);
-        }
     }
 
     /// Takes over the device's counters, and reports a link that went down.
@@ -140,7 +143,11 @@ impl Core {
         }
         match self.link.look() {
             Some(false) => self.each_listener(|listener| Event::PortDown { listener }),
-            Some(true) => self.shared.slow.on_link_up(),
+            Some(true) => {
+                if let Some(stack) = self.shared.stack() {
+                    stack.on_link_up();
+                }
+            }
             None => {}
         }
     }

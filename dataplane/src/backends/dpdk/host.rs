@@ -1,6 +1,7 @@
 //! Facts about the host that a port depends on, looked up before the library is asked, because it says less.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 use crate::device_port::{DevicePortOptions, PortDevice, PortError};
@@ -69,6 +70,7 @@ pub(crate) fn examine(all: &[(&DevicePortOptions, usize)]) -> Result<(), PortErr
     for (options, workers) in all {
         device(options)?;
         queues(&options.device, *workers)?;
+        addresses(options, &interface::addresses())?;
     }
     let huge = all.iter().filter(|(options, _)| options.hugepages).count();
     if huge != 0 && huge != all.len() {
@@ -121,14 +123,45 @@ fn queues(device: &PortDevice, workers: usize) -> Result<(), PortError> {
     let PortDevice::AfXdp(name) = device else {
         return Ok(());
     };
-    match interface::receive_queues(name) {
-        Some(queues) if queues != workers => Err(PortError::Queues {
+    match interface::queues(name) {
+        Some(queues) if queues.receive != workers => Err(PortError::Queues {
             interface: name.clone(),
-            queues,
+            queues: queues.receive,
             workers,
         }),
         _ => Ok(()),
     }
+}
+
+/// Checks that the kernel has the addresses that it shares with the port, and none that are the port's own.
+fn addresses(options: &DevicePortOptions, kernel: &[(String, IpAddr)]) -> Result<(), PortError> {
+    let Some(interface) = options.device.interface() else {
+        return Ok(());
+    };
+    let shared = options.is_beside_kernel();
+    for (address, prefix) in &options.addresses {
+        let (address, prefix) = (*address, *prefix);
+        // A shared address may be on an interface above this one, such as that of a VLAN.
+        let has = |(name, ip): &(String, IpAddr)| *ip == address && (shared || name == interface);
+        if kernel.iter().any(has) == shared {
+            continue;
+        }
+        let interface = interface.to_owned();
+        return Err(if shared {
+            PortError::NotTheKernels {
+                interface,
+                address,
+                prefix,
+            }
+        } else {
+            PortError::TheKernels {
+                interface,
+                address,
+                prefix,
+            }
+        });
+    }
+    Ok(())
 }
 
 /// Checks the rights of the process for a device.
@@ -178,10 +211,12 @@ fn free_hugepages(folder: &Path) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device_port::PortFrames;
 
     fn options(device: PortDevice) -> DevicePortOptions {
         DevicePortOptions {
             device,
+            frames: PortFrames::Listeners,
             addresses: Vec::new(),
             gateways: Vec::new(),
             neighbors: Vec::new(),
@@ -209,6 +244,36 @@ mod tests {
         assert!(line.contains("sysctl vm.nr_hugepages=16777224"), "{line}");
         let small = options(PortDevice::AfPacket("lo".to_owned()));
         assert_eq!(examine(&[(&large, 1), (&small, 1)]), Err(PortError::Mixed));
+    }
+
+    #[test]
+    fn an_address_is_the_kernels_beside_it_and_nobody_elses_without_it() {
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        let own = |device, frames| DevicePortOptions {
+            frames,
+            addresses: vec![(address, 24)],
+            ..options(device)
+        };
+        let here = [("eth1".to_owned(), address)];
+        let above = [("eth1.7".to_owned(), address)];
+        let xdp = || PortDevice::AfXdp("eth1".to_owned());
+        let beside = own(xdp(), PortFrames::Listeners);
+        assert_eq!(addresses(&beside, &here), Ok(()));
+        assert_eq!(addresses(&beside, &above), Ok(()));
+        let line = addresses(&beside, &[]).unwrap_err().to_string();
+        assert!(line.contains("ip addr add 192.0.2.1/24 dev eth1"), "{line}");
+        let packet = PortDevice::AfPacket("eth1".to_owned());
+        for alone in [
+            own(xdp(), PortFrames::All),
+            own(packet, PortFrames::Listeners),
+        ] {
+            assert_eq!(addresses(&alone, &[]), Ok(()));
+            assert_eq!(addresses(&alone, &above), Ok(()));
+            let line = addresses(&alone, &here).unwrap_err().to_string();
+            assert!(line.contains("ip addr del 192.0.2.1/24 dev eth1"), "{line}");
+        }
+        let card = own(PortDevice::Pci("0000:03:00.0".to_owned()), PortFrames::All);
+        assert_eq!(addresses(&card, &here), Ok(()));
     }
 
     #[test]

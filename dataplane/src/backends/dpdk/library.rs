@@ -5,14 +5,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sluicegate_dpdk::{Device, Eal, EalOptions, Port, PortOptions, headroom};
+use sluicegate_dpdk::{
+    Device, Eal, EalOptions, Port, PortOptions, XdpFrames, XdpOptions, headroom,
+};
 use sluicegate_frames::{MAX_HEADERS, MacAddr, PortConfig};
 
 use super::driver::now;
 use super::host;
+use super::kernel::KernelSockets;
 use super::seed::DpdkSeed;
 use super::shared::Shared;
-use crate::device_port::{DevicePortOptions, PortDevice, PortError, PortFacts};
+use crate::addr::covers;
+use crate::device_port::{DevicePortOptions, PortDevice, PortError, PortFacts, PortFrames};
 use crate::group::ListenerFacts;
 use crate::interface;
 use crate::meta::ListenerId;
@@ -62,7 +66,7 @@ impl Library {
             hugepages: all.iter().any(|(options, _)| options.hugepages),
             pci: pci.collect(),
         };
-        let eal = Eal::start(&options).map_err(refused)?;
+        let eal = Eal::start(&options).map_err(|e| refused(e, None))?;
         Ok(Self { eal })
     }
 
@@ -79,8 +83,14 @@ impl Library {
         config
             .check()
             .map_err(|e| PortError::Config(e.to_string()))?;
-        let (port, queues) =
-            Port::open(&self.eal, &port_options(options, workers)).map_err(refused)?;
+        let destinations = destinations(&listeners, options);
+        let kernel = if options.is_beside_kernel() {
+            Some(KernelSockets::bind(&destinations, config.scope_id)?)
+        } else {
+            None
+        };
+        let (port, queues) = Port::open(&self.eal, &port_options(options, workers, destinations))
+            .map_err(|e| refused(e, options.device.interface()))?;
         let facts = port.facts();
         config.mac = MacAddr(facts.mac);
         let facts = PortFacts {
@@ -88,6 +98,7 @@ impl Library {
             driver: facts.driver.clone(),
             mac: config.mac.to_string(),
             queues: workers,
+            beside_kernel: options.is_beside_kernel(),
             mtu: options.mtu,
             rx_checksum: facts.rx_checksum,
             tx_checksum: facts.tx_checksum,
@@ -100,6 +111,7 @@ impl Library {
             interface,
             listeners.clone(),
             facts.tx_checksum,
+            kernel,
             now(),
         );
         let shared = Arc::new(shared);
@@ -146,6 +158,20 @@ fn resolve(
     Ok(resolved)
 }
 
+/// Returns what clients may send to: the addresses and ports of the listeners, wildcards replaced by the port's addresses.
+fn destinations(
+    listeners: &[(ListenerId, SocketAddr)],
+    options: &DevicePortOptions,
+) -> Vec<SocketAddr> {
+    let mut found = Vec::new();
+    for (_, bound) in listeners {
+        let own = options.addresses.iter();
+        let own = own.map(|(ip, _)| SocketAddr::new(*ip, bound.port()));
+        found.extend(own.filter(|address| covers(bound, address)));
+    }
+    found
+}
+
 /// Returns what the frames of a port depend on; the Ethernet address is still to come.
 fn config(options: &DevicePortOptions) -> PortConfig {
     let index = options.device.interface().and_then(interface::index_of);
@@ -162,7 +188,11 @@ fn config(options: &DevicePortOptions) -> PortConfig {
     }
 }
 
-fn port_options(options: &DevicePortOptions, workers: usize) -> PortOptions {
+fn port_options(
+    options: &DevicePortOptions,
+    workers: usize,
+    destinations: Vec<SocketAddr>,
+) -> PortOptions {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     debug_assert!(headroom() >= MAX_HEADERS);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -182,19 +212,38 @@ fn port_options(options: &DevicePortOptions, workers: usize) -> PortOptions {
                 ),
             }]
         }
-        // A device per queue: a driver of the kernel may have fewer combined queues than it has receive queues.
-        PortDevice::AfXdp(interface) => (0..workers)
-            .map(|queue| Device::Virtual {
-                name: format!("net_af_xdp_{number}_{queue}"),
-                arguments: format!(
-                    ",iface={interface},start_queue={queue},queue_count=1,busy_budget=0"
-                ),
-            })
-            .collect(),
+        PortDevice::AfXdp(interface) => {
+            // A device per queue where the library sees too few: it counts combined queues only.
+            let combined = interface::queues(interface).map_or(0, |queues| queues.combined);
+            let of_device = if combined >= workers { workers } else { 1 };
+            (0..workers)
+                .step_by(of_device)
+                .map(|queue| Device::Virtual {
+                    name: format!("net_af_xdp_{number}_{queue}"),
+                    arguments: format!(
+                        ",iface={interface},start_queue={queue},queue_count={of_device},busy_budget=0"
+                    ),
+                })
+                .collect()
+        }
+    };
+    let xdp = match &options.device {
+        PortDevice::AfXdp(interface) => Some(XdpOptions {
+            interface: interface.clone(),
+            frames: match options.frames {
+                PortFrames::Listeners => XdpFrames::Datagrams {
+                    vlan: options.vlan,
+                    to: destinations,
+                },
+                PortFrames::All => XdpFrames::All,
+            },
+        }),
+        PortDevice::AfPacket(_) | PortDevice::Pci(_) => None,
     };
     let is_pci = matches!(options.device, PortDevice::Pci(_));
     PortOptions {
         devices,
+        xdp,
         queues: u16::try_from(workers).unwrap_or(u16::MAX),
         rx_descriptors: options.rx_descriptors,
         tx_descriptors: options.tx_descriptors,
@@ -203,7 +252,8 @@ fn port_options(options: &DevicePortOptions, workers: usize) -> PortOptions {
         room: host::room(options),
         // The kernel's interface has its own.
         mtu: is_pci.then_some(options.mtu),
-        multicast: options.addresses.iter().any(|(ip, _)| ip.is_ipv6()),
+        multicast: !options.is_beside_kernel()
+            && options.addresses.iter().any(|(ip, _)| ip.is_ipv6()),
     }
 }
 
@@ -229,8 +279,13 @@ fn listener_facts(
 }
 
 /// Returns an error of the library with advice.
-fn refused(error: sluicegate_dpdk::Error) -> PortError {
+fn refused(error: sluicegate_dpdk::Error, interface: Option<&str>) -> PortError {
+    let remove = format!(
+        "stop its owner, or remove it with `ip link set dev {} xdp off`",
+        interface.unwrap_or_default()
+    );
     let remedy = match error.errno {
+        libc::EEXIST => &remove,
         libc::EBUSY => "stop the process that has the device",
         libc::ENOMEM => {
             "raise `dpdk.memory`, or the limit of locked memory (LimitMEMLOCK=infinity)"
@@ -242,6 +297,6 @@ fn refused(error: sluicegate_dpdk::Error) -> PortError {
     };
     PortError::Library {
         cause: error.to_string(),
-        remedy,
+        remedy: remedy.to_owned(),
     }
 }

@@ -102,7 +102,9 @@ impl Core {
             return false;
         }
         let mut send = |frame: &[u8]| outgoing.copy(queue, frame);
-        self.shared.slow.input(mbuf.bytes(), now_ms, &mut send)
+        let stack = self.shared.stack();
+        // Without one such frames are the kernel's, and none arrives here.
+        stack.is_none_or(|stack| stack.input(mbuf.bytes(), now_ms, &mut send))
     }
 
     /// Passes the frames of neighbours that were kept to the stack.

@@ -6,9 +6,19 @@ use std::time::Instant;
 
 use sluicegate_frames::PortConfig;
 
+use super::kernel::KernelSockets;
 use super::slow::SlowPath;
 use crate::addr::covers;
 use crate::meta::ListenerId;
+
+/// Who responds to ARP, neighbor discovery and ICMP for a port, and resolves its next hops.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// The workers, by a stack of their own.
+    Stack(Box<SlowPath>),
+    /// The kernel, which has the port's addresses.
+    Kernel(KernelSockets),
+}
 
 /// State of a port that its workers share.
 #[derive(Debug)]
@@ -20,7 +30,7 @@ pub(super) struct Shared {
     pub(super) interface: Option<String>,
     /// Whether the port writes checksums.
     pub(super) tx_checksum: bool,
-    pub(super) slow: SlowPath,
+    pub(super) control: Control,
     /// Time of the port's opening, from which the slow path counts milliseconds.
     pub(super) epoch: Instant,
 }
@@ -31,12 +41,16 @@ impl Shared {
         interface: Option<&str>,
         mut listeners: Vec<(ListenerId, SocketAddr)>,
         tx_checksum: bool,
+        kernel: Option<KernelSockets>,
         epoch: Instant,
     ) -> Self {
         listeners.sort_by_key(|(_, address)| address.port());
         let config = Arc::new(config);
         Self {
-            slow: SlowPath::new(&config),
+            control: kernel.map_or_else(
+                || Control::Stack(Box::new(SlowPath::new(&config))),
+                Control::Kernel,
+            ),
             config,
             listeners,
             interface: interface.map(str::to_owned),
@@ -55,6 +69,14 @@ impl Shared {
         let covering = of_port.filter(|(_, bound)| covers(bound, destination));
         let found = covering.min_by_key(|(_, bound)| bound.ip().is_unspecified());
         found.map(|(id, _)| *id)
+    }
+
+    /// Returns the port's own stack; `None` where the kernel's is used.
+    pub(super) fn stack(&self) -> Option<&SlowPath> {
+        match &self.control {
+            Control::Stack(slow) => Some(slow),
+            Control::Kernel(_) => None,
+        }
     }
 
     pub(super) fn listeners(&self) -> &[(ListenerId, SocketAddr)] {

@@ -9,6 +9,7 @@ use sluicegate_frames::{
 };
 
 use super::core::Core;
+use super::shared::Control;
 use crate::egress::{Egress, NoRoom};
 use crate::event::Event;
 use crate::meta::{Budget, ListenerId, TxMeta};
@@ -30,6 +31,16 @@ pub(super) struct Emission<'a> {
     last: Option<(SocketAddr, MacAddr)>,
 }
 
+/// Outcome of writing a datagram.
+enum Written {
+    /// The buffer holds a frame to send.
+    Frame,
+    /// The kernel has sent it.
+    Sent,
+    /// It cannot leave.
+    Nothing,
+}
+
 /// A buffer handed out and not committed.
 struct Lent {
     listener: ListenerId,
@@ -48,7 +59,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// Returns the station that frames to `peer` go to; asks for it where it is unknown.
+    /// Returns the station that frames to `peer` go to; asks for it where it is unknown, or leaves it to the kernel.
     fn next_hop(&mut self, listener: ListenerId, peer: SocketAddr) -> Option<MacAddr> {
         if let Some((last, mac)) = self.last
             && last == peer
@@ -64,33 +75,53 @@ impl<'a> Emission<'a> {
             counters,
             ..
         } = &mut *self.core;
-        let mut resolve = || {
-            let mut send = |frame: &[u8]| outgoing.copy(queue, frame);
-            shared.slow.resolve(peer.ip(), self.now_ms, &mut send)
-        };
-        let mac = match hops.lookup(peer.ip(), self.now_ms) {
-            NextHop::Known(mac) => Some(mac),
-            NextHop::Stale(mac) => resolve().or(Some(mac)),
-            NextHop::Unresolved => resolve(),
-            NextHop::NoRoute => {
-                events.push(Event::Unreachable { listener, peer }, counters);
-                None
+        let hop = hops.lookup(peer.ip(), self.now_ms);
+        let mac = match &shared.control {
+            Control::Kernel(_) => match hop {
+                NextHop::Known(mac) => Some(mac),
+                NextHop::Stale(_) | NextHop::Unresolved | NextHop::NoRoute => None,
+            },
+            Control::Stack(stack) => {
+                let mut resolve = || {
+                    let mut send = |frame: &[u8]| outgoing.copy(queue, frame);
+                    stack.resolve(peer.ip(), self.now_ms, &mut send)
+                };
+                match hop {
+                    NextHop::Known(mac) => Some(mac),
+                    NextHop::Stale(mac) => resolve().or(Some(mac)),
+                    NextHop::Unresolved => resolve(),
+                    NextHop::NoRoute => {
+                        events.push(Event::Unreachable { listener, peer }, counters);
+                        None
+                    }
+                }
             }
         };
         self.last = mac.map(|mac| (peer, mac));
         mac
     }
 
-    /// Writes the headers of a datagram of `len` bytes. Returns false if it cannot leave.
-    fn write(&mut self, lent: &mut Lent, len: usize, meta: &TxMeta) -> bool {
+    /// Writes the headers of a datagram of `len` bytes.
+    fn write(&mut self, lent: &mut Lent, len: usize, meta: &TxMeta) -> Written {
         let shared = &self.core.shared;
         let Some(source) = shared.source(lent.bound, meta.peer, meta.local) else {
-            return false;
+            return Written::Nothing;
         };
+        let payload = MAX_HEADERS..MAX_HEADERS + len;
         let offloads = shared.tx_checksum;
         let (source_mac, vlan) = (shared.config.mac, shared.config.vlan);
         let Some(destination_mac) = self.next_hop(lent.listener, meta.peer) else {
-            return false;
+            return match &self.core.shared.control {
+                Control::Kernel(sockets) => {
+                    let payload = &lent.mbuf.bytes()[payload];
+                    if sockets.send(source, meta.peer, payload) {
+                        Written::Sent
+                    } else {
+                        Written::Nothing
+                    }
+                }
+                Control::Stack(_) => Written::Nothing,
+            };
         };
         let header = TxHeader {
             source_mac,
@@ -109,9 +140,8 @@ impl<'a> Emission<'a> {
         } else {
             TxChecksums::SOFTWARE
         };
-        let payload = MAX_HEADERS..MAX_HEADERS + len;
         let Ok(frame) = write_headers(lent.mbuf.bytes(), payload, &header, checksums) else {
-            return false;
+            return Written::Nothing;
         };
         lent.mbuf.truncate(frame.end);
         lent.mbuf.skip(frame.start);
@@ -121,7 +151,7 @@ impl<'a> Emission<'a> {
             SocketAddr::V4(_) => TxOffload::Ipv4(l2),
             SocketAddr::V6(_) => TxOffload::Ipv6(l2),
         });
-        true
+        Written::Frame
     }
 }
 
@@ -164,15 +194,19 @@ impl Egress for Emission<'_> {
             debug_assert!(false, "{len} bytes were committed without room");
             return;
         };
-        if self.write(&mut lent, len, meta) {
-            let core = &mut *self.core;
-            if core.outgoing.push(&mut core.queue, lent.mbuf) {
-                core.counters.tx_messages += 1;
-                core.counters.tx_datagrams += 1;
-                core.counters.tx_bytes += len as u64;
-                return;
-            }
+        let written = self.write(&mut lent, len, meta);
+        let core = &mut *self.core;
+        let is_sent = match written {
+            Written::Frame => core.outgoing.push(&mut core.queue, lent.mbuf),
+            Written::Sent => true,
+            Written::Nothing => false,
+        };
+        if is_sent {
+            core.counters.tx_messages += 1;
+            core.counters.tx_datagrams += 1;
+            core.counters.tx_bytes += len as u64;
+        } else {
+            core.counters.tx_errors += 1;
         }
-        self.core.counters.tx_errors += 1;
     }
 }

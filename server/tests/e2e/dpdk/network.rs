@@ -99,6 +99,14 @@ impl Network {
         })
     }
 
+    /// Gives the kernel the server's addresses.
+    pub(super) fn add_addresses(&self) {
+        self.in_the_servers(&format!(
+            "echo 0 >/proc/sys/net/ipv6/conf/sga/disable_ipv6 && ip addr add {SERVER}/24 dev sga && \
+             ip addr add {SERVER_V6}/64 dev sga nodad"
+        ));
+    }
+
     /// Takes the server's interface up or down.
     pub(super) fn set_link(&self, state: &str) {
         self.in_the_servers(&format!("ip link set sga {state}"));

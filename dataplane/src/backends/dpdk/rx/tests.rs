@@ -31,6 +31,7 @@ fn core(name: &str) -> Core {
             name: format!("net_ring_{name}"),
             arguments: String::new(),
         }],
+        xdp: None,
         queues: 1,
         rx_descriptors: 64,
         tx_descriptors: 64,
@@ -50,7 +51,7 @@ fn core(name: &str) -> Core {
         neighbors: Vec::new(),
         scope_id: 1,
     };
-    let shared = Shared::new(config, None, Vec::new(), false, now());
+    let shared = Shared::new(config, None, Vec::new(), false, None, now());
     let mut core = Core::new(queues.remove(0).open().unwrap(), Arc::new(shared), 0, now());
     // What announces the port.
     core.housekeep(now());
@@ -146,7 +147,7 @@ fn neighbours_are_answered_once_the_stack_is_free() {
     let mut core = core("busy");
     let (arp, echo) = (arp_request(), icmp(8));
     let shared = Arc::clone(&core.shared);
-    shared.slow.while_in_use(|| {
+    shared.stack().unwrap().while_in_use(|| {
         let frames = std::iter::repeat_n(&arp, KEPT + 3).chain([&echo]);
         arrive(&mut core, frames.map(Vec::as_slice));
         receive(&mut core);
