@@ -70,6 +70,9 @@ struct RunArguments {
     /// Core of the clients
     #[arg(long, default_value_t = 1)]
     client_core: usize,
+    /// Keys for the servers' group, such as 'spin = "1ms"'; may be given several times
+    #[arg(long)]
+    group: Vec<String>,
     /// Folder for flame graphs and the servers' files
     #[arg(long, default_value = "target/backends")]
     folder: PathBuf,
@@ -113,6 +116,8 @@ pub(crate) struct Bench {
     pub(crate) server_core: usize,
     pub(crate) client_core: usize,
     pub(crate) load: LoadGenerator,
+    /// Keys of the servers' group.
+    pub(crate) group: Vec<String>,
     pub(crate) folder: PathBuf,
 }
 
@@ -163,6 +168,7 @@ fn compare(run: RunArguments) -> Result<()> {
             core: run.client_core,
             log: folder.join("requests.log"),
         },
+        group: run.group,
         folder,
     };
     bench.examine()?;

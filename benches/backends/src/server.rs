@@ -26,18 +26,19 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the program in the server's namespace and waits until it serves. `folder` is for its files.
+    /// Starts the program in the server's namespace and waits until it serves. `keys`: core of its worker, and further keys
+    /// of its group. `folder` is for its files.
     pub(crate) fn start(
         program: &Path,
         network: &Network,
         contender: &Contender,
-        core: usize,
+        keys: (usize, &[String]),
         folder: &Path,
     ) -> Result<Self> {
         network.prepare(contender)?;
         fs::create_dir_all(folder)?;
         let file = folder.join(format!("{}.toml", contender.name));
-        fs::write(&file, configuration(network, contender, core))?;
+        fs::write(&file, configuration(network, contender, keys))?;
         let program = program.display().to_string();
         let file = file.display().to_string();
         let mut child = network
@@ -86,7 +87,11 @@ impl Drop for Server {
     }
 }
 
-fn configuration(network: &Network, contender: &Contender, core: usize) -> String {
+fn configuration(
+    network: &Network,
+    contender: &Contender,
+    (core, keys): (usize, &[String]),
+) -> String {
     let address = network.server();
     let backend = match contender.dataplane {
         Kind::Sockets(backend) => format!("backend = \"{backend}\""),
@@ -97,8 +102,9 @@ fn configuration(network: &Network, contender: &Contender, core: usize) -> Strin
         ),
     };
     format!(
-        "[[group]]\nname = \"default\"\ncores = [{core}]\n{backend}\n\
+        "[[group]]\nname = \"default\"\ncores = [{core}]\n{}\n{backend}\n\
          [[listener]]\nname = \"public\"\naddress = \"{address}\"\ntls = \"self-signed\"\n\
-         [[route]]\npath = \"/bytes/\"\n[route.generate]\n"
+         [[route]]\npath = \"/bytes/\"\n[route.generate]\n",
+        keys.join("\n")
     )
 }

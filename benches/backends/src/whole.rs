@@ -34,7 +34,7 @@ impl Bench {
             &self.server,
             network,
             contender,
-            self.server_core,
+            (self.server_core, &self.group),
             &self.folder,
         )
     }
