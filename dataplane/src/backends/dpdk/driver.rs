@@ -22,8 +22,12 @@ pub(crate) const NAME: &str = "dpdk";
 
 /// Time after the last frame in which a worker looks without a pause.
 const SPIN: Duration = Duration::from_micros(20);
-/// Shortest and longest pause between two looks.
-const PAUSES: (Duration, Duration) = (Duration::from_micros(32), Duration::from_millis(1));
+/// Shortest pause between two looks, and longest.
+const SHORTEST: Duration = Duration::from_micros(32);
+const LONGEST: Duration = Duration::from_millis(1);
+/// Time after the last frame in which pauses are shorter, and the longest of these.
+const RECENT: Duration = Duration::from_millis(100);
+const LONGEST_RECENT: Duration = Duration::from_micros(250);
 
 /// A driver that polls a queue of a port.
 pub struct Dpdk {
@@ -54,7 +58,12 @@ impl Dpdk {
         if idle < SPIN {
             return Duration::ZERO;
         }
-        (idle / 8).clamp(PAUSES.0, PAUSES.1)
+        let longest = if idle < RECENT {
+            LONGEST_RECENT
+        } else {
+            LONGEST
+        };
+        (idle / 8).clamp(SHORTEST, longest)
     }
 
     /// Sleeps for `pause`, or until the waker is used.
