@@ -248,7 +248,7 @@ fn ask(name: &CStr, request: libc::Ioctl) -> Option<libc::ifreq> {
 }
 
 /// Returns a question about an interface; `None` where no interface can have that name.
-fn named(name: &CStr) -> Option<libc::ifreq> {
+pub(crate) fn named(name: &CStr) -> Option<libc::ifreq> {
     // SAFETY: integers and pointers, for which all zeroes (null) is a value.
     let mut question: libc::ifreq = unsafe { std::mem::zeroed() };
     let bytes = name.to_bytes();

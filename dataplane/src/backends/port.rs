@@ -138,11 +138,7 @@ impl Port {
     }
 
     /// Sends the timed frames that are due.
-    fn send_due(&mut self) {
-        if self.timed.is_empty() {
-            return;
-        }
-        let now = now();
+    fn send_due(&mut self, now: Instant) {
         for _ in 0..self.timed.len() {
             let Some((departure, frame)) = self.timed.pop_front() else {
                 return;
@@ -205,7 +201,7 @@ impl Dataplane for Port {
         budget: Budget,
         emit: impl FnOnce(&mut dyn Egress) -> R,
     ) -> io::Result<R> {
-        self.send_due();
+        self.send_due(now());
         self.blocked = false;
         let mut emission = Emission {
             port: self,
@@ -222,11 +218,13 @@ impl Dataplane for Port {
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let limit = timeout.map(|timeout| now() + timeout);
         loop {
-            self.send_due();
+            // One reading: what is due by the limit leaves before it.
+            let at = now();
+            self.send_due(at);
             self.look_at_link();
             let room = self.blocked && self.switch.has_buffers(self.port);
             let due = room || self.switch.has_frames(self.port, self.queue) || self.waker.take();
-            if due || limit.is_some_and(|limit| now() >= limit) {
+            if due || limit.is_some_and(|limit| at >= limit) {
                 return Ok(());
             }
             std::thread::yield_now();

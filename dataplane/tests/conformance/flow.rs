@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use sluicegate_dataplane::{Budget, Dataplane, DriverOptions, ListenerId, NoRoom, SocketOptions};
+use sluicegate_dataplane::{Budget, Dataplane, DriverOptions, ListenerId, NoRoom};
 
-use crate::rig::{FIRST, Kind, Node, each, each_of_sockets, number_of, numbered, to};
+use crate::node::{number_of, numbered, to};
+use crate::rig::{FIRST, Kind, each};
 
 #[test]
 fn a_batch_arrives_whole_and_in_order() {
@@ -25,8 +26,14 @@ fn a_batch_arrives_whole_and_in_order() {
             let counters = server.driver.counters();
             assert_eq!(counters.rx_datagrams, 41);
             assert_eq!(counters.rx_bytes, batch.len() as u64);
-            let messages = if world.kind.segments() { 1 } else { 41 };
-            assert_eq!(counters.rx_messages, messages, "GRO keeps a batch together");
+            // A driver without segmentation sends a frame for each datagram, and the kernel cuts what leaves for one.
+            let both = server.kind.segments() && client.kind.segments();
+            if both {
+                assert_eq!(counters.rx_messages, 1, "GRO keeps a batch together");
+            } else if !server.kind.segments() {
+                assert_eq!(counters.rx_messages, 41);
+            }
+            let messages = if client.kind.segments() { 1 } else { 41 };
             let counters = client.driver.counters();
             assert_eq!(
                 (counters.tx_datagrams, counters.tx_messages),
@@ -69,11 +76,13 @@ fn an_empty_datagram_arrives() {
 #[test]
 fn the_largest_datagram_arrives() {
     each(|world| {
-        let (mut server, mut client) = world.pair("127.0.0.1:0");
-        let largest = world.kind.largest();
-        let bytes = numbered(9, largest);
-        client.send(server.address(), &bytes, largest);
-        assert!(server.collect(1)[0].bytes == bytes);
+        for (bound, headers) in [("127.0.0.1:0", 28), ("[::1]:0", 48)] {
+            let (mut server, mut client) = world.pair(bound);
+            let largest = world.largest(headers);
+            let bytes = numbered(9, largest);
+            client.send(server.address(), &bytes, largest);
+            assert!(server.collect(1)[0].bytes == bytes);
+        }
     });
 }
 
@@ -111,9 +120,9 @@ fn order_is_kept_over_batches_of_every_shape() {
 #[test]
 fn equal_sizes_share_a_batch_a_shorter_one_ends_it_a_longer_one_opens_the_next() {
     each(|world| {
-        let (mut server, mut client) = world.pair("127.0.0.1:0");
-        let mut other = world.node(&["127.0.0.1:0"]);
-        let (near, far) = (to(server.address()), to(other.address()));
+        let mut server = world.server(&["127.0.0.1:0", "127.0.0.1:0"]);
+        let mut client = world.client(&["127.0.0.1:0"]);
+        let (near, far) = (to(server.addresses[0]), to(server.addresses[1]));
         let mut marked = near;
         marked.ecn = sluicegate_dataplane::Ecn::Ect0;
         let sizes = [
@@ -145,7 +154,9 @@ fn equal_sizes_share_a_batch_a_shorter_one_ends_it_a_longer_one_opens_the_next()
                 .iter()
                 .map(|(l, meta, bytes)| (*l, *meta, &bytes[..])),
         );
-        let received = server.collect(11);
+        let (received, other): (Vec<_>, Vec<_>) = { server.collect(12).into_iter() }
+            .partition(|datagram| datagram.meta.listener == FIRST);
+        assert_eq!((received.len(), other.len()), (11, 1));
         let sent = datagrams
             .iter()
             .filter(|(_, meta, _)| meta.peer == near.peer);
@@ -153,8 +164,7 @@ fn equal_sizes_share_a_batch_a_shorter_one_ends_it_a_longer_one_opens_the_next()
             assert!(received.bytes == *bytes);
             assert_eq!(received.meta.ecn, meta.ecn);
         }
-        assert_eq!(other.collect(1).len(), 1);
-        if world.kind.segments() {
+        if client.kind.segments() {
             assert_eq!(client.driver.counters().tx_messages, 6);
         }
     });
@@ -274,8 +284,8 @@ fn running_out_of_buffers_loses_nothing_that_the_socket_can_hold() {
             tx_slots: 1,
             ..DriverOptions::default()
         };
-        let mut server = world.node_with(&["127.0.0.1:0"], &few);
-        let mut client = world.node(&["127.0.0.1:0"]);
+        let mut server = world.server_with(&["127.0.0.1:0"], few);
+        let mut client = world.client(&["127.0.0.1:0"]);
         for wave in 0..3 {
             for number in 0..300 {
                 client.send(server.address(), &numbered(wave * 300 + number, 900), 900);
@@ -299,9 +309,9 @@ fn many_peers_are_told_apart() {
             tx_slots: 1,
             ..DriverOptions::default()
         };
-        let mut server = world.node(&["127.0.0.1:0"]);
+        let mut server = world.server(&["127.0.0.1:0"]);
         let mut clients: Vec<_> = (0..40)
-            .map(|_| world.node_with(&["127.0.0.1:0"], &few))
+            .map(|_| world.client_with(&["127.0.0.1:0"], few))
             .collect();
         for (number, client) in clients.iter_mut().enumerate() {
             client.send(server.address(), &numbered(number, 100), 100);
@@ -319,18 +329,15 @@ fn many_peers_are_told_apart() {
 
 #[test]
 fn a_flooded_listener_does_not_hide_another() {
-    each_of_sockets(|backend| {
+    each(|world| {
         for rx_buffers in [4, 64] {
             let options = DriverOptions {
                 rx_buffers,
                 ..DriverOptions::default()
             };
             let both = ["127.0.0.1:0", "127.0.0.1:0"];
-            let socket = SocketOptions::default();
-            let mut server = Node::group(backend, &both, 1, &socket, options)
-                .unwrap()
-                .remove(0);
-            let mut client = Node::with(backend, "127.0.0.1:0", &socket);
+            let mut server = world.server_with(&both, options);
+            let mut client = world.client(&["127.0.0.1:0"]);
             for number in 0..500 {
                 client.send(server.addresses[0], &numbered(number, 100), 100);
             }
@@ -356,13 +363,9 @@ fn a_flooded_listener_does_not_hide_another() {
 
 #[test]
 fn a_flood_that_fills_every_buffer_delays_another_listener_by_one_batch() {
-    each_of_sockets(|backend| {
-        let both = ["127.0.0.1:0", "127.0.0.1:0"];
-        let socket = SocketOptions::default();
-        let mut server = Node::group(backend, &both, 1, &socket, DriverOptions::default())
-            .unwrap()
-            .remove(0);
-        let mut client = Node::with(backend, "127.0.0.1:0", &socket);
+    each(|world| {
+        let mut server = world.server(&["127.0.0.1:0", "127.0.0.1:0"]);
+        let mut client = world.client(&["127.0.0.1:0"]);
         for number in 0..200 {
             client.send(server.addresses[0], &numbered(number, 100), 100);
         }

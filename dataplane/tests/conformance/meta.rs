@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sluicegate_dataplane::{DriverOptions, Ecn, ListenerId};
+use sluicegate_dataplane::{Ecn, ListenerId};
 
-use crate::rig::{FIRST, each, to};
+use crate::node::to;
+use crate::rig::{FIRST, Role, Shape, each};
 
 #[test]
 fn a_datagram_and_its_answer_carry_both_addresses() {
@@ -30,14 +31,17 @@ fn a_datagram_and_its_answer_carry_both_addresses() {
 #[test]
 fn a_wildcard_listener_knows_where_it_was_asked_and_answers_from_there() {
     each(|world| {
+        // IPv6 has one address of loopback.
+        let second_v6 = if world.link.is_some() { "::2" } else { "::1" };
         let cases = [
             ("0.0.0.0:0", "127.0.0.1:0", ["127.0.0.1", "127.0.0.7"]),
-            ("[::]:0", "[::1]:0", ["::1", "::1"]),
+            ("[::]:0", "[::1]:0", ["::1", second_v6]),
         ];
         for (wildcard, source, targets) in cases {
-            let (mut server, mut client) = (world.node(&[wildcard]), world.node(&[source]));
+            let (mut server, mut client) = (world.server(&[wildcard]), world.client(&[source]));
             for target in targets {
                 let target = SocketAddr::new(target.parse().unwrap(), server.address().port());
+                let target = world.at(Role::Server, &target.to_string());
                 client.send(target, b"ping", 4);
                 let ping = server.collect(1).remove(0).meta;
                 assert_eq!(ping.local, target);
@@ -56,15 +60,17 @@ fn both_wildcards_share_a_port_on_one_driver() {
         // Another test may take the port in between: then the next one.
         let mut server = (0..50)
             .find_map(|_| {
-                let port = world.node(&["0.0.0.0:0"]).address().port();
+                let port = world.server(&["0.0.0.0:0"]).address().port();
                 let both = [&*format!("0.0.0.0:{port}"), &*format!("[::]:{port}")];
-                world.try_node(&both, &DriverOptions::default()).ok()
+                world.open(Role::Server, &both, Shape::default()).ok()
             })
-            .unwrap();
+            .unwrap()
+            .remove(0);
         let port = server.address().port();
         for (source, listener) in [("127.0.0.1:0", ListenerId(0)), ("[::1]:0", ListenerId(1))] {
-            let mut client = world.node(&[source]);
-            let target = SocketAddr::new(client.address().ip(), port);
+            let mut client = world.client(&[source]);
+            let mut target = world.at(Role::Server, source);
+            target.set_port(port);
             client.send(target, b"x", 1);
             let meta = server.collect(1).remove(0).meta;
             assert_eq!(
@@ -108,12 +114,12 @@ fn ecn_bits_survive_in_every_family() {
 #[test]
 fn each_listener_of_a_driver_has_its_own_datagrams() {
     each(|world| {
-        let mut server = world.node(&["127.0.0.1:0", "127.0.0.1:0", "[::1]:0"]);
-        let (mut v4, mut v6) = (world.node(&["127.0.0.1:0"]), world.node(&["[::1]:0"]));
+        let mut server = world.server(&["127.0.0.1:0", "127.0.0.1:0", "[::1]:0"]);
+        let mut client = world.client(&["127.0.0.1:0", "[::1]:0"]);
         for index in [2, 0, 1] {
             let target = server.addresses[index];
-            let client = if target.is_ipv4() { &mut v4 } else { &mut v6 };
-            client.send(target, b"hello", 5);
+            let by = ListenerId(target.is_ipv6().into());
+            client.send_with(by, &to(target), b"hello", 5);
             let meta = server.collect(1).remove(0).meta;
             assert_eq!(usize::from(meta.listener.0), index);
             assert_eq!(meta.local, target);

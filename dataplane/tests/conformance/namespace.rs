@@ -15,7 +15,8 @@ use sluicegate_dataplane::{
     open_group,
 };
 
-use crate::rig::{FIRST, Node, each, each_of_sockets, number_of, numbered, to};
+use crate::node::{number_of, numbered, to};
+use crate::rig::{FIRST, Kind, Shape, each};
 
 /// Loopback sends 40 Mbit/s and keeps what is too much for it, so that senders wait. Two interfaces carry less and more
 /// than Ethernet.
@@ -53,7 +54,7 @@ fn in_a_network_namespace() {
 #[test]
 #[ignore = "run by in_a_network_namespace"]
 fn a_full_socket_blocks_its_listener_and_loses_nothing() {
-    each_of_sockets(|backend| {
+    each(|world| {
         let tight = SocketOptions {
             send_buffer: 256 << 10,
             ..SocketOptions::default()
@@ -62,8 +63,8 @@ fn a_full_socket_blocks_its_listener_and_loses_nothing() {
             receive_buffer: 64 << 20,
             ..tight
         };
-        let mut client = Node::with(backend, "127.0.0.1:0", &tight);
-        let mut server = Node::with(backend, "127.0.0.1:0", &wide);
+        let mut client = world.client_with(&["127.0.0.1:0"], tight);
+        let mut server = world.server_with(&["127.0.0.1:0"], wide);
         let meta = to(server.address());
         let (mut next, mut blocked, mut received) = (0, 0usize, Vec::new());
         for _ in 0..20_000 {
@@ -91,7 +92,7 @@ fn a_full_socket_blocks_its_listener_and_loses_nothing() {
             .iter()
             .map(|datagram| number_of(&datagram.bytes))
             .collect();
-        if backend == Backend::IoUring {
+        if world.kind.backend() == Some(Backend::IoUring) {
             // Around a full socket a later message may pass.
             numbers.sort_unstable();
         }
@@ -107,7 +108,7 @@ fn a_full_socket_blocks_its_listener_and_loses_nothing() {
 #[test]
 #[ignore = "run by in_a_network_namespace"]
 fn buffers_that_the_device_has_not_sent_are_not_written_to() {
-    each_of_sockets(|backend| {
+    each(|world| {
         // Two buffers, which the slow loopback keeps for tens of milliseconds.
         let mut options = DriverOptions::default();
         (options.tx_slots, options.zero_copy) = (1, 1);
@@ -115,11 +116,14 @@ fn buffers_that_the_device_has_not_sent_are_not_written_to() {
             receive_buffer: 64 << 20,
             ..SocketOptions::default()
         };
-        let client = Node::group(backend, &["127.0.0.1:0"], 1, &wide, options);
-        let mut client = client.unwrap().remove(0);
-        let mut server = Node::with(backend, "127.0.0.1:0", &wide);
+        let shape = Shape {
+            driver: options,
+            ..Shape::from(wide)
+        };
+        let mut client = world.client_with(&["127.0.0.1:0"], shape);
+        let mut server = world.server_with(&["127.0.0.1:0"], wide);
         let starts = client.driver.features().zero_copy;
-        assert_eq!(starts, backend == Backend::IoUring);
+        assert_eq!(starts, world.kind != Kind::Mio);
         let meta = to(server.address());
         let (mut next, mut blocked, mut received) = (0, 0usize, Vec::new());
         for _ in 0..20_000 {
@@ -160,16 +164,14 @@ fn buffers_that_the_device_has_not_sent_are_not_written_to() {
 #[test]
 #[ignore = "run by in_a_network_namespace"]
 fn a_full_socket_does_not_stop_another_listener() {
-    each_of_sockets(|backend| {
+    each(|world| {
         let tight = SocketOptions {
             send_buffer: 256 << 10,
             ..SocketOptions::default()
         };
         let both = ["127.0.0.1:0", "127.0.0.1:0"];
-        let mut client = Node::group(backend, &both, 1, &tight, Default::default())
-            .unwrap()
-            .remove(0);
-        let mut server = Node::with(backend, "127.0.0.1:0", &tight);
+        let mut client = world.client_with(&both, tight);
+        let mut server = world.server_with(&["127.0.0.1:0"], tight);
         let meta = to(server.address());
         let mut passed = 0;
         for round in 0..200 {
@@ -209,10 +211,10 @@ fn a_full_socket_does_not_stop_another_listener() {
 #[test]
 #[ignore = "run by in_a_network_namespace"]
 fn an_unreachable_peer_is_reported_and_does_not_hold_up_others() {
-    each_of_sockets(|backend| {
+    each(|world| {
         let options = SocketOptions::default();
-        let mut client = Node::with(backend, "0.0.0.0:0", &options);
-        let mut server = Node::with(backend, "127.0.0.1:0", &options);
+        let mut client = world.client_with(&["0.0.0.0:0"], options);
+        let mut server = world.server_with(&["127.0.0.1:0"], options);
         let nowhere: SocketAddr = "192.0.2.1:9".parse().unwrap();
         let (good, bad) = (to(server.address()), to(nowhere));
         let bytes: Vec<_> = (0..60).map(|number| numbered(number, 60)).collect();
@@ -238,11 +240,8 @@ fn an_unreachable_peer_is_reported_and_does_not_hold_up_others() {
 #[ignore = "run by in_a_network_namespace"]
 fn a_source_port_of_zero_is_dropped_and_counted() {
     each(|world| {
-        if world.kind.backend().is_none() {
-            return;
-        }
-        let mut server = world.node(&["127.0.0.1:0"]);
-        let mut client = world.node(&["127.0.0.1:0"]);
+        let mut server = world.server(&["127.0.0.1:0"]);
+        let mut client = world.client(&["127.0.0.1:0"]);
         let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).unwrap();
         // Source port, destination port, length, no checksum.
         let mut forged = [0; 12];
@@ -278,9 +277,9 @@ fn each_interface_carries_datagrams_of_its_own_mtu() {
 #[test]
 #[ignore = "run by in_a_network_namespace"]
 fn a_datagram_too_big_for_its_interface_is_reported_once_a_batch() {
-    each_of_sockets(|backend| {
+    each(|world| {
         let options = SocketOptions::default();
-        let mut client = Node::with(backend, "0.0.0.0:0", &options);
+        let mut client = world.client_with(&["0.0.0.0:0"], options);
         let peer: SocketAddr = "198.51.100.9:9".parse().unwrap();
         client.send(peer, &[1; 8 * 1400], 1400);
         let counters = client.driver.counters();
@@ -308,10 +307,10 @@ fn set_link(state: &str) {
 #[test]
 #[ignore = "run by in_a_network_namespace"]
 fn an_interface_may_go_down_and_come_back() {
-    each_of_sockets(|backend| {
+    each(|world| {
         let options = SocketOptions::default();
-        let mut server = Node::with(backend, "0.0.0.0:0", &options);
-        let mut client = Node::with(backend, "127.0.0.1:0", &options);
+        let mut server = world.server_with(&["0.0.0.0:0"], options);
+        let mut client = world.client_with(&["127.0.0.1:0"], options);
         let far: SocketAddr = "198.51.100.9:9".parse().unwrap();
         let unreachable = Event::Unreachable {
             listener: FIRST,
@@ -368,13 +367,13 @@ fn icmp_error(code: u8, source: SocketAddr) -> [u8; 36] {
 #[test]
 #[ignore = "run by in_a_network_namespace"]
 fn forged_icmp_errors_fail_no_send_and_take_no_room() {
-    each_of_sockets(|backend| {
+    each(|world| {
         let options = SocketOptions {
             receive_buffer: 32 << 10,
             ..SocketOptions::default()
         };
-        let mut server = Node::with(backend, "127.0.0.1:0", &options);
-        let mut client = Node::with(backend, "127.0.0.1:0", &options);
+        let mut server = world.server_with(&["127.0.0.1:0"], options);
+        let mut client = world.client_with(&["127.0.0.1:0"], options);
         let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();
         // Port unreachable, and fragmentation needed.
         for code in [3, 4] {

@@ -1,21 +1,26 @@
-//! Drivers of every kind, and short ways to send and receive with them.
+//! Worlds that the cases run in: a kind of driver, and the network between it and its peers.
 
+use std::any::type_name_of_val;
+use std::cell::Cell;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::rc::Rc;
 
 use sluicegate_dataplane::memory::Network;
 use sluicegate_dataplane::port::{self, Switch};
 use sluicegate_dataplane::requirements::skip;
 use sluicegate_dataplane::{
-    Acquired, Backend, BindError, Budget, Dataplane, Driver, DriverOptions, Ecn, Event, ListenerId,
-    NoRoom, RxMeta, Seed, SocketOptions, TxMeta, open_group,
+    Acquired, Backend, Driver, DriverOptions, ListenerId, Seed, SocketOptions, open_group,
 };
 
-/// Number of waits, of [`ROUND`] each, after which a test fails.
-const ROUNDS: usize = 500;
-const ROUND: Duration = Duration::from_millis(20);
+use crate::device;
+use crate::exceptions;
+use crate::node::Node;
+use crate::veth::{End, Link, Terms};
 
 pub(crate) const FIRST: ListenerId = ListenerId(0);
+
+/// Variable that names the kind of driver to test over a veth pair, in the network namespace that the process is in.
+pub(crate) const OVER_A_LINK: &str = "SLUICEGATE_CONFORMANCE_LINK";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -25,15 +30,34 @@ pub(crate) enum Kind {
     ZeroCopy,
     Memory,
     Port,
+    AfPacket,
+    AfXdp,
+    /// `AfXdp`, which leaves the kernel all frames but those for the listeners.
+    AfXdpBesideKernel,
+}
+
+/// Part that the driver under test plays in a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Server,
+    Client,
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [
+    /// Those that need no network but loopback.
+    const WITHOUT_A_LINK: [Self; 5] = [
         Self::Mio,
         Self::IoUring,
         Self::ZeroCopy,
         Self::Memory,
         Self::Port,
+    ];
+    const OVER_A_LINK: [Self; 5] = [
+        Self::Mio,
+        Self::IoUring,
+        Self::AfPacket,
+        Self::AfXdp,
+        Self::AfXdpBesideKernel,
     ];
 
     /// Returns whether datagrams of one peer travel as one message.
@@ -41,308 +65,300 @@ impl Kind {
         self.backend().is_some()
     }
 
-    /// Largest datagram, bytes.
-    pub(crate) fn largest(self) -> usize {
-        match self {
-            Self::Port => port::LARGEST_PAYLOAD,
-            Self::Mio | Self::IoUring | Self::ZeroCopy | Self::Memory => 65_507,
-        }
-    }
-
+    /// Returns the backend of sockets.
     pub(crate) fn backend(self) -> Option<Backend> {
         match self {
             Self::Mio => Some(Backend::Mio),
             Self::IoUring | Self::ZeroCopy => Some(Backend::IoUring),
-            Self::Memory | Self::Port => None,
+            Self::Memory | Self::Port | Self::AfPacket | Self::AfXdp | Self::AfXdpBesideKernel => {
+                None
+            }
         }
+    }
+
+    /// Returns whether it drives a device of DPDK.
+    pub(crate) fn is_dpdk(self) -> bool {
+        matches!(self, Self::AfPacket) || self.is_af_xdp()
+    }
+
+    /// Returns whether that device is of AF_XDP.
+    pub(crate) fn is_af_xdp(self) -> bool {
+        matches!(self, Self::AfXdp | Self::AfXdpBesideKernel)
     }
 }
 
-/// Runs `test` on a world of every kind that can open here, and says which one it is at.
+/// Runs `test` in a world of every kind that can open here and that the table does not leave out.
 pub(crate) fn each(test: impl Fn(&World)) {
-    for kind in Kind::ALL {
-        if let Some(backend) = kind.backend()
-            && let Err(error) = seed(backend, &[]).open()
+    let case = case_of(&test);
+    run(&case, Terms::PLAIN, test);
+}
+
+/// As [`each`], on these terms where there is a link.
+pub(crate) fn each_on(terms: Terms, test: impl Fn(&World)) {
+    let case = case_of(&test);
+    run(&case, terms, test);
+}
+
+/// Returns the name of the case that a closure belongs to.
+fn case_of<T>(test: &T) -> String {
+    let name = type_name_of_val(test);
+    let name = name.strip_prefix("conformance::").unwrap_or(name);
+    name.split("::{{closure}}")
+        .next()
+        .unwrap_or(name)
+        .to_owned()
+}
+
+fn run(case: &str, terms: Terms, test: impl Fn(&World)) {
+    let over_a_link = kind_over_a_link();
+    let kinds = over_a_link.map_or(Kind::WITHOUT_A_LINK.to_vec(), |kind| vec![kind]);
+    for kind in kinds {
+        if kind.backend() == Some(Backend::IoUring)
+            && let Err(cause) = io_uring()
         {
-            assert_eq!(backend, Backend::IoUring, "{error}");
-            skip("io_uring", &error);
+            skip("io_uring", &cause);
             continue;
         }
-        println!("driver: {kind:?}");
-        test(&World {
-            kind,
-            network: Network::default(),
-            switch: Switch::default(),
-        });
+        let roles: &[Role] = if kind.is_dpdk() {
+            &[Role::Server, Role::Client]
+        } else {
+            &[Role::Server]
+        };
+        for role in roles {
+            if let Some(reason) = exceptions::reason(case, kind, *role) {
+                println!("left out: {kind:?} as {role:?}: {reason}");
+                continue;
+            }
+            println!("driver: {kind:?} as {role:?}");
+            let mut world = World::new(kind, *role);
+            world.link = over_a_link.map(|kind| Link::new(terms, kind));
+            test(&world);
+        }
     }
 }
 
-/// Runs `test` as [`each`] does, for the drivers of sockets.
-pub(crate) fn each_of_sockets(test: impl Fn(Backend)) {
-    each(|world| {
-        if let Some(backend) = world.kind.backend()
-            && world.kind != Kind::ZeroCopy
-        {
-            test(backend);
+/// Returns the kind of driver that this process tests over a link.
+fn kind_over_a_link() -> Option<Kind> {
+    let name = std::env::var(OVER_A_LINK).ok()?;
+    let found = { Kind::OVER_A_LINK.into_iter() }.find(|kind| format!("{kind:?}") == name);
+    Some(found.unwrap_or_else(|| panic!("{OVER_A_LINK} holds `{name}`")))
+}
+
+/// Checks that this host allows `io_uring`.
+pub(crate) fn io_uring() -> Result<(), String> {
+    let world = World::new(Kind::IoUring, Role::Server);
+    let (mut seeds, ..) = world.seeds(Role::Server, &[], &Shape::default())?;
+    let opened = seeds.remove(0).open();
+    opened.map(drop).map_err(|error| error.to_string())
+}
+
+/// Options that a group of workers is opened with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) workers: usize,
+    /// Ignored by drivers without sockets.
+    pub(crate) socket: SocketOptions,
+    pub(crate) driver: DriverOptions,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            workers: 1,
+            socket: SocketOptions::default(),
+            driver: DriverOptions::default(),
         }
-    });
+    }
 }
 
-/// Returns the seed of a group of one worker with default options.
-pub(crate) fn seed(backend: Backend, addresses: &[&str]) -> Seed {
-    let (mut seeds, _) = seeds(
-        backend,
-        addresses,
-        1,
-        &SocketOptions::default(),
-        DriverOptions::default(),
-    )
-    .unwrap();
-    seeds.remove(0)
+impl From<SocketOptions> for Shape {
+    fn from(socket: SocketOptions) -> Self {
+        Self {
+            socket,
+            ..Self::default()
+        }
+    }
 }
 
-/// Binds listeners 0, 1, … to these addresses and opens a group. Returns its seeds and where the listeners are.
-pub(crate) fn seeds(
-    backend: Backend,
-    addresses: &[&str],
-    workers: usize,
-    socket: &SocketOptions,
-    driver: DriverOptions,
-) -> Result<(Vec<Seed>, Vec<SocketAddr>), BindError> {
-    let listeners = listeners(addresses).into_iter();
-    let acquired: Result<Vec<_>, _> = listeners
-        .map(|(id, address)| Acquired::bind(id, address, workers))
-        .collect();
-    let group = open_group(backend, acquired?, workers, socket, driver)?;
-    let addresses = group.listeners.iter().map(|facts| facts.address).collect();
-    Ok((group.seeds, addresses))
+impl From<DriverOptions> for Shape {
+    fn from(driver: DriverOptions) -> Self {
+        Self {
+            driver,
+            ..Self::default()
+        }
+    }
 }
 
-fn listeners(addresses: &[&str]) -> Vec<(ListenerId, SocketAddr)> {
-    let listeners = addresses.iter().enumerate().map(|(index, address)| {
-        let id = ListenerId(u16::try_from(index).unwrap());
-        (id, address.parse().unwrap())
-    });
-    listeners.collect()
-}
+/// A device that stays open as long as this.
+pub(crate) type Held = Rc<device::Closing>;
 
-/// A network that drivers of one kind share.
+/// Seeds of a group of workers, where its listeners are, and what is to be dropped after its drivers.
+pub(crate) type Opened = (Vec<Seed>, Vec<SocketAddr>, Option<Held>);
+
+/// A kind of driver in its part, and the network that it shares with its peers.
+///
+/// Cases write addresses of loopback. On a link, `127.0.0.1` and `::1` stand for the first address of the end, and other
+/// addresses of loopback for the second.
 pub(crate) struct World {
     pub(crate) kind: Kind,
+    pub(crate) role: Role,
+    pub(crate) link: Option<Link>,
+    /// Whether a device was opened on the link.
+    used: Cell<bool>,
     network: Network,
     pub(crate) switch: Switch,
 }
 
-/// A driver and where its listeners are.
-pub(crate) struct Node {
-    pub(crate) driver: Driver,
-    pub(crate) addresses: Vec<SocketAddr>,
-}
-
-/// One received datagram.
-#[derive(Clone, Debug)]
-pub(crate) struct Datagram {
-    pub(crate) meta: RxMeta,
-    pub(crate) bytes: Vec<u8>,
-}
-
 impl World {
-    /// Returns a driver with listeners 0, 1, … at these addresses.
-    pub(crate) fn node(&self, addresses: &[&str]) -> Node {
-        self.node_with(addresses, &DriverOptions::default())
+    fn new(kind: Kind, role: Role) -> Self {
+        Self {
+            kind,
+            role,
+            link: None,
+            used: Cell::new(false),
+            network: Network::default(),
+            switch: Switch::default(),
+        }
     }
 
-    pub(crate) fn node_with(&self, addresses: &[&str], options: &DriverOptions) -> Node {
-        self.try_node(addresses, options).unwrap()
+    /// Returns a server with listeners 0, 1, … at these addresses.
+    pub(crate) fn server(&self, addresses: &[&str]) -> Node {
+        self.server_with(addresses, Shape::default())
     }
 
-    pub(crate) fn try_node(
+    pub(crate) fn server_with(&self, addresses: &[&str], shape: impl Into<Shape>) -> Node {
+        self.open(Role::Server, addresses, shape).unwrap().remove(0)
+    }
+
+    /// Returns a client of the servers, likewise.
+    pub(crate) fn client(&self, addresses: &[&str]) -> Node {
+        self.client_with(addresses, Shape::default())
+    }
+
+    pub(crate) fn client_with(&self, addresses: &[&str], shape: impl Into<Shape>) -> Node {
+        self.open(Role::Client, addresses, shape).unwrap().remove(0)
+    }
+
+    /// Returns a server and a client with one listener each on `address`.
+    pub(crate) fn pair(&self, address: &str) -> (Node, Node) {
+        (self.server(&[address]), self.client(&[address]))
+    }
+
+    /// Opens a driver per worker, all on this thread.
+    pub(crate) fn open(
         &self,
+        role: Role,
         addresses: &[&str],
-        options: &DriverOptions,
-    ) -> Result<Node, BindError> {
-        if self.kind == Kind::Memory {
-            let listeners = listeners(addresses);
+        shape: impl Into<Shape>,
+    ) -> Result<Vec<Node>, String> {
+        let kind = self.kind_of(role);
+        if kind == Kind::Memory {
+            let listeners = self.listeners(role, addresses);
             let memory = self.network.open(&listeners);
             let at = |(id, _): &(ListenerId, SocketAddr)| memory.local_addr(*id).unwrap();
-            return Ok(Node {
-                addresses: listeners.iter().map(at).collect(),
-                driver: Driver::Memory(memory),
-            });
+            let addresses: Vec<_> = listeners.iter().map(at).collect();
+            let driver = Driver::Memory(memory);
+            return Ok(vec![Node::new(kind, driver, addresses, None)]);
         }
-        let (mut seeds, addresses) = self.seeds(addresses, 1, options)?;
-        Ok(Node::of(seeds.remove(0), &addresses))
-    }
-
-    /// Opens a group of workers with listeners 0, 1, … at these addresses. Returns its seeds and where the listeners are.
-    pub(crate) fn seeds(
-        &self,
-        addresses: &[&str],
-        workers: usize,
-        options: &DriverOptions,
-    ) -> Result<(Vec<Seed>, Vec<SocketAddr>), BindError> {
-        if let Some(backend) = self.kind.backend() {
-            let options = DriverOptions {
-                zero_copy: usize::from(self.kind == Kind::ZeroCopy),
-                ..*options
-            };
-            return seeds(
-                backend,
-                addresses,
-                workers,
-                &SocketOptions::default(),
-                options,
-            );
-        }
-        assert_eq!(self.kind, Kind::Port, "drivers in memory have no group");
-        let group = port::open_group(&self.switch, &listeners(addresses), workers)?;
-        let seeds = group.seeds.into_iter().map(Seed::from);
-        Ok((seeds.collect(), group.addresses))
-    }
-
-    /// Two drivers with one listener each on `address`.
-    pub(crate) fn pair(&self, address: &str) -> (Node, Node) {
-        (self.node(&[address]), self.node(&[address]))
-    }
-}
-
-impl Node {
-    /// Opens a driver of sockets per worker, all on this thread.
-    pub(crate) fn group(
-        backend: Backend,
-        addresses: &[&str],
-        workers: usize,
-        socket: &SocketOptions,
-        driver: DriverOptions,
-    ) -> Result<Vec<Self>, BindError> {
-        let (seeds, addresses) = seeds(backend, addresses, workers, socket, driver)?;
-        let nodes = seeds.into_iter().map(|seed| Self::of(seed, &addresses));
+        let (seeds, addresses, held) = self.seeds(role, addresses, &shape.into())?;
+        let nodes = seeds.into_iter().map(|seed| {
+            let driver = seed.open().unwrap().driver;
+            Node::new(kind, driver, addresses.clone(), held.clone())
+        });
         Ok(nodes.collect())
     }
 
-    /// Opens a driver of sockets with one listener on `address`.
-    pub(crate) fn with(backend: Backend, address: &str, socket: &SocketOptions) -> Self {
-        let driver = DriverOptions::default();
-        Self::group(backend, &[address], 1, socket, driver)
-            .unwrap()
-            .remove(0)
-    }
-
-    pub(crate) fn of(seed: Seed, addresses: &[SocketAddr]) -> Self {
-        Self {
-            driver: seed.open().unwrap().driver,
-            addresses: addresses.to_vec(),
+    /// Opens a group of workers.
+    pub(crate) fn seeds(
+        &self,
+        role: Role,
+        addresses: &[&str],
+        shape: &Shape,
+    ) -> Result<Opened, String> {
+        let listeners = self.listeners(role, addresses);
+        let kind = self.kind_of(role);
+        if kind == Kind::Port {
+            let group = port::open_group(&self.switch, &listeners, shape.workers);
+            let group = group.map_err(|error| error.to_string())?;
+            let seeds = group.seeds.into_iter().map(Seed::from);
+            return Ok((seeds.collect(), group.addresses, None));
         }
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.addresses[0]
-    }
-
-    /// Transmits `bytes` from listener 0 as datagrams of `segment` bytes, of which the last may be shorter, waiting for
-    /// room.
-    pub(crate) fn send(&mut self, peer: SocketAddr, bytes: &[u8], segment: usize) {
-        self.send_with(FIRST, &to(peer), bytes, segment);
-    }
-
-    pub(crate) fn send_with(
-        &mut self,
-        listener: ListenerId,
-        meta: &TxMeta,
-        bytes: &[u8],
-        segment: usize,
-    ) {
-        let datagrams: Vec<&[u8]> = match bytes {
-            [] => vec![bytes],
-            _ => bytes.chunks(segment).collect(),
+        let Some(backend) = kind.backend() else {
+            assert!(kind.is_dpdk(), "drivers in memory have no group");
+            let link = self.link.as_ref().expect("a link");
+            if self.used.replace(true) && kind.is_af_xdp() {
+                // The library keeps the socket of such a device until the process ends.
+                link.renew();
+            }
+            let (seeds, addresses, closing) =
+                device::open(kind, &link.terms, &listeners, shape.workers)?;
+            return Ok((seeds, addresses, Some(closing.into())));
         };
-        self.send_all(datagrams.into_iter().map(|bytes| (listener, *meta, bytes)));
-    }
-
-    /// Transmits datagrams in one call if there is room, else in several.
-    pub(crate) fn send_all<'a>(
-        &mut self,
-        datagrams: impl Iterator<Item = (ListenerId, TxMeta, &'a [u8])>,
-    ) {
-        let mut datagrams = datagrams.peekable();
-        for _ in 0..ROUNDS {
-            let refused = self.driver.transmit(Budget::UNLIMITED, |out| {
-                while let Some((listener, meta, bytes)) = datagrams.peek() {
-                    match out.room(*listener, bytes.len()) {
-                        Ok(room) => {
-                            room.copy_from_slice(bytes);
-                            out.commit(bytes.len(), meta);
-                            datagrams.next();
-                        }
-                        Err(reason) => return Some(reason),
-                    }
-                }
-                None
-            });
-            match refused.unwrap() {
-                // What was committed leaves with the next wait at the latest.
-                None => return self.driver.wait(Some(Duration::ZERO)).unwrap(),
-                Some(NoRoom::Blocked) => self.driver.wait(Some(ROUND)).unwrap(),
-                Some(reason) => panic!("{reason:?}"),
-            }
+        let mut driver = shape.driver;
+        if kind == Kind::ZeroCopy {
+            driver.zero_copy = 1;
         }
-        panic!("never got rid of {:?}", datagrams.peek());
-    }
-
-    /// Takes all events that there are.
-    pub(crate) fn events(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.driver.take_event()).collect()
-    }
-
-    /// Receives until there are `count` datagrams, and those that came with the last of them.
-    pub(crate) fn collect(&mut self, count: usize) -> Vec<Datagram> {
-        let mut datagrams = Vec::new();
-        for _ in 0..ROUNDS {
-            self.receive_once(Budget::UNLIMITED, &mut datagrams);
-            if datagrams.len() >= count {
-                return datagrams;
-            }
-            self.driver.wait(Some(ROUND)).unwrap();
-        }
-        let counters = self.driver.counters();
-        panic!(
-            "{} of {count} datagrams arrived; {counters:?}",
-            datagrams.len()
-        );
-    }
-
-    /// Receives in one call and returns the number of datagrams.
-    pub(crate) fn receive_once(&mut self, budget: Budget, into: &mut Vec<Datagram>) -> usize {
-        let before = into.len();
-        let received = self.driver.receive(budget, |meta, bytes| {
-            into.push(Datagram {
-                meta: *meta,
-                bytes: bytes.to_vec(),
+        self.within(role, || {
+            let acquired = listeners.into_iter();
+            let acquired = acquired.map(|(id, at)| Acquired::bind(id, at, shape.workers));
+            let acquired: Result<Vec<_>, _> = acquired.collect();
+            let group = acquired.and_then(|acquired| {
+                open_group(backend, acquired, shape.workers, &shape.socket, driver)
             });
+            let group = group.map_err(|error| error.to_string())?;
+            let addresses = group.listeners.iter().map(|facts| facts.address);
+            Ok((group.seeds, addresses.collect(), None))
+        })
+    }
+
+    /// Calls `work` in the network namespace of an end.
+    pub(crate) fn within<R>(&self, role: Role, work: impl FnOnce() -> R) -> R {
+        match &self.link {
+            Some(link) => link.within(self.end(role), work),
+            None => work(),
+        }
+    }
+
+    /// Returns an address of an end, by that of loopback that stands for it.
+    pub(crate) fn at(&self, role: Role, address: &str) -> SocketAddr {
+        let mut address: SocketAddr = address.parse().unwrap();
+        if self.link.is_some() {
+            address.set_ip(self.end(role).address(address.ip()));
+        }
+        address
+    }
+
+    /// Returns the largest datagram, bytes.
+    pub(crate) fn largest(&self, headers: usize) -> usize {
+        match &self.link {
+            Some(link) => usize::from(link.terms.mtu) - headers,
+            None if self.kind == Kind::Port => port::LARGEST_PAYLOAD,
+            None => 65_535 - headers,
+        }
+    }
+
+    /// Returns the kind of driver at an end: the peers of a device are sockets.
+    pub(crate) fn kind_of(&self, role: Role) -> Kind {
+        if self.kind.is_dpdk() && role != self.role {
+            Kind::Mio
+        } else {
+            self.kind
+        }
+    }
+
+    fn end(&self, role: Role) -> End {
+        if role == self.role {
+            End::Home
+        } else {
+            End::Far
+        }
+    }
+
+    fn listeners(&self, role: Role, addresses: &[&str]) -> Vec<(ListenerId, SocketAddr)> {
+        let listeners = addresses.iter().enumerate().map(|(index, address)| {
+            let id = ListenerId(u16::try_from(index).unwrap());
+            (id, self.at(role, address))
         });
-        assert_eq!(received.unwrap(), into.len() - before);
-        into.len() - before
+        listeners.collect()
     }
-}
-
-/// Returns the plainest metadata for a datagram to `peer`.
-pub(crate) fn to(peer: SocketAddr) -> TxMeta {
-    TxMeta {
-        peer,
-        local: None,
-        ecn: Ecn::NotCapable,
-        departure: None,
-    }
-}
-
-/// `len` bytes that begin with `number`.
-pub(crate) fn numbered(number: usize, len: usize) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..len).map(|at| (at ^ number).to_le_bytes()[0]).collect();
-    let mark = u32::try_from(number).unwrap().to_le_bytes();
-    bytes[..4].copy_from_slice(&mark);
-    bytes
-}
-
-pub(crate) fn number_of(bytes: &[u8]) -> usize {
-    u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize
 }

@@ -2,13 +2,21 @@
 
 use std::time::Duration;
 
-use sluicegate_dataplane::{
-    Acquired, BindError, Budget, Dataplane, DriverOptions, ListenerId, SocketOptions,
-};
+use sluicegate_dataplane::{Acquired, BindError, Budget, Dataplane, ListenerId};
 
-use crate::rig::{FIRST, Kind, Node, each, each_of_sockets, number_of, numbered};
+use crate::node::{number_of, numbered};
+use crate::rig::{FIRST, Role, Shape, each, each_on};
+use crate::veth::Terms;
 
 const WORKERS: usize = 4;
+
+/// Returns the shape of a group of so many workers.
+fn shared(workers: usize) -> Shape {
+    Shape {
+        workers,
+        ..Shape::default()
+    }
+}
 
 fn short(worker: usize) -> Vec<u8> {
     let mut datagram = vec![0xaa; 60];
@@ -26,14 +34,12 @@ fn long(worker: usize) -> Vec<u8> {
 
 #[test]
 fn a_connection_id_finds_its_worker() {
-    each_of_sockets(|backend| {
+    each(|world| {
         for bound in ["127.0.0.1:0", "[::1]:0"] {
-            let options = SocketOptions::default();
-            let driver = DriverOptions::default();
-            let mut workers = Node::group(backend, &[bound], WORKERS, &options, driver).unwrap();
+            let mut workers = world.open(Role::Server, &[bound], shared(WORKERS)).unwrap();
             assert_eq!(workers.len(), WORKERS);
             let address = workers[0].address();
-            let mut client = Node::with(backend, bound, &options);
+            let mut client = world.client(&[bound]);
             for round in 0..20 {
                 for (index, worker) in workers.iter_mut().enumerate() {
                     for datagram in [short(index), long(index)] {
@@ -91,13 +97,13 @@ fn impossible_groups_are_refused_by_name() {
 
 #[test]
 fn a_port_is_free_again_after_the_driver_is_gone() {
-    each_of_sockets(|backend| {
-        let options = SocketOptions::default();
+    each(|world| {
         // No other test binds here, so nobody else can have taken the port.
         let mut address = "127.0.0.77:0".to_owned();
         for _ in 0..20 {
-            let node = Node::with(backend, &address, &options);
-            address = node.address().to_string();
+            let node = world.server(&[&address]);
+            let port = node.address().port();
+            address = format!("127.0.0.77:{port}");
         }
     });
 }
@@ -105,21 +111,17 @@ fn a_port_is_free_again_after_the_driver_is_gone() {
 /// Each datagram reaches one worker, and any worker can reply, whether the kernel or a card spreads the datagrams.
 #[test]
 fn workers_share_the_datagrams_of_a_port() {
-    each(|world| {
-        if world.kind == Kind::Memory {
-            return;
-        }
-        let (seeds, addresses) = world
-            .seeds(&["127.0.0.1:0"], 2, &DriverOptions::default())
-            .unwrap();
-        let mut workers: Vec<_> = seeds
-            .into_iter()
-            .map(|seed| Node::of(seed, &addresses))
-            .collect();
-        let mut clients: Vec<_> = (0..40).map(|_| world.node(&["127.0.0.1:0"])).collect();
+    let terms = Terms {
+        queues: 2,
+        ..Terms::PLAIN
+    };
+    each_on(terms, |world| {
+        let mut workers = { world.open(Role::Server, &["127.0.0.1:0"], shared(2)) }.unwrap();
+        let address = workers[0].address();
+        let mut clients: Vec<_> = (0..40).map(|_| world.client(&["127.0.0.1:0"])).collect();
         for (number, client) in clients.iter_mut().enumerate() {
             // Runts name no worker.
-            client.send(addresses[0], &numbered(number, 6), 6);
+            client.send(address, &numbered(number, 6), 6);
         }
         let mut seen = vec![Vec::new(); workers.len()];
         for _ in 0..500 {
@@ -146,7 +148,7 @@ fn workers_share_the_datagrams_of_a_port() {
         for (number, client) in clients.iter_mut().enumerate() {
             let answer = client.collect(1).remove(0);
             assert_eq!(number_of(&answer.bytes), number);
-            assert_eq!(answer.meta.peer, addresses[0]);
+            assert_eq!(answer.meta.peer, address);
         }
     });
 }

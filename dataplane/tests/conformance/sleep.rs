@@ -8,22 +8,21 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Budget, Dataplane};
 
-use crate::rig::{Kind, Node, World, each};
+use crate::node::Node;
+use crate::rig::{Role, Shape, World, each, each_on};
+use crate::veth::Terms;
 
 /// Far beyond what any sleep here should take: passed only where a wake-up was lost.
 const LOST: Duration = Duration::from_secs(30);
 
+/// A link without frames of the kernel's own, any of which would end a sleep.
+const QUIET: Terms = Terms {
+    v6: false,
+    ..Terms::PLAIN
+};
+
 /// The worker's work is done.
 const STOP: u64 = u64::MAX;
-
-fn sleepers(test: impl Fn(&World)) {
-    each(|world| {
-        // In memory nothing sleeps.
-        if world.kind != Kind::Memory {
-            test(world);
-        }
-    });
-}
 
 /// Fails instead of hanging where nothing ends the sleep.
 fn sleep_until_woken(node: &mut Node) {
@@ -33,7 +32,7 @@ fn sleep_until_woken(node: &mut Node) {
 }
 
 fn opened(world: &World) -> Node {
-    world.node(&["127.0.0.1:0"])
+    world.server(&["127.0.0.1:0"])
 }
 
 #[test]
@@ -51,15 +50,17 @@ fn a_wake_before_the_wait_ends_it() {
 
 #[test]
 fn no_wake_up_is_lost_between_threads() {
-    sleepers(|world| {
+    each(|world| {
         let work = Arc::new(AtomicU64::new(0));
         let (send_waker, receive_waker) = mpsc::channel();
         let (done, acks) = mpsc::channel();
         let seen = Arc::clone(&work);
-        let (mut seeds, _) = world.seeds(&[], 1, &Default::default()).unwrap();
+        let kind = world.kind_of(Role::Server);
+        let (mut seeds, _, held) = world.seeds(Role::Server, &[], &Shape::default()).unwrap();
         let worker = thread::spawn(move || {
             // A ring belongs to the thread that opens it.
-            let mut node = Node::of(seeds.remove(0), &[]);
+            let driver = seeds.remove(0).open().unwrap().driver;
+            let mut node = Node::new(kind, driver, Vec::new(), None);
             send_waker.send(node.driver.waker()).unwrap();
             let mut last = 0;
             loop {
@@ -88,18 +89,21 @@ fn no_wake_up_is_lost_between_threads() {
         work.store(STOP, Ordering::Relaxed);
         waker.wake();
         worker.join().unwrap();
+        drop(held);
     });
 }
 
 #[test]
 fn a_datagram_ends_the_sleep() {
-    sleepers(|world| {
+    each(|world| {
         let mut node = opened(world);
         let target = node.address();
-        let source = ["127.0.0.1:0"];
-        let (mut seeds, addresses) = world.seeds(&source, 1, &Default::default()).unwrap();
+        let (source, shape) = (["127.0.0.1:0"], Shape::default());
+        let kind = world.kind_of(Role::Client);
+        let (mut seeds, addresses, held) = world.seeds(Role::Client, &source, &shape).unwrap();
         let sender = thread::spawn(move || {
-            let mut client = Node::of(seeds.remove(0), &addresses);
+            let driver = seeds.remove(0).open().unwrap().driver;
+            let mut client = Node::new(kind, driver, addresses, None);
             for _ in 0..200 {
                 client.send(target, b"x", 1);
                 thread::yield_now();
@@ -111,12 +115,13 @@ fn a_datagram_ends_the_sleep() {
             node.receive_once(Budget::of_datagrams(7), &mut seen);
         }
         sender.join().unwrap();
+        drop(held);
     });
 }
 
 #[test]
 fn a_deadline_is_never_early() {
-    sleepers(|world| {
+    each_on(QUIET, |world| {
         let mut node = opened(world);
         for micros in [0, 1, 50, 300, 999, 1000, 1500, 2001, 10_300] {
             let timeout = Duration::from_micros(micros);
@@ -135,7 +140,7 @@ fn a_deadline_is_never_early() {
 
 #[test]
 fn an_old_deadline_does_not_shorten_a_later_sleep() {
-    sleepers(|world| {
+    each_on(QUIET, |world| {
         let mut node = opened(world);
         let waker = node.driver.waker();
         for _ in 0..20 {
@@ -152,7 +157,7 @@ fn an_old_deadline_does_not_shorten_a_later_sleep() {
 #[test]
 fn a_driver_without_listeners_sleeps_and_wakes() {
     each(|world| {
-        let mut node = world.node(&[]);
+        let mut node = world.server(&[]);
         node.driver.wait(Some(Duration::from_micros(100))).unwrap();
         node.driver.waker().wake();
         sleep_until_woken(&mut node);

@@ -8,21 +8,22 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::port;
 use sluicegate_dataplane::{
-    Acquired, Backend, Budget, Dataplane, DriverOptions, Event, ListenerId, NoRoom, SocketOptions,
-    open_group,
+    Acquired, Backend, Budget, Dataplane, Driver, DriverOptions, Event, ListenerId, NoRoom,
+    SocketOptions, open_group,
 };
 
-use crate::rig::{FIRST, Kind, Node, each, each_of_sockets, number_of, numbered, to};
+use crate::node::{Node, number_of, numbered, to};
+use crate::rig::{FIRST, Kind, Role, each};
 
 #[test]
 fn a_closed_port_does_not_break_later_sends_and_receives() {
     each(|world| {
         let (mut server, mut client) = world.pair("127.0.0.1:0");
-        let gone = world.node(&["127.0.0.1:0"]);
-        let closed = gone.address();
-        drop(gone);
+        // Nobody listens there.
+        let closed = [Role::Server, Role::Client].map(|role| world.at(role, "127.0.0.1:1"));
         for number in 0..50 {
-            client.send(closed, b"anybody?", 8);
+            client.send(closed[0], b"anybody?", 8);
+            server.send(closed[1], b"anybody?", 8);
             client.send(server.address(), &numbered(number, 20), 20);
             assert_eq!(number_of(&server.collect(1)[0].bytes), number);
             server.send(client.address(), b"yes", 3);
@@ -61,17 +62,16 @@ fn what_cannot_be_sent_is_counted_and_the_rest_goes_in_order() {
 
 #[test]
 fn a_datagram_too_big_for_the_path_is_reported_and_costs_neither_socket_nor_gso() {
-    each_of_sockets(|backend| {
-        let options = SocketOptions::default();
-        let mut client = Node::with(backend, "[::1]:0", &options);
-        let mut server = Node::with(backend, "[::1]:0", &options);
+    each(|world| {
+        let (mut server, mut client) = world.pair("[::1]:0");
         // Loopback carries 65536 bytes with headers: 65500 bytes of payload don't fit behind those of IPv6.
-        client.send(server.address(), &[1; 65_500], 65_500);
+        let size = if world.link.is_some() { 1460 } else { 65_500 };
+        client.send(server.address(), &vec![1; size], size);
         assert_eq!(client.driver.counters().tx_errors, 1);
         let too_big = Event::TooBig {
             listener: FIRST,
             peer: server.address(),
-            size: 65_500,
+            size,
         };
         assert_eq!(client.events(), [too_big]);
         client.send(server.address(), &[2; 5000], 1000);
@@ -87,11 +87,8 @@ fn a_receive_overflow_is_counted_and_reported() {
             receive_buffer: 64 << 10,
             ..SocketOptions::default()
         };
-        let mut server = match world.kind.backend() {
-            Some(backend) => Node::with(backend, "127.0.0.1:0", &options),
-            None => world.node(&["127.0.0.1:0"]),
-        };
-        let mut client = world.node(&["127.0.0.1:0"]);
+        let mut server = world.server_with(&["127.0.0.1:0"], options);
+        let mut client = world.client(&["127.0.0.1:0"]);
         let target = server.address();
         for number in 0..5000 {
             client.send(target, &numbered(number, 900), 900);
@@ -130,8 +127,13 @@ fn a_broken_socket_is_reported_and_does_not_stop_the_others() {
     let (socket, driver) = (SocketOptions::default(), DriverOptions::default());
     let mut group = open_group(backend, acquired, 1, &socket, driver).unwrap();
     let addresses: Vec<_> = group.listeners.iter().map(|facts| facts.address).collect();
-    let mut server = Node::of(group.seeds.remove(0), &addresses);
-    let mut client = Node::with(backend, "127.0.0.1:0", &socket);
+    let driver = group.seeds.remove(0).open().unwrap().driver;
+    let mut server = Node::new(Kind::Mio, driver, addresses.clone(), None);
+    let client = Acquired::bind(FIRST, "127.0.0.1:0".parse().unwrap(), 1).unwrap();
+    let at = client.local_addr();
+    let group = open_group(backend, vec![client], 1, &socket, DriverOptions::default());
+    let client = group.unwrap().seeds.remove(0).open().unwrap().driver;
+    let mut client = Node::new(Kind::Mio, client, vec![at], None);
     server.send(client.address(), b"well", 4);
     assert_eq!(client.collect(1).len(), 1);
     break_descriptor(fd);
@@ -157,14 +159,14 @@ fn break_descriptor(fd: std::os::fd::RawFd) {
 
 #[test]
 fn without_gso_and_gro_everything_still_arrives() {
-    each_of_sockets(|backend| {
+    each(|world| {
         let options = SocketOptions {
             gso: false,
             gro: false,
             ..SocketOptions::default()
         };
-        let mut client = Node::with(backend, "127.0.0.1:0", &options);
-        let mut server = Node::with(backend, "127.0.0.1:0", &options);
+        let mut client = world.client_with(&["127.0.0.1:0"], options);
+        let mut server = world.server_with(&["127.0.0.1:0"], options);
         let bytes: Vec<u8> = (0..30).flat_map(|number| numbered(number, 1000)).collect();
         client.send(server.address(), &bytes, 1000);
         let numbers: Vec<usize> = server
@@ -181,7 +183,7 @@ fn without_gso_and_gro_everything_still_arrives() {
 
 #[test]
 fn features_name_the_offloads_in_use() {
-    each_of_sockets(|backend| {
+    each(|world| {
         for on in [true, false] {
             let options = SocketOptions {
                 gso: on,
@@ -189,39 +191,40 @@ fn features_name_the_offloads_in_use() {
                 busy_poll: 50,
                 ..SocketOptions::default()
             };
-            let features = Node::with(backend, "127.0.0.1:0", &options)
-                .driver
-                .features();
+            let node = world.server_with(&["127.0.0.1:0"], options);
+            let features = node.driver.features();
             assert_eq!((features.gso, features.gro), (on, on));
             // Only io_uring has it, and only on newer kernels.
-            assert!(!features.napi || backend == Backend::IoUring);
+            assert!(!features.napi || world.kind != Kind::Mio);
         }
-        let idle = Node::with(backend, "127.0.0.1:0", &SocketOptions::default());
+        let idle = world.server(&["127.0.0.1:0"]);
         assert!(!idle.driver.features().napi);
     });
 }
 
 #[test]
 fn a_driver_dropped_under_fire_leaves_memory_alone() {
-    each_of_sockets(|backend| {
-        let options = SocketOptions::default();
+    each(|world| {
+        // A device takes some time to open.
+        let rounds = if world.kind.is_dpdk() { 20 } else { 150 };
         // No other test binds here, so nobody else can take the port.
-        let first = Node::with(backend, "127.0.0.78:0", &options);
+        let first = world.server(&["127.0.0.78:0"]);
         let address = first.address();
+        let again = format!("127.0.0.78:{}", address.port());
+        let size = world.largest(28).min(9000);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let source = world.at(Role::Client, "127.0.0.1:0");
+        let socket = world.within(Role::Client, || UdpSocket::bind(source).unwrap());
         let flood = thread::spawn(move || {
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             while !stopped.load(Ordering::Relaxed) {
                 // Refused between two drivers: that is the point.
-                let _ = socket.send_to(&[0xff; 9000], address);
+                let _ = socket.send_to(&vec![0xff; size], address);
             }
         });
         let mut first = Some(first);
-        for round in 0..150 {
-            let mut node = first
-                .take()
-                .unwrap_or_else(|| Node::with(backend, &address.to_string(), &options));
+        for round in 0..rounds {
+            let mut node = first.take().unwrap_or_else(|| world.server(&[&again]));
             for _ in 0..round % 4 {
                 node.driver.wait(None).unwrap();
                 node.receive_once(Budget::of_datagrams(round % 7), &mut Vec::new());
@@ -241,14 +244,12 @@ fn a_driver_dropped_under_fire_leaves_memory_alone() {
 #[test]
 fn a_link_that_goes_down_is_reported_for_each_listener_and_comes_back() {
     each(|world| {
-        if world.kind != Kind::Port {
-            return;
-        }
         let listeners = [(FIRST, "10.0.0.1:1"), (ListenerId(1), "10.0.0.1:2")];
         let listeners = listeners.map(|(id, address)| (id, address.parse().unwrap()));
         let mut group = port::open_group(&world.switch, &listeners, 1).unwrap();
-        let mut server = Node::of(group.seeds.remove(0).into(), &group.addresses);
-        let mut client = world.node(&["10.0.0.2:0"]);
+        let driver = group.seeds.remove(0).open();
+        let mut server = Node::new(Kind::Port, Driver::Port(driver), group.addresses, None);
+        let mut client = world.client(&["10.0.0.2:0"]);
         world.switch.set_link(group.port, false);
         server.driver.wait(Some(Duration::ZERO)).unwrap();
         let down = [0, 1].map(|id| Event::PortDown {
@@ -268,9 +269,6 @@ fn a_link_that_goes_down_is_reported_for_each_listener_and_comes_back() {
 #[test]
 fn a_timed_departure_is_not_early() {
     each(|world| {
-        if world.kind != Kind::Port {
-            return;
-        }
         let (mut server, mut client) = world.pair("127.0.0.1:0");
         let departure = Instant::now() + Duration::from_millis(3);
         let mut timed = to(server.address());
@@ -287,11 +285,8 @@ fn a_timed_departure_is_not_early() {
 #[test]
 fn exhausted_buffers_block_until_some_come_back() {
     each(|world| {
-        if world.kind != Kind::Port {
-            return;
-        }
-        let mut servers: Vec<_> = (0..4).map(|_| world.node(&["127.0.0.1:0"])).collect();
-        let mut client = world.node(&["127.0.0.1:0"]);
+        let mut servers: Vec<_> = (0..4).map(|_| world.server(&["127.0.0.1:0"])).collect();
+        let mut client = world.client(&["127.0.0.1:0"]);
         let targets: Vec<_> = servers.iter().map(|s| to(s.address())).collect();
         let mut sent = 0;
         let refused = client.driver.transmit(Budget::UNLIMITED, |out| {

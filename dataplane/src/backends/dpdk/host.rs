@@ -44,8 +44,22 @@ pub(super) fn buffers(options: &DevicePortOptions) -> u32 {
 
 /// Returns the data room of a buffer, bytes.
 pub(super) fn room(options: &DevicePortOptions) -> u16 {
+    if matches!(options.device, PortDevice::AfPacket(_)) {
+        return packet_frame(options.mtu);
+    }
     // The longest frame has a VLAN tag, and a checksum that some ports leave there.
     options.mtu.saturating_add(64).max(2048)
+}
+
+/// Returns the size of a frame in the ring of a packet socket, bytes: half a page, or whole pages, since the library takes
+/// the ring for one array. A buffer must have as much room.
+pub(super) fn packet_frame(mtu: u16) -> u16 {
+    // In front of a frame is a header of the kernel's.
+    let needed = mtu.saturating_add(128);
+    match needed {
+        ..=2048 => 2048,
+        _ => needed.checked_next_multiple_of(4096).unwrap_or(0xf000),
+    }
 }
 
 /// Returns the memory that all ports need, MiB.

@@ -39,10 +39,19 @@ impl KernelSockets {
         Ok(Self(sockets))
     }
 
-    /// Sends a datagram from an address of a listener. Returns whether the kernel took it.
-    pub(super) fn send(&self, source: SocketAddr, peer: SocketAddr, payload: &[u8]) -> bool {
+    /// Sends a datagram from an address of a listener.
+    ///
+    /// # Errors
+    /// The kernel did not take it, or no listener has the address.
+    pub(super) fn send(
+        &self,
+        source: SocketAddr,
+        peer: SocketAddr,
+        payload: &[u8],
+    ) -> io::Result<()> {
         let bound = self.0.iter().find(|(bound, _)| *bound == source);
-        bound.is_some_and(|(_, socket)| socket.send_to(payload, peer).is_ok())
+        let (_, socket) = bound.ok_or(io::ErrorKind::AddrNotAvailable)?;
+        socket.send_to(payload, peer).map(drop)
     }
 }
 
@@ -86,9 +95,10 @@ mod tests {
         let sockets = KernelSockets::bind(&[own, own], 1).unwrap();
         let other = KernelSockets::bind(&[own], 1).unwrap_err().to_string();
         assert!(other.contains(&format!("{own}")), "{other}");
-        assert!(sockets.send(own, peer.local_addr().unwrap(), b"reply"));
+        let target = peer.local_addr().unwrap();
+        sockets.send(own, target, b"reply").unwrap();
         let mut buffer = [0; 16];
         assert_eq!(peer.recv_from(&mut buffer).unwrap(), (5, own));
-        assert!(!sockets.send(peer.local_addr().unwrap(), own, b"from elsewhere"));
+        sockets.send(target, own, b"from elsewhere").unwrap_err();
     }
 }

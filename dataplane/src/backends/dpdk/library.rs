@@ -199,10 +199,7 @@ fn port_options(
     let devices = match &options.device {
         PortDevice::Pci(address) => vec![Device::Pci(address.clone())],
         PortDevice::AfPacket(interface) => {
-            // A frame of the ring has a header of the kernel in front.
-            let frame = (usize::from(options.mtu) + 128)
-                .next_power_of_two()
-                .max(2048);
+            let frame = host::packet_frame(options.mtu);
             let block = frame.max(4096);
             let count = options.rx_descriptors.next_power_of_two();
             vec![Device::Virtual {

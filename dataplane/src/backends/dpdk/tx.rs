@@ -1,6 +1,8 @@
 //! Sending: room in buffers of the port, headers in front, bursts to the queue.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Instant;
 
 use sluicegate_dpdk::{Mbuf, TxOffload};
@@ -101,6 +103,33 @@ impl<'a> Emission<'a> {
         mac
     }
 
+    /// Has the kernel send a datagram, where it is beside the port.
+    fn send_by_kernel(
+        &mut self,
+        lent: &mut Lent,
+        source: SocketAddr,
+        payload: Range<usize>,
+        peer: SocketAddr,
+    ) -> Written {
+        let core = &mut *self.core;
+        let Control::Kernel(sockets) = &core.shared.control else {
+            return Written::Nothing;
+        };
+        let Err(error) = sockets.send(source, peer, &lent.mbuf.bytes()[payload]) else {
+            return Written::Sent;
+        };
+        let kind = error.kind();
+        if matches!(
+            kind,
+            ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable
+        ) {
+            let listener = lent.listener;
+            let event = Event::Unreachable { listener, peer };
+            core.events.push(event, &mut core.counters);
+        }
+        Written::Nothing
+    }
+
     /// Writes the headers of a datagram of `len` bytes.
     fn write(&mut self, lent: &mut Lent, len: usize, meta: &TxMeta) -> Written {
         let shared = &self.core.shared;
@@ -111,17 +140,7 @@ impl<'a> Emission<'a> {
         let offloads = shared.tx_checksum;
         let (source_mac, vlan) = (shared.config.mac, shared.config.vlan);
         let Some(destination_mac) = self.next_hop(lent.listener, meta.peer) else {
-            return match &self.core.shared.control {
-                Control::Kernel(sockets) => {
-                    let payload = &lent.mbuf.bytes()[payload];
-                    if sockets.send(source, meta.peer, payload) {
-                        Written::Sent
-                    } else {
-                        Written::Nothing
-                    }
-                }
-                Control::Stack(_) => Written::Nothing,
-            };
+            return self.send_by_kernel(lent, source, payload, meta.peer);
         };
         let header = TxHeader {
             source_mac,

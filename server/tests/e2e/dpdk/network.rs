@@ -1,18 +1,15 @@
 //! Two network namespaces with a veth pair between them: the test's, and the server's.
-#![expect(
-    unsafe_code,
-    reason = "the offload of a veth's checksums is turned off by an ioctl that has no safe wrapper"
-)]
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use sluicegate_dataplane::requirements::turn_offloads_off;
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
@@ -69,7 +66,7 @@ impl Network {
         network.in_the_servers(
             "ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/sga/disable_ipv6 && ip link set sga up",
         );
-        turn_checksums_off("sgb");
+        turn_offloads_off("sgb");
         network
     }
 
@@ -126,23 +123,6 @@ fn sh(script: &str) -> String {
     let output = Command::new("sh").args(["-c", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Has the kernel compute checksums before frames enter the veth. What is left to a card that is not there would arrive wrong.
-fn turn_checksums_off(interface: &str) {
-    // `linux/ethtool.h`: ETHTOOL_STXCSUM, and off.
-    let mut command: [u32; 2] = [0x17, 0];
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // SAFETY: integers and pointers, for which all zeroes (null) is a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = from.cast_signed();
-    }
-    request.ifr_ifru.ifru_data = (&raw mut command).cast();
-    // SAFETY: a local with a short name and a pointer to a local of the command's size.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    assert_eq!(result, 0, "{:?}", std::io::Error::last_os_error());
 }
 
 /// Sends echo requests until one is answered.
