@@ -12,7 +12,7 @@ const CAPACITY: usize = 64;
 /// A fact that a driver learned about the network, taken by [`Dataplane::take_event`](crate::Dataplane::take_event).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A datagram did not fit the path and was dropped.
+    /// A datagram did not fit the interface or route of the host and was dropped.
     TooBig {
         /// Listener that the datagram was to leave by.
         listener: ListenerId,
@@ -20,6 +20,17 @@ pub enum Event {
         peer: SocketAddr,
         /// Size of its UDP payload, bytes.
         size: usize,
+    },
+    /// A router reports that a datagram was too big for the path (ICMP). Anybody may have forged that.
+    TooBigReport {
+        /// Listener that the datagram left by.
+        listener: ListenerId,
+        /// Destination of the datagram.
+        peer: SocketAddr,
+        /// Size of its UDP payload, bytes.
+        size: usize,
+        /// First bytes of its UDP payload.
+        quote: Quote,
     },
     /// The host knows no route to a peer; the datagram was dropped.
     Unreachable {
@@ -40,6 +51,33 @@ pub enum Event {
         /// Listener that neither receives nor sends any more.
         listener: ListenerId,
     },
+}
+
+/// First bytes of the payload of a datagram that a router quotes, at most 26. There may be none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quote {
+    bytes: [u8; Self::LEN],
+    len: usize,
+}
+
+impl Quote {
+    /// Most bytes kept: the longest connection ID of QUIC, and 6 bytes in front of it.
+    const LEN: usize = 26;
+
+    /// Keeps the first bytes of a quoted payload.
+    #[must_use]
+    pub fn new(payload: &[u8]) -> Self {
+        let len = payload.len().min(Self::LEN);
+        let mut bytes = [0; Self::LEN];
+        bytes[..len].copy_from_slice(&payload[..len]);
+        Self { bytes, len }
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// Queue of events.

@@ -46,7 +46,7 @@ pub use device_port::{
 };
 pub use egress::{Egress, NoRoom};
 pub use error::{BindError, OpenError};
-pub use event::Event;
+pub use event::{Event, Quote};
 pub use features::Features;
 pub use group::{Group, ListenerFacts, open_group};
 pub use inherit::Inherited;

@@ -189,6 +189,13 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// Looks again for larger datagrams than those that were found to pass on the active path (RFC 8899 §5.2). Those go on.
+    pub fn raise_pmtu(&mut self) {
+        if let Some(pmtud) = self.paths.get_active_mut().ok().and_then(|path| path.pmtud.as_mut()) {
+            pmtud.raise();
+        }
+    }
+
     /// Takes the news that the host cannot send datagrams of `size` bytes to `peer`. None of that size leaves any more; what
     /// every path carries is not doubted.
     pub fn on_too_big(&mut self, peer: SocketAddr, size: usize) {

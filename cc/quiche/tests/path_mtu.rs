@@ -175,6 +175,26 @@ fn quiet_connection_ends_its_search() {
 }
 
 #[test]
+fn wider_path_is_found_once_the_search_is_raised() {
+    let mut pair = connect(NARROW);
+    end_search(&mut pair, NARROW);
+    pair.server.raise_pmtu();
+    // Still as narrow: what was found goes on meanwhile.
+    for _ in 0..5 {
+        turn(&mut pair, NARROW);
+        assert_eq!(found(&pair.server), NARROW);
+    }
+    end_search(&mut pair, NARROW);
+    assert_eq!(found(&pair.server), NARROW);
+    pair.server.raise_pmtu();
+    end_search(&mut pair, WIDE);
+    assert_eq!(found(&pair.server), WIDE);
+    pair.server.raise_pmtu();
+    assert_eq!(pair.server.pmtu(), Some(WIDE), "there is nothing above");
+    assert_eq!(SEEN.take().lost, 0);
+}
+
+#[test]
 fn new_path_begins_with_what_every_path_carries() {
     let mut pair = connect(WIDE);
     let spare = ConnectionId::from_vec(vec![3; 16]);

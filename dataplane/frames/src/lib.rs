@@ -24,6 +24,7 @@ mod parse;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod properties;
+mod quote;
 mod stack;
 
 pub use address::{MacAddr, MacAddrError};
@@ -34,4 +35,5 @@ pub use headers::{
 };
 pub use next_hops::{NeighborTable, NextHop, NextHops};
 pub use parse::{ChecksumState, FrameParser, RxChecksums, SlowKind, UdpFrame, Verdict};
+pub use quote::Quote;
 pub use stack::{Resolution, Stack, StackCounters, StackEvent};

@@ -174,6 +174,7 @@ pub fn stack(bytes: &[u8]) -> bool {
             peer,
             size,
             max_size,
+            quote: _,
         }) = stack.take_event()
         {
             assert!(config.owns(local.ip()) && local.is_ipv4() == peer.is_ipv4());

@@ -18,6 +18,7 @@ use crate::config::PortConfig;
 use crate::neighbors::{Answer, Neighbors};
 use crate::next_hops::NeighborTable;
 use crate::parse::{Addresses, FrameParser, Packet, RxChecksums};
+use crate::quote::Quote;
 
 /// Replies to ARP and neighbour solicitation of stations that are no neighbours of ours: per second, and at once.
 const STRANGERS: (u64, u64) = (500, 250);
@@ -49,9 +50,9 @@ pub enum StackEvent {
     /// A router reports that a datagram of ours was too big for the path.
     ///
     /// The quoted packet has the headers of a datagram of ours: our source address, UDP, DF and no options, and a length
-    /// above the reported MTU. Whoever knows addresses and ports of a connection can forge that, so it may only shrink
-    /// datagrams, and never below the 1,200 bytes that QUIC needs. Whether somebody listens at the local port is the
-    /// caller's to check.
+    /// above the reported MTU. Whoever knows addresses and ports of a connection can forge that, so it is no more than a
+    /// reason to probe the path again. Whether somebody listens at the local port, and whether the quoted payload can be
+    /// one of theirs, is the caller's to check.
     TooBig {
         /// Our end: source of the quoted packet.
         local: SocketAddr,
@@ -61,6 +62,8 @@ pub enum StackEvent {
         size: usize,
         /// Largest UDP payload that the path carries, bytes: 1,200 or more, and less than `size`.
         max_size: usize,
+        /// First bytes of the quoted payload.
+        quote: Quote,
     },
 }
 

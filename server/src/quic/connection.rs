@@ -3,6 +3,7 @@
 mod address;
 mod draining;
 mod emit;
+mod too_big;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::activity::Activity;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection_gauges::Controller;
 use super::expiry::Expiry;
-use super::path_size::BlackHole;
+use super::path_size::PathSize;
 use super::reset::ResetTokens;
 use super::settings::Listener;
 use super::timers::Slot;
@@ -74,7 +75,7 @@ pub struct Connection {
     /// Address that the last token was for.
     token_for: Option<IpAddr>,
     activity: Activity,
-    black_hole: BlackHole,
+    path_size: PathSize,
     session: Option<h3::Session>,
     /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
@@ -129,7 +130,7 @@ impl Connection {
             may_have_moved: false,
             token_for: None,
             activity: Activity::new(),
-            black_hole: BlackHole::default(),
+            path_size: PathSize::default(),
             session: None,
             release: None,
             handshake_deadline: Some(accepted.handshake_deadline),
@@ -149,6 +150,9 @@ impl Connection {
         now: Instant,
     ) -> Result<(), quiche::Error> {
         self.activity.on_datagram(now);
+        if self.path_size.is_raised(now) {
+            self.quic.raise_pmtu();
+        }
         self.quic.recv(datagram, info).map(drop)
     }
 
@@ -159,7 +163,7 @@ impl Connection {
         if quic {
             self.quic.on_timeout();
             if self.quic.is_pmtu_raised()
-                && self.black_hole.on_timeout(self.quic.stats().acked_bytes)
+                && self.path_size.on_timeout(self.quic.stats().acked_bytes)
             {
                 self.quic.doubt_pmtu();
             }
@@ -245,11 +249,6 @@ impl Connection {
         if let Some(streamer) = self.quic.qlog_streamer() {
             streamer.show(visible);
         }
-    }
-
-    /// Takes the news that the host cannot send datagrams of `size` bytes to `peer`.
-    pub(super) fn on_too_big(&mut self, peer: SocketAddr, size: usize) {
-        self.quic.on_too_big(peer, size);
     }
 
     /// Returns the controller under which the gauges count it, and the one that it has now, under which they count it from

@@ -112,7 +112,7 @@ impl Worker {
         watch.stop(&mut self.times.turn);
         self.endpoint.flush_log();
         self.endpoint.flush_origin();
-        unsent |= self.read_events();
+        unsent |= self.read_events(now);
         self.stopping |= self.endpoint.is_drained();
         if self.stopping {
             return self.send_closes();
@@ -234,7 +234,7 @@ impl Worker {
 
     /// Passes the driver's events to the connections that they concern, and logs the others. The driver has counted them.
     /// Returns whether connections may have something to send.
-    fn read_events(&mut self) -> bool {
+    fn read_events(&mut self, now: Instant) -> bool {
         let mut concerned = false;
         while let Some(event) = self.driver.take_event() {
             match event {
@@ -250,6 +250,17 @@ impl Worker {
                     size,
                 } => {
                     self.endpoint.on_too_big(listener, peer, size);
+                    concerned = true;
+                }
+                Event::TooBigReport {
+                    listener,
+                    peer,
+                    size,
+                    quote,
+                } => {
+                    let to = (listener, peer);
+                    self.endpoint
+                        .on_too_big_report(to, size, quote.bytes(), now);
                     concerned = true;
                 }
                 // A connection notices the loss of its peer by timers.

@@ -7,6 +7,7 @@ use smoltcp::wire::{IpProtocol, Ipv6Repr};
 use super::{Stack, StackEvent};
 use crate::config::{is_host_v4, is_host_v6};
 use crate::layout::{IPV4, IPV6, UDP, protocol};
+use crate::quote::Quote;
 
 /// Smallest largest datagram of a path that QUIC can use (RFC 9000 §14).
 const MIN_SIZE: usize = 1200;
@@ -24,6 +25,8 @@ struct Report {
     len: usize,
     /// MTU that the router reports, bytes.
     mtu: usize,
+    /// First bytes of the quoted payload.
+    quote: Quote,
 }
 
 impl Stack {
@@ -40,7 +43,7 @@ impl Stack {
 
     fn report_v4(&self, mtu: usize, quote: &[u8]) -> Option<Report> {
         let (ip, rest) = quote.split_first_chunk::<IPV4>()?;
-        let udp: &[u8; UDP] = rest.first_chunk()?;
+        let (udp, payload) = rest.split_first_chunk::<UDP>()?;
         let [
             version,
             _,
@@ -76,6 +79,7 @@ impl Stack {
             headers: IPV4 + UDP,
             len,
             mtu,
+            quote: Quote::new(payload),
         })
     }
 
@@ -86,7 +90,7 @@ impl Stack {
     }
 
     fn report_v6(&self, mtu: u32, header: &Ipv6Repr, data: &[u8]) -> Option<Report> {
-        let udp: &[u8; UDP] = data.first_chunk()?;
+        let (udp, payload) = data.split_first_chunk::<UDP>()?;
         let is_ours = header.next_header == IpProtocol::Udp
             && header.payload_len == usize::from(u16::from_be_bytes([udp[4], udp[5]]))
             && self.config.owns(IpAddr::V6(header.src_addr))
@@ -102,6 +106,7 @@ impl Stack {
             headers: IPV6 + UDP,
             len: IPV6 + header.payload_len,
             mtu: usize::try_from(mtu).unwrap_or(usize::MAX),
+            quote: Quote::new(payload),
         })
     }
 
@@ -121,6 +126,7 @@ impl Stack {
             peer: report.peer,
             size: report.len - report.headers,
             max_size: report.mtu.saturating_sub(report.headers).max(MIN_SIZE),
+            quote: report.quote,
         };
         self.push_event(event, now);
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sluicegate_frames::{MAX_HEADERS, StackEvent, TxChecksums, TxHeader, write_headers};
+use sluicegate_frames::{MAX_HEADERS, Quote, StackEvent, TxChecksums, TxHeader, write_headers};
 use smoltcp::wire::{Icmpv6Repr, IpProtocol, Ipv6Repr};
 
 use crate::fixture::{HOST_MAC, HOST_V6, OWN_V4, OWN_V6, PORT_MAC, Port, config, ethernet, icmpv6};
@@ -80,7 +80,7 @@ fn event(frame: &[u8]) -> Option<StackEvent> {
 
 #[test]
 fn reports_about_datagrams_of_ours_become_events() {
-    let expected = |addresses: (&str, &str), max_size| {
+    let expected = |addresses: (&str, &str), max_size, quoted| {
         let [local, peer]: [SocketAddr; 2] =
             [addresses.0.parse().unwrap(), addresses.1.parse().unwrap()];
         Some(StackEvent::TooBig {
@@ -88,22 +88,32 @@ fn reports_about_datagrams_of_ours_become_events() {
             peer,
             size: 1452,
             max_size,
+            quote: Quote::new(&vec![0x5a; quoted]),
         })
     };
+    assert_eq!(Quote::new(&[0x5a; 100]).bytes(), [0x5a; 26]);
     let v4 = sent(V4.0, V4.1, 1452);
-    for quoted in [28, 100, 500] {
+    for quoted in [28, 33, 100, 500] {
         let frame = fragmentation_needed(1400, &v4[..quoted]);
-        assert_eq!(event(&frame), expected(V4, 1372), "{quoted} bytes quoted");
+        assert_eq!(
+            event(&frame),
+            expected(V4, 1372, quoted - 28),
+            "{quoted} bytes quoted"
+        );
     }
     let v6 = sent(V6.0, V6.1, 1452);
     for quoted in [48, 100, 1232] {
         let frame = packet_too_big(1400, &v6[..quoted]);
-        assert_eq!(event(&frame), expected(V6, 1352), "{quoted} bytes quoted");
+        assert_eq!(
+            event(&frame),
+            expected(V6, 1352, quoted - 48),
+            "{quoted} bytes quoted"
+        );
     }
     // Routers that state none, or less than QUIC can use.
     for mtu in [0, 68, 1200] {
         let frame = fragmentation_needed(mtu, &v4[..28]);
-        assert_eq!(event(&frame), expected(V4, 1200), "MTU {mtu}");
+        assert_eq!(event(&frame), expected(V4, 1200, 0), "MTU {mtu}");
     }
 }
 

@@ -12,7 +12,7 @@ use super::link::Link;
 use super::outgoing::Outgoing;
 use super::shared::Shared;
 use crate::counters::{Counters, FrameCounters};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, Quote};
 use crate::meta::ListenerId;
 
 /// Time between two looks at the device's counters and its link.
@@ -105,13 +105,18 @@ impl Core {
             seen,
             |table| hops.set_resolved(table),
             |StackEvent::TooBig {
-                 local, peer, size, ..
+                 local,
+                 peer,
+                 size,
+                 quote,
+                 ..
              }| {
                 if let Some(listener) = shared.listener_at(&local) {
-                    let event = Event::TooBig {
+                    let event = Event::TooBigReport {
                         listener,
                         peer,
                         size,
+                        quote: Quote::new(quote.bytes()),
                     };
                     events.push(event, counters);
                 }
@@ -123,7 +128,8 @@ impl Core {
     fn survey(&mut self, now: Instant) {
         self.surveyed = now;
         self.queue.reclaim();
-        self.frames.buffers_in_use = u64::from(self.queue.buffers_in_use());
+        let in_use = u64::from(self.queue.buffers_in_use());
+        self.frames.buffers_in_use = in_use.saturating_sub(self.outgoing.spare());
         if self.queue.is_first() {
             let stats = self.queue.stats();
             self.frames.received = stats.received;

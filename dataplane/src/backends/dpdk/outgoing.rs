@@ -39,6 +39,11 @@ impl Outgoing {
         !self.blocked
     }
 
+    /// Returns the number of buffers that are kept for the next frame.
+    pub(super) fn spare(&self) -> u64 {
+        u64::from(self.spare.is_some())
+    }
+
     /// Returns whether [`Outgoing::copy`] has a buffer and room for a frame.
     pub(super) fn can_copy(&mut self, queue: &mut Queue) -> bool {
         if !self.has_room(queue) {

@@ -1,22 +1,51 @@
 //! Events of the network, brought to the connections that they concern.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use sluicegate_dataplane::ListenerId;
 
+use super::super::connection::Connection;
 use super::Endpoint;
 
 impl Endpoint {
     /// Takes the news that the host could not send a datagram of `size` bytes to a peer: its connections send smaller ones
     /// from now on, and look for the largest that passes.
     pub fn on_too_big(&mut self, listener: ListenerId, peer: SocketAddr, size: usize) {
+        self.each_of_peer(listener, peer, |connection| {
+            connection.on_too_big(peer, size);
+            true
+        });
+    }
+
+    /// Takes the report of a router that a datagram of `size` bytes to a peer was too big; `quote` has the first bytes of its
+    /// payload. A connection that can have sent it repeats its search for the largest that passes.
+    pub fn on_too_big_report(
+        &mut self,
+        (listener, peer): (ListenerId, SocketAddr),
+        size: usize,
+        quote: &[u8],
+        now: Instant,
+    ) {
+        self.each_of_peer(listener, peer, |connection| {
+            connection.on_too_big_report((peer, size), quote, now)
+        });
+    }
+
+    /// Passes a listener's connections with a peer to `act`, which returns whether the connection may have something to send.
+    fn each_of_peer(
+        &mut self,
+        listener: ListenerId,
+        peer: SocketAddr,
+        mut act: impl FnMut(&mut Connection) -> bool,
+    ) {
         let of_peer = self.peers.range((peer, 0)..=(peer, usize::MAX));
         let slots: Vec<usize> = of_peer.map(|&(_, slot)| slot).collect();
         for slot in slots {
             if let Some(connection) = self.connections[slot].as_mut()
                 && connection.listener == listener
+                && act(connection)
             {
-                connection.on_too_big(peer, size);
                 self.queue_emit(slot);
             }
         }

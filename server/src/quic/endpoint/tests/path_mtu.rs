@@ -215,3 +215,58 @@ fn without_a_search_a_refused_datagram_leads_to_the_size_of_every_path() {
         .on_too_big(ListenerId(0), client.meta.peer, 1472);
     assert_eq!(served(&bench).max_send_udp_payload_size(), 1200);
 }
+
+/// Forges a report about a datagram to the client.
+fn report(bench: &mut Bench, peer: SocketAddr, size: usize, quote: &[u8]) {
+    let to = (ListenerId(0), peer);
+    let now = bench.now;
+    bench.endpoint.on_too_big_report(to, size, quote, now);
+}
+
+#[test]
+fn a_forged_report_costs_a_round_trip_with_small_datagrams_once_a_minute() {
+    let mut bench = bench(|_| {});
+    let mut clients = [bench.connect("192.0.2.1:5000")];
+    let peer = clients[0].meta.peer;
+    assert_eq!(search(&mut bench, &mut clients, usize::MAX), [Some(1472)]);
+    let dcid = served(&bench).destination_id().to_vec();
+    let mut other = dcid.clone();
+    other[0] ^= 1;
+    let elsewhere = "192.0.2.1:5001".parse().unwrap();
+    for (peer, size, quote) in [
+        (elsewhere, 1472, &[][..]),
+        (peer, 1473, &[]),
+        (peer, 1200, &[]),
+        (peer, 1472, &[&[0x40], &other[..]].concat()),
+    ] {
+        report(&mut bench, peer, size, quote);
+        assert_eq!(served(&bench).pmtu(), Some(1472), "{peer} {size} {quote:?}");
+    }
+    report(&mut bench, peer, 1472, &[&[0x40], &dcid[..]].concat());
+    assert_eq!(served(&bench).max_send_udp_payload_size(), 1200);
+    assert_eq!(search(&mut bench, &mut clients, usize::MAX), [Some(1472)]);
+    report(&mut bench, peer, 1472, &[]);
+    assert_eq!(served(&bench).pmtu(), Some(1472), "within a minute");
+    bench.now += Duration::from_secs(60);
+    report(&mut bench, peer, 1472, &[]);
+    assert_eq!(served(&bench).max_send_udp_payload_size(), 1200);
+}
+
+#[test]
+fn a_true_report_leads_to_what_the_path_carries_and_later_to_more() {
+    let mut bench = bench(|_| {});
+    let mut clients = [bench.connect("192.0.2.1:5000")];
+    let peer = clients[0].meta.peer;
+    assert_eq!(search(&mut bench, &mut clients, usize::MAX), [Some(1472)]);
+    report(&mut bench, peer, 1472, &[]);
+    let found = search(&mut bench, &mut clients, 1300);
+    assert_eq!(found, [Some(1300)]);
+    // The client is heard every 20 seconds, and the connection is a few seconds old.
+    for seconds in (0..=600).step_by(20) {
+        clients[0].quic.send_ack_eliciting().unwrap();
+        let found = search(&mut bench, &mut clients, usize::MAX);
+        let expected = if seconds < 600 { 1300 } else { 1472 };
+        assert_eq!(found, [Some(expected)], "after {seconds} s");
+        bench.now += Duration::from_secs(18);
+    }
+}
