@@ -27,7 +27,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
 
-use self::cores::{cores, keep_off_spinning_workers};
+use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError};
 use self::group::prepare_group;
 use self::listen::{Announced, prepare};
@@ -143,6 +143,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     Site::compile(&config.routes, &config.limits)?;
     check_folders(config)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
+    check_real_time(config)?;
     ports::examine(&on_ports(config)?)?;
     for listener in &config.listeners {
         prepare(

@@ -29,29 +29,40 @@ pub(super) fn spare_cores(config: &Config) -> Vec<usize> {
     without(affinity::process_cores(), config, |_| true)
 }
 
+/// Checks that real-time workers that spin leave a core to everything else.
+///
+/// # Errors
+/// They have all cores. One that spins for a while after a datagram does so for ever if a client sends one from time to time.
+pub(super) fn check_real_time(config: &Config) -> Result<(), BootError> {
+    let all = affinity::process_cores();
+    let real_time = |group: &Group| spins(group) && group.scheduler != Scheduler::Normal;
+    if !all.is_empty() && without(all, config, real_time).is_empty() {
+        return Err(BootError::NoCoreLeft);
+    }
+    Ok(())
+}
+
 /// Keeps the calling thread, and those that it starts from now on, off the cores of workers that spin. Where such workers
 /// have all cores, nothing changes. Workers pin themselves.
 ///
 /// # Errors
-/// Workers of a real-time class would spin on all cores, and nothing else would ever run.
+/// As [`check_real_time`].
 pub(super) fn keep_off_spinning_workers(config: &Config) -> Result<(), BootError> {
+    check_real_time(config)?;
     let all = affinity::process_cores();
-    let spins = |group: &Group| group.spin_always || !group.spin.is_zero();
     let left = without(all, config, spins);
-    if left.len() == all.len() {
-        return Ok(());
-    }
-    if left.is_empty() {
-        let forever = |group: &Group| group.spin_always && group.scheduler != Scheduler::Normal;
-        if without(all, config, forever).is_empty() {
-            return Err(BootError::NoCoreLeft);
-        }
+    if left.len() == all.len() || left.is_empty() {
         return Ok(());
     }
     if let Err(error) = affinity::confine(&left) {
         tracing::warn!(%error, cores = ?left, "other threads cannot be kept off the cores of workers that spin");
     }
     Ok(())
+}
+
+/// Returns whether the workers of a group poll before they sleep.
+fn spins(group: &Group) -> bool {
+    group.spin_always || !group.spin.is_zero()
 }
 
 /// Returns `cores` without those of the workers of groups that `takes` is true of.
@@ -109,9 +120,20 @@ mod tests {
 
     #[test]
     fn real_time_workers_that_spin_on_all_cores_are_refused() {
-        let keys = "spin_always = true\nscheduler = \"fifo\"";
-        let refused = left(config("\"auto\"", keys)).unwrap_err();
-        assert!(matches!(refused, BootError::NoCoreLeft), "{refused}");
-        assert!(left(config("\"auto\"", "spin = \"1ms\"\nscheduler = \"fifo\"")).is_ok());
+        for spin in ["spin_always = true", "spin = \"1us\""] {
+            for class in ["fifo", "rr"] {
+                let keys = format!("{spin}\nscheduler = \"{class}\"");
+                let on_all = config("\"auto\"", &keys);
+                assert!(matches!(
+                    check_real_time(&on_all),
+                    Err(BootError::NoCoreLeft)
+                ));
+                let refused = left(on_all).unwrap_err().to_string();
+                assert!(refused.contains("list fewer in `cores`"), "{refused}");
+            }
+            let normal = format!("{spin}\nscheduler = \"normal\"");
+            assert!(left(config("\"auto\"", &normal)).is_ok());
+        }
+        assert!(left(config("\"auto\"", "scheduler = \"fifo\"")).is_ok());
     }
 }

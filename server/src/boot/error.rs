@@ -107,7 +107,8 @@ pub enum BootError {
     Latency(#[source] io::Error),
     /// Real-time workers would keep all cores.
     #[error(
-        "workers with `spin_always` and a real-time `scheduler` have all cores, and nothing else could run: list fewer in `cores`"
+        "workers with `spin` or `spin_always` and a real-time `scheduler` have all cores, and nothing else could run: list fewer in \
+         `cores`, or set `scheduler = \"normal\"`"
     )]
     NoCoreLeft,
     /// A worker cannot start: one line with cause and remedy.
