@@ -9,6 +9,8 @@ mod hugepages;
 #[cfg(feature = "dpdk")]
 mod network;
 #[cfg(feature = "dpdk")]
+mod refusals;
+#[cfg(feature = "dpdk")]
 mod soak;
 
 #[cfg(not(feature = "dpdk"))]
@@ -55,13 +57,14 @@ mod on_a_port {
                 "dpdk::on_a_port::",
                 "dpdk::beside_kernel::",
                 "dpdk::hugepages::",
+                "dpdk::refusals::",
             ])
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         println!("{said}{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success());
-        assert!(said.contains("8 passed"));
+        assert!(said.contains("11 passed"));
     }
 
     /// A server with as many workers as the device has queues, which takes all of its frames.
@@ -148,6 +151,19 @@ mod on_a_port {
         assert_eq!(said.trim(), expected, "{errors}");
     }
 
+    /// Returns the effective capabilities of a thread of the server.
+    fn capabilities(server: &Server, thread: &str) -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process.id())).unwrap();
+        for task in tasks {
+            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            if status.starts_with(&format!("Name:\t{thread}\n")) {
+                let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+                return u64::from_str_radix(line.unwrap().trim(), 16).unwrap();
+            }
+        }
+        panic!("no thread {thread}");
+    }
+
     /// Ends the server, whose port gets all buffers back. Returns all that the server said.
     pub(super) fn stop(mut server: Server) -> Vec<String> {
         let said = server.process.last_words();
@@ -213,6 +229,13 @@ mod on_a_port {
         pages(&folder);
         nat_changes_ports(&folder);
         download(&folder, 20_000_000);
+        assert_eq!(capabilities(&server, "default-0"), 0);
+        assert_eq!(capabilities(&server, "default-1"), 0);
+        assert_ne!(
+            capabilities(&server, "sluicegate"),
+            0,
+            "the port is to be closed"
+        );
         server.process.kill();
         let server = start(&network, &setup, &folder);
         pages(&folder);
@@ -256,11 +279,22 @@ mod on_a_port {
 
     /// A server with this configuration ends, and its last line names the cause.
     pub(super) fn does_not_start(network: &Network, setup: &Setup, folder: &Folder, cause: &str) {
+        does_not_start_within(&[], network, setup, folder, cause);
+    }
+
+    /// The same for a server that is run by a command.
+    pub(super) fn does_not_start_within(
+        within: &[&str],
+        network: &Network,
+        setup: &Setup,
+        folder: &Folder,
+        cause: &str,
+    ) {
         let file = Server::write(setup, folder);
         let holder = network.holder();
         let run = [env!("CARGO_BIN_EXE_sluicegate"), "run", "-c", &file];
         let words = ["nsenter", "-t", &holder, "-n"];
-        let mut process = Process::of(&[&words[..], &run].concat(), &folder.path(""));
+        let mut process = Process::of(&[&words[..], within, &run].concat(), &folder.path(""));
         assert_eq!(process.wait().code(), Some(1), "{:#?}", process.said);
         let last = process.said.last().unwrap();
         assert!(last.contains(cause), "{last}");

@@ -55,7 +55,7 @@ impl Library {
     pub(crate) fn start(all: &[(&DevicePortOptions, usize)]) -> Result<Self, PortError> {
         host::examine(all)?;
         for (options, _) in all {
-            host::rights(&options.device)?;
+            host::rights(options)?;
         }
         let pci = all.iter().filter_map(|(options, _)| match &options.device {
             PortDevice::Pci(address) => Some(address.clone()),
@@ -286,6 +286,11 @@ fn refused(error: sluicegate_dpdk::Error, interface: Option<&str>) -> PortError 
         libc::EBUSY => "stop the process that has the device",
         libc::ENOMEM => {
             "raise `dpdk.memory`, or the limit of locked memory (LimitMEMLOCK=infinity)"
+        }
+        // The driver of AF_XDP says no more.
+        _ if error.cause.contains("configure xdp socket") => {
+            "raise the limit of locked memory (LimitMEMLOCK=infinity), or stop the process that has the queues of the \
+             interface (`ss --xdp -p`); its driver may have no XDP"
         }
         _ if error.step == "queues of the port" => {
             "give the group fewer `cores`, or the device more queues (`ethtool -L`)"
