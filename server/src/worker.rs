@@ -15,6 +15,7 @@ use std::sync::mpsc::Sender;
 use std::task::Wake;
 use std::thread::JoinHandle;
 
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use sluicegate_config::Scheduler;
 use sluicegate_dataplane::{Dataplane, Driver, Seed, Waker};
 
@@ -99,6 +100,20 @@ pub fn spawn(
         })
 }
 
+/// Drops the capabilities of the calling thread, which has opened all that it will. Other threads keep theirs.
+fn drop_capabilities() {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets {
+        effective: none,
+        permitted: none,
+        inheritable: none,
+    };
+    // Filters of system calls may forbid it.
+    if let Err(error) = set_capabilities(None, sets) {
+        tracing::debug!(%error, "a worker keeps its capabilities");
+    }
+}
+
 fn start(
     setup: WorkerSetup,
     snapshot: &ConfigSnapshot,
@@ -122,6 +137,7 @@ fn start(
     let opened = setup.seed.open();
     let opened = opened.map_err(|e| format!("group `{}`: {e}", setup.group))?;
     let settings = (setup.settings)(snapshot)?;
+    drop_capabilities();
     let driver: Driver = opened.driver;
     setup.inbox.attach(driver.waker());
     if let Some(origin_ring) = &settings.sessions.origin_ring {
