@@ -158,8 +158,9 @@ unsafe fn bpf_fd<A: Attributes>(command: libc::c_int, attributes: &mut A) -> io:
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Returns the address of what the kernel reads, and tells the compiler that it does.
 fn address<T: ?Sized>(of: &T) -> u64 {
-    std::ptr::from_ref(of).cast::<()>().addr() as u64
+    std::ptr::from_ref(of).cast::<()>().expose_provenance() as u64
 }
 
 /// Makes a map of AF_XDP sockets by queue.
