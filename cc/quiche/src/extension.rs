@@ -3,7 +3,11 @@
 //! The build script places this file at `extension.rs` of the patched source.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
+use smallvec::SmallVec;
+
+use crate::frame::Frame;
 use crate::packet::Epoch;
 use crate::path::Path;
 use crate::recovery::RecoveryOps;
@@ -106,7 +110,7 @@ impl<F: BufFactory> Connection<F> {
             }) ||
             self.paths
                 .iter()
-                .any(|(_, path)| path.probing_required() && path.active_dcid_seq.is_some())
+                .any(|(_, path)| path.probing_required() && path.active_dcid_seq.is_some() && path.can_probe(self.is_server))
     }
 
     /// Returns the state of the active path's congestion controller, in its own word.
@@ -212,43 +216,122 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
-    /// Removes a path that the connection has left, where there would be no room for the peer's next address.
+    /// Removes a path that the connection has left, where there would be no room for the peer's next address, and asks again
+    /// for the validation of the active one where no response came in time.
     ///
     /// quiche removes a path only without a Destination Connection ID, and gives it every spare one: it would drop all
     /// packets of a peer that has moved as often as there are Connection IDs. The path's own Connection ID is retired
     /// (RFC 9000 §9.5), for which the peer issues another.
     pub fn make_path_room(&mut self) {
+        if self.paths.len() < 2 {
+            return;
+        }
+        let now = crate::clock::now();
+        let Ok(path) = self.paths.get_active_mut() else {
+            return;
+        };
+        path.repeat_challenge(now);
+        let validated = path.validated();
         if !self.paths.is_full() {
             return;
         }
-        let Some((active, path)) = self.paths.get_active_with_pid() else {
+        let active = self.paths.get_active_path_id().ok();
+        // Until its validation, the way back must stay open (RFC 9000 §9.3.2).
+        let way_back = if validated { None } else { self.paths.way_back() };
+        let left = self.paths.iter().filter(|(id, _)| Some(*id) != active && Some(*id) != way_back);
+        let left = left.max_by_key(|(_, path)| Rest::of(path)).map(|(id, _)| id);
+        if let (Some(left), Some(active)) = (left, active) {
+            self.abandon_path(left, now);
+            self.remove_path(left, active);
+        }
+    }
+
+    /// Removes a path on which nothing is in flight. Its lost frames become the active path's, and the Connection IDs that no
+    /// other path uses are retired.
+    fn remove_path(&mut self, left: usize, active: usize) {
+        let Ok(path) = self.paths.get_mut(left) else {
             return;
         };
-        // Until its validation, the way back must stay open (RFC 9000 §9.3.2).
-        if !path.validated() {
+        if path.recovery.bytes_in_flight() > 0 {
             return;
         }
-        let kept = path.active_dcid_seq;
-        let Some((left, _)) = self.paths.iter().find(|(_, path)| is_at_rest(path)) else {
-            return;
-        };
-        for dcid in self.ids.relink(left, active) {
-            if Some(dcid) != kept {
-                // The last one cannot be retired and stays with the active path.
-                let _ = self.ids.retire_dcid(dcid);
+        let mut lost: SmallVec<[(Epoch, Frame); 8]> = SmallVec::new();
+        for &epoch in Epoch::epochs(Epoch::Initial..=Epoch::Application) {
+            while let Some(frame) = path.recovery.next_lost_frame(epoch) {
+                lost.push((epoch, frame));
             }
+        }
+        if let Ok(path) = self.paths.get_mut(active) {
+            for (epoch, frame) in lost {
+                path.recovery.add_lost_frame(epoch, frame);
+            }
+        }
+        for dcid in self.ids.relink(left, active) {
+            // Paths share one where the peer had issued no other.
+            let mut others = self.paths.iter().filter(|(id, path)| *id != left && path.active_dcid_seq == Some(dcid));
+            let _ = match others.next() {
+                Some((sharer, _)) => self.ids.link_dcid_to_path_id(dcid, sharer),
+                // The last one cannot be retired and stays with the active path.
+                None => self.ids.retire_dcid(dcid).map(drop),
+            };
         }
         self.paths.remove(left);
     }
+
+    /// Declares everything in flight on a path lost, so that another sends it again.
+    fn abandon_path(&mut self, id: usize, now: Instant) {
+        if let Ok(path) = self.paths.get_mut(id) {
+            let outcome = path.recovery.abandon(now);
+            self.lost_count += outcome.lost_packets;
+            self.lost_bytes += outcome.lost_bytes as u64;
+        }
+    }
+
+    /// Declares everything in flight lost on the paths that failed their validation.
+    pub(crate) fn abandon_failed_paths(&mut self, now: Instant) {
+        let failed = self.paths.iter().filter(|(_, path)| path.validation_failed());
+        let failed: SmallVec<[usize; 4]> = failed.map(|(id, _)| id).collect();
+        failed.into_iter().for_each(|id| self.abandon_path(id, now));
+    }
+
+    /// Gives each path whose Destination Connection ID the peer had us retire, and which only shared it, another one. Paths
+    /// share one where no other is left.
+    pub(crate) fn replace_lost_dcids(&mut self) {
+        for (id, path) in self.paths.iter_mut() {
+            let lost = |seq: u64| self.ids.get_dcid(seq).is_err();
+            if path.active_dcid_seq.is_some_and(lost) {
+                let spare = self.ids.lowest_available_dcid_seq();
+                if let Some(spare) = spare {
+                    let _ = self.ids.link_dcid_to_path_id(spare, id);
+                }
+                path.active_dcid_seq = spare.or_else(|| Some(self.ids.oldest_dcid().seq));
+            }
+        }
+    }
 }
 
-/// Returns whether nothing on the path is needed any more.
-fn is_at_rest(path: &Path) -> bool {
-    !path.active() &&
-        !path.under_validation() &&
-        !path.probing_required() &&
-        path.recovery.bytes_in_flight() == 0 &&
-        Epoch::epochs(Epoch::Initial..=Epoch::Application)
+/// How far a path that the connection has left can be missed. The largest goes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rest {
+    /// Packets are in flight, or frames of lost ones wait to be sent again.
+    InUse,
+    /// It is under validation, or a probe waits to be sent on it.
+    Probed,
+    /// Nothing on it is needed any more.
+    Idle,
+}
+
+impl Rest {
+    fn of(path: &Path) -> Rest {
+        let lost = Epoch::epochs(Epoch::Initial..=Epoch::Application)
             .iter()
-            .all(|&epoch| !path.recovery.has_lost_frames(epoch))
+            .any(|&epoch| path.recovery.has_lost_frames(epoch));
+        if lost || path.recovery.bytes_in_flight() > 0 {
+            Rest::InUse
+        } else if path.under_validation() || path.probing_required() {
+            Rest::Probed
+        } else {
+            Rest::Idle
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod acks;
 mod floods;
 mod handshake;
+mod nat;
 mod paths;
 mod repeats;
 mod tokens;
@@ -16,3 +17,13 @@ use crate::quic::properties::attack::{Attack, Peer, hear};
 /// Address of the client that keeps the rules, and of those that do not.
 const HONEST: &str = "192.0.2.77:4000";
 const PEER: &str = "192.0.2.1:5000";
+
+/// Returns a NEW_CONNECTION_ID of the client, whose ID differs for each sequence number.
+fn issue(sequence: u64, retire_prior_to: u64) -> Frame {
+    Frame::NewConnectionId {
+        sequence,
+        retire_prior_to,
+        id: (0x1000 + sequence).to_be_bytes().to_vec(),
+        token: [7; 16],
+    }
+}

@@ -67,6 +67,133 @@ fn a_client_that_moves_is_validated_and_its_download_goes_on() {
     attack.endpoint().check();
 }
 
+/// Lets the client go on at another port, as behind a NAT, until the path is validated.
+fn change_port(attack: &mut Attack, peer: &mut Peer, port: u16) {
+    peer.meta.peer.set_port(port);
+    peer.client.send(&[Frame::Ping, Frame::Padding(1150)]);
+    attack.exchange(peer);
+}
+
+/// Lets the client make another request, whose response it gets.
+fn serves_another_request(attack: &mut Attack, peer: &mut Peer) {
+    attack.ask(peer, 4, LENGTH);
+    attack.pass(Duration::from_secs(2), peer);
+    assert_eq!(peer.client.closed(), None);
+    assert_eq!(peer.response(4), (Some(200), LENGTH));
+    attack.endpoint().check();
+}
+
+/// A path without a connection ID of its own shares another's, until a later one takes the other's place.
+#[test]
+fn an_address_that_shared_a_connection_id_can_be_returned_to() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    change_port(&mut attack, &mut peer, 5001);
+    for sequence in 1..=3 {
+        peer.client.send(&[issue(sequence, 0)]);
+    }
+    attack.pass(Duration::from_millis(100), &mut peer);
+    for port in 5002..5004 {
+        change_port(&mut attack, &mut peer, port);
+        attack.pass(Duration::from_millis(100), &mut peer);
+    }
+    change_port(&mut attack, &mut peer, 5001);
+    serves_another_request(&mut attack, &mut peer);
+}
+
+#[test]
+fn a_shared_connection_id_may_be_retired_by_the_client() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    change_port(&mut attack, &mut peer, 5001);
+    peer.client.send(&[issue(1, 1)]);
+    serves_another_request(&mut attack, &mut peer);
+    assert!(peer.client.frames.contains(&Frame::RetireConnectionId(0)));
+}
+
+/// The path is not validated, and every byte that it may get is used up. The client shows that it is there all the same.
+#[test]
+fn a_path_that_failed_its_validation_gets_another() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    let policy = peer.client.policy;
+    (peer.client.policy.acks, peer.client.policy.paths) = (false, false);
+    change_port(&mut attack, &mut peer, 5001);
+    attack.pass(Duration::from_secs(20), &mut peer);
+    peer.client.policy = policy;
+    for _ in 0..20 {
+        // Two datagrams, which arrive together.
+        peer.client.send(&[Frame::Ping]);
+        peer.client.send(&[Frame::Ping]);
+        attack.pass(Duration::from_millis(500), &mut peer);
+    }
+    serves_another_request(&mut attack, &mut peer);
+}
+
+/// Nothing that was sent to the ports in between arrived.
+#[test]
+fn a_client_that_moves_on_before_it_is_validated_is_found() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    for port in 5001..5020 {
+        peer.meta.peer.set_port(port);
+        peer.client.send(&[Frame::Ping]);
+        let datagram = peer.client.take_datagrams().remove(0);
+        attack.ingest(&peer.meta, datagram);
+        attack.turn();
+    }
+    for _ in 0..3 {
+        peer.client.send(&[Frame::Ping]);
+        attack.pass(Duration::from_millis(500), &mut peer);
+    }
+    serves_another_request(&mut attack, &mut peer);
+}
+
+/// The packet with the challenge arrived, as its acknowledgement shows. The response did not.
+#[test]
+fn a_challenge_without_a_response_is_repeated() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    peer.client.policy.paths = false;
+    change_port(&mut attack, &mut peer, 5001);
+    attack.pass(Duration::from_millis(100), &mut peer);
+    peer.client.policy.paths = true;
+    let is_challenge = |frame: &&Frame| matches!(frame, Frame::PathChallenge(_));
+    assert_eq!(peer.client.frames.iter().filter(is_challenge).count(), 1);
+    for _ in 0..3 {
+        peer.client.send(&[Frame::Ping]);
+        attack.pass(Duration::from_millis(500), &mut peer);
+    }
+    assert!(peer.client.frames.iter().filter(is_challenge).count() > 1);
+    serves_another_request(&mut attack, &mut peer);
+}
+
+#[test]
+fn a_copy_of_a_connection_id_that_was_retired_is_ignored() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    for sequence in 1..=3 {
+        peer.client.send(&[issue(sequence, 0)]);
+    }
+    for port in 5001..5010 {
+        change_port(&mut attack, &mut peer, port);
+        attack.pass(Duration::from_secs(2), &mut peer);
+    }
+    let retired = |frame: &Frame| match frame {
+        Frame::RetireConnectionId(sequence) => Some(*sequence),
+        _ => None,
+    };
+    let retired: Vec<u64> = peer.client.frames.iter().filter_map(retired).collect();
+    assert!(!retired.is_empty());
+    for at in 0..retired.len() as u64 {
+        peer.client.send(&[issue(4 + at, 0)]);
+    }
+    for sequence in retired.into_iter().filter(|sequence| *sequence > 0) {
+        peer.client.send(&[issue(sequence, 0)]);
+    }
+    serves_another_request(&mut attack, &mut peer);
+}
+
 #[test]
 fn a_new_path_begins_with_the_first_window() {
     let mut attack = Attack::new(|_| {});
