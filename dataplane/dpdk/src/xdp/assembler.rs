@@ -34,15 +34,12 @@ pub(super) struct Label(usize);
 mod op {
     pub(super) const LOAD: u8 = 0x61;
     pub(super) const LOAD_WIDE: u8 = 0x18;
-    pub(super) const ADD: u8 = 0x0f;
     pub(super) const ADD_IMM: u8 = 0x07;
     pub(super) const AND_IMM: u8 = 0x57;
-    pub(super) const SHIFT_LEFT_IMM: u8 = 0x67;
     pub(super) const MOVE: u8 = 0xbf;
     pub(super) const MOVE_IMM: u8 = 0xb7;
     pub(super) const JUMP: u8 = 0x05;
     pub(super) const JUMP_GREATER: u8 = 0x2d;
-    pub(super) const JUMP_LESS_IMM: u8 = 0xa5;
     pub(super) const JUMP_EQUAL_IMM: u8 = 0x15;
     pub(super) const JUMP_UNEQUAL_IMM: u8 = 0x55;
     pub(super) const JUMP_UNEQUAL_IMM_32: u8 = 0x56;
@@ -94,10 +91,6 @@ impl Assembler {
         self.emit(op::MOVE, to, from, 0, 0);
     }
 
-    pub(super) fn add(&mut self, to: Register, value: Register) {
-        self.emit(op::ADD, to, value, 0, 0);
-    }
-
     pub(super) fn add_imm(&mut self, to: Register, value: i32) {
         self.emit(op::ADD_IMM, to, R0, 0, value);
     }
@@ -106,20 +99,12 @@ impl Assembler {
         self.emit(op::AND_IMM, to, R0, 0, value);
     }
 
-    pub(super) fn shift_left(&mut self, to: Register, bits: i32) {
-        self.emit(op::SHIFT_LEFT_IMM, to, R0, 0, bits);
-    }
-
     pub(super) fn jump(&mut self, target: Label) {
         self.branch(op::JUMP, R0, R0, 0, target);
     }
 
     pub(super) fn jump_if_greater(&mut self, a: Register, b: Register, target: Label) {
         self.branch(op::JUMP_GREATER, a, b, 0, target);
-    }
-
-    pub(super) fn jump_if_less_imm(&mut self, a: Register, value: i32, target: Label) {
-        self.branch(op::JUMP_LESS_IMM, a, R0, value, target);
     }
 
     pub(super) fn jump_if_equal_imm(&mut self, a: Register, value: i32, target: Label) {

@@ -126,20 +126,20 @@ fn ipv4_header(asm: &mut Assembler, l2: i16, pass: Label) {
     asm.load(R5, Size::Half, R2, l2 + 6);
     asm.and_imm(R5, half(IPV4_FRAGMENT));
     asm.jump_unless_equal_imm(R5, 0, pass);
-    asm.load(R5, Size::Byte, R2, l2);
-    asm.copy(R0, R5);
-    asm.and_imm(R0, 0xf0);
-    asm.jump_unless_equal_imm(R0, 0x40, pass);
-    // The header's length is in units of 4 bytes; there may be options.
-    asm.and_imm(R5, 0x0f);
-    asm.shift_left(R5, 2);
-    asm.jump_if_less_imm(R5, IPV4.into(), pass);
-    asm.copy(R4, R2);
-    asm.add(R4, R5);
-    asm.copy(R0, R4);
-    asm.add_imm(R0, (l2 + UDP).into());
-    asm.jump_if_greater(R0, R3, pass);
-    asm.load(R5, Size::Half, R4, l2 + UDP_DESTINATION);
+    asm.load(R0, Size::Byte, R2, l2);
+    let done = asm.label();
+    // Version 4, and a length in units of 4 bytes: there may be options. Each length has code of its own, because without
+    // CAP_PERFMON the kernel lets no program add what it read to the position of a frame.
+    for units in 5..=15 {
+        let next = asm.label();
+        asm.jump_unless_equal_imm(R0, 0x40 | i32::from(units), next);
+        reach(asm, l2 + 4 * units + UDP, pass);
+        asm.load(R5, Size::Half, R2, l2 + 4 * units + UDP_DESTINATION);
+        asm.jump(done);
+        asm.place(next);
+    }
+    asm.jump(pass);
+    asm.place(done);
 }
 
 /// Leaves the destination port in R5. Passes what is no UDP; extension headers, that of fragments among them, are none.

@@ -397,3 +397,39 @@ fn an_interface_that_is_not_there_is_named() {
     let error = XdpOpening::new(&missing, 1).unwrap_err();
     assert!(error.cause.contains("no interface nowhere0"), "{error}");
 }
+
+/// Leaves this thread with these capabilities only, numbers of linux/capability.h.
+fn keep_capabilities(kept: &[u32]) -> io::Result<()> {
+    // Version 3, of this thread.
+    let header = [0x2008_0522u32, 0];
+    // Effective, permitted and inheritable ones, numbers 0 to 31 and then 32 to 63.
+    let mut sets = [[0u32; 3]; 2];
+    for number in kept {
+        let set = &mut sets[(number / 32) as usize];
+        set[0] |= 1 << (number % 32);
+        set[1] |= 1 << (number % 32);
+    }
+    // SAFETY: locals of the layout that capset(2) reads.
+    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const sets) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[test]
+fn three_capabilities_are_enough() {
+    with_veth(|_| {
+        // CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, as deploy/dpdk.md says.
+        keep_capabilities(&[12, 13, 39]).unwrap();
+        let to = [V4, V6].map(|address| address.parse().unwrap()).to_vec();
+        let frames = XdpFrames::Datagrams { vlan: Some(7), to };
+        for frames in [frames, XdpFrames::All] {
+            let options = XdpOptions {
+                frames,
+                ..options()
+            };
+            drop(XdpOpening::new(&options, 2).unwrap().attach().unwrap());
+        }
+    });
+}
