@@ -12,6 +12,7 @@ mod expiry;
 pub mod header;
 mod key_file;
 mod path_size;
+mod progress;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 pub mod rate_limit;

@@ -82,6 +82,11 @@ impl<F: BufFactory> Connection<F> {
         self.acked_bytes
     }
 
+    /// Returns how many bytes of streams the peer has used of the connection's window so far: up to the largest offset of each.
+    pub fn received_bytes(&self) -> u64 {
+        self.rx_data
+    }
+
     /// Lets a stream take `len` bytes at once where nothing waits to be sent: a header section is written whole or not at
     /// all, and a window that is too small for it does not grow while nothing is sent. Flow control holds all the same.
     pub(crate) fn make_head_room(&mut self, len: usize) {

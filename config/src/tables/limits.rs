@@ -74,6 +74,12 @@ table! {
         /// whole time counts. The default suits slow links, and makes it costly to hold many requests open. Lower it
         /// for many parallel transfers over very slow links. With 0, a single byte wins back all.
         client_min_rate: u64 { kind: size(0, MIB), default: "240", reload: Live },
+        /// Time that a worker spends on received datagrams in one turn, from which on it counts as overloaded for a
+        /// second. Meanwhile it drops datagrams of connections that achieve nothing with them: that send hundreds a
+        /// second and neither acknowledge data nor bring any, as floods of PING or PATH_CHALLENGE frames do (RFC 9000
+        /// §21.9). Other connections are served as ever. sluicegate_datagrams_dropped_total counts such datagrams for
+        /// the reason `no_progress`. 0s drops none.
+        overload_after: Duration { kind: duration(seconds(0), seconds(1)), default: "\"1ms\"", reload: Live },
         /// Largest request body on routes without a `max_request_body` of their own, whatever their handler; a larger
         /// one gets 413. For uploads, set the key of their route instead.
         max_request_body: u64 { kind: size(0, TIB), default: "\"1MiB\"", examples: ["\"100MiB\""], reload: Live },

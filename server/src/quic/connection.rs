@@ -7,7 +7,7 @@ mod too_big;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
@@ -19,6 +19,7 @@ use super::cid::{CidGenerator, ConnectionId};
 use super::connection_gauges::Controller;
 use super::expiry::Expiry;
 use super::path_size::PathSize;
+use super::progress::Progress;
 use super::reset::ResetTokens;
 use super::settings::Listener;
 use super::timers::Slot;
@@ -76,6 +77,7 @@ pub struct Connection {
     token_for: Option<IpAddr>,
     activity: Activity,
     path_size: PathSize,
+    progress: Progress,
     session: Option<h3::Session>,
     /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
@@ -131,12 +133,19 @@ impl Connection {
             token_for: None,
             activity: Activity::new(),
             path_size: PathSize::default(),
+            progress: Progress::new(),
             session: None,
             release: None,
             handshake_deadline: Some(accepted.handshake_deadline),
             handshake_timed_out: false,
             expiry: Expiry::default(),
         }
+    }
+
+    /// Counts a datagram before it is taken. Returns whether an overloaded worker is to take it.
+    pub(super) fn is_in_credit(&mut self, now: Instant) -> bool {
+        let achieved = self.quic.acknowledged_bytes() + self.quic.received_bytes();
+        self.progress.on_datagram(achieved, now)
     }
 
     /// Takes a datagram.
@@ -348,12 +357,6 @@ impl Connection {
         self.session
             .as_ref()
             .is_some_and(h3::Session::is_awaiting_ring)
-    }
-
-    /// Returns the client's address and the lowest round-trip time to it so far.
-    pub fn min_rtt(&self) -> Option<(IpAddr, Duration)> {
-        let path = self.quic.path_stats().find(|path| path.active)?;
-        Some((path.peer_addr.ip(), path.min_rtt?))
     }
 
     /// Returns whether responses that waited for room in the send buffer can go on.

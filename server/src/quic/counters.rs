@@ -30,6 +30,8 @@ labels! {
         UnknownConnection = "unknown_connection",
         /// Broke the protocol, which closes its connection.
         ProtocolError = "protocol_error",
+        /// Arrived at an overloaded worker from a client whose datagrams achieve nothing.
+        NoProgress = "no_progress",
         /// Belongs to a worker that takes no more misrouted datagrams for now.
         MisroutedFull = "misrouted_full",
         /// A stateless reset beyond `quic.stateless_reset_per_second`.

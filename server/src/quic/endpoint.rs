@@ -6,6 +6,7 @@ mod draining;
 mod emit;
 mod network;
 mod origin;
+mod overload;
 mod relief;
 mod service;
 mod stateless;
@@ -92,6 +93,8 @@ pub struct Endpoint {
     unix: Duration,
     shutdown: Option<Shutdown>,
     relief: Relief,
+    /// End of the time for which datagrams of connections that achieve nothing are dropped.
+    overloaded_until: Option<Instant>,
     /// Generation of the connection accepted last, for its key.
     last_generation: u64,
     /// Slots of connections whose requests wait for room in the origin's ring.
@@ -143,6 +146,7 @@ impl Endpoint {
             unix: Duration::ZERO,
             shutdown: None,
             relief: Relief::default(),
+            overloaded_until: None,
             last_generation: 0,
             awaiting_ring: Vec::new(),
             counters: Counters::default(),
@@ -290,9 +294,14 @@ impl Endpoint {
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<(), quiche::Error> {
+        let overloaded = self.is_overloaded(now);
         let Some(connection) = self.connections[slot].as_mut() else {
             return Ok(());
         };
+        if !connection.is_in_credit(now) && overloaded {
+            self.counters.on_drop(DropReason::NoProgress);
+            return Ok(());
+        }
         let info = quiche::RecvInfo {
             from: meta.peer,
             to: meta.local,

@@ -94,7 +94,8 @@ impl Worker {
         let mut watch = Stopwatch::start(now);
         self.receive(now)?;
         now = read_clock();
-        watch.lap(&mut self.times.receive, now);
+        let spent = watch.lap(&mut self.times.receive, now);
+        self.endpoint.end_receive(spent, now);
         self.endpoint.on_deadline(TIMER_BUDGET, now);
         watch.lap(&mut self.times.timers, clock::now());
         self.read_mailbox(now);

@@ -1,6 +1,6 @@
 //! Durations of turns and their phases.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::observe::histogram::Histogram;
 use crate::observe::metrics::metrics;
@@ -45,10 +45,12 @@ impl Stopwatch {
         }
     }
 
-    /// Ends a phase at `now`.
-    pub(super) fn lap(&mut self, phase: &mut Histogram, now: Instant) {
-        phase.record(now.saturating_duration_since(self.last));
+    /// Ends a phase at `now`. Returns its duration.
+    pub(super) fn lap(&mut self, phase: &mut Histogram, now: Instant) -> Duration {
+        let spent = now.saturating_duration_since(self.last);
+        phase.record(spent);
         self.last = now;
+        spent
     }
 
     /// Ends the turn with its last phase.

@@ -1,6 +1,7 @@
 //! The client's address: where the connection has moved to, and whether the address is validated.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use super::Connection;
 
@@ -9,6 +10,12 @@ impl Connection {
     pub(in crate::quic) fn take_move(&mut self) -> Option<SocketAddr> {
         let moved = std::mem::take(&mut self.may_have_moved);
         moved.then(|| self.quic.active_peer()).flatten()
+    }
+
+    /// Returns the client's address and the lowest round-trip time to it so far.
+    pub fn min_rtt(&self) -> Option<(IpAddr, Duration)> {
+        let path = self.quic.path_stats().find(|path| path.active)?;
+        Some((path.peer_addr.ip(), path.min_rtt?))
     }
 
     /// Takes the client's address for validated, by a token that it has shown.

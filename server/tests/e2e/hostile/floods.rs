@@ -52,13 +52,15 @@ enum Flood {
     Frames(Kind),
 }
 
-const FLOODS: [Flood; 7] = [
+const FLOODS: [Flood; 9] = [
     Flood::Initials,
     Flood::RetryTokens,
     Flood::OneByte,
     Flood::Frames(Kind::RapidReset),
     Flood::Frames(Kind::Challenges),
     Flood::Frames(Kind::TooManyChallenges),
+    Flood::Frames(Kind::PingFlood),
+    Flood::Frames(Kind::StreamCredit),
     Flood::Frames(Kind::UnknownFrames),
 ];
 

@@ -10,6 +10,10 @@ const RESETS: u64 = 10;
 /// PATH_CHALLENGEs in one packet: as many as the server takes, and as many as find room.
 const CHALLENGES: u64 = 32;
 const TOO_MANY: u64 = 130;
+/// Packets with a PING that a client sends in one go.
+const PINGS: u64 = 16;
+/// MAX_STREAM_DATA frames in one packet.
+const CREDITS: u64 = 180;
 /// Empty frames of an unknown type in one packet.
 const UNKNOWN: usize = 360;
 /// Steps between two PINGs of a client that has nothing else to say.
@@ -38,11 +42,16 @@ pub(super) enum Kind {
     Challenges,
     /// Sends packets full of PATH_CHALLENGEs, for which its connection is closed.
     TooManyChallenges,
+    /// Sends small packets with nothing but a PING.
+    PingFlood,
+    /// Sends packets full of credit for one stream.
+    StreamCredit,
     /// Sends empty frames of an unknown type on a request's stream.
     UnknownFrames,
 }
 
 impl Kind {
+    /// All but those that only a flood makes worth mentioning.
     pub(super) const ALL: [Kind; 10] = [
         Kind::ZeroWindow,
         Kind::Drip,
@@ -62,6 +71,8 @@ impl Kind {
             Kind::RapidReset => RESETS,
             Kind::Challenges => CHALLENGES,
             Kind::TooManyChallenges => TOO_MANY,
+            Kind::PingFlood => PINGS,
+            Kind::StreamCredit => CREDITS,
             Kind::UnknownFrames => UNKNOWN as u64,
             _ => 1,
         }
@@ -260,6 +271,11 @@ impl Peer {
                 let numbers = (self.steps..).take(usize::try_from(self.kind.weight()).unwrap());
                 let data = |number| Frame::PathChallenge(Frame::path_data(number));
                 client.send(&numbers.map(data).collect::<Vec<_>>());
+            }
+            Kind::PingFlood => (0..PINGS).for_each(|_| client.send(&[Frame::Ping])),
+            Kind::StreamCredit => {
+                let credit = |max| Frame::MaxStreamData { stream: 0, max };
+                client.send(&(0..CREDITS).map(credit).collect::<Vec<_>>());
             }
             Kind::UnknownFrames => {
                 // A reserved type (RFC 9114 §7.2.8), and no payload.

@@ -4,6 +4,7 @@ mod acks;
 mod floods;
 mod handshake;
 mod nat;
+mod overload;
 mod paths;
 mod repeats;
 mod tokens;

@@ -1,0 +1,87 @@
+//! Clients whose datagrams achieve nothing, at a worker that is overloaded.
+
+use super::*;
+
+/// Duration of a receive phase that shows overload.
+const LONG: Duration = Duration::from_millis(2);
+/// Datagrams of a flood.
+const FLOOD: u64 = 5_000;
+/// Most of them that are taken.
+const TAKEN: u64 = 300;
+
+fn dropped(attack: &Attack) -> u64 {
+    attack.endpoint().counters.dropped[DropReason::NoProgress]
+}
+
+/// Has the worker be overloaded for the next second.
+fn overload(attack: &mut Attack) {
+    attack.metered(|endpoint, _, now| endpoint.end_receive(LONG, now));
+}
+
+/// Sends PINGs in datagrams of their own. Returns how many are dropped.
+fn flood(attack: &mut Attack, peer: &mut Peer) -> u64 {
+    let before = dropped(attack);
+    (0..FLOOD).for_each(|_| peer.client.send(&[Frame::Ping]));
+    attack.exchange(peer);
+    dropped(attack) - before
+}
+
+#[test]
+fn overloaded_worker_drops_datagrams_that_achieve_nothing() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    assert_eq!(flood(&mut attack, &mut peer), 0);
+    overload(&mut attack);
+    assert_eq!(flood(&mut attack, &mut peer), FLOOD);
+    // Time gives a little credit.
+    attack.pass(Duration::from_millis(50), &mut peer);
+    assert_eq!(flood(&mut attack, &mut peer), FLOOD - 5);
+    attack.pass(Duration::from_millis(950), &mut peer);
+    assert_eq!(flood(&mut attack, &mut peer), 0);
+    // The connection is none the worse for it.
+    attack.check_honest(&mut peer);
+    assert_eq!(peer.client.closed(), None);
+}
+
+#[test]
+fn who_connects_again_achieves_no_more() {
+    let mut attack = Attack::new(|_| {});
+    for number in 0..10 {
+        overload(&mut attack);
+        let mut peer = attack.connect(PEER, Setup::new(number));
+        let lost = flood(&mut attack, &mut peer);
+        assert!(lost >= FLOOD - TAKEN, "{lost}");
+    }
+}
+
+/// Downloads, uploads and small requests of clients beside a flood, all at an overloaded worker.
+#[test]
+fn overloaded_worker_takes_everything_of_honest_clients() {
+    let mut attack = Attack::new(|_| {});
+    overload(&mut attack);
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    let mut honest = attack.connect(HONEST, Setup::new(77));
+    let before = flood(&mut attack, &mut peer);
+    let expected = dropped(&attack);
+    attack.ask(&mut honest, 0, 3_000_000);
+    for _ in 0..200 {
+        overload(&mut attack);
+        attack.pass(Duration::from_millis(20), &mut honest);
+    }
+    assert_eq!(honest.response(0), (Some(200), 3_000_000));
+    for number in 1..500 {
+        overload(&mut attack);
+        attack.ask(&mut honest, 4 * number, 1);
+        assert_eq!(honest.response(4 * number), (Some(200), 1));
+    }
+    assert_eq!(dropped(&attack), expected);
+    assert!(before > 0);
+}
+
+#[test]
+fn worker_without_a_limit_is_never_overloaded() {
+    let mut attack = Attack::new(|s| s.limits.overload_after = Duration::ZERO);
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    overload(&mut attack);
+    assert_eq!(flood(&mut attack, &mut peer), 0);
+}
