@@ -157,14 +157,6 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// Takes the peer's address on the active path for validated, by a token that it has shown. The limit of three times what came
-    /// from there ends (RFC 9000 §8.1).
-    pub fn validate_peer_address(&mut self) {
-        if let Ok(path) = self.paths.get_active_mut() {
-            path.verified_peer_address = true;
-        }
-    }
-
     /// Returns the peer's address on the active path, if it is validated.
     pub fn validated_peer(&self) -> Option<SocketAddr> {
         let path = self.paths.get_active().ok()?;

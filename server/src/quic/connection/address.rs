@@ -18,11 +18,6 @@ impl Connection {
         Some((path.peer_addr.ip(), path.min_rtt?))
     }
 
-    /// Takes the client's address for validated, by a token that it has shown.
-    pub(in crate::quic) fn validate_address(&mut self) {
-        self.quic.validate_peer_address();
-    }
-
     /// Returns the client's address if the handshake is complete, the address is validated, and the last token was for another one.
     pub(in crate::quic) fn address_without_token(&self) -> Option<IpAddr> {
         let address = self.quic.validated_peer()?.ip();

@@ -47,9 +47,10 @@ impl Endpoint {
                 }
             }
         }
-        let is_validated = self.is_validated(meta, header.token, unix);
         let retry_above = self.settings.quic.retry_above;
-        if !is_validated && retry_above.is_some_and(|above| self.half_open >= above) {
+        let asks = retry_above.is_some_and(|above| self.half_open >= above);
+        // A token is not used up where nothing is asked of the client.
+        if asks && !self.is_spared_retry(meta, header.token, unix) {
             self.ask_to_retry(meta, header, (now, unix));
             return None;
         }
@@ -60,9 +61,6 @@ impl Endpoint {
         self.cid_table.insert(original.clone(), key);
         if let Some(connection) = self.connections[key].as_mut() {
             connection.keep_original(original);
-            if is_validated {
-                connection.validate_address();
-            }
         }
         Some(key)
     }

@@ -9,8 +9,12 @@ use crate::observe::metrics::Label;
 use crate::quic::token::Kind;
 
 impl Endpoint {
-    /// Returns whether the token of an Initial validates its sender's address. Any other counts as none, whatever is wrong with it.
-    pub(super) fn is_validated(&mut self, meta: &RxMeta, token: &[u8], unix: Duration) -> bool {
+    /// Returns whether the token of an Initial spares its sender the Retry, and uses it up. Any other counts as none, whatever is
+    /// wrong with it.
+    ///
+    /// The limit of three times what came from an address (RFC 9000 §8.1) holds all the same: who had the address when the token was
+    /// made need not have it now, and may have collected many tokens.
+    pub(super) fn is_spared_retry(&mut self, meta: &RxMeta, token: &[u8], unix: Duration) -> bool {
         let Some(listener) = self.settings.listeners.get(&meta.listener) else {
             return false;
         };

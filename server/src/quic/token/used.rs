@@ -1,6 +1,6 @@
 //! The tokens of NEW_TOKEN frames that were used.
 //!
-//! A Bloom filter holds the nonces of the tokens that were used in a period of one lifetime, another one those of the period before, so
+//! A Bloom filter holds the nonces of the tokens that were used in a period of the longest lifetime so far, another one those of the period before, so
 //! that a token is remembered for as long as it is valid. They never take a used token for a fresh one. With a million tokens in a
 //! lifetime they take one fresh token in three thousand for a used one; its client may get a Retry.
 
@@ -26,6 +26,8 @@ pub struct UsedTokens {
 struct Filters {
     /// Time since 1970 at which the current period began.
     since: Duration,
+    /// Longest time for which a token was valid so far: a reload that lowers the lifetime forgets none of those before.
+    period: Duration,
     current: Box<[u64]>,
     previous: Box<[u64]>,
 }
@@ -54,6 +56,7 @@ impl UsedTokens {
         let mut filters = self.filters.lock().unwrap_or_else(PoisonError::into_inner);
         let filters = filters.get_or_insert_with(|| Filters {
             since: now,
+            period: Duration::ZERO,
             current: empty(self.bits),
             previous: empty(self.bits),
         });
@@ -71,9 +74,10 @@ impl UsedTokens {
 }
 
 impl Filters {
-    /// Begins another period where the current one is over.
+    /// Begins another period where the current one is over. Tokens are valid for `period` now.
     fn turn(&mut self, period: Duration, now: Duration) {
-        let age = now.saturating_sub(self.since);
+        self.period = self.period.max(period);
+        let (age, period) = (now.saturating_sub(self.since), self.period);
         if age < period {
             return;
         }
@@ -152,6 +156,19 @@ mod tests {
     #[test]
     fn a_note_of_few_tokens_takes_little_memory() {
         assert_eq!(empty(UsedTokens::few().bits).len(), 1024);
+    }
+
+    /// Lowered to a tenth, a token is too far in the future at first, and would be good again a tenth before it expires.
+    #[test]
+    fn a_lowered_lifetime_forgets_no_used_token() {
+        let (used, token) = (UsedTokens::few(), [7; NONCE]);
+        assert!(used.note(&token, LIFETIME, NOW));
+        let mut rng = Rng::new(1);
+        for later in (0..=1000).step_by(100) {
+            let now = NOW + Duration::from_secs(later);
+            assert!(used.note(&nonce(&mut rng), LIFETIME / 10, now));
+            assert!(!used.note(&token, LIFETIME / 10, now), "{later}");
+        }
     }
 
     #[test]

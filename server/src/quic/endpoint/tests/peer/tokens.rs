@@ -222,22 +222,45 @@ fn a_lost_token_is_sent_again() {
     assert_eq!(tokens(&peer).len(), before, "acknowledged");
 }
 
+/// Whoever has an address now need not be who got the token there.
 #[test]
-fn a_good_token_lifts_the_limit_of_three_times_and_a_used_one_does_not() {
+fn a_good_token_lifts_no_limit_of_three_times() {
     let long = Duration::from_secs(120);
-    let mut attack = Attack::new(|s| {
-        s.limits.handshake_timeout = long;
-        s.quic.retry_above = None;
-    });
+    let mut attack = guarded(|s| s.limits.handshake_timeout = long);
     let token = token_of(&mut attack, PEER);
-    for validated in [true, false] {
-        let mut peer = with_token(RETURNED, &token);
-        peer.client.policy.handshake = false;
-        peer.client.policy.acks = false;
-        attack.pass(long + long, &mut peer);
-        let is_more = peer.received > 3 * peer.sent;
-        assert_eq!(is_more, validated, "{} for {}", peer.received, peer.sent);
-        assert!(attack.endpoint().is_empty());
+    let mut peer = with_token(RETURNED, &token);
+    peer.client.policy.handshake = false;
+    peer.client.policy.acks = false;
+    attack.pass(long + long, &mut peer);
+    assert_eq!(attack.endpoint().counters.new_tokens_accepted, 1);
+    let (received, sent) = (peer.received, peer.sent);
+    assert!(received > sent, "{received} for {sent}");
+    assert!(received <= 3 * sent, "{received} for {sent}");
+    assert!(attack.endpoint().is_empty());
+}
+
+/// Filters of used tokens would fill up, and take fresh ones for used.
+#[test]
+fn a_token_is_not_used_up_where_no_retry_is_asked_for() {
+    let mut attack = Attack::new(|_| {});
+    let token = token_of(&mut attack, PEER);
+    for port in 6000..6003 {
+        let address = format!("192.0.2.1:{port}");
+        let peer = come_back(&mut attack, &address, &token);
+        check_served(&attack, &peer, 0, &address);
+    }
+    let counters = &attack.endpoint().counters;
+    assert_eq!(counters.new_tokens_accepted, 0);
+    assert_eq!(counters.new_tokens_refused, <_>::default());
+}
+
+#[test]
+fn a_token_that_was_used_spares_no_retry() {
+    let mut attack = guarded(|_| {});
+    let token = token_of(&mut attack, PEER);
+    for (address, retries) in [(RETURNED, 0), ("192.0.2.1:6001", 1)] {
+        let peer = come_back(&mut attack, address, &token);
+        check_served(&attack, &peer, retries, address);
     }
     assert_eq!(refused(&attack, Refusal::Used), 1);
 }
