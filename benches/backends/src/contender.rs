@@ -17,8 +17,10 @@ pub(crate) struct Contender {
 pub(crate) enum Kind {
     /// Sockets of the kernel.
     Sockets(Backend),
-    /// A port of DPDK, by the prefix of its device.
-    Port(&'static str),
+    /// A port of DPDK by AF_XDP, beside the kernel, which has the address.
+    AfXdp,
+    /// A port of DPDK by AF_PACKET.
+    AfPacket,
 }
 
 impl Contender {
@@ -26,8 +28,8 @@ impl Contender {
     pub(crate) const ALL: [Self; 6] = [
         Self::on_frames("mio", Kind::Sockets(Backend::Mio)),
         Self::on_frames("io_uring", Kind::Sockets(Backend::IoUring)),
-        Self::on_frames("af_xdp", Kind::Port("af_xdp")),
-        Self::on_frames("af_packet", Kind::Port("af_packet")),
+        Self::on_frames("af_xdp", Kind::AfXdp),
+        Self::on_frames("af_packet", Kind::AfPacket),
         Self::offloading("mio+offload", Backend::Mio),
         Self::offloading("io_uring+offload", Backend::IoUring),
     ];
@@ -64,7 +66,8 @@ impl Contender {
     pub(crate) fn on(&self, interface: &str) -> String {
         match self.dataplane {
             Kind::Sockets(backend) => backend.to_string(),
-            Kind::Port(prefix) => format!("{prefix}:{interface}"),
+            Kind::AfXdp => format!("af_xdp:{interface}"),
+            Kind::AfPacket => format!("af_packet:{interface}"),
         }
     }
 }

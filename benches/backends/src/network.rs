@@ -51,11 +51,11 @@ impl Network {
         Ok(network)
     }
 
-    /// Sets the server's end up for a contender: its address is the kernel's or the port's.
+    /// Sets the server's end up for a contender: only with AF_PACKET the kernel must not have the address.
     pub(crate) fn prepare(&self, contender: &Contender) -> Result<()> {
         let (interface, server) = (self.interface(), self.server().ip());
         let mut script = format!("ip addr flush dev {interface}");
-        if let Kind::Sockets(_) = contender.dataplane {
+        if contender.dataplane != Kind::AfPacket {
             script += &format!(" && ip addr add {server}/24 dev {interface}");
         }
         self.within(&script)?;

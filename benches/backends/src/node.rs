@@ -153,7 +153,7 @@ fn open(arguments: &NodeArguments) -> Result<Opened> {
     if let Ok(device) = arguments.dataplane.parse::<PortDevice>() {
         let options = DevicePortOptions {
             device,
-            frames: PortFrames::All,
+            frames: PortFrames::Listeners,
             addresses: vec![(arguments.local.ip(), 24)],
             gateways: Vec::new(),
             neighbors: Vec::new(),
@@ -253,16 +253,21 @@ impl Node<'_> {
             })?;
             let full = refused == NoRoom::Blocked;
             self.wait(if full { NAP } else { Duration::ZERO })?;
-            // A port learns by frames where its peer is.
+            // A port learns by what it receives where its peer is.
             self.driver.receive(BUDGET, |_, _| ())?;
         }
         Ok(())
     }
 
     fn sink(&mut self) -> Result<()> {
+        let mut greeted = false;
         while self.window.is_open(self.driver.counters().rx_datagrams)? {
             self.wait(NAP)?;
-            self.driver.receive(BUDGET, |_, _| ())?;
+            let received = self.driver.receive(BUDGET, |_, _| ())?;
+            // As from any client: a port then knows the way to it.
+            if received > 0 && !std::mem::replace(&mut greeted, true) {
+                self.send(&[PING])?;
+            }
         }
         Ok(())
     }

@@ -95,8 +95,8 @@ fn configuration(
     let address = network.server();
     let backend = match contender.dataplane {
         Kind::Sockets(backend) => format!("backend = \"{backend}\""),
-        Kind::Port(_) => format!(
-            "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"{}\"\nframes = \"all\"\naddresses = [\"{}/24\"]",
+        Kind::AfXdp | Kind::AfPacket => format!(
+            "backend = \"dpdk\"\n[group.dpdk]\ndevice = \"{}\"\naddresses = [\"{}/24\"]",
             contender.on(&network.interface()),
             address.ip()
         ),
