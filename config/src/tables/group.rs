@@ -42,8 +42,8 @@ table! {
         /// and rr are the real-time classes SCHED_FIFO and SCHED_RR: a worker goes before every normal thread and takes
         /// the core at once. Danger: a busy worker then keeps its core from everything else, kernel threads and
         /// interrupt threads of the network card among them, which may stop the network and lock out administrators.
-        /// Use them only with cores that nothing else needs (isolcpus), and leave at least one core to the system. They
-        /// need CAP_SYS_NICE.
+        /// Use them only with cores that nothing else needs (isolcpus), and leave at least one core to the system: with spin
+        /// or spin_always on all cores the server does not start. They need CAP_SYS_NICE.
         scheduler: Scheduler { kind: choice(Scheduler::WORDS), default: "\"normal\"", reload: Restart },
         /// Priority of the workers among real-time threads, with scheduler fifo or rr. Threads of interrupts commonly
         /// have 50: stay below.
