@@ -1,6 +1,6 @@
 //! Frames of the slow path through a port that returns what it sends.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
 use sluicegate_dpdk::{Batch, Device, Eal, EalOptions, Port, PortOptions};
@@ -9,11 +9,14 @@ use sluicegate_frames::{MacAddr, PortConfig};
 use super::*;
 use crate::backends::dpdk::driver::now;
 use crate::backends::dpdk::shared::Shared;
+use crate::event::{Event, Quote};
+use crate::meta::ListenerId;
 
 const OWN_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const OWN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);
+const LISTENER: ListenerId = ListenerId(3);
 const BUFFERS: u32 = 1023;
 
 /// Returns the first worker of a port.
@@ -51,7 +54,8 @@ fn core(name: &str) -> Core {
         neighbors: Vec::new(),
         scope_id: 1,
     };
-    let shared = Shared::new(config, None, Vec::new(), false, None, now());
+    let listeners = vec![(LISTENER, SocketAddr::new(OWN.into(), 443))];
+    let shared = Shared::new(config, None, listeners, false, None, now());
     let mut core = Core::new(queues.remove(0).open().unwrap(), Arc::new(shared), 0, now());
     // What announces the port.
     core.housekeep(now());
@@ -81,10 +85,15 @@ fn checksum(bytes: &[u8]) -> [u8; 2] {
 
 /// Returns an ICMP message of the host without data.
 fn icmp(kind: u8) -> Vec<u8> {
-    let mut message = vec![kind, 0, 0, 0, 0, 1, 0, 1];
+    icmp_with(&[kind, 0, 0, 0, 0, 1, 0, 1])
+}
+
+fn icmp_with(message: &[u8]) -> Vec<u8> {
+    let mut message = message.to_vec();
     let sum = checksum(&message);
     message[2..4].copy_from_slice(&sum);
-    let mut ip = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0];
+    let len = u8::try_from(20 + message.len()).unwrap();
+    let mut ip = vec![0x45, 0, 0, len, 0, 0, 0, 0, 64, 1, 0, 0];
     ip.extend(HOST.octets());
     ip.extend(OWN.octets());
     let sum = checksum(&ip);
@@ -169,4 +178,32 @@ fn neighbours_are_answered_once_there_are_buffers() {
     all.truncate(100);
     core.housekeep(now());
     assert_eq!(sent(&mut core), [ARP]);
+}
+
+#[test]
+fn a_report_of_a_packet_too_big_is_passed_on_with_what_it_quotes() {
+    let mut core = core("too_big");
+    let peer = SocketAddr::from(([198, 51, 100, 7], 5000));
+    // "Fragmentation needed", the next hop's MTU, and a datagram of 1,472 bytes from `port`.
+    let report = |port: u16| {
+        let mut message = vec![3, 4, 0, 0, 0, 0, 5, 120];
+        message.extend([0x45, 0, 5, 220, 0, 0, 0x40, 0, 60, 17, 0, 0]);
+        message.extend(OWN.octets());
+        message.extend([198, 51, 100, 7]);
+        message.extend([port.to_be_bytes(), 5000_u16.to_be_bytes()].concat());
+        message.extend([5, 200, 0, 0, 0x40, 1, 2, 3]);
+        icmp_with(&message)
+    };
+    let (other, ours) = (report(444), report(443));
+    arrive(&mut core, [other.as_slice(), &ours]);
+    receive(&mut core);
+    core.housekeep(now());
+    let expected = Event::TooBigReport {
+        listener: LISTENER,
+        peer,
+        size: 1472,
+        quote: Quote::new(&[0x40, 1, 2, 3]),
+    };
+    assert_eq!(core.events.take(), Some(expected));
+    assert_eq!(core.events.take(), None, "nobody listens at that port");
 }
