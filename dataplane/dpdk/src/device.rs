@@ -1,7 +1,9 @@
 //! Devices: attached, configured and started, and what is known of them.
 #![expect(unsafe_code, reason = "calls of the shim")]
 
-use std::ffi::CString;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::eal::Eal;
@@ -103,9 +105,32 @@ pub(crate) struct Inner {
     eal: Eal,
 }
 
-/// A port of the library that was started.
+/// A port of the library that was started. Nobody else in the process has it.
 #[derive(Debug)]
 struct Started(u16);
+
+/// Ports of the library that are in use. The library finds a PCI device by its address as often as it is asked.
+static IN_USE: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Held while devices are opened or closed, which the library does not let several threads do at a time.
+static CONTROL: Mutex<()> = Mutex::new(());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Started {
+    /// Takes a port of the library for its own.
+    fn claim(port: u16, name: &CStr) -> Result<Self, Error> {
+        if lock(&IN_USE).insert(port) {
+            return Ok(Self(port));
+        }
+        let step = format!("open {}", name.to_string_lossy());
+        let mut taken = Error::because(step, "another port of this process has the device");
+        taken.errno = libc::EBUSY;
+        Err(taken)
+    }
+}
 
 impl Inner {
     /// Opens the devices of a port.
@@ -134,6 +159,8 @@ impl Inner {
             facts: PortFacts::of(&Info::default()),
             eal,
         };
+        // Released before `inner` is dropped, which takes it where a device does not open.
+        let _control = lock(&CONTROL);
         for (index, device) in options.devices.iter().enumerate() {
             let first = index * usize::from(per_device);
             let pools = &inner.pools[first..first + usize::from(per_device)];
@@ -168,8 +195,13 @@ impl Inner {
             )]
             std::thread::sleep(pause);
         }
-        self.ports.clear();
+        self.close_ports();
         self.missing()
+    }
+
+    fn close_ports(&mut self) {
+        let _control = lock(&CONTROL);
+        self.ports.clear();
     }
 
     /// Has drivers return the buffers of frames that have left.
@@ -202,13 +234,22 @@ impl Inner {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.xdp = None;
+        self.close_ports();
+    }
+}
+
 impl Drop for Started {
     fn drop(&mut self) {
-        // SAFETY: the port was opened by this value, and no queue that uses it is left: each keeps `Inner`.
+        // SAFETY: the port is this value's alone, and no queue that uses it is left: each keeps `Inner`. `CONTROL` is held
+        // by whoever opens or closes the port.
         unsafe {
             ffi::sg_port_stop(self.0);
             ffi::sg_port_remove(self.0);
         }
+        lock(&IN_USE).remove(&self.0);
     }
 }
 
@@ -226,7 +267,7 @@ fn start(
     let port = unsafe { ffi::sg_port_named(name.as_ptr()) };
     let port = u16::try_from(port)
         .map_err(|_| Error::because(format!("open {name:?}"), "no driver made a port of it"))?;
-    let started = Started(port);
+    let started = Started::claim(port, &name)?;
     let mut info = Info::default();
     // SAFETY: the shim writes into a local.
     check("ask the port", unsafe {
@@ -237,7 +278,7 @@ fn start(
         let cause = format!("it has {most}; {queues} are needed, one per core of the group");
         return Err(Error::because("queues of the port", cause));
     }
-    // SAFETY: the port is this function's alone.
+    // SAFETY: the port was claimed above.
     let configured = unsafe { ffi::sg_port_configure(port, queues, options.mtu.unwrap_or(0)) };
     check("configure the port", configured)?;
     let (rx, tx) = (options.rx_descriptors, options.tx_descriptors);

@@ -126,6 +126,36 @@ fn buffers_of_two_ports_are_not_mixed() {
 }
 
 #[test]
+fn a_device_is_opened_once() {
+    let (port, mut queue) = open("once");
+    // The library has a port of this name, as it has of each PCI device.
+    let again = PortOptions {
+        devices: vec![Device::Pci("net_ring_once".to_owned())],
+        queues: 1,
+        rx_descriptors: 64,
+        tx_descriptors: 64,
+        buffers: 100,
+        kept: 0,
+        room: 2048,
+        mtu: None,
+        multicast: false,
+        xdp: None,
+    };
+    let refused = Port::open(eal(), &again).unwrap_err().to_string();
+    assert!(
+        refused.contains("another port of this process"),
+        "{refused}"
+    );
+    let (mut out, mut back) = (Batch::default(), Batch::default());
+    assert!(out.push(frame(&mut queue, 7)).is_none());
+    assert_eq!(queue.send(&mut out), 1);
+    queue.receive(&mut back);
+    assert_eq!(back.len(), 1, "the first goes on");
+    drop((queue, out, back));
+    assert_eq!(port.close().unwrap(), 0);
+}
+
+#[test]
 fn errors_name_step_and_cause() {
     eal();
     let other = Eal::start(&EalOptions::default()).unwrap_err();
