@@ -27,6 +27,8 @@ mod interface;
 mod lanes;
 mod message;
 mod meta;
+#[cfg(any(test, feature = "test-backends"))]
+pub mod offloads;
 mod options;
 mod ports;
 #[cfg(any(test, feature = "test-backends"))]

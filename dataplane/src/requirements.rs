@@ -2,18 +2,8 @@
 //!
 //! A test that cannot run calls [`skip`]. `SLUICEGATE_REQUIRE`, a list with commas, turns that into a failure for the names that
 //! it holds, so that a run that must cover everything cannot pass with tests left out.
-#![expect(
-    unsafe_code,
-    reason = "offloads of an interface are turned off by an ioctl that has no safe wrapper"
-)]
 
-use std::ffi::CString;
 use std::fmt::Display;
-use std::io;
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd as _;
-
-use crate::interface::named;
 
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
@@ -30,29 +20,6 @@ pub fn skip(missing: &str, cause: &dyn Display) {
     let is_required = required.iter().any(|name| name == missing);
     assert!(!is_required, "{missing} is required: {cause}");
     println!("skipped without {missing}: {cause}");
-}
-
-/// Has the kernel write checksums and VLAN tags into the frames of an interface, and cut them to size, before they leave.
-/// What is left to a card that is not there, as at the end of a veth, would arrive wrong at a driver of frames.
-///
-/// # Panics
-/// There is no such interface, or the process has no right to change it.
-pub fn turn_offloads_off(interface: &str) {
-    // `linux/ethtool.h`: the command, and zero for "off".
-    const SET_TX_CHECKSUMS: u32 = 0x17;
-    const SET_FLAGS: u32 = 0x26;
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    let name = CString::new(interface).expect("a name without zeroes");
-    for command in [SET_TX_CHECKSUMS, SET_FLAGS] {
-        let mut command = [command, 0];
-        let mut request = named(&name).expect("a short name");
-        request.ifr_ifru.ifru_data = (&raw mut command).cast();
-        // SAFETY: a local with a name that ends with a zero and a pointer to a local of the command's size.
-        let result =
-            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-        let error = io::Error::last_os_error();
-        assert_eq!(result, 0, "offloads of {interface}: {error}");
-    }
 }
 
 #[expect(

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use sluicegate_dataplane::requirements::turn_offloads_off;
+use sluicegate_dataplane::offloads::turn_offloads_off;
 
 use crate::rig::Kind;
 use crate::vlan;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use sluicegate_dataplane::requirements::turn_offloads_off;
+use sluicegate_dataplane::offloads::turn_offloads_off;
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
