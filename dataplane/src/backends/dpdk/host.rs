@@ -179,15 +179,12 @@ fn addresses(options: &DevicePortOptions, kernel: &[(String, IpAddr)]) -> Result
 }
 
 /// Checks the rights of the process for a device.
-pub(super) fn rights(options: &DevicePortOptions) -> Result<(), PortError> {
+pub(super) fn rights(device: &PortDevice) -> Result<(), PortError> {
     // Numbers of linux/capability.h.
     const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
     const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
-    const PERFMON: (u32, &str) = (38, "CAP_PERFMON");
     const BPF: (u32, &str) = (39, "CAP_BPF");
-    let needed: &[(u32, &str)] = match options.device {
-        // A program that looks into packets may compare pointers.
-        PortDevice::AfXdp(_) if options.is_beside_kernel() => &[NET_ADMIN, NET_RAW, BPF, PERFMON],
+    let needed: &[(u32, &str)] = match device {
         PortDevice::AfXdp(_) => &[NET_ADMIN, NET_RAW, BPF],
         // The driver sets the interface's flags.
         PortDevice::AfPacket(_) => &[NET_ADMIN, NET_RAW],
@@ -201,7 +198,7 @@ pub(super) fn rights(options: &DevicePortOptions) -> Result<(), PortError> {
         return Ok(());
     }
     Err(PortError::Forbidden {
-        device: options.device.clone(),
+        device: device.clone(),
         needed: missing.join(", "),
     })
 }

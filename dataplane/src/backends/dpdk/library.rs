@@ -55,7 +55,7 @@ impl Library {
     pub(crate) fn start(all: &[(&DevicePortOptions, usize)]) -> Result<Self, PortError> {
         host::examine(all)?;
         for (options, _) in all {
-            host::rights(options)?;
+            host::rights(&options.device)?;
         }
         let pci = all.iter().filter_map(|(options, _)| match &options.device {
             PortDevice::Pci(address) => Some(address.clone()),
