@@ -67,7 +67,7 @@ impl Kind {
         match self {
             Self::LogTarget => "\"stdout\", or a path, relative to the folder of this file",
             Self::Cores => {
-                "\"auto\", a list of cores such as [0, 1], or ranges such as \"0-3,6\", each core once and below 4096"
+                "\"auto\", a list of cores such as [0, 1], or ranges such as \"0-3,6\", each core below 4096"
             }
             Self::CongestionControl => {
                 "an algorithm's name, or a table with `algorithm` and its options"

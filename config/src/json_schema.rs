@@ -119,7 +119,6 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
                 "type": "array",
                 "items": { "type": "integer", "minimum": 0, "maximum": 4095 },
                 "minItems": 1,
-                "uniqueItems": true,
             },
         ] }),
         Kind::CongestionControl => {

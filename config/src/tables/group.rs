@@ -28,7 +28,9 @@ table! {
         backend: Backend { kind: Kind::Backend, default: "\"auto\"", examples: ["\"mio\""], reload: Restart },
         /// Cores that the workers run on, one worker each, at most 256. auto takes every core that the process may use.
         /// List them to keep cores for other work, or to stay near the network card's memory: a worker allocates its
-        /// buffers and connections after it was pinned, so they are in the memory of its own NUMA node.
+        /// buffers and connections after it was pinned, so they are in the memory of its own NUMA node. A core that is
+        /// listed twice runs two workers, which take turns: seldom faster, but a network device may need as many
+        /// workers as it has queues. The server warns of it, and refuses it with spin_always.
         cores: Cores { kind: Kind::Cores, default: "\"auto\"", examples: ["[0, 1]", "\"0-3,6\""], reload: Restart },
         /// Time for which a worker keeps polling after its last datagram before it sleeps. More lowers the latency of
         /// the next datagram and costs CPU time. A worker that polled three times in vain sleeps at once, until
@@ -71,8 +73,16 @@ words! {
     }
 }
 
-/// Refuses the backend dpdk without a port.
+/// Refuses the backend dpdk without a port, and workers that share a core and never leave it.
 fn check(group: &mut Group, section: &Section<'_>) -> Result<(), Error> {
+    if let Some(core) = group.cores.shared()
+        && group.spin_always
+    {
+        let found = format!("core {core} twice in `cores` with `spin_always`");
+        let expected = "a core for each worker that polls all the time";
+        let at = section.position("cores");
+        return Err(section.source.error(at, found, expected));
+    }
     if group.backend != Backend::Dpdk {
         return Ok(());
     }
@@ -93,8 +103,22 @@ fn check(group: &mut Group, section: &Section<'_>) -> Result<(), Error> {
 pub enum Cores {
     /// Every core that the process may use.
     Auto,
-    /// These cores, each once, in the order of the file; never empty.
+    /// A worker on each of these cores, in the order of the file; never empty.
     List(Vec<usize>),
+}
+
+impl Cores {
+    /// Returns a core that is to run more than one worker.
+    #[must_use]
+    pub fn shared(&self) -> Option<usize> {
+        let Self::List(list) = self else {
+            return None;
+        };
+        let mut sorted = list.clone();
+        sorted.sort_unstable();
+        let pair = sorted.windows(2).find(|pair| pair[0] == pair[1])?;
+        Some(pair[0])
+    }
 }
 
 impl Field for Cores {
@@ -110,14 +134,6 @@ impl Field for Cores {
         };
         let list = list.filter(|l| !l.is_empty() && l.iter().all(|core| *core <= MAX_CORE));
         let list = list.ok_or_else(|| item.refused())?;
-        let mut sorted = list.clone();
-        sorted.sort_unstable();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            let found = format!("core {} twice in `cores`", pair[0]);
-            return Err(item
-                .source
-                .error(item.at, found, item.key.kind.expectation()));
-        }
         let list = list
             .into_iter()
             .map(usize::try_from)

@@ -70,7 +70,6 @@ impl Schema {
             "items" => list.is_none_or(|list| list.iter().all(|one| self.valid(limit, one))),
             "minItems" => within(list.map(Vec::len), u64::ge),
             "maxItems" => within(list.map(Vec::len), u64::le),
-            "uniqueItems" => list.is_none_or(|l| (1..l.len()).all(|i| !l[..i].contains(&l[i]))),
             "maxProperties" => within(value.as_object().map(serde_json::Map::len), u64::le),
             "required" => {
                 let names = || alternatives().map(|name| name.as_str().unwrap());

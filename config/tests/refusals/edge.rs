@@ -54,7 +54,7 @@ fn congestion_control_is_checked_against_the_registry() {
 }
 
 #[test]
-fn cores_are_a_list_without_repetition() {
+fn cores_are_a_list_of_small_numbers() {
     let refusal = |cores: &str| {
         let error = refusal_before(&format!("[[group]]\nname = \"default\"\ncores = {cores}"));
         error.split("; expected").next().unwrap().to_owned()
@@ -68,8 +68,19 @@ fn cores_are_a_list_without_repetition() {
     assert_eq!(refusal("\"+1\""), "3:9: string \"+1\" for `cores`");
     assert_eq!(refusal("[]"), "3:9: an array for `cores`");
     assert_eq!(refusal("[4096]"), "3:9: an array for `cores`");
-    assert_eq!(refusal("\"0-3,2\""), "3:9: core 2 twice in `cores`");
-    assert_eq!(refusal("[1, 1]"), "3:9: core 1 twice in `cores`");
+}
+
+#[test]
+fn workers_that_always_poll_share_no_core() {
+    let refusal = |cores: &str| {
+        let group = format!("[[group]]\nname = \"default\"\nspin_always = true\ncores = {cores}");
+        let error = refusal_before(&group);
+        error.split("; expected").next().unwrap().to_owned()
+    };
+    for (cores, core) in [("\"0-3,2\"", 2), ("[0, 1, 1]", 1)] {
+        let expected = format!("4:9: core {core} twice in `cores` with `spin_always`");
+        assert_eq!(refusal(cores), expected);
+    }
 }
 
 #[test]

@@ -39,6 +39,9 @@ pub(super) fn prepare_group(
     if listeners.is_empty() {
         return Ok(Vec::new());
     }
+    if let Some(core) = group.cores.shared() {
+        tracing::warn!(group = %group.name, core, "more than one worker on a core");
+    }
     let cores = cores(group)?;
     let workers = cores.len();
     let opened = open_listeners(
