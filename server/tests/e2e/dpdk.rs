@@ -28,13 +28,11 @@ mod on_a_port {
     use std::path::Path;
     use std::process::Command;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use tokio::task::JoinSet;
 
     use super::network::{CLIENT, CLIENT_V6, Network, SERVER, SERVER_V6, ping};
     use crate::client::{Client, Counted, generated_sha256, run};
-    use crate::relay::Relay;
     use crate::server::{Folder, PAGE, Process, Server, Setup, total};
     use crate::skip;
     use crate::transfer::python;
@@ -69,7 +67,7 @@ mod on_a_port {
 
     /// A server with as many workers as the device has queues, which takes all of its frames.
     pub(super) fn setup(device: &str, workers: usize) -> Setup {
-        let cores: Vec<usize> = (0..workers).collect();
+        let cores: Vec<usize> = (0..workers).map(|worker| worker % 2).collect();
         let group = format!(
             "backend = \"dpdk\"\ncores = {cores:?}\n[group.dpdk]\ndevice = \"{device}\"\n\
              frames = \"all\"\naddresses = [\"{SERVER}/24\", \"{SERVER_V6}/64\"]\n"
@@ -111,22 +109,7 @@ mod on_a_port {
 
     /// Every binding of the NAT has another hash, so another queue gets what comes next.
     pub(super) fn nat_changes_ports(folder: &Folder) {
-        const LENGTH: u64 = 200_000;
-        run(async {
-            let client = Client::new(folder);
-            for _ in 0..4 {
-                let relay = Relay::start(V4).await;
-                let mut session = client.connect(relay.address).await;
-                for _ in 0..10 {
-                    let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
-                    let mut counted = Counted::default();
-                    response.count_to_the_end(&mut counted, LENGTH).await;
-                    // Nothing is under way when a NAT forgets a binding.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    relay.change_port();
-                }
-            }
-        });
+        run(async { crate::transfer::nat_changes_ports(V4, Client::new(folder)).await });
     }
 
     fn aioquic(folder: &Folder) {
@@ -188,10 +171,10 @@ mod on_a_port {
 
     #[test]
     #[ignore = "run by over_a_veth_pair"]
-    fn af_packet_serves_a_thousand_clients_through_nat_and_a_link_that_fails_on_two_queues() {
-        let network = Network::new(2);
+    fn af_packet_serves_a_thousand_clients_through_nat_and_a_link_that_fails_on_four_queues() {
+        let network = Network::new(4);
         let folder = Folder::new();
-        let mut server = start(&network, &setup("af_packet:sga", 2), &folder);
+        let mut server = start(&network, &setup("af_packet:sga", 4), &folder);
         nat_changes_ports(&folder);
         run(async {
             let client = Arc::new(Client::at(&folder, SocketAddr::new(CLIENT.into(), 0)));
@@ -220,9 +203,9 @@ mod on_a_port {
     #[test]
     #[ignore = "run by over_a_veth_pair"]
     fn af_xdp_serves_through_nat_and_starts_again_after_it_was_killed() {
-        let network = Network::new(2);
+        let network = Network::new(4);
         let folder = Folder::new();
-        let setup = setup("af_xdp:sga", 2);
+        let setup = setup("af_xdp:sga", 4);
         let mut server = start(&network, &setup, &folder);
         ping(SERVER.into());
         ping(SERVER_V6.into());

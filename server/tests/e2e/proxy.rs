@@ -10,10 +10,12 @@ use sha2::{Digest as _, Sha256};
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Counted, generated_sha256, run};
 use crate::on_every_backend;
+use crate::relay::Relay;
 use crate::server::{Folder, Server, Setup};
 
 on_every_backend!(
     bodies_pass_unchanged_both_ways,
+    an_upload_survives_changes_of_its_port,
     an_upstream_that_fails_is_told_apart,
     clients_that_go_away_leave_no_connection,
     what_an_upstream_is_asked_already_is_answered_while_the_server_stops,
@@ -178,6 +180,27 @@ fn bodies_pass_unchanged_both_ways(backend: &str) {
         let found = metrics(admin);
         assert_eq!(found["sluicegate_origin_exchanges_opened_total"], 2.0);
         assert_eq!(found["sluicegate_origin_exchanges"], 0.0);
+    });
+}
+
+fn an_upload_survives_changes_of_its_port(backend: &str) {
+    const LENGTH: u64 = 10_000_000;
+    let folder = Folder::new();
+    let upstream = Upstream::start();
+    let server = server(backend, &folder, upstream.address);
+    run(async {
+        let relay = Relay::start(server.address()).await;
+        let client = Client::new(&folder);
+        let mut session = client.connect(relay.address).await;
+        let changes = async {
+            for _ in 0..20 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                relay.change_port();
+            }
+        };
+        let (response, ()) = tokio::join!(session.upload("/app/up", LENGTH), changes);
+        let expected = format!("{LENGTH} {}", generated_sha256(LENGTH));
+        assert_eq!(response.text().await, expected);
     });
 }
 

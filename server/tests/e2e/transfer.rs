@@ -1,5 +1,6 @@
 //! Downloads, by several clients, over paths that change.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::client::{Client, Counted, Session, generated_sha256, run};
 use crate::on_every_backend;
 use crate::relay::Relay;
-use crate::server::{Folder, PAGE, Process, Server, Setup};
+use crate::server::{Folder, PAGE, Process, Server, Setup, total};
 use crate::skip;
 
 on_every_backend!(
@@ -18,7 +19,7 @@ on_every_backend!(
     a_large_body_arrives_unchanged,
     several_bodies_share_a_connection,
     a_client_may_change_its_socket,
-    a_nat_may_change_its_port,
+    a_nat_may_change_its_port_during_downloads,
     a_server_that_never_sleeps_serves_and_stops,
     many_clients_at_once,
     #[ignore = "long"]
@@ -87,9 +88,20 @@ fn several_bodies_share_a_connection(backend: &str) {
     });
 }
 
+/// Four workers, of which any may receive what comes from a new port.
+fn four_workers(backend: &str) -> Setup {
+    Setup::new(backend)
+        .replace("[[group]]", "[[group]]\ncores = [0, 0, 0, 0]")
+        .listener("main", "127.0.0.1:0", "cubic")
+}
+
 fn a_client_may_change_its_socket(backend: &str) {
     const LENGTH: u64 = 50_000_000;
-    with_session(backend, async |client, session| {
+    let folder = Folder::new();
+    let mut server = Server::start(&four_workers(backend), &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
         let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
         let mut counted = Counted::default();
         // More often than there are connection IDs at a time.
@@ -102,25 +114,43 @@ fn a_client_may_change_its_socket(backend: &str) {
         }
         response.count_to_the_end(&mut counted, LENGTH).await;
     });
+    let said = server.process.last_words();
+    assert_eq!(total(&said, "datagrams", "workers"), 4);
 }
 
 /// Unlike a client that moves, one behind a NAT knows nothing of it, and nothing sent to its old address arrives.
-fn a_nat_may_change_its_port(backend: &str) {
-    const LENGTH: u64 = 20_000_000;
+fn a_nat_may_change_its_port_during_downloads(backend: &str) {
     let folder = Folder::new();
-    let server = Server::simple(backend, &folder);
-    run(async {
-        let relay = Relay::start(server.address()).await;
-        let client = Client::new(&folder);
-        let mut session = client.connect(relay.address).await;
-        let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
-        let mut counted = Counted::default();
-        for part in 1..10 {
-            response.count(&mut counted, part * LENGTH / 10).await;
-            relay.change_port();
-        }
-        response.count_to_the_end(&mut counted, LENGTH).await;
-    });
+    let mut server = Server::start(&four_workers(backend), &folder);
+    run(async { nat_changes_ports(server.address(), Client::new(&folder)).await });
+    let said = server.process.last_words();
+    let warned = |line: &String| line.contains("more than one worker on a core");
+    assert!(said.iter().any(warned), "{said:#?}");
+    assert_eq!(total(&said, "datagrams", "workers"), 4);
+}
+
+/// Downloads through a NAT that changes its port all the time, on several connections at once.
+pub(crate) async fn nat_changes_ports(server: SocketAddr, client: Client) {
+    const LENGTH: u64 = 2_000_000;
+    let client = Arc::new(client);
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let client = Arc::clone(&client);
+        tasks.spawn(async move {
+            let relay = Relay::start(server).await;
+            let mut session = client.connect(relay.address).await;
+            let mut response = session.get(&format!("/bytes/{LENGTH}")).await;
+            let mut counted = Counted::default();
+            for part in 1..20 {
+                response.count(&mut counted, part * LENGTH / 20).await;
+                relay.change_port();
+            }
+            response.count_to_the_end(&mut counted, LENGTH).await;
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
 }
 
 fn a_server_that_never_sleeps_serves_and_stops(backend: &str) {
