@@ -231,16 +231,23 @@ fuzz: setup $(BORINGSSL) ## Runs the fuzz targets for FUZZ_SECONDS per crate; th
 
 # The unsafe code of the dataplane, with all that its backends do to the kernel, and the rings between worker and origin thread.
 # BoringSSL is linked as it is, without the sanitizer. `asan` leaves the server's tests the sanitizer's own allocator: it sees
-# nothing of jemalloc's memory.
-asan: setup $(BORINGSSL) ## Runs the tests of the dataplane and of the exchange rings under AddressSanitizer
+# nothing of jemalloc's memory. DPDK's libraries and what is in their buffers are not instrumented either: of DPDK it sees our Rust,
+# with what that keeps and frees.
+asan: setup $(BORINGSSL) ## Runs the tests of the dataplane, of DPDK and of the exchange rings under AddressSanitizer
 	@echo "== AddressSanitizer"
 	if ! $(NIGHTLY) rustc --version >/dev/null 2>&1; then
 	    echo "skipped: no nightly Rust (rustup toolchain install nightly)" >&2
 	    exit 0
 	fi
-	export RUSTFLAGS="-Zsanitizer=address --cfg asan"
+	export RUSTFLAGS="-Zsanitizer=address --cfg asan" LSAN_OPTIONS="suppressions=$(CURDIR)/dataplane/dpdk/lsan.supp"
 	run="$(NIGHTLY) $(CARGO) test --locked --target $(HOST) --target-dir $(TARGET)/asan"
-	$$run -p sluicegate-dataplane --lib --tests
+	$$run -p sluicegate-frames --lib --tests
+	if [ -n "$(FEATURES)" ]; then
+	    $$run -p sluicegate-dpdk --features libdpdk --lib --tests
+	    $$run -p sluicegate-dataplane --features dpdk --lib --tests
+	else
+	    $$run -p sluicegate-dataplane --lib --tests
+	fi
 	$$run -p sluicegate --lib -- $(RING_TESTS)
 
 # What needs no system call and no C. Miri takes a thousand times as long: the tests of faults, whose code is safe, and all that

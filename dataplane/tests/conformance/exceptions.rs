@@ -115,6 +115,16 @@ const TABLE: &[Row] = &[
         "no kernel keeps what waits for the link",
     ),
     (
+        "namespace::a_datagram_too_big_for_its_interface_is_reported_once_a_batch",
+        &[WithoutCopies],
+        "what waits for a neighbor that does not exist keeps its buffer, which a driver that is dropped leaks on purpose",
+    ),
+    (
+        "namespace::an_interface_may_go_down_and_come_back",
+        &[WithoutCopies],
+        "what waits for a neighbor that does not exist keeps its buffer, which a driver that is dropped leaks on purpose",
+    ),
+    (
         "namespace::a_full_socket_does_not_stop_another_listener",
         &[WithoutCopies],
         "batches wait in buffers of the driver: namespace::buffers_that_the_device_has_not_sent_are_not_written_to",
