@@ -10,6 +10,7 @@ pub mod endpoint;
 pub mod entropy;
 mod expiry;
 pub mod header;
+mod holders;
 mod key_file;
 mod path_size;
 mod progress;

@@ -1,7 +1,8 @@
 //! Counts what each client has open, and finds the client that has most.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv4Addr};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Addresses that count as one client: an IPv4 address, or an IPv6 /56, which is what one customer of a provider gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +18,20 @@ impl From<IpAddr> for ClientPrefix {
             IpAddr::V6(address) => {
                 let [a, b, c, d, e, f, g, ..] = address.octets();
                 ClientPrefix::V6([a, b, c, d, e, f, g])
+            }
+        }
+    }
+}
+
+/// Writes the address, or the network of an IPv6 client.
+impl fmt::Display for ClientPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientPrefix::V4(address) => address.fmt(f),
+            ClientPrefix::V6(prefix) => {
+                let mut octets = [0; 16];
+                octets[..prefix.len()].copy_from_slice(prefix);
+                write!(f, "{}/56", Ipv6Addr::from(octets))
             }
         }
     }
@@ -104,6 +119,15 @@ mod tests {
             client("2001:db8:1:2ff:ffff:ffff:ffff:ffff")
         );
         assert_ne!(client("2001:db8:1:200::1"), client("2001:db8:1:300::1"));
+    }
+
+    #[test]
+    fn a_client_is_written_as_its_address_or_network() {
+        assert_eq!(client("::ffff:192.0.2.1").to_string(), "192.0.2.1");
+        assert_eq!(
+            client("2001:db8:1:2ff::1").to_string(),
+            "2001:db8:1:200::/56"
+        );
     }
 
     #[test]

@@ -18,13 +18,13 @@ use super::activity::Activity;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection_gauges::Controller;
 use super::expiry::Expiry;
+use super::holders::Holder;
 use super::path_size::PathSize;
 use super::progress::Progress;
 use super::reset::ResetTokens;
 use super::settings::Listener;
 use super::timers::Slot;
 use crate::h3;
-use crate::http::clients::ClientPrefix;
 use crate::http::exchange::ConnectionKey;
 use crate::http::exchange::message::ToFront;
 use crate::http::peer::PeerConnection;
@@ -41,8 +41,8 @@ pub struct Connection {
     pub(super) listener: ListenerId,
     /// Name of the congestion control algorithm.
     pub(super) algorithm: &'static str,
-    /// Client that opened it, wherever it is now; `None` once it does not count as that client's.
-    pub(super) client: Option<ClientPrefix>,
+    /// Client or proxy that opened it, wherever it is now; `None` once it does not count as one's.
+    pub(super) holder: Option<Holder>,
     /// Peer's address on the active path, under which the endpoint finds it, too.
     pub(super) address: SocketAddr,
     /// Connection IDs under which the endpoint finds it.
@@ -92,7 +92,7 @@ pub(super) struct Accepted {
     pub(super) quic: quiche::Connection,
     pub(super) listener: ListenerId,
     pub(super) algorithm: &'static str,
-    pub(super) client: ClientPrefix,
+    pub(super) holder: Holder,
     /// Peer's address.
     pub(super) address: SocketAddr,
     /// Deadline of the handshake.
@@ -114,7 +114,7 @@ impl Connection {
             quic: accepted.quic,
             listener: accepted.listener,
             algorithm: accepted.algorithm,
-            client: Some(accepted.client),
+            holder: Some(accepted.holder),
             address: accepted.address,
             cids: vec![cid],
             original_dcid: original.map(<[u8]>::to_vec),

@@ -27,13 +27,13 @@ use super::connection_gauges::ConnectionGauges;
 use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
 use super::header::{Header, Kind};
+use super::holders::Holders;
 use super::rate_limit::RateLimit;
 use super::relief::Relief;
 use super::reset::ResetTokens;
 use super::settings::Settings;
 use super::timers::Timers;
 use super::token::{NewTokens, RetryTokens};
-use crate::http::clients::Clients;
 use crate::http::exchange::ConnectionKey;
 
 /// Outcome of a datagram.
@@ -78,7 +78,7 @@ pub struct Endpoint {
     /// Connections that have sent CONNECTION_CLOSE or received one.
     ended: usize,
     gauges: ConnectionGauges,
-    clients: Clients,
+    holders: Holders,
     cids: CidGenerator,
     entropy: Entropy,
     retry_tokens: RetryTokens,
@@ -87,6 +87,8 @@ pub struct Endpoint {
     reset_limit: RateLimit,
     refusal_limit: RateLimit,
     retry_limit: RateLimit,
+    /// Limit of lines in the log that name a client.
+    log_limit: RateLimit,
     /// Time at which the rate limits begin.
     epoch: Instant,
     /// Time since 1970 when the last datagram arrived.
@@ -128,6 +130,7 @@ impl Endpoint {
             reset_limit: per_second(settings.quic.stateless_reset_per_second),
             refusal_limit: per_second(settings.quic.connection_refusals_per_second),
             retry_limit: evenly(settings.quic.retries_per_second),
+            log_limit: RateLimit::new(1, 4),
             settings,
             connections: Vec::new(),
             free: Vec::new(),
@@ -140,7 +143,7 @@ impl Endpoint {
             half_open: 0,
             ended: 0,
             gauges: ConnectionGauges::default(),
-            clients: Clients::default(),
+            holders: Holders::default(),
             entropy: Entropy::new(),
             epoch: now,
             unix: Duration::ZERO,
@@ -185,7 +188,7 @@ impl Endpoint {
     pub(super) fn check(&self) {
         let open = self.len();
         assert!(self.half_open <= open as u64);
-        assert!(self.clients.len() <= open);
+        assert!(self.holders.len() <= open);
         assert_eq!(self.peers.len(), open);
         assert!(self.stateless.len() <= stateless::MAX_STATELESS);
         let gauges = self.gauges();
@@ -364,8 +367,8 @@ impl Endpoint {
             return;
         };
         connection.clear(&mut self.settings.sessions);
-        if let Some(client) = connection.client {
-            self.clients.leave(client);
+        if let Some(holder) = connection.holder {
+            self.holders.leave(holder);
         }
         self.peers.remove(&(connection.address, slot));
         for dcid in connection.dcids() {

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-/// Connections at this worker that every client keeps.
+use super::holders::{Holder, Holders};
+
+/// Connections at this worker that every client and proxy keeps.
 const KEPT: u64 = 16;
 
 /// Progress of the relief; at rest while memory suffices.
@@ -10,10 +12,12 @@ const KEPT: u64 = 16;
 pub(super) struct Relief {
     /// Slot that is looked at next.
     pub(super) next: usize,
-    /// Number of connections that a client keeps in this round; `None` before the first.
+    /// Number of connections that a client, or a proxy, keeps in this round; `None` before the first.
     pub(super) keeps: Option<u64>,
     /// Whether connections with open requests are closed, too: a round has found no others.
     pub(super) busy_too: bool,
+    /// Whether connections of proxies are closed: rounds have found none of clients.
+    of_proxies: bool,
     /// Whether this round has closed a connection.
     pub(super) closed: bool,
     /// End of the present period.
@@ -23,10 +27,19 @@ pub(super) struct Relief {
 }
 
 impl Relief {
-    /// Returns to the first slot. A client has `most` connections, and none has more.
-    pub(super) fn begin_round(&mut self, most: u64) {
-        self.busy_too |= self.keeps.is_some() && !self.closed;
-        self.keeps = Some(KEPT.max(most / 2));
+    /// Returns to the first slot. A round that has closed nothing makes the next one less sparing.
+    pub(super) fn begin_round(&mut self, holders: &Holders) {
+        if self.keeps.is_some() && !self.closed {
+            let next = self.busy_too && !self.of_proxies;
+            self.of_proxies |= next;
+            self.busy_too = !next;
+        }
+        self.keeps = Some(KEPT.max(holders.most(self.of_proxies) / 2));
         (self.next, self.closed) = (0, false);
+    }
+
+    /// Returns whether one who has `open` connections is to lose some in this round.
+    pub(super) fn is_greedy(&self, holder: Holder, open: u64) -> bool {
+        holder.is_proxy() == self.of_proxies && self.keeps.is_some_and(|keeps| open > keeps)
     }
 }

@@ -6,12 +6,13 @@ use sluicegate_config::QlogLevel;
 use sluicegate_dataplane::RxMeta;
 
 use super::Endpoint;
-use crate::http::clients::ClientPrefix;
+use crate::observe::metrics::Label;
 use crate::observe::qlog::TraceName;
 use crate::quic::cid::ConnectionId;
 use crate::quic::connection::Accepted;
 use crate::quic::counters::{DropReason, RefusalReason};
 use crate::quic::header::{Header, V1};
+use crate::quic::holders::Holder;
 use crate::quic::token::Kind;
 
 impl Endpoint {
@@ -25,6 +26,7 @@ impl Endpoint {
         (now, unix): (Instant, Duration),
     ) -> Option<usize> {
         if let Some(reason) = self.refusal(meta) {
+            self.log_refusal(meta, reason, now);
             self.refuse(meta, header, reason, now);
             return None;
         }
@@ -68,14 +70,12 @@ impl Endpoint {
     /// Returns why no further connection is accepted from the sender of a datagram, if so.
     fn refusal(&self, meta: &RxMeta) -> Option<RefusalReason> {
         let limits = &self.settings.limits;
-        let client = ClientPrefix::from(meta.peer.ip());
+        let holder = self.holder(meta);
         if self.is_draining() {
             Some(RefusalReason::Draining)
         } else if self.len() as u64 >= limits.connections_per_worker {
             Some(RefusalReason::Worker)
-        } else if self.clients.open(client) >= limits.connections_per_client
-            && !self.is_trusted_proxy(meta)
-        {
+        } else if !holder.is_proxy() && self.holders.open(holder) >= limits.connections_per_client {
             Some(RefusalReason::Client)
         } else if self.settings.sessions.memory.is_short() {
             Some(RefusalReason::Memory)
@@ -84,10 +84,25 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the sender of a datagram is a proxy that bears the requests of many clients.
-    fn is_trusted_proxy(&self, meta: &RxMeta) -> bool {
-        let listener = self.settings.listeners.get(&meta.listener);
-        listener.is_some_and(|listener| listener.trusted_proxies.contains(meta.peer.ip()))
+    /// Returns who holds a connection that the sender of a datagram opens.
+    fn holder(&self, meta: &RxMeta) -> Holder {
+        let (listener, address) = (self.settings.listeners.get(&meta.listener), meta.peer.ip());
+        let is_proxy = listener.is_some_and(|listener| listener.trusted_proxies.contains(address));
+        Holder::new(address, is_proxy)
+    }
+
+    /// Logs whose connection is refused at a limit, now and then.
+    fn log_refusal(&mut self, meta: &RxMeta, reason: RefusalReason, now: Instant) {
+        if reason != RefusalReason::Draining && self.may_log(now) {
+            let (client, refused) = (self.holder(meta), self.counters.refused[reason]);
+            tracing::warn!(%client, reason = reason.name(), refused, "connection refused");
+        }
+    }
+
+    /// Returns whether another client may be named in the log.
+    pub(super) fn may_log(&mut self, now: Instant) -> bool {
+        self.log_limit
+            .allow(now.saturating_duration_since(self.epoch))
     }
 
     fn ask_to_retry(
@@ -130,6 +145,7 @@ impl Endpoint {
         cid: ConnectionId,
         original: Option<&[u8]>,
     ) -> Option<usize> {
+        let holder = self.holder(meta);
         let listener = self.settings.listeners.get_mut(&meta.listener)?;
         // A client that never changes its connection ID learns the token only here (RFC 9000 §10.3).
         let token = u128::from_be_bytes(self.reset_tokens.token(cid.as_bytes()));
@@ -158,17 +174,16 @@ impl Endpoint {
                 return None;
             }
         };
-        let client = ClientPrefix::from(meta.peer.ip());
         let accepted = Accepted {
             quic,
             listener: meta.listener,
             algorithm,
-            client,
+            holder,
             address: meta.peer,
             handshake_deadline: quiche::clock::now() + self.settings.limits.handshake_timeout,
             max_datagram,
         };
-        self.clients.enter(client);
+        self.holders.enter(holder);
         let key = self.insert(accepted, cid, original);
         self.cid_table.insert(cid.as_bytes().to_vec(), key);
         self.half_open += 1;

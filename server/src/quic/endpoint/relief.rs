@@ -1,9 +1,10 @@
-//! Relief while memory is short: clients that hold most of the connections give some up.
+//! Relief while memory is short: clients that hold most of the connections lose some, and only then proxies that listeners trust.
 //!
 //! Newcomers are refused then. Without relief, whoever used the memory up would keep it, and lock all others out.
 //!
 //! A turn looks at a few connections, slot by slot. A round over all of them closes connections of the client that has most at its
-//! beginning and of those that have more than half as many.
+//! beginning and of those that have more than half as many: those without requests first. When rounds find no others, it is
+//! the proxies' turn in the same way.
 
 use std::time::{Duration, Instant};
 
@@ -38,35 +39,37 @@ impl Endpoint {
                 break;
             }
             if self.relief.keeps.is_none() || self.relief.next >= self.connections.len() {
-                let most = self.clients.most().map_or(0, |(_, most)| most);
-                self.relief.begin_round(most);
+                self.relief.begin_round(&self.holders);
             }
             let slot = self.relief.next;
             self.relief.next += 1;
-            closed += usize::from(self.close_if_greedy(slot));
+            closed += usize::from(self.close_if_greedy(slot, now));
         }
         self.relief.left -= closed;
     }
 
-    /// Closes the connection if its client has more than it keeps. Returns whether it did.
-    fn close_if_greedy(&mut self, slot: usize) -> bool {
+    /// Closes the connection if its holder has more than it keeps. Returns whether it did.
+    fn close_if_greedy(&mut self, slot: usize, now: Instant) -> bool {
         let Some(connection) = self.connections[slot].as_mut() else {
             return false;
         };
-        let Some(client) = connection.client else {
+        let Some(holder) = connection.holder else {
             return false;
         };
-        let open = self.clients.open(client);
-        let greedy = self.relief.keeps.is_some_and(|keeps| open > keeps);
+        let open = self.holders.open(holder);
+        let greedy = self.relief.is_greedy(holder, open);
         if !greedy || !connection.give_up(self.relief.busy_too) {
             return false;
         }
         // It counts no longer, or the client would lose more than it has too many before the first one is gone.
-        connection.client = None;
-        self.clients.leave(client);
+        connection.holder = None;
+        self.holders.leave(holder);
         self.relief.closed = true;
         self.counters.relieved += 1;
         self.queue_service(slot);
+        if self.may_log(now) {
+            tracing::warn!(client = %holder, open, closed = self.counters.relieved, "connection closed: memory is short");
+        }
         true
     }
 }

@@ -27,10 +27,10 @@ fn a_client_has_no_more_connections_than_its_share() {
     assert!(!open(&mut bench, "[2001:db8:0:155::1]:5000"));
     assert!(open(&mut bench, "[2001:db8:0:200::1]:5000"));
     assert_eq!(bench.endpoint.counters.refused[RefusalReason::Worker], 0);
-    assert_eq!((bench.endpoint.len(), bench.endpoint.clients.len()), (6, 4));
+    assert_eq!((bench.endpoint.len(), bench.endpoint.holders.len()), (6, 4));
     // None of them goes on: all are forgotten, and their clients with them.
     bench.pass(Duration::from_secs(60));
-    assert_eq!((bench.endpoint.len(), bench.endpoint.clients.len()), (0, 0));
+    assert_eq!((bench.endpoint.len(), bench.endpoint.holders.len()), (0, 0));
     bench.endpoint.check();
     assert!(open(&mut bench, "192.0.2.1:5002"));
 }

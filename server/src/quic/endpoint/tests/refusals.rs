@@ -68,7 +68,7 @@ fn a_refused_client_receives_connection_refused_at_once() {
         assert_eq!(counted, bench.endpoint.counters.refusals);
         // Nothing is kept of it.
         assert_eq!(bench.endpoint.len(), open);
-        assert_eq!(bench.endpoint.clients.len(), open);
+        assert_eq!(bench.endpoint.holders.len(), open);
         bench.endpoint.check();
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::draining::{begin, bench_with, step};
 use super::fixture::{Bench, Client};
 use super::*;
+use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::memory_budget::MemoryBudget;
+use crate::quic::holders::Holder;
 
 /// H3_EXCESSIVE_LOAD (RFC 9114 §8.1).
 const EXCESSIVE_LOAD: u64 = 0x107;
@@ -41,7 +43,11 @@ fn two_seconds(bench: &mut Bench, clients: &mut [Client]) {
 
 fn open(bench: &Bench, client: &str) -> u64 {
     let client: IpAddr = client.parse().unwrap();
-    bench.endpoint.clients.open(client.into())
+    let holders = [false, true].map(|is_proxy| Holder::new(client, is_proxy));
+    holders
+        .map(|holder| bench.endpoint.holders.open(holder))
+        .iter()
+        .sum()
 }
 
 #[test]
@@ -104,4 +110,39 @@ fn a_turn_closes_few_connections_and_a_period_not_many_more() {
         before = relieved;
     }
     assert_eq!(before, 80 / 64 + 16);
+}
+
+/// The proxy has more connections than anybody else, and bears the requests of many clients.
+#[test]
+fn proxies_that_a_listener_trusts_give_way_last() {
+    let mut bench = bench();
+    let mut config = sluicegate_config::Config::embedded();
+    config.listeners[0].trusted_proxies = vec!["192.0.2.1/32".parse().unwrap()];
+    let trusted = Arc::new(TrustedProxies::of(&config.listeners[0]));
+    let listener = bench.endpoint.settings.listeners.get_mut(&ListenerId(0));
+    listener.unwrap().trusted_proxies = trusted;
+    connect(&mut bench, 1, 50);
+    connect(&mut bench, 2, 30);
+    let left = |bench: &Bench| (open(bench, "192.0.2.1"), open(bench, "192.0.2.2"));
+    measured(&mut bench, 1000);
+    let mut before = left(&bench);
+    for _ in 0..200 {
+        bench.pass(Duration::from_millis(20));
+        let now = left(&bench);
+        assert!(now.0 == before.0 || now.1 == 16, "{now:?}");
+        before = now;
+    }
+    assert_eq!(before, (16, 16));
+}
+
+#[test]
+fn log_names_a_few_clients_at_once_and_one_a_second() {
+    let mut bench = bench();
+    let mut named = |now| (0..100).filter(|_| bench.endpoint.may_log(now)).count();
+    let now = crate::clock::now();
+    let second = Duration::from_secs(1);
+    assert_eq!(
+        [named(now), named(now + second), named(now + 9 * second)],
+        [4, 1, 4]
+    );
 }
