@@ -94,6 +94,13 @@ enum Part {
     Idle,
 }
 
+impl Part {
+    /// Returns whether it needs the load generator.
+    fn loads(self) -> bool {
+        matches!(self, Self::Server | Self::Flame)
+    }
+}
+
 /// A task of a process that this program starts.
 #[derive(Debug, Subcommand)]
 enum Step {
@@ -173,10 +180,14 @@ fn compare(run: RunArguments) -> Result<()> {
     };
     bench.examine()?;
     ensure!(!bench.contenders.is_empty(), "no backend can be opened");
-    let has = |part| run.parts.contains(&part);
-    if has(Part::Server) || has(Part::Flame) {
-        bench.load.check()?;
-    }
+    let loads = match bench.load.check() {
+        Ok(()) => true,
+        Err(cause) => {
+            eprintln!("without load: {cause}");
+            false
+        }
+    };
+    let has = |part| run.parts.contains(&part) && (loads || !part.loads());
     let mut table = Table::new(bench.contenders.iter().map(|contender| contender.name));
     if has(Part::Server) {
         whole::run(&bench, &mut table)?;
