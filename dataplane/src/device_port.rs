@@ -133,12 +133,29 @@ pub enum PortError {
     },
     /// The PCI device does not exist, or the kernel drives it.
     #[error(
-        "PCI device {address} is not bound to vfio-pci; `dpdk-devbind.py --bind=vfio-pci {address}` does that, see \
-         deploy/dpdk.md"
+        "PCI device {address} is not bound to vfio-pci; `dpdk-devbind.py --bind=vfio-pci {address}` or \
+         `deploy/host-setup apply --pci {address}` does that, see deploy/dpdk.md"
     )]
     NoPci {
         /// Address that was asked for.
         address: String,
+    },
+    /// The interface is down.
+    #[error("interface `{name}` is down; `ip link set {name} up`, see deploy/dpdk.md")]
+    Down {
+        /// Name of the interface.
+        name: String,
+    },
+    /// The process may not lock enough memory.
+    #[error(
+        "the process may lock {limit} MiB of memory, and the buffers of the port need {needed} MiB; set \
+         `LimitMEMLOCK=infinity` in the unit of systemd, or `ulimit -l unlimited` in a shell"
+    )]
+    Locked {
+        /// Memory that the process may lock, MiB.
+        limit: u64,
+        /// Memory that is needed, MiB.
+        needed: u64,
     },
     /// The interface carries smaller packets than configured.
     #[error(

@@ -179,6 +179,17 @@ pub(crate) fn index_of(name: &str) -> Option<u32> {
 /// Returns whether an interface is there, up, and has a carrier.
 #[cfg(feature = "dpdk")]
 pub(crate) fn is_up(name: &str) -> bool {
+    has_flags(name, libc::IFF_UP | libc::IFF_RUNNING)
+}
+
+/// Returns whether an interface is there and was taken up, with a carrier or without.
+#[cfg(feature = "dpdk")]
+pub(crate) fn is_enabled(name: &str) -> bool {
+    has_flags(name, libc::IFF_UP)
+}
+
+#[cfg(feature = "dpdk")]
+fn has_flags(name: &str, wanted: i32) -> bool {
     let Ok(name) = CString::new(name) else {
         return false;
     };
@@ -187,8 +198,7 @@ pub(crate) fn is_up(name: &str) -> bool {
     };
     // SAFETY: this ioctl fills this field.
     let flags = i32::from(unsafe { answer.ifr_ifru.ifru_flags });
-    let up = libc::IFF_UP | libc::IFF_RUNNING;
-    flags & up == up
+    flags & wanted == wanted
 }
 
 /// Queues of an interface.

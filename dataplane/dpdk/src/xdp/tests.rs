@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 use super::*;
 
+mod interface;
 #[path = "../../../src/requirements.rs"]
 #[expect(unreachable_pub, reason = "the file is that of a crate above this one")]
 mod requirements;
@@ -302,18 +303,6 @@ fn all_frames_are_redirected_if_that_is_asked_for_and_none_without_a_listener() 
 
 #[test]
 fn the_kernel_takes_as_many_destinations_as_a_configuration_may_have_and_too_many_are_no_program() {
-    let many = |addresses: u16, ports: u16| {
-        let to = (0..addresses).flat_map(|a| {
-            let [high, low] = a.to_be_bytes();
-            let v4 = IpAddr::from([10, 0, high, low]);
-            let v6 = IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, a]);
-            (1..=ports).flat_map(move |port| [v4, v6].map(|ip| SocketAddr::new(ip, port)))
-        });
-        XdpFrames::Datagrams {
-            vlan: None,
-            to: to.collect(),
-        }
-    };
     let program = load!(Program::load(&many(64, 64)));
     assert!(program.takes(&Frame::to("10.0.0.63:64").bytes()));
     assert!(program.takes(&Frame::to("[fd00::3f]:64").bytes()));
@@ -321,115 +310,16 @@ fn the_kernel_takes_as_many_destinations_as_a_configuration_may_have_and_too_man
     assert!(program::program(&many(200, 200), 0, 0).is_none());
 }
 
-/// Runs a function in a network namespace with an interface `sga` that is a veth.
-fn with_veth(function: impl FnOnce(u32) + Send) {
-    std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
-            // SAFETY: changes the namespace of this thread, which ends with the test.
-            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-                return requirements::skip("dpdk", &io::Error::last_os_error());
-            }
-            let script = "ip link add sga type veth peer name sgb && ip link set sga up";
-            let mut command = std::process::Command::new("sh");
-            assert!(command.args(["-c", script]).status().unwrap().success());
-            function(index_of("sga").unwrap());
-        });
-        there.join().unwrap();
+/// Returns datagrams to so many addresses of each family, with so many ports each.
+fn many(addresses: u16, ports: u16) -> XdpFrames {
+    let to = (0..addresses).flat_map(|a| {
+        let [high, low] = a.to_be_bytes();
+        let v4 = IpAddr::from([10, 0, high, low]);
+        let v6 = IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, a]);
+        (1..=ports).flat_map(move |port| [v4, v6].map(|ip| SocketAddr::new(ip, port)))
     });
-}
-
-fn options() -> XdpOptions {
-    XdpOptions {
-        interface: "sga".to_owned(),
-        frames: XdpFrames::All,
+    XdpFrames::Datagrams {
+        vlan: None,
+        to: to.collect(),
     }
-}
-
-#[test]
-fn the_program_stays_while_its_link_lives_and_a_second_one_is_refused() {
-    with_veth(|interface| {
-        assert_eq!(netlink::program_id(interface).unwrap(), None);
-        let link = XdpOpening::new(&options(), 2).unwrap().attach().unwrap();
-        let id = netlink::program_id(interface).unwrap().unwrap();
-        assert_eq!(bpf::program_name(id).unwrap(), "sluicegate");
-        let second = XdpOpening::new(&options(), 2).unwrap_err();
-        assert!(
-            second.cause.contains("sga has one already: sluicegate"),
-            "{second}"
-        );
-        assert_eq!(netlink::program_id(interface).unwrap(), Some(id));
-        drop(link);
-        assert_eq!(netlink::program_id(interface).unwrap(), None);
-    });
-}
-
-#[test]
-fn what_a_killed_process_left_is_removed_and_what_others_put_there_is_not() {
-    with_veth(|interface| {
-        let map = bpf::make_map(NAME, 1).unwrap();
-        let code = program::program(&XdpFrames::All, map.as_raw_fd(), program::PASS).unwrap();
-        for (name, is_ours) in [
-            (b"sluicegate_pass\0", true),
-            (b"firewall\0\0\0\0\0\0\0\0", false),
-        ] {
-            let program = bpf::load(name, &code).unwrap();
-            netlink::set(interface, program.as_raw_fd()).unwrap();
-            drop(program);
-            let opening = XdpOpening::new(&options(), 2);
-            assert_eq!(netlink::program_id(interface).unwrap().is_none(), is_ours);
-            match opening {
-                Ok(_) => assert!(is_ours),
-                Err(e) => assert_eq!(
-                    e.to_string(),
-                    "attach an XDP program: sga has one already: firewall"
-                ),
-            }
-        }
-    });
-}
-
-#[test]
-fn an_interface_that_is_not_there_is_named() {
-    let missing = XdpOptions {
-        interface: "nowhere0".to_owned(),
-        ..options()
-    };
-    let error = XdpOpening::new(&missing, 1).unwrap_err();
-    assert!(error.cause.contains("no interface nowhere0"), "{error}");
-}
-
-/// Leaves this thread with these capabilities only, numbers of linux/capability.h.
-fn keep_capabilities(kept: &[u32]) -> io::Result<()> {
-    // Version 3, of this thread.
-    let header = [0x2008_0522u32, 0];
-    // Effective, permitted and inheritable ones, numbers 0 to 31 and then 32 to 63.
-    let mut sets = [[0u32; 3]; 2];
-    for number in kept {
-        let set = &mut sets[(number / 32) as usize];
-        set[0] |= 1 << (number % 32);
-        set[1] |= 1 << (number % 32);
-    }
-    // SAFETY: locals of the layout that capset(2) reads.
-    let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const sets) };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-#[test]
-fn three_capabilities_are_enough() {
-    with_veth(|_| {
-        // CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, as deploy/dpdk.md says.
-        keep_capabilities(&[12, 13, 39]).unwrap();
-        let to = [V4, V6].map(|address| address.parse().unwrap()).to_vec();
-        let frames = XdpFrames::Datagrams { vlan: Some(7), to };
-        for frames in [frames, XdpFrames::All] {
-            let options = XdpOptions {
-                frames,
-                ..options()
-            };
-            drop(XdpOpening::new(&options, 2).unwrap().attach().unwrap());
-        }
-    });
 }

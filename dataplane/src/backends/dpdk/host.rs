@@ -122,6 +122,10 @@ fn device(options: &DevicePortOptions) -> Result<(), PortError> {
         let name = name.to_owned();
         return Err(PortError::NoInterface { name });
     };
+    if matches!(options.device, PortDevice::AfXdp(_)) && !interface::is_enabled(name) {
+        let name = name.to_owned();
+        return Err(PortError::Down { name });
+    }
     if mtu < usize::from(options.mtu) {
         return Err(PortError::Mtu {
             interface: name.to_owned(),
@@ -179,12 +183,13 @@ fn addresses(options: &DevicePortOptions, kernel: &[(String, IpAddr)]) -> Result
 }
 
 /// Checks the rights of the process for a device.
-pub(super) fn rights(device: &PortDevice) -> Result<(), PortError> {
+pub(super) fn rights(options: &DevicePortOptions, workers: usize) -> Result<(), PortError> {
     // Numbers of linux/capability.h.
     const NET_ADMIN: (u32, &str) = (12, "CAP_NET_ADMIN");
     const NET_RAW: (u32, &str) = (13, "CAP_NET_RAW");
     const BPF: (u32, &str) = (39, "CAP_BPF");
-    let needed: &[(u32, &str)] = match device {
+    const IPC_LOCK: u32 = 14;
+    let needed: &[(u32, &str)] = match options.device {
         PortDevice::AfXdp(_) => &[NET_ADMIN, NET_RAW, BPF],
         // The driver sets the interface's flags.
         PortDevice::AfPacket(_) => &[NET_ADMIN, NET_RAW],
@@ -194,13 +199,28 @@ pub(super) fn rights(device: &PortDevice) -> Result<(), PortError> {
     let held = held(&status);
     let missing = needed.iter().filter(|(bit, _)| held >> bit & 1 == 0);
     let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
-    if missing.is_empty() {
-        return Ok(());
+    if !missing.is_empty() {
+        return Err(PortError::Forbidden {
+            device: options.device.clone(),
+            needed: missing.join(", "),
+        });
     }
-    Err(PortError::Forbidden {
-        device: device.clone(),
-        needed: missing.join(", "),
-    })
+    if matches!(options.device, PortDevice::AfXdp(_)) && held >> IPC_LOCK & 1 == 0 {
+        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        let needed = u64::from(memory(&[(options, workers)]));
+        let limit = lockable(&limits);
+        if limit < needed {
+            return Err(PortError::Locked { limit, needed });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the memory that the process may lock by `/proc/self/limits`, MiB; no limit where it does not say.
+fn lockable(limits: &str) -> u64 {
+    let line = { limits.lines() }.find_map(|line| line.strip_prefix("Max locked memory"));
+    let soft = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    soft.map_or(u64::MAX, |bytes| bytes >> 20)
 }
 
 /// Returns the effective capabilities in `/proc/self/status`; all where it does not say.
@@ -297,6 +317,14 @@ mod tests {
         let xdp = options(PortDevice::AfXdp("lo".to_owned()));
         assert_eq!(memory(&[(&packet, 1)]), 28);
         assert_eq!(memory(&[(&packet, 2), (&xdp, 1)]), 60);
+    }
+
+    #[test]
+    fn limits_of_locked_memory_are_read() {
+        let limits = "Limit   Soft Limit   Hard Limit   Units\nMax locked memory   8388608   8388608   bytes\n";
+        assert_eq!(lockable(limits), 8);
+        let none = limits.replace("8388608", "unlimited");
+        assert_eq!((lockable(&none), lockable("")), (u64::MAX, u64::MAX));
     }
 
     #[test]

@@ -54,8 +54,8 @@ impl Library {
     /// Starts the library with memory for these ports.
     pub(crate) fn start(all: &[(&DevicePortOptions, usize)]) -> Result<Self, PortError> {
         host::examine(all)?;
-        for (options, _) in all {
-            host::rights(&options.device)?;
+        for (options, workers) in all {
+            host::rights(options, *workers)?;
         }
         let pci = all.iter().filter_map(|(options, _)| match &options.device {
             PortDevice::Pci(address) => Some(address.clone()),

@@ -134,6 +134,10 @@ fn the_kernel_has_all_frames_again_after_a_kill_and_the_server_starts_again() {
 fn what_is_in_the_way_is_said_in_one_line() {
     let network = Network::new(2);
     let folder = Folder::new();
+    network.set_link("down");
+    let down = "ip link set sga up";
+    does_not_start(&network, &beside_kernel(), &folder, down);
+    network.set_link("up");
     let addresses = "ip addr add 10.98.0.1/24 dev sga";
     does_not_start(&network, &beside_kernel(), &folder, addresses);
     network.add_addresses();
