@@ -14,6 +14,8 @@ const RENEWAL: u64 = 1000;
 const SETS: usize = 1024;
 /// Entries of a set.
 const WAYS: usize = 4;
+/// Stations kept that frames from beyond the link came from.
+const FORWARDERS: usize = 8;
 
 /// Hosts whose Ethernet addresses a [`Stack`](crate::Stack) resolved: an immutable copy that workers share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,10 +71,12 @@ pub enum NextHop {
 /// Of these, the first that is known counts for a destination on the link:
 /// 1. the fixed neighbour,
 /// 2. what the stack resolved,
-/// 3. the sender of the last frame from the destination, unless that is a gateway.
+/// 3. the sender of the last frame from the destination.
 ///
-/// A frame of an on-link host that comes from a gateway was forged beyond the link, or the gateway answers ARP in the
-/// host's place; for that the host is resolved.
+/// A frame of an on-link host that comes from a router may have been forged beyond the link. It replaces no other sender,
+/// and the host is resolved at once. Routers are the gateways that are known, and the last stations from which frames from
+/// beyond the link came: those of a router may have another address than it answers ARP with, and without a stack no
+/// gateway is resolved.
 ///
 /// For a destination on no link:
 /// 1. the sender of the last frame from it, for 30 s: a client behind a router is answered through the router that its
@@ -93,6 +97,8 @@ pub struct NextHops {
     resolved: NeighborTable,
     /// Ethernet addresses of all gateways that are known.
     gateway_macs: Vec<MacAddr>,
+    /// The last stations that frames from beyond the link came from, and the place of the next.
+    forwarders: ([MacAddr; FORWARDERS], usize),
     /// Random key, so that nobody outside knows which peers share a set.
     key: [u64; 2],
     recent: Box<[[Recent; WAYS]]>,
@@ -132,6 +138,7 @@ impl NextHops {
             fixed_gateways: [fixed(true), fixed(false)],
             resolved: NeighborTable::default(),
             gateway_macs: Vec::with_capacity(config.gateways.len()),
+            forwarders: ([Recent::FREE.mac; FORWARDERS], 0),
             key,
             recent: vec![[Recent::FREE; WAYS]; SETS].into(),
             config,
@@ -171,6 +178,14 @@ impl NextHops {
         if !self.may_come_from(peer, mac) {
             return;
         }
+        if !self.config.is_on_link(peer) {
+            self.note_forwarder(mac);
+        } else if self.is_forwarded(peer, mac)
+            && let Some(way) = found
+            && !self.is_forwarded(peer, self.recent[index][way].mac)
+        {
+            return;
+        }
         let set = &mut self.recent[index];
         let way = found.unwrap_or_else(|| {
             let ages = set.iter().enumerate();
@@ -193,15 +208,13 @@ impl NextHops {
         let recent = set.iter().find(taken);
         let fresh = recent.filter(|recent| now_ms.saturating_sub(recent.at) < FRESH);
         if self.config.is_on_link(destination) {
-            // The gateway may have been unknown when the frame came.
-            let is_host = |recent: &&Recent| self.may_come_from(destination, recent.mac);
-            return match (self.station(destination), fresh.filter(is_host)) {
+            // The router may have been unknown when the frame came.
+            let direct = fresh.filter(|fresh| !self.is_forwarded(destination, fresh.mac));
+            let known = self.station(destination);
+            return match (known.or(direct.map(|direct| direct.mac)), recent) {
                 (Some(mac), _) => NextHop::Known(mac),
-                (None, Some(fresh)) => NextHop::Known(fresh.mac),
-                (None, None) => match recent.filter(is_host) {
-                    Some(recent) => NextHop::Stale(recent.mac),
-                    None => NextHop::Unresolved,
-                },
+                (None, Some(recent)) => NextHop::Stale(recent.mac),
+                (None, None) => NextHop::Unresolved,
             };
         }
         if let Some(fresh) = fresh {
@@ -220,17 +233,28 @@ impl NextHops {
         }
     }
 
-    /// Returns whether the station may send for the peer: not another than a fixed neighbour, not a gateway for a host of
-    /// the link, and from beyond the link only a gateway where all of them are fixed.
+    /// Returns whether fixed neighbours allow the station to send for the peer.
     fn may_come_from(&self, peer: IpAddr, mac: MacAddr) -> bool {
         if let Some(fixed) = self.config.fixed_neighbor(peer) {
             return mac == fixed;
         }
-        if self.config.is_on_link(peer) {
-            return !self.gateway_macs.contains(&mac) || self.config.gateways.contains(&peer);
-        }
         let fixed = self.fixed_gateways[usize::from(peer.is_ipv6())].as_ref();
-        fixed.is_none_or(|gateways| gateways.contains(&mac))
+        fixed.is_none_or(|gateways| gateways.contains(&mac) || self.config.is_on_link(peer))
+    }
+
+    /// Returns whether a frame of an on-link host that the station sent may have come from beyond the link.
+    fn is_forwarded(&self, peer: IpAddr, mac: MacAddr) -> bool {
+        let is_router = self.gateway_macs.contains(&mac) || self.forwarders.0.contains(&mac);
+        is_router && !self.config.gateways.contains(&peer)
+    }
+
+    /// Notes a station that a frame from beyond the link came from.
+    fn note_forwarder(&mut self, mac: MacAddr) {
+        let (macs, next) = &mut self.forwarders;
+        if !macs.contains(&mac) {
+            macs[*next] = mac;
+            *next = (*next + 1) % FORWARDERS;
+        }
     }
 
     /// Returns the set of a peer: a hash whose collisions depend on the key.

@@ -165,23 +165,35 @@ fn neighbours_in_use_stay_among_many() {
 }
 
 #[test]
-fn a_gateway_cannot_send_for_hosts_of_the_link() {
+fn a_router_cannot_send_for_hosts_of_the_link() {
     let known = |gateway, mac| NeighborTable::new(vec![(ip(gateway), mac)]);
-    for (near, gateway) in NEAR.into_iter().zip(GATEWAYS) {
+    for ((near, far), gateway) in NEAR.into_iter().zip(FAR).zip(GATEWAYS) {
         for fixed in [&[][..], &[(gateway, ROUTER)]] {
             let mut hops = hops(&GATEWAYS, fixed);
-            // Forged beyond the link before the gateway is known, and afterwards.
+            // Forged beyond the link before the gateway is known, and afterwards: the host is resolved.
             hops.on_received(ip(near), ROUTER, 0);
             hops.set_resolved(known(gateway, ROUTER));
-            assert_eq!(hops.lookup(ip(near), 1), NextHop::Unresolved);
-            hops.on_received(ip(near), ROUTER, 1);
-            assert_eq!(hops.lookup(ip(near), 2), NextHop::Unresolved);
+            assert_eq!(hops.lookup(ip(near), 1), NextHop::Stale(ROUTER));
             hops.on_received(ip(near), HOST, 2);
             hops.on_received(ip(near), ROUTER, 2000);
             assert_eq!(hops.lookup(ip(near), 2000), NextHop::Known(HOST));
             hops.on_received(ip(gateway), ROUTER, 2000);
             assert_eq!(hops.lookup(ip(gateway), 2000), NextHop::Known(ROUTER));
         }
+        // A router that nobody has named is known by what it forwards.
+        let mut hops = hops(&[], &[]);
+        hops.on_received(ip(near), HOST, 0);
+        hops.on_received(ip(far), OTHER_ROUTER, 1);
+        hops.on_received(ip(near), OTHER_ROUTER, 2);
+        assert_eq!(hops.lookup(ip(near), 2), NextHop::Known(HOST));
+        assert_eq!(hops.lookup(ip(far), 2), NextHop::Known(OTHER_ROUTER));
+        let other = if ip(near).is_ipv4() {
+            "192.0.2.10"
+        } else {
+            "2001:db8::10"
+        };
+        hops.on_received(ip(other), OTHER_ROUTER, 2);
+        assert_eq!(hops.lookup(ip(other), 2), NextHop::Stale(OTHER_ROUTER));
     }
 }
 
