@@ -35,8 +35,8 @@ pub(super) struct Ring {
     /// Requests whose last completion was not seen; while there are any, the memory must stay.
     in_flight: usize,
     /// Completions taken from the ring to make room in it, the oldest first. Each has a receive buffer, which the kernel does
-    /// not get back before the completion was handled, or ends a request, of which there is one of a kind for each socket,
-    /// each message and the waker. So there are never more than buffers and requests.
+    /// not get back before the completion was handled, or ends a request, or is the first of a message that is not copied.
+    /// There is one request of a kind for each socket, each message and the waker, so their number is bounded.
     stash: VecDeque<Completion>,
     /// Index of the eventfd among the registered files: the one behind the sockets.
     eventfd: u32,
