@@ -170,6 +170,17 @@ pub enum PortError {
         /// MTU that was asked for, bytes.
         wanted: u16,
     },
+    /// The interface carries packets that AF_XDP cannot.
+    #[error(
+        "interface `{interface}` has an MTU of {mtu}, too large for AF_XDP, whose frames lie in a page; \
+         `ip link set {interface} mtu 3400` and lower `dpdk.mtu`, or use `af_packet`"
+    )]
+    XdpMtu {
+        /// Name of the interface.
+        interface: String,
+        /// MTU of the interface, bytes.
+        mtu: usize,
+    },
     /// The interface has another number of queues than the group has workers.
     #[error(
         "interface `{interface}` has {queues} receive queues and the group has {workers} workers; set \

@@ -21,6 +21,9 @@ const DRIVERS: [&str; 6] = [
 const BASE: u64 = 16 << 20;
 /// Size of a page that is not huge, bytes.
 const PAGE: u64 = 4096;
+/// Largest MTU of an interface with an XDP program: a frame lies in a page, behind 256 bytes of room and in front of the 320
+/// or more that the kernel needs. Some drivers have less.
+const XDP_MTU: usize = 4096 - 256 - 320 - 14;
 /// Bytes that a buffer takes beside its data room: headroom, header and alignment.
 const OVERHEAD: u64 = 512;
 /// Buffers that the driver of AF_XDP keeps in a queue for the kernel to fill.
@@ -132,6 +135,10 @@ fn device(options: &DevicePortOptions) -> Result<(), PortError> {
             mtu,
             wanted: options.mtu,
         });
+    }
+    if matches!(options.device, PortDevice::AfXdp(_)) && mtu > XDP_MTU {
+        let interface = name.to_owned();
+        return Err(PortError::XdpMtu { interface, mtu });
     }
     Ok(())
 }
@@ -271,6 +278,8 @@ mod tests {
         assert!(check(&nowhere).contains("no network interface `nowhere0`"));
         let card = options(PortDevice::Pci("ffff:ff:1f.7".to_owned()));
         assert!(check(&card).contains("--bind=vfio-pci ffff:ff:1f.7"));
+        let wide = options(PortDevice::AfXdp("lo".to_owned()));
+        assert!(check(&wide).contains("ip link set lo mtu 3400"));
         let mut large = options(PortDevice::AfPacket("lo".to_owned()));
         assert_eq!(examine(&[(&large, 1)]), Ok(()));
         large.hugepages = true;
