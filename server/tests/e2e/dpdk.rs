@@ -181,6 +181,8 @@ mod on_a_port {
             let mut sessions = Vec::new();
             while sessions.len() < 1000 {
                 let mut tasks = JoinSet::new();
+                // The client's one socket has room for the replies to some hundred handshakes. The kernel drops what is more,
+                // with sockets at the server's end, too.
                 for _ in 0..50 {
                     let client = Arc::clone(&client);
                     tasks.spawn(async move { client.connect(V4).await });
