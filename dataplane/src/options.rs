@@ -32,12 +32,12 @@ sluicegate_options::options! {
         /// Number of 64 KiB buffers that a worker can fill for each listener before a system call sends them. It
         /// applies to io_uring; mio always uses two.
         tx_slots: usize { default: 8, min: 1, max: 256 },
-        /// Least size of a batch of datagrams that io_uring sends without copying it (zero-copy). 0B turns it off, which
-        /// is right for most: with large bodies, on a card that computes checksums and segments UDP, 32KiB takes a third
-        /// off the kernel's part of a send, a percent of the server's CPU time. Smaller batches, loopback, veth pairs and
-        /// bridges to containers cost more with it. A batch keeps its buffer until the card has sent it: raise tx_slots,
-        /// too. Where the limit of locked memory (LimitMEMLOCK) does not suffice, the worker copies again. The label
-        /// zero_copy of sluicegate_worker_info tells whether it is in use.
+        /// Least size of a batch of datagrams that io_uring sends without copying it (zero-copy). 0B turns it off,
+        /// which is right for most servers. With large bodies, on a card that computes checksums and segments UDP,
+        /// 32KiB saves a third of the kernel's part of a send, which is a percent of the server's CPU time. It costs
+        /// time for smaller batches, and on loopback, veth pairs and bridges to containers. A batch keeps its buffer
+        /// until the card has sent it: raise tx_slots, too. Where the limit of locked memory (LimitMEMLOCK) does not
+        /// suffice, the worker copies again. The label zero_copy of sluicegate_worker_info tells whether it is in use.
         zero_copy: usize { default: 0, min: 0, max: 64 << 10, unit: Bytes },
     }
 }

@@ -29,12 +29,13 @@ table! {
             reload: Restart
         },
         /// Frames of the interface that the server takes, with af_xdp. listeners: UDP datagrams to the addresses and
-        /// ports of the group's listeners, by an XDP program. The kernel gets everything else, such as ssh and ping, and
-        /// must have the server's addresses. all: every frame. The addresses are then the server's alone, and the kernel
-        /// gets nothing. Other devices are always taken with all frames.
+        /// ports of the group's listeners, by an XDP program. The kernel gets everything else, such as ssh and ping,
+        /// and must have the server's addresses. all: every frame. The addresses are then the server's alone, and the
+        /// kernel gets nothing. With other devices the server always takes every frame.
         frames: Frames { kind: choice(Frames::WORDS), default: "\"listeners\"", reload: Restart },
-        /// Addresses of the server on this port, each with the length of its network's prefix. Where the port is the
-        /// server's alone, the kernel must not have them: the server itself responds to ARP, neighbor discovery and ping.
+        /// Addresses of the server on this port, each with the length of its network's prefix. With af_xdp and frames =
+        /// "listeners" the kernel must have them. Otherwise the interface must not have them in the kernel, because the
+        /// server itself responds to ARP, neighbor discovery and ping.
         addresses: Vec<PortAddress> {
             kind: Kind::Words {
                 words: "an address with a prefix length, such as \"192.0.2.10/24\" or \"2001:db8::10/64\"",
@@ -47,8 +48,8 @@ table! {
             examples: ["[\"192.0.2.10/24\", \"2001:db8::10/64\"]"],
             reload: Restart
         },
-        /// Routers to the clients that are in none of these networks, for IPv4 and for IPv6. Beside the kernel they are
-        /// not needed: it knows the routes.
+        /// Routers to the clients that are in none of these networks, for IPv4 and for IPv6. With af_xdp and frames =
+        /// "listeners" they are optional, because the kernel knows the routes.
         gateways: Vec<IpAddr> {
             kind: Kind::Words {
                 words: "an IP address",
@@ -57,12 +58,12 @@ table! {
                 max: 8,
                 read: |word| canonical(word.parse::<IpAddr>().ok()),
             },
-            unset: "clients beyond the networks get replies only while their frames show the way",
+            unset: "none; replies to such clients go to the router that their frames came from",
             examples: ["[\"192.0.2.1\", \"2001:db8::1\"]"],
             reload: Restart
         },
-        /// Ethernet addresses of hosts or routers, which are then not asked for. Whatever the network says about them is
-        /// ignored, so nobody on it can take their place.
+        /// Fixed Ethernet addresses of hosts or routers. The server does not ask for these and ignores what the network
+        /// says about them, so nobody on it can take their place. List routers in gateways, too.
         neighbors: Vec<PortNeighbor> {
             kind: Kind::Words {
                 words: "an IP address, `=` and an Ethernet address, such as \"192.0.2.1=02:00:00:00:00:01\"",
@@ -77,10 +78,10 @@ table! {
         },
         /// VLAN whose tag all frames of the port have. Frames of others are dropped.
         vlan: Option<u16> { kind: count(1, 4094, ""), unset: "frames without a tag", examples: ["100"], reload: Restart },
-        /// Largest IP packet of the network. An interface of the kernel must have at least as large an MTU.
+        /// Largest IP packet of the network. The MTU of the interface must not be smaller.
         mtu: u16 { kind: count(1280, 9000, "bytes"), default: "1500", reload: Restart },
-        /// Whether the buffers of all such groups lie in huge pages, which must be reserved and save CPU time. A PCI
-        /// device needs them unless the host has an IOMMU.
+        /// Whether the buffers lie in huge pages, which saves CPU time. The host must reserve these. All groups with
+        /// dpdk must have the same value. A PCI device needs them unless the host has an IOMMU.
         hugepages: bool { kind: Kind::Switch, default: "false", reload: Restart },
         /// Memory for the buffers of the group. auto takes what its queues need.
         memory: Option<u64> {

@@ -23,14 +23,15 @@ table! {
         /// Name of the group, which listeners refer to. Must differ from the other groups' names.
         name: String { kind: name(), required: "\"default\"", reload: Restart },
         /// Backend that receives and sends the group's datagrams. io_uring makes fewer system calls and needs Linux
-        /// 6.1; mio uses epoll. dpdk drives a network device without the kernel, see [group.dpdk]. auto takes io_uring, falls back to mio where the system forbids io_uring, as container
-        /// runtimes do, and logs that. If a backend that is named here cannot be opened, the server does not start.
+        /// 6.1; mio uses epoll. With dpdk the workers drive a network device themselves, see [group.dpdk]. auto takes
+        /// io_uring where the system allows it, else mio, as in most containers, and logs that. If a backend that is
+        /// named here cannot be opened, the server does not start.
         backend: Backend { kind: Kind::Backend, default: "\"auto\"", examples: ["\"mio\""], reload: Restart },
         /// Cores that the workers run on, one worker each, at most 256. auto takes every core that the process may use.
         /// List them to keep cores for other work, or to stay near the network card's memory: a worker allocates its
         /// buffers and connections after it was pinned, so they are in the memory of its own NUMA node. A core that is
-        /// listed twice runs two workers, which take turns: seldom faster, but a network device may need as many
-        /// workers as it has queues. The server warns of it, and refuses it with spin_always.
+        /// listed twice runs two workers, which take turns. The server warns of that, and refuses it with spin_always.
+        /// It is seldom faster, but dpdk may need as many workers as a network interface has queues.
         cores: Cores { kind: Kind::Cores, default: "\"auto\"", examples: ["[0, 1]", "\"0-3,6\""], reload: Restart },
         /// Time for which a worker keeps polling after its last datagram before it sleeps. More lowers the latency of
         /// the next datagram and costs CPU time. A worker that polled three times in vain sleeps at once, until
@@ -50,7 +51,8 @@ table! {
         /// Priority of the workers among real-time threads, with scheduler fifo or rr. Threads of interrupts commonly
         /// have 50: stay below.
         scheduler_priority: u16 { kind: count(1, 99, ""), default: "1", reload: Restart },
-        /// Port of the backend dpdk: the table [group.dpdk] below. Other backends ignore it.
+        /// Port of the backend dpdk: the table [group.dpdk] below. Other backends ignore it, and dpdk ignores the keys
+        /// of sockets and buffers from here to that table.
         dpdk: Dpdk { kind: Kind::Table(Dpdk::TABLE), unset: "no port", reload: Restart },
         ..
         /// Options that the sockets of the group's listeners are bound with.
