@@ -78,7 +78,8 @@ table! {
         },
         /// VLAN whose tag all frames of the port have. Frames of others are dropped.
         vlan: Option<u16> { kind: count(1, 4094, ""), unset: "frames without a tag", examples: ["100"], reload: Restart },
-        /// Largest IP packet of the network. The MTU of the interface must not be smaller.
+        /// Largest IP packet of the network. The MTU of the interface must not be smaller, and with af_xdp not larger
+        /// than about 3400.
         mtu: u16 { kind: count(1280, 9000, "bytes"), default: "1500", reload: Restart },
         /// Whether the buffers lie in huge pages, which saves CPU time. The host must reserve these. All groups with
         /// dpdk must have the same value. A PCI device needs them unless the host has an IOMMU.
@@ -90,7 +91,8 @@ table! {
             examples: ["\"256MiB\""],
             reload: Restart
         },
-        /// Frames that wait in each receive queue for a worker. Raise it if sluicegate_receive_overflows_total grows.
+        /// Frames that wait in each receive queue for a worker. Raise it if sluicegate_receive_overflows_total grows,
+        /// which af_xdp and af_packet do not count.
         rx_descriptors: u16 { kind: count(64, 8192, "frames"), default: "1024", reload: Restart },
         /// Frames that wait in each transmit queue for the device.
         tx_descriptors: u16 { kind: count(64, 8192, "frames"), default: "1024", reload: Restart },
