@@ -91,8 +91,8 @@ table! {
             examples: ["\"256MiB\""],
             reload: Restart
         },
-        /// Frames that wait in each receive queue for a worker. Raise it if sluicegate_receive_overflows_total grows,
-        /// which af_xdp and af_packet do not count.
+        /// Frames that wait in each receive queue for a worker. Raise it if sluicegate_receive_overflows_total grows;
+        /// with af_xdp and af_packet it stays 0.
         rx_descriptors: u16 { kind: count(64, 8192, "frames"), default: "1024", reload: Restart },
         /// Frames that wait in each transmit queue for the device.
         tx_descriptors: u16 { kind: count(64, 8192, "frames"), default: "1024", reload: Restart },
