@@ -12,6 +12,7 @@ mod expiry;
 pub mod header;
 mod holders;
 mod key_file;
+mod overload;
 mod path_size;
 mod progress;
 #[cfg(any(test, fuzzing))]

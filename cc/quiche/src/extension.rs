@@ -82,9 +82,19 @@ impl<F: BufFactory> Connection<F> {
         self.acked_bytes
     }
 
+    /// Returns how many packets were received and decrypted, repeated ones not included.
+    pub fn received_packets(&self) -> usize {
+        self.recv_count
+    }
+
     /// Returns how many bytes of streams the peer has used of the connection's window so far: up to the largest offset of each.
     pub fn received_bytes(&self) -> u64 {
         self.rx_data
+    }
+
+    /// Returns how many bytes of streams the received packets contained, repeated ones included.
+    pub fn received_stream_bytes(&self) -> u64 {
+        self.stream_recv_bytes
     }
 
     /// Lets a stream take `len` bytes at once where nothing waits to be sent: a header section is written whole or not at

@@ -11,8 +11,8 @@ use crate::Result;
 /// all, but for connection IDs, of which each side has at most 16. STREAM frames count if they are [`TINY`].
 const MOST: u8 = 32;
 
-/// Bytes of a STREAM frame that is smaller than its own header may be, and than any message of HTTP/3.
-const TINY: usize = 4;
+/// Bytes of a STREAM frame that is smaller than any frame of HTTP/3 with a payload.
+const TINY: usize = 3;
 
 /// The same for packets of the handshake. Chrome splits its first message at random, into up to 11 CRYPTO frames of a packet
 /// with up to 10 PING frames between them.
@@ -25,6 +25,7 @@ const MOST_OF_HANDSHAKE: u8 = 64;
 pub(crate) struct Repeats {
     most: u8,
     count: u8,
+    stream_bytes: u64,
 }
 
 impl Repeats {
@@ -35,7 +36,7 @@ impl Repeats {
         } else {
             MOST_OF_HANDSHAKE
         };
-        Self { most, count: 0 }
+        Self { most, count: 0, stream_bytes: 0 }
     }
 
     /// Counts a frame.
@@ -44,10 +45,18 @@ impl Repeats {
     /// [`Error::InvalidPacket`], which closes the connection with PROTOCOL_VIOLATION, if there are too many.
     pub(crate) fn count(&mut self, frame: &Frame) -> Result<()> {
         self.count += u8::from(is_counted(frame));
+        if let Frame::Stream { data, .. } = frame {
+            self.stream_bytes += data.len() as u64;
+        }
         if self.count > self.most {
             return Err(Error::InvalidPacket);
         }
         Ok(())
+    }
+
+    /// Returns the bytes in the STREAM frames so far.
+    pub(crate) fn stream_bytes(&self) -> u64 {
+        self.stream_bytes
     }
 }
 

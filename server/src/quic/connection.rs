@@ -3,6 +3,7 @@
 mod address;
 mod draining;
 mod emit;
+mod receive;
 mod too_big;
 
 use std::net::{IpAddr, SocketAddr};
@@ -140,29 +141,6 @@ impl Connection {
             handshake_timed_out: false,
             expiry: Expiry::default(),
         }
-    }
-
-    /// Counts a datagram before it is taken. Returns whether an overloaded worker is to take it.
-    pub(super) fn is_in_credit(&mut self, now: Instant) -> bool {
-        let achieved = self.quic.acknowledged_bytes() + self.quic.received_bytes();
-        self.progress.on_datagram(achieved, now)
-    }
-
-    /// Takes a datagram.
-    ///
-    /// # Errors
-    /// The datagram broke the protocol. Either that concerns it alone or the connection is being closed.
-    pub(super) fn receive(
-        &mut self,
-        datagram: &mut [u8],
-        info: quiche::RecvInfo,
-        now: Instant,
-    ) -> Result<(), quiche::Error> {
-        self.activity.on_datagram(now);
-        if self.path_size.is_raised(now) {
-            self.quic.raise_pmtu();
-        }
-        self.quic.recv(datagram, info).map(drop)
     }
 
     /// Runs the timers that are due at `now`. Returns the most important one, `None` if all were early.

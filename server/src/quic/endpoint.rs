@@ -28,6 +28,7 @@ use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
 use super::header::{Header, Kind};
 use super::holders::Holders;
+use super::overload::Overload;
 use super::rate_limit::RateLimit;
 use super::relief::Relief;
 use super::reset::ResetTokens;
@@ -95,8 +96,7 @@ pub struct Endpoint {
     unix: Duration,
     shutdown: Option<Shutdown>,
     relief: Relief,
-    /// End of the time for which datagrams of connections that achieve nothing are dropped.
-    overloaded_until: Option<Instant>,
+    overload: Overload,
     /// Generation of the connection accepted last, for its key.
     last_generation: u64,
     /// Slots of connections whose requests wait for room in the origin's ring.
@@ -149,7 +149,7 @@ impl Endpoint {
             unix: Duration::ZERO,
             shutdown: None,
             relief: Relief::default(),
-            overloaded_until: None,
+            overload: Overload::default(),
             last_generation: 0,
             awaiting_ring: Vec::new(),
             counters: Counters::default(),
@@ -297,7 +297,7 @@ impl Endpoint {
         datagram: &mut [u8],
         now: Instant,
     ) -> Result<(), quiche::Error> {
-        let overloaded = self.is_overloaded(now);
+        let overloaded = self.overload.is_on(now);
         let Some(connection) = self.connections[slot].as_mut() else {
             return Ok(());
         };

@@ -15,7 +15,9 @@ fn dropped(attack: &Attack) -> u64 {
 
 /// Has the worker be overloaded for the next second.
 fn overload(attack: &mut Attack) {
-    attack.metered(|endpoint, _, now| endpoint.end_receive(LONG, now));
+    for _ in 0..4 {
+        attack.metered(|endpoint, _, now| endpoint.end_receive(LONG, now));
+    }
 }
 
 /// Sends PINGs in datagrams of their own. Returns how many are dropped.
@@ -76,6 +78,56 @@ fn overloaded_worker_takes_everything_of_honest_clients() {
     }
     assert_eq!(dropped(&attack), expected);
     assert!(before > 0);
+}
+
+#[test]
+fn forged_datagrams_cost_the_connection_that_they_name_nothing() {
+    let mut attack = Attack::new(|_| {});
+    let mut honest = attack.connect(HONEST, Setup::new(77));
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    overload(&mut attack);
+    for _ in 0..1_000 {
+        let mut forged = honest.client.packet(Kind::OneRtt, &[Frame::Ping]);
+        *forged.last_mut().unwrap() ^= 1;
+        peer.client.queue(forged);
+    }
+    attack.exchange(&mut peer);
+    assert_eq!(dropped(&attack), 0);
+    attack.ask(&mut honest, 0, 10_000);
+    assert_eq!(honest.response(0), (Some(200), 10_000));
+}
+
+/// An upload of which much was lost: little of what the client sends is new, and some of it comes twice.
+#[test]
+fn overloaded_worker_takes_what_an_upload_sends_again() {
+    const CHUNK: u64 = 1_000;
+    let mut attack = Attack::new(|_| {});
+    let mut honest = attack.connect(HONEST, Setup::new(77));
+    overload(&mut attack);
+    for _ in 0..4 {
+        for chunk in (0..200).rev() {
+            honest.client.send(&[Frame::Stream {
+                stream: 0,
+                offset: chunk * CHUNK,
+                data: vec![0x40; usize::try_from(CHUNK).unwrap()],
+                fin: false,
+            }]);
+        }
+    }
+    attack.exchange(&mut honest);
+    assert_eq!(dropped(&attack), 0);
+    assert_eq!(honest.client.closed(), None);
+}
+
+#[test]
+fn one_long_phase_is_no_overload() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    for _ in 0..10 {
+        attack.metered(|endpoint, _, now| endpoint.end_receive(LONG, now));
+        attack.metered(|endpoint, _, now| endpoint.end_receive(Duration::ZERO, now));
+    }
+    assert_eq!(flood(&mut attack, &mut peer), 0);
 }
 
 #[test]

@@ -1,0 +1,42 @@
+//! Datagrams that arrive.
+
+use std::time::Instant;
+
+use super::Connection;
+use crate::quic::progress::Received;
+
+impl Connection {
+    /// Returns whether an overloaded worker is to take a datagram that arrives at `now`.
+    pub(in crate::quic) fn is_in_credit(&mut self, now: Instant) -> bool {
+        self.progress.is_in_credit(now)
+    }
+
+    /// Takes a datagram.
+    ///
+    /// # Errors
+    /// The datagram broke the protocol. Either that concerns it alone or the connection is being closed.
+    pub(in crate::quic) fn receive(
+        &mut self,
+        datagram: &mut [u8],
+        info: quiche::RecvInfo,
+        now: Instant,
+    ) -> Result<(), quiche::Error> {
+        self.activity.on_datagram(now);
+        if self.path_size.is_raised(now) {
+            self.quic.raise_pmtu();
+        }
+        let before = self.received();
+        let received = self.quic.recv(datagram, info).map(drop);
+        self.progress.on_datagram(before, self.received());
+        received
+    }
+
+    fn received(&self) -> Received {
+        Received {
+            packets: self.quic.received_packets(),
+            acknowledged: self.quic.acknowledged_bytes(),
+            new: self.quic.received_bytes(),
+            streams: self.quic.received_stream_bytes(),
+        }
+    }
+}
