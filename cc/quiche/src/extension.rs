@@ -301,17 +301,27 @@ impl<F: BufFactory> Connection<F> {
         failed.into_iter().for_each(|id| self.abandon_path(id, now));
     }
 
-    /// Gives each path whose Destination Connection ID the peer had us retire, and which only shared it, another one. Paths
-    /// share one where no other is left.
+    /// Gives the active path, and then each other one that only shared it, another Destination Connection ID for one that the
+    /// peer had us retire. Paths share one where no other is left.
     pub(crate) fn replace_lost_dcids(&mut self) {
-        for (id, path) in self.paths.iter_mut() {
-            let lost = |seq: u64| self.ids.get_dcid(seq).is_err();
-            if path.active_dcid_seq.is_some_and(lost) {
+        // `get_active_path_id` does not return a path without a Connection ID.
+        let active = self.paths.iter().find(|(_, path)| path.stats().active).map(|(id, _)| id);
+        let others = self.paths.iter().map(|(id, _)| id).filter(|id| Some(*id) != active);
+        let ids: SmallVec<[usize; 4]> = active.into_iter().chain(others).collect();
+        for id in ids {
+            let is_active = Some(id) == active;
+            let Ok(path) = self.paths.get_mut(id) else {
+                continue;
+            };
+            // Another path may have got the only one before the active path.
+            let lost = path.active_dcid_seq.map_or(is_active, |seq| self.ids.get_dcid(seq).is_err());
+            if lost {
                 let spare = self.ids.lowest_available_dcid_seq();
-                if let Some(spare) = spare {
-                    let _ = self.ids.link_dcid_to_path_id(spare, id);
+                let dcid = spare.unwrap_or_else(|| self.ids.oldest_dcid().seq);
+                if spare.is_some() || is_active {
+                    let _ = self.ids.link_dcid_to_path_id(dcid, id);
                 }
-                path.active_dcid_seq = spare.or_else(|| Some(self.ids.oldest_dcid().seq));
+                path.active_dcid_seq = Some(dcid);
             }
         }
     }

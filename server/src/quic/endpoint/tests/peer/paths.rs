@@ -111,6 +111,22 @@ fn a_shared_connection_id_may_be_retired_by_the_client() {
     assert!(peer.client.frames.contains(&Frame::RetireConnectionId(0)));
 }
 
+/// The path that was left comes before the active one, and one connection ID takes the place of both.
+#[test]
+fn the_client_may_retire_the_connection_ids_of_every_path_at_once() {
+    let mut attack = Attack::new(|_| {});
+    let mut peer = download(&mut attack);
+    peer.client.send(&[issue(1, 0)]);
+    attack.exchange(&mut peer);
+    change_port(&mut attack, &mut peer, 5001);
+    peer.client.send(&[issue(2, 2)]);
+    serves_another_request(&mut attack, &mut peer);
+    for sequence in 0..2 {
+        let retired = Frame::RetireConnectionId(sequence);
+        assert!(peer.client.frames.contains(&retired), "{sequence}");
+    }
+}
+
 /// The path is not validated, and every byte that it may get is used up. The client shows that it is there all the same.
 #[test]
 fn a_path_that_failed_its_validation_gets_another() {
