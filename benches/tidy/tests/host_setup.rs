@@ -10,24 +10,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const CARD: &str = "0000:03:00.0";
 
 /// Files of the kernel with their content.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("proc/sys/vm/nr_hugepages", "2"),
     (
         "proc/interrupts",
-        "           CPU0       CPU1\n 24:          0          0   PCI-MSI  virtio1-config\n 25:   9   9   PCI-MSI  eth1-rx-0\n \
-         26:   9   9   PCI-MSI  eth1-rx-1\n 27:   9   9   PCI-MSI  eth1-tx-0\n",
+        "           CPU0       CPU1\n 24:          0          0   PCI-MSIX-0000:00:03.0   0-edge      virtio1-config\n \
+         25:   9   9   PCI-MSIX-0000:00:03.0   1-edge      virtio1-input.0\n \
+         26:   9   9   PCI-MSIX-0000:00:03.0   2-edge      virtio1-output.0\n \
+         27:   9   9   PCI-MSIX-0000:00:03.0   3-edge      virtio1-input.1\n",
     ),
     ("proc/irq/25/smp_affinity_list", "0-1"),
-    ("proc/irq/26/smp_affinity_list", "0-1"),
+    ("proc/irq/27/smp_affinity_list", "0-1"),
     ("sys/class/net/eth1/flags", "0x1002"),
-    ("sys/class/net/eth1/device/msi_irqs/24", "msix"),
-    ("sys/class/net/eth1/device/msi_irqs/25", "msix"),
-    ("sys/class/net/eth1/device/msi_irqs/26", "msix"),
-    ("sys/class/net/eth1/device/msi_irqs/27", "msix"),
-    (
-        "sys/bus/pci/devices/0000:03:00.0/net/eth2/operstate",
-        "down",
-    ),
+    ("sys/devices/0000:00:03.0/virtio1/device", "0x0001"),
+    ("sys/devices/0000:00:03.0/msi_irqs/24", "msix"),
+    ("sys/devices/0000:00:03.0/msi_irqs/25", "msix"),
+    ("sys/devices/0000:00:03.0/msi_irqs/26", "msix"),
+    ("sys/devices/0000:00:03.0/msi_irqs/27", "msix"),
+    ("sys/bus/pci/devices/0000:03:00.0/net/eth2/flags", "0x1002"),
     ("sys/kernel/iommu_groups/0/type", "DMA"),
 ];
 
@@ -76,6 +76,8 @@ impl Host {
         for driver in ["ixgbe", "vfio-pci"] {
             fs::create_dir_all(host.0.join("sys/bus/pci/drivers").join(driver)).unwrap();
         }
+        let device = host.0.join("sys/class/net/eth1/device");
+        symlink("../../../devices/0000:00:03.0/virtio1", device).unwrap();
         let driver = format!("sys/bus/pci/devices/{CARD}/driver");
         symlink("../../drivers/ixgbe", host.0.join(driver)).unwrap();
         fs::create_dir(host.0.join("run")).unwrap();
@@ -119,7 +121,7 @@ impl Host {
         let files = [
             "proc/sys/vm/nr_hugepages",
             "proc/irq/25/smp_affinity_list",
-            "proc/irq/26/smp_affinity_list",
+            "proc/irq/27/smp_affinity_list",
             "sys/class/net/eth1/flags",
             "queues",
         ];
@@ -141,7 +143,7 @@ const INTERFACE: &str = "apply --hugepages 64 --interface eth1 --queues 2 --irq-
 
 const COMMANDS_OF_IT: &str = "+ echo 64 >/proc/sys/vm/nr_hugepages\n+ ip link set eth1 up\n\
      + ethtool -L eth1 combined 2\n+ echo 2 >/proc/irq/25/smp_affinity_list\n\
-     + echo 3 >/proc/irq/26/smp_affinity_list\n";
+     + echo 3 >/proc/irq/27/smp_affinity_list\n";
 
 /// Leaves out what the real host's irqbalance adds.
 fn commands(said: &str) -> String {
@@ -169,13 +171,49 @@ fn an_interface_is_prepared_and_undo_restores_it() {
     assert_eq!(host.values(), before);
     assert_eq!(
         said.lines().next(),
-        Some("+ echo 0-1 >/proc/irq/26/smp_affinity_list")
+        Some("+ echo 0-1 >/proc/irq/27/smp_affinity_list")
     );
     assert_eq!(host.run("status").1, "nothing was changed\n");
     assert_eq!(
         host.run("undo"),
         (false, "host-setup: there is nothing to undo\n".to_owned())
     );
+}
+
+#[test]
+fn the_interrupts_of_receive_queues_are_known_by_their_names() {
+    let host = Host::new();
+    let device = host.0.join("sys/class/net/eth1/device");
+    fs::remove_file(&device).unwrap();
+    symlink("../../../devices/0000:00:03.0", device).unwrap();
+    let names = [
+        ("mlx5_async0@pci:0000:03:00.0", None),
+        ("mlx5_comp3@pci:0000:03:00.0", Some(3)),
+        ("ena-mgmnt@pci:0000:03:00.0", None),
+        ("ena: eth1-Tx-Rx-2", Some(2)),
+        ("i40e-eth1-TxRx-1", Some(1)),
+        ("eth1-rxtx-2", Some(2)),
+        ("eth1-rx-1", Some(1)),
+        ("eth1-tx-1", None),
+        ("nvme0q1", None),
+        ("eth1", None),
+    ];
+    let mut lines = String::new();
+    let mut expected = String::new();
+    for (irq, (name, queue)) in (30..).zip(names) {
+        host.write(&format!("sys/devices/0000:00:03.0/msi_irqs/{irq}"), "msix");
+        let affinity = format!("proc/irq/{irq}/smp_affinity_list");
+        host.write(&affinity, "0-9");
+        lines += &format!(" {irq}:  9  9  PCI-MSIX-0000:03:00.0  1-edge  {name}\n");
+        if let Some(queue) = queue {
+            expected += &format!("+ echo {} >/{affinity}\n", 4 + queue);
+        }
+    }
+    host.write("proc/interrupts", &lines);
+    host.write("sys/class/net/eth1/flags", "0x1003");
+    let (done, said) = host.run("apply --interface eth1 --irq-cores 4,5,6,7");
+    assert!(done, "{said}");
+    assert_eq!(commands(&said), expected);
 }
 
 #[test]
@@ -212,10 +250,9 @@ fn a_card_is_bound_and_given_back() {
 #[test]
 fn a_card_in_use_and_a_host_without_iommu_are_refused() {
     let host = Host::new();
-    host.write(
-        &format!("sys/bus/pci/devices/{CARD}/net/eth2/operstate"),
-        "up",
-    );
+    // It is up, and has no link.
+    let flags = format!("sys/bus/pci/devices/{CARD}/net/eth2/flags");
+    host.write(&flags, "0x1003");
     let card = format!("apply --pci {CARD}");
     let (done, said) = host.run(&card);
     assert!(!done && said.contains("eth2, which is up"), "{said}");
