@@ -110,7 +110,7 @@ fn drop_capabilities() {
     };
     // Filters of system calls may forbid it.
     if let Err(error) = set_capabilities(None, sets) {
-        tracing::debug!(%error, "a worker keeps its capabilities");
+        tracing::warn!(%error, "a worker keeps its capabilities");
     }
 }
 
