@@ -146,10 +146,6 @@ impl Inner {
         let pools: Result<Vec<Pool>, Error> = (0..options.queues)
             .map(|_| Pool::new(&eal, options.buffers, options.room))
             .collect();
-        let mut xdp = match &options.xdp {
-            Some(xdp) => Some(XdpOpening::new(xdp, options.queues)?),
-            None => None,
-        };
         let mut inner = Inner {
             xdp: None,
             ports: Vec::new(),
@@ -159,8 +155,13 @@ impl Inner {
             facts: PortFacts::of(&Info::default()),
             eal,
         };
-        // Released before `inner` is dropped, which takes it where a device does not open.
+        // Held before a program is looked for, which may be the placeholder of another port. Released before `inner` is
+        // dropped, which takes it where a device does not open.
         let _control = lock(&CONTROL);
+        let mut xdp = match &options.xdp {
+            Some(xdp) => Some(XdpOpening::new(xdp, options.queues)?),
+            None => None,
+        };
         for (index, device) in options.devices.iter().enumerate() {
             let first = index * usize::from(per_device);
             let pools = &inner.pools[first..first + usize::from(per_device)];
