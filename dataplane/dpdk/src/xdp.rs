@@ -124,7 +124,13 @@ fn free(name: &str, interface: u32) -> Result<(), Error> {
     if is_ours && netlink::detach(interface).is_ok() {
         return Ok(());
     }
-    let program = program.unwrap_or_else(|| format!("number {id}"));
+    // The kernel tells the name only to processes with CAP_SYS_ADMIN.
+    let program = program.unwrap_or_else(|| {
+        format!(
+            "number {id}, of unknown name; if a server left it that was killed at its start: \
+             ip link set dev {name} xdp off"
+        )
+    });
     let cause = format!("{name} has one already: {program}");
     let mut occupied = Error::because(STEP, cause);
     occupied.errno = libc::EEXIST;

@@ -2,12 +2,16 @@
 
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::sync::{Mutex, PoisonError};
 
 use super::super::*;
 use super::{many, requirements};
 
 /// Runs a function in a network namespace with an interface `sga` that is a veth.
 fn with_veth(function: impl FnOnce(u32) + Send) {
+    // A command that starts has copies of all descriptors for a moment, and keeps another test's link.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
             // SAFETY: changes the namespace of this thread, which ends with the test.
@@ -74,6 +78,25 @@ fn what_a_killed_process_left_is_removed_and_what_others_put_there_is_not() {
 }
 
 #[test]
+fn the_error_says_how_to_remove_a_program_whose_name_the_process_may_not_know() {
+    with_veth(|interface| {
+        let map = bpf::make_map(NAME, 1).unwrap();
+        let code = program::program(&XdpFrames::All, map.as_raw_fd(), program::PASS).unwrap();
+        let left = bpf::load(b"sluicegate_pass\0", &code).unwrap();
+        netlink::set(interface, left.as_raw_fd()).unwrap();
+        keep_capabilities(&THREE).unwrap();
+        let id = netlink::program_id(interface).unwrap().unwrap();
+        assert_eq!(
+            XdpOpening::new(&options(), 2).unwrap_err().to_string(),
+            format!(
+                "attach an XDP program: sga has one already: number {id}, of unknown name; \
+                 if a server left it that was killed at its start: ip link set dev sga xdp off"
+            )
+        );
+    });
+}
+
+#[test]
 fn an_interface_that_is_not_there_is_named() {
     let missing = XdpOptions {
         interface: "nowhere0".to_owned(),
@@ -82,6 +105,9 @@ fn an_interface_that_is_not_there_is_named() {
     let error = XdpOpening::new(&missing, 1).unwrap_err();
     assert!(error.cause.contains("no interface nowhere0"), "{error}");
 }
+
+/// CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, as deploy/dpdk.md says.
+const THREE: [u32; 3] = [12, 13, 39];
 
 /// Leaves this thread with these capabilities only, numbers of linux/capability.h.
 fn keep_capabilities(kept: &[u32]) -> io::Result<()> {
@@ -105,8 +131,7 @@ fn keep_capabilities(kept: &[u32]) -> io::Result<()> {
 #[test]
 fn three_capabilities_are_enough() {
     with_veth(|_| {
-        // CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, as deploy/dpdk.md says.
-        keep_capabilities(&[12, 13, 39]).unwrap();
+        keep_capabilities(&THREE).unwrap();
         for frames in [many(64, 64), XdpFrames::All] {
             let options = XdpOptions {
                 frames,
