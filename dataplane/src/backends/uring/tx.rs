@@ -19,6 +19,9 @@ use crate::options::DriverOptions;
 /// Messages that can be submitted and not settled.
 pub(super) const HEADS: usize = 64;
 
+/// Heads that no loan takes: a device that keeps what it is lent holds up no message that is copied.
+const UNLENT: usize = 16;
+
 pub(super) struct Transmitter {
     pub(super) lanes: Lanes,
     /// Heads of the messages submitted and not settled, per lane in the order of its queue, which begins with them.
@@ -154,11 +157,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Returns whether a batch that may be sent is not submitted. While all heads are on loan, none may.
+    /// Returns whether a batch that may be sent is not submitted.
     pub(super) fn has_unsubmitted(&self) -> bool {
-        if self.free.is_empty() && !self.has_submitted() {
-            return false;
-        }
         let mut lanes = self.submitted.iter().enumerate();
         lanes.any(|(lane, submitted)| self.lanes.batch(lane, submitted.len()).is_some())
     }
@@ -185,10 +185,10 @@ impl Transmitter {
                     break;
                 };
                 submitted.push_back(head);
-                if self
+                let large = self
                     .zero_copy
-                    .is_some_and(|size| batch.range().len() >= size)
-                {
+                    .is_some_and(|size| batch.range().len() >= size);
+                if large && self.free.len() >= UNLENT {
                     let buffer = batch.buffer();
                     ring.send_zero_copy(head, lane, batch)?;
                     self.lanes.hold(buffer);
