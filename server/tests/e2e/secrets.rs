@@ -53,6 +53,14 @@ fn respond(mut stream: &TcpStream) -> Option<()> {
     while !head.ends_with("\r\n\r\n") {
         (reader.read_line(&mut head).ok()? > 0).then_some(())?;
     }
+    // All of a request is read, so that closing the connection resets nothing.
+    let mut is_last = !head.starts_with("POST");
+    let mut line = String::from("\r\n");
+    while !(is_last && line == "\r\n") {
+        line.clear();
+        (reader.read_line(&mut line).ok()? > 0).then_some(())?;
+        is_last |= line == "0\r\n";
+    }
     // The marks did arrive.
     assert!(
         head.contains("cookie: id=S3CR3T") && head.contains("?q=S3CR3T"),
@@ -66,7 +74,7 @@ fn respond(mut stream: &TcpStream) -> Option<()> {
         format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx-own: {MARK}\r\n\r\n{MARK}\r\n")
     } else {
         format!(
-            "HTTP/1.1 200 OK\r\nset-cookie: id={MARK}\r\nx-own: {MARK}\r\netag: \"{MARK}\"\r\ntrailer: x-late\r\n\
+            "HTTP/1.1 200 OK\r\nconnection: close\r\nset-cookie: id={MARK}\r\nx-own: {MARK}\r\netag: \"{MARK}\"\r\ntrailer: x-late\r\n\
              transfer-encoding: chunked\r\n\r\n6\r\n{MARK}\r\n0\r\nx-late: {MARK}\r\n\r\n"
         )
     };
