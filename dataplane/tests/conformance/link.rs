@@ -1,13 +1,13 @@
 //! Cases that need a link: routes, neighbors, its MTU, VLAN and state, and datagrams that only another host sends.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use sluicegate_dataplane::{Budget, Dataplane, Event, ListenerId, SocketOptions};
 
-use crate::node::{Node, number_of, numbered, to};
+use crate::node::{Node, check_unreachable, numbered, to};
 use crate::rig::{FIRST, Kind, Role, World, each, each_on};
 use crate::veth::Terms;
 
@@ -48,24 +48,7 @@ fn a_peer_without_a_route_is_reported_and_does_not_hold_up_others() {
     each(|world| {
         let (mut server, mut client) =
             (world.server(&["127.0.0.1:0"]), world.client(&["0.0.0.0:0"]));
-        let nowhere: SocketAddr = "192.0.2.1:9".parse().unwrap();
-        let (good, bad) = (to(server.address()), to(nowhere));
-        let bytes: Vec<_> = (0..60).map(|number| numbered(number, 60)).collect();
-        client.send_all(bytes.iter().enumerate().map(|(number, bytes)| {
-            let meta = if number % 3 == 0 { bad } else { good };
-            (FIRST, meta, &bytes[..])
-        }));
-        let counters = client.driver.counters();
-        assert_eq!((counters.tx_errors, counters.tx_datagrams), (20, 40));
-        let expected: Vec<usize> = (0..60).filter(|n| n % 3 != 0).collect();
-        let received = server.collect(40);
-        let numbers: Vec<usize> = received.iter().map(|d| number_of(&d.bytes)).collect();
-        assert_eq!(numbers, expected);
-        let unreachable = Event::Unreachable {
-            listener: FIRST,
-            peer: nowhere,
-        };
-        assert_eq!(client.events(), [unreachable; 20]);
+        check_unreachable(&mut client, &mut server);
     });
 }
 

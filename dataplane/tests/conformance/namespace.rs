@@ -15,7 +15,7 @@ use sluicegate_dataplane::{
     open_group,
 };
 
-use crate::node::{number_of, numbered, to};
+use crate::node::{check_unreachable, number_of, numbered, send_through_a_full_socket, to};
 use crate::rig::{FIRST, Kind, Shape, each};
 
 /// Loopback sends 40 Mbit/s and keeps what is too much for it, so that senders wait. Two interfaces carry less and more
@@ -65,33 +65,8 @@ fn a_full_socket_blocks_its_listener_and_loses_nothing() {
         };
         let mut client = world.client_with(&["127.0.0.1:0"], tight);
         let mut server = world.server_with(&["127.0.0.1:0"], wide);
-        let meta = to(server.address());
-        let (mut next, mut blocked, mut received) = (0, 0usize, Vec::new());
-        for _ in 0..20_000 {
-            let refused = client.driver.transmit(Budget::UNLIMITED, |out| {
-                while next < 2000 {
-                    out.room(FIRST, 1000)?
-                        .copy_from_slice(&numbered(next, 1000));
-                    out.commit(1000, &meta);
-                    next += 1;
-                }
-                Ok(())
-            });
-            let full = refused.unwrap() == Err(NoRoom::Blocked);
-            blocked += usize::from(full);
-            let timeout = if full { None } else { Some(Duration::ZERO) };
-            client.driver.wait(timeout).unwrap();
-            server.receive_once(Budget::UNLIMITED, &mut received);
-            if received.len() >= 2000 {
-                break;
-            }
-            server.driver.wait(Some(Duration::from_millis(1))).unwrap();
-        }
+        let (blocked, mut numbers) = send_through_a_full_socket(&mut client, &mut server, 2000);
         assert!(blocked > 0, "nothing ever blocked");
-        let mut numbers: Vec<usize> = received
-            .iter()
-            .map(|datagram| number_of(&datagram.bytes))
-            .collect();
         if world.kind.backend() == Some(Backend::IoUring) {
             // Around a full socket a later message may pass.
             numbers.sort_unstable();
@@ -124,32 +99,7 @@ fn buffers_that_the_device_has_not_sent_are_not_written_to() {
         let mut server = world.server_with(&["127.0.0.1:0"], wide);
         let starts = client.driver.features().zero_copy;
         assert_eq!(starts, world.kind != Kind::Mio);
-        let meta = to(server.address());
-        let (mut next, mut blocked, mut received) = (0, 0usize, Vec::new());
-        for _ in 0..20_000 {
-            let refused = client.driver.transmit(Budget::UNLIMITED, |out| {
-                while next < 1000 {
-                    out.room(FIRST, 1000)?
-                        .copy_from_slice(&numbered(next, 1000));
-                    out.commit(1000, &meta);
-                    next += 1;
-                }
-                Ok(())
-            });
-            let full = refused.unwrap() == Err(NoRoom::Blocked);
-            blocked += usize::from(full);
-            // It returns when a buffer is back.
-            client
-                .driver
-                .wait((!full).then_some(Duration::ZERO))
-                .unwrap();
-            server.receive_once(Budget::UNLIMITED, &mut received);
-            if received.len() >= 1000 {
-                break;
-            }
-            server.driver.wait(Some(Duration::from_millis(1))).unwrap();
-        }
-        let mut numbers = Vec::from_iter(received.iter().map(|d| number_of(&d.bytes)));
+        let (blocked, mut numbers) = send_through_a_full_socket(&mut client, &mut server, 1000);
         // A driver that ran out of memory to lock copies again, and may change the order once.
         let lends = client.driver.features().zero_copy;
         if !lends {
@@ -215,24 +165,7 @@ fn an_unreachable_peer_is_reported_and_does_not_hold_up_others() {
         let options = SocketOptions::default();
         let mut client = world.client_with(&["0.0.0.0:0"], options);
         let mut server = world.server_with(&["127.0.0.1:0"], options);
-        let nowhere: SocketAddr = "192.0.2.1:9".parse().unwrap();
-        let (good, bad) = (to(server.address()), to(nowhere));
-        let bytes: Vec<_> = (0..60).map(|number| numbered(number, 60)).collect();
-        client.send_all(bytes.iter().enumerate().map(|(number, bytes)| {
-            let meta = if number % 3 == 0 { bad } else { good };
-            (FIRST, meta, &bytes[..])
-        }));
-        let calls = client.driver.counters();
-        assert_eq!((calls.tx_errors, calls.tx_datagrams), (20, 40));
-        let expected: Vec<usize> = (0..60).filter(|n| n % 3 != 0).collect();
-        let received = server.collect(40);
-        let numbers: Vec<usize> = received.iter().map(|d| number_of(&d.bytes)).collect();
-        assert_eq!(numbers, expected);
-        let unreachable = Event::Unreachable {
-            listener: FIRST,
-            peer: nowhere,
-        };
-        assert_eq!(client.events(), [unreachable; 20]);
+        check_unreachable(&mut client, &mut server);
     });
 }
 

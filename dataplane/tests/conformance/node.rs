@@ -134,6 +134,63 @@ impl Node {
     }
 }
 
+/// Sends `count` numbered datagrams through a socket that is full at times, until all have arrived. Returns how often it was
+/// full, and the numbers in the order of arrival.
+pub(crate) fn send_through_a_full_socket(
+    client: &mut Node,
+    server: &mut Node,
+    count: usize,
+) -> (usize, Vec<usize>) {
+    const SIZE: usize = 1000;
+    let meta = to(server.address());
+    let (mut next, mut blocked, mut received) = (0, 0, Vec::new());
+    for _ in 0..20_000 {
+        let refused = client.driver.transmit(Budget::UNLIMITED, |out| {
+            while next < count {
+                out.room(FIRST, SIZE)?
+                    .copy_from_slice(&numbered(next, SIZE));
+                out.commit(SIZE, &meta);
+                next += 1;
+            }
+            Ok(())
+        });
+        let full = refused.unwrap() == Err(NoRoom::Blocked);
+        blocked += usize::from(full);
+        // It returns when there is room again.
+        let timeout = (!full).then_some(Duration::ZERO);
+        client.driver.wait(timeout).unwrap();
+        server.receive_once(Budget::UNLIMITED, &mut received);
+        if received.len() >= count {
+            break;
+        }
+        server.driver.wait(Some(Duration::from_millis(1))).unwrap();
+    }
+    let numbers = received.iter().map(|datagram| number_of(&datagram.bytes));
+    (blocked, numbers.collect())
+}
+
+/// Checks that datagrams to a peer without a route are counted and reported, and that all others arrive.
+pub(crate) fn check_unreachable(client: &mut Node, server: &mut Node) {
+    let nowhere: SocketAddr = "192.0.2.1:9".parse().unwrap();
+    let (good, bad) = (to(server.address()), to(nowhere));
+    let bytes: Vec<_> = (0..60).map(|number| numbered(number, 60)).collect();
+    client.send_all(bytes.iter().enumerate().map(|(number, bytes)| {
+        let meta = if number % 3 == 0 { bad } else { good };
+        (FIRST, meta, &bytes[..])
+    }));
+    let counters = client.driver.counters();
+    assert_eq!((counters.tx_errors, counters.tx_datagrams), (20, 40));
+    let expected: Vec<usize> = (0..60).filter(|n| n % 3 != 0).collect();
+    let received = server.collect(40);
+    let numbers: Vec<usize> = received.iter().map(|d| number_of(&d.bytes)).collect();
+    assert_eq!(numbers, expected);
+    let unreachable = Event::Unreachable {
+        listener: FIRST,
+        peer: nowhere,
+    };
+    assert_eq!(client.events(), [unreachable; 20]);
+}
+
 /// Returns the plainest metadata for a datagram to `peer`.
 pub(crate) fn to(peer: SocketAddr) -> TxMeta {
     TxMeta {
