@@ -109,6 +109,24 @@ pub struct DevicePortOptions {
 }
 
 impl DevicePortOptions {
+    /// Returns options of `device` without addresses, for packets as large as Ethernet's.
+    #[must_use]
+    pub fn new(device: PortDevice) -> Self {
+        Self {
+            device,
+            frames: PortFrames::Listeners,
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            neighbors: Vec::new(),
+            vlan: None,
+            mtu: 1500,
+            hugepages: false,
+            memory: None,
+            rx_descriptors: 1024,
+            tx_descriptors: 1024,
+        }
+    }
+
     /// Returns whether the kernel keeps the interface and its addresses, and the port receives the listeners' datagrams only.
     #[must_use]
     pub fn is_beside_kernel(&self) -> bool {

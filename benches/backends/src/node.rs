@@ -9,8 +9,7 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
 use sluicegate_dataplane::{
     Acquired, Backend, Budget, Dataplane, DevicePortOptions, Driver, DriverOptions, Ecn, Group,
-    ListenerId, NoRoom, PortDevice, PortFrames, PortHandle, Ports, SocketOptions, TxMeta,
-    open_group,
+    ListenerId, NoRoom, PortDevice, PortHandle, Ports, SocketOptions, TxMeta, open_group,
 };
 
 use crate::cpu::Cpu;
@@ -152,17 +151,8 @@ fn open(arguments: &NodeArguments) -> Result<Opened> {
     let seed = |group: Group| group.seeds.into_iter().next().context("a seed");
     if let Ok(device) = arguments.dataplane.parse::<PortDevice>() {
         let options = DevicePortOptions {
-            device,
-            frames: PortFrames::Listeners,
             addresses: vec![(arguments.local.ip(), 24)],
-            gateways: Vec::new(),
-            neighbors: Vec::new(),
-            vlan: None,
-            mtu: 1500,
-            hugepages: false,
-            memory: None,
-            rx_descriptors: 1024,
-            tx_descriptors: 1024,
+            ..DevicePortOptions::new(device)
         };
         let ports = Ports::start(&[(&options, 1)])?;
         let opened = ports.open(&[(LISTENER, arguments.local)], 1, &options)?;

@@ -255,38 +255,22 @@ mod tests {
     use super::*;
     use crate::device_port::PortFrames;
 
-    fn options(device: PortDevice) -> DevicePortOptions {
-        DevicePortOptions {
-            device,
-            frames: PortFrames::Listeners,
-            addresses: Vec::new(),
-            gateways: Vec::new(),
-            neighbors: Vec::new(),
-            vlan: None,
-            mtu: 1500,
-            hugepages: false,
-            memory: None,
-            rx_descriptors: 1024,
-            tx_descriptors: 1024,
-        }
-    }
-
     #[test]
     fn what_a_host_lacks_is_named_with_the_remedy() {
         let check = |options: &DevicePortOptions| examine(&[(options, 1)]).unwrap_err().to_string();
-        let nowhere = options(PortDevice::AfXdp("nowhere0".to_owned()));
+        let nowhere = DevicePortOptions::new(PortDevice::AfXdp("nowhere0".to_owned()));
         assert!(check(&nowhere).contains("no network interface `nowhere0`"));
-        let card = options(PortDevice::Pci("ffff:ff:1f.7".to_owned()));
+        let card = DevicePortOptions::new(PortDevice::Pci("ffff:ff:1f.7".to_owned()));
         assert!(check(&card).contains("--bind=vfio-pci ffff:ff:1f.7"));
-        let wide = options(PortDevice::AfXdp("lo".to_owned()));
+        let wide = DevicePortOptions::new(PortDevice::AfXdp("lo".to_owned()));
         assert!(check(&wide).contains("ip link set lo mtu 3400"));
-        let mut large = options(PortDevice::AfPacket("lo".to_owned()));
+        let mut large = DevicePortOptions::new(PortDevice::AfPacket("lo".to_owned()));
         assert_eq!(examine(&[(&large, 1)]), Ok(()));
         large.hugepages = true;
         large.memory = Some(1 << 45);
         let line = check(&large);
         assert!(line.contains("sysctl vm.nr_hugepages=16777224"), "{line}");
-        let small = options(PortDevice::AfPacket("lo".to_owned()));
+        let small = DevicePortOptions::new(PortDevice::AfPacket("lo".to_owned()));
         assert_eq!(examine(&[(&large, 1), (&small, 1)]), Err(PortError::Mixed));
     }
 
@@ -296,7 +280,7 @@ mod tests {
         let own = |device, frames| DevicePortOptions {
             frames,
             addresses: vec![(address, 24)],
-            ..options(device)
+            ..DevicePortOptions::new(device)
         };
         let here = [("eth1".to_owned(), address)];
         let above = [("eth1.7".to_owned(), address)];
@@ -322,8 +306,8 @@ mod tests {
 
     #[test]
     fn memory_is_what_all_queues_need() {
-        let packet = options(PortDevice::AfPacket("lo".to_owned()));
-        let xdp = options(PortDevice::AfXdp("lo".to_owned()));
+        let packet = DevicePortOptions::new(PortDevice::AfPacket("lo".to_owned()));
+        let xdp = DevicePortOptions::new(PortDevice::AfXdp("lo".to_owned()));
         assert_eq!(memory(&[(&packet, 1)]), 28);
         assert_eq!(memory(&[(&packet, 2), (&xdp, 1)]), 60);
     }
