@@ -1,4 +1,4 @@
-//! What a veth leaves to a card that is not there, for tests.
+//! Offloads of a veth, which leaves checksums and segmentation to a card that is not there. For tests.
 #![expect(
     unsafe_code,
     reason = "offloads of an interface are turned off by an ioctl that has no safe wrapper"

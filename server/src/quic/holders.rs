@@ -1,4 +1,4 @@
-//! Who holds the connections of a worker, and how many.
+//! Holders of a worker's connections, with the number that each holds.
 
 use std::fmt;
 use std::net::IpAddr;

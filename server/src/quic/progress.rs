@@ -14,7 +14,7 @@ const LARGE: u64 = 256;
 /// Time in which a connection earns a datagram by waiting.
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// What a connection has received so far.
+/// Totals that a connection has received so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Received {
     /// Packets that were decrypted.

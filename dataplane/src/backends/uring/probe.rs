@@ -1,4 +1,4 @@
-//! What the kernel can do.
+//! Features of io_uring that the kernel has.
 
 use std::io;
 

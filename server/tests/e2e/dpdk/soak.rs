@@ -110,7 +110,7 @@ fn soak(driver: &str) {
     }));
 }
 
-/// What the clients have had.
+/// Totals of all clients.
 #[derive(Default)]
 struct Counts {
     connections: Cell<u64>,
@@ -158,7 +158,7 @@ async fn requests(mut session: Session) -> u64 {
         assert_eq!(response.bytes().await.len() as u64, length);
         sleep(PAUSE).await;
     }
-    // One that is given up in the middle.
+    // This request is cancelled before its response ends.
     session.get("/bytes/1000000").await.cancel();
     2 * REQUESTS
 }
