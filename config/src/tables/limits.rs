@@ -74,12 +74,12 @@ table! {
         /// whole time counts. The default suits slow links, and makes it costly to hold many requests open. Lower it
         /// for many parallel transfers over very slow links. With 0, a single byte wins back all.
         client_min_rate: u64 { kind: size(0, MIB), default: "240", reload: Live },
-        /// A worker that spends this long on received datagrams in one turn, four times within 100 ms, counts as
-        /// overloaded for a second. Meanwhile it drops datagrams beyond about a hundred a second of each connection
-        /// that neither acknowledge data nor bring any, as in floods of PING or PATH_CHALLENGE frames (RFC 9000 §21.9).
-        /// Other datagrams are taken as ever. sluicegate_datagrams_dropped_total counts the dropped ones for the reason
-        /// `no_progress`. 0s drops none.
-        overload_after: Duration { kind: duration(seconds(0), seconds(1)), default: "\"1ms\"", reload: Live },
+        /// Share of a worker's time, in percent, above which it counts as overloaded if it spends that on received
+        /// datagrams for 20 ms. For the next second it drops datagrams beyond about a hundred a second of each
+        /// connection that neither acknowledge data nor bring any, as in floods of PING or PATH_CHALLENGE frames (RFC
+        /// 9000 §21.9). Other datagrams are taken as ever. sluicegate_datagrams_dropped_total counts the dropped ones
+        /// for the reason `no_progress`. 100 drops none.
+        overload_above: u64 { kind: count(1, 100, "percent"), default: "50", reload: Live },
         /// Largest request body on routes without a `max_request_body` of their own, whatever their handler; a larger
         /// one gets 413. For uploads, set the key of their route instead.
         max_request_body: u64 { kind: size(0, TIB), default: "\"1MiB\"", examples: ["\"100MiB\""], reload: Live },

@@ -81,7 +81,7 @@ fn unusual_values_arrive() {
         (16, 7, 1024)
     );
     assert_eq!(limits.handshake_timeout, Duration::from_secs(1));
-    assert_eq!(limits.overload_after, Duration::from_micros(500));
+    assert_eq!(limits.overload_above, 40);
     assert_eq!(
         (limits.stream_buffer, limits.worker_buffer),
         (1 << 20, 1 << 20)

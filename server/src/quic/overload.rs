@@ -1,39 +1,41 @@
-//! Overload of a worker, which spends long on received datagrams.
+//! Overload of a worker, which spends most of its time on received datagrams.
 
 use std::time::{Duration, Instant};
 
-/// Time for which a worker counts as overloaded after the phases that showed it.
+/// Shortest time over which the share of the receive phases is judged: a handshake or two may fill a shorter one.
+const WINDOW: Duration = Duration::from_millis(20);
+/// Time for which a worker counts as overloaded after a window that showed it.
 const WHILE: Duration = Duration::from_secs(1);
-/// Long receive phases within [`WINDOW`] that show overload. One alone may be a handshake, or a thread that had to wait.
-const PHASES: u8 = 4;
-/// Time in which long receive phases are counted. Short ones may lie between them: a turn that only asks for more, say.
-const WINDOW: Duration = Duration::from_millis(100);
 
-/// Overload of a worker, by the receive phases of its turns.
+/// Overload of a worker, by the share of its time that its receive phases take.
 #[derive(Debug, Default)]
 pub(super) struct Overload {
-    /// Long receive phases since `first`.
-    phases: u8,
-    /// Time of the first of them.
-    first: Option<Instant>,
+    /// Start of the present window, at the end of a receive phase; `None` before the first.
+    start: Option<Instant>,
+    /// Time that receive phases have taken since.
+    spent: Duration,
     /// End of the time for which the worker counts as overloaded.
     until: Option<Instant>,
 }
 
 impl Overload {
-    /// Notes a receive phase that took `spent`; from `limit` on it was long, with a limit of zero none is.
-    pub(super) fn on_phase(&mut self, spent: Duration, limit: Duration, now: Instant) {
-        if limit.is_zero() || spent < limit {
+    /// Notes a receive phase that took `spent` and ended at `now`. The worker counts as overloaded if such phases have taken
+    /// more than `percent` of a window.
+    pub(super) fn on_phase(&mut self, spent: Duration, percent: u64, now: Instant) {
+        let Some(start) = self.start else {
+            self.start = Some(now);
+            return;
+        };
+        self.spent += spent;
+        let elapsed = now.saturating_duration_since(start);
+        if elapsed < WINDOW {
             return;
         }
-        let is_recent = |first: &Instant| now.saturating_duration_since(*first) <= WINDOW;
-        if self.first.as_ref().is_none_or(|first| !is_recent(first)) {
-            (self.first, self.phases) = (Some(now), 0);
-        }
-        self.phases = self.phases.saturating_add(1);
-        if self.phases >= PHASES {
+        let share = u128::from(percent) * elapsed.as_nanos();
+        if 100 * self.spent.as_nanos() > share {
             self.until = Some(now + WHILE);
         }
+        (self.start, self.spent) = (Some(now), Duration::ZERO);
     }
 
     /// Returns whether the worker counts as overloaded.

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Duration of a receive phase that shows overload.
-const LONG: Duration = Duration::from_millis(2);
+/// Duration of a receive phase that shows overload if others follow it at once.
+const LONG: Duration = Duration::from_millis(11);
 /// Datagrams of a flood.
 const FLOOD: u64 = 5_000;
 /// Most of them that are taken.
@@ -13,11 +13,18 @@ fn dropped(attack: &Attack) -> u64 {
     attack.endpoint().counters.dropped[DropReason::NoProgress]
 }
 
+/// Ends receive phases that take `spent` each, every 20 ms.
+fn end_phases(attack: &mut Attack, phases: u32, spent: Duration) {
+    attack.metered(|endpoint, _, now| {
+        for phase in 0..phases {
+            endpoint.end_receive(spent, now + phase * Duration::from_millis(20));
+        }
+    });
+}
+
 /// Has the worker be overloaded for the next second.
 fn overload(attack: &mut Attack) {
-    for _ in 0..4 {
-        attack.metered(|endpoint, _, now| endpoint.end_receive(LONG, now));
-    }
+    end_phases(attack, 2, LONG);
 }
 
 /// Sends PINGs in datagrams of their own. Returns how many are dropped.
@@ -38,7 +45,7 @@ fn overloaded_worker_drops_datagrams_that_achieve_nothing() {
     // Time gives a little credit.
     attack.pass(Duration::from_millis(50), &mut peer);
     assert_eq!(flood(&mut attack, &mut peer), FLOOD - 5);
-    attack.pass(Duration::from_millis(950), &mut peer);
+    attack.pass(Duration::from_secs(1), &mut peer);
     assert_eq!(flood(&mut attack, &mut peer), 0);
     // The connection is none the worse for it.
     attack.check_honest(&mut peer);
@@ -120,28 +127,31 @@ fn overloaded_worker_takes_what_an_upload_sends_again() {
 }
 
 #[test]
-fn a_few_long_phases_are_no_overload() {
+fn long_phases_with_time_between_them_are_no_overload() {
     let mut attack = Attack::new(|_| {});
     let mut peer = attack.connect(PEER, Setup::new(1));
+    // Half of the time, or a long phase now and then.
+    end_phases(&mut attack, 100, Duration::from_millis(10));
+    attack.pass(Duration::from_secs(3), &mut peer);
     for _ in 0..10 {
-        for _ in 0..3 {
-            attack.metered(|endpoint, _, now| endpoint.end_receive(LONG, now));
-        }
-        attack.pass(Duration::from_millis(120), &mut peer);
+        end_phases(&mut attack, 1, Duration::from_millis(100));
+        attack.pass(Duration::from_millis(250), &mut peer);
     }
     assert_eq!(flood(&mut attack, &mut peer), 0);
-    // Short phases between them change nothing.
-    for _ in 0..4 {
-        attack.metered(|endpoint, _, now| endpoint.end_receive(LONG, now));
-        attack.metered(|endpoint, _, now| endpoint.end_receive(Duration::ZERO, now));
-    }
+    // Short phases that follow each other closely.
+    attack.metered(|endpoint, _, now| {
+        for phase in 0..300 {
+            let end = now + phase * Duration::from_micros(100);
+            endpoint.end_receive(Duration::from_micros(60), end);
+        }
+    });
     assert_eq!(flood(&mut attack, &mut peer), FLOOD);
 }
 
 #[test]
-fn worker_without_a_limit_is_never_overloaded() {
-    let mut attack = Attack::new(|s| s.limits.overload_after = Duration::ZERO);
+fn worker_is_never_overloaded_above_100_percent() {
+    let mut attack = Attack::new(|s| s.limits.overload_above = 100);
     let mut peer = attack.connect(PEER, Setup::new(1));
-    overload(&mut attack);
+    end_phases(&mut attack, 100, Duration::from_millis(20));
     assert_eq!(flood(&mut attack, &mut peer), 0);
 }
