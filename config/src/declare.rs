@@ -10,7 +10,7 @@
 /// - `reload`: `Live` if a reload takes the new value up, `Restart` if only a start does.
 ///
 /// `check` names a function that is called with the struct once it is read. A row that begins with `..` takes keys that
-/// another type declares, a [`Part`].
+/// another type declares, a [`Part`]. One that begins with `first ..` does so, too, and stands above all others.
 ///
 /// [`Field`]: crate::field::Field
 /// [`Kind`]: crate::schema::Kind
@@ -36,6 +36,11 @@ macro_rules! table {
         name: $path:expr, many: $many:literal, check: [$($check:path)?],
     {
         $(
+            first ..
+            $(#[doc = $first_summary:literal])+
+            $first:ident: $first_type:ty,
+        )?
+        $(
             $(#[doc = $summary:literal])+
             $field:ident $(as $key:ident)?: $type:ty {
                 kind: $kind:expr,
@@ -53,6 +58,7 @@ macro_rules! table {
         $(#[doc = $about])+
         #[derive(Clone, Debug, PartialEq $(, $derive)*)]
         pub struct $name {
+            $($(#[doc = $first_summary])+ pub $first: $first_type,)?
             $($(#[doc = $summary])+ pub $field: $type,)*
             $($(#[doc = $part_summary])+ pub $part: $part_type,)*
         }
@@ -70,12 +76,14 @@ macro_rules! table {
                     reload: $crate::schema::Reload::$reload,
                     summary: concat!($($summary),+).trim_ascii(),
                 }),*],
+                first: &[$(<$first_type as $crate::field::Part>::keys)?],
                 parts: &[$(<$part_type as $crate::field::Part>::keys),*],
             };
 
             fn read(section: &$crate::section::Section<'_>) -> Result<Self, $crate::Error> {
                 #[allow(unused_mut, reason = "only some tables have a check, which may complete them")]
                 let mut record = Self {
+                    $($first: $crate::field::Part::read(section)?,)?
                     $($field: $crate::field::read(section, table!(@key $field $($key)?))?,)*
                     $($part: $crate::field::Part::read(section)?,)*
                 };
@@ -86,19 +94,23 @@ macro_rules! table {
             fn values(&self) -> Vec<Option<String>> {
                 let mut keys = Self::TABLE.fields.iter();
                 #[allow(unused_mut, reason = "only some tables have parts")]
-                let mut values = vec![$($crate::field::print(&self.$field, &mut keys)),*];
+                let mut values = Vec::new();
+                $(values.extend($crate::field::Part::values(&self.$first));)?
+                values.extend([$($crate::field::print(&self.$field, &mut keys)),*] as [Option<String>; Self::TABLE.fields.len()]);
                 $(values.extend($crate::field::Part::values(&self.$part));)*
                 values
             }
 
             fn print_tables(&self, out: &mut String) {
                 let mut keys = Self::TABLE.fields.iter();
+                $($crate::field::Part::print_tables(&self.$first, out);)?
                 $($crate::field::print_tables(&self.$field, &mut keys, out);)*
                 $($crate::field::Part::print_tables(&self.$part, out);)*
             }
 
             fn needs_restart(&self, new: &Self, place: &str, changed: &mut Vec<String>) {
                 let mut keys = Self::TABLE.fields.iter();
+                $($crate::field::Part::needs_restart(&self.$first, &new.$first, place, changed);)?
                 $($crate::field::needs_restart(&self.$field, &new.$field, &mut keys, place, changed);)*
                 $($crate::field::Part::needs_restart(&self.$part, &new.$part, place, changed);)*
             }

@@ -50,6 +50,11 @@ fn object(table: &Table, registry: &Registry) -> Value {
             .map(|key| json!({ "required": [key.name] }))
             .collect();
     }
+    for key in table.keys() {
+        if let Given::Either(_, other) = key.given {
+            object["oneOf"] = json!([{ "required": [key.name] }, { "required": [other] }]);
+        }
+    }
     object
 }
 

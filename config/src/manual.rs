@@ -84,6 +84,7 @@ fn describe(out: &mut String, key: &Key, in_optional_table: bool, say_restart: b
     prose(out, "# ", key.summary);
     let given = match key.given {
         Given::Required(_) => "Required".to_owned(),
+        Given::Either(_, other) => format!("Required without `{other}`"),
         Given::Unset(words) => format!("Default: unset, {words}"),
         Given::Default(_) | Given::Option(_) => {
             format!("Default: {}", key.given.default_toml().unwrap_or_default())
@@ -101,10 +102,7 @@ fn describe(out: &mut String, key: &Key, in_optional_table: bool, say_restart: b
         &format!("{given}. Value: {expectation}.{reload}"),
     );
     let own_table = key.kind.table().is_some();
-    let required = match key.given {
-        Given::Required(example) => Some(example),
-        _ => None,
-    };
+    let required = key.given.required_example();
     let examples = key.examples.iter().copied();
     for example in examples.chain(required.filter(|_| own_table || in_optional_table)) {
         *out += &format!("{EXAMPLE}{} = {example}\n", key.name);

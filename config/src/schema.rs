@@ -164,6 +164,8 @@ impl Kind {
 pub(crate) enum Given {
     /// The key is required; holds an example, as TOML.
     Required(&'static str),
+    /// Either this key or another one is required; holds an example, as TOML, and the other key.
+    Either(&'static str, &'static str),
     /// The default, as TOML.
     Default(&'static str),
     /// The default of an option that the dataplane describes.
@@ -173,10 +175,18 @@ pub(crate) enum Given {
 }
 
 impl Given {
+    /// Returns the example of a key without which a file may be refused, as TOML.
+    pub(crate) const fn required_example(&self) -> Option<&'static str> {
+        match self {
+            Self::Required(example) | Self::Either(example, _) => Some(example),
+            _ => None,
+        }
+    }
+
     /// Returns the default as TOML.
     pub(crate) fn default_toml(&self) -> Option<Cow<'static, str>> {
         match self {
-            Self::Required(_) | Self::Unset(_) => None,
+            Self::Required(_) | Self::Either(..) | Self::Unset(_) => None,
             Self::Default(text) => Some(Cow::Borrowed(text)),
             Self::Option(spec) => Some(Cow::Owned(option_toml(spec, spec.kind.default_value()))),
         }
@@ -216,7 +226,9 @@ pub(crate) struct Table {
     pub(crate) summary: &'static str,
     /// Keys that are fields of the table's struct.
     pub(crate) fields: &'static [Key],
-    /// Functions that return further keys, which are declared elsewhere.
+    /// Functions that return the keys above `fields`, which are declared elsewhere.
+    pub(crate) first: &'static [fn() -> Vec<Key>],
+    /// Functions that return the keys below `fields`, which are declared elsewhere.
     pub(crate) parts: &'static [fn() -> Vec<Key>],
 }
 
@@ -232,8 +244,9 @@ impl Table {
 
     /// Returns all keys, in the order of the manual.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> + use<> {
+        let first = self.first.iter().flat_map(|keys| keys());
         let parts = self.parts.iter().flat_map(|keys| keys());
-        self.fields.iter().copied().chain(parts)
+        first.chain(self.fields.iter().copied()).chain(parts)
     }
 
     /// Returns the tables inside this one, at any depth, each with the key that holds it, in the order of the manual.

@@ -111,7 +111,7 @@ impl<'a> Section<'a> {
             let default = match (key.given, key.kind) {
                 (Given::Required(_), _) => return Err(self.missing(&key)),
                 (Given::Unset(_), Kind::Table(_)) => "{}",
-                (Given::Unset(_) | Given::Option(_), _) => return Ok(None),
+                (Given::Either(..) | Given::Unset(_) | Given::Option(_), _) => return Ok(None),
                 (Given::Default(text), _) => text,
             };
             let value = DeValue::parse(default).expect("the default is TOML");
@@ -192,8 +192,7 @@ impl<'a> Section<'a> {
 
 /// Returns an example of `table` with a string that stands in its place, if the table needs one key only, as in `files = "/srv"`.
 fn example(table: &Table, value: &DeValue<'_>) -> String {
-    let mut required =
-        { table.fields.iter() }.filter(|key| matches!(key.given, Given::Required(_)));
+    let mut required = { table.keys() }.filter(|key| key.given.required_example().is_some());
     let (Some(key), None, Some(given)) = (required.next(), required.next(), value.as_str()) else {
         return String::new();
     };

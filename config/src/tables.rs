@@ -7,6 +7,7 @@ mod headers;
 mod limits;
 mod listener;
 mod observe;
+mod pool;
 mod proxy;
 mod quic;
 mod root;
@@ -23,6 +24,7 @@ pub use listener::{ClientAddressField, CongestionRule, Listener, Tls};
 pub use observe::{
     AccessFormat, AccessLog, Admin, Log, LogFormat, LogLevel, LogTarget, Qlog, QlogLevel,
 };
+pub use pool::{Pool, PoolChoice, PoolSettings};
 pub use proxy::{HostHeader, Proxy, Via};
 pub use quic::Quic;
 pub use root::Config;

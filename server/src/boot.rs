@@ -1,5 +1,6 @@
 //! Starts the workers of a configuration, reloads it, drains and stops.
 
+mod advice;
 mod cores;
 mod descriptors;
 mod error;
@@ -141,6 +142,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
         accept_open: config.server.open_secrets,
     })?;
     Site::compile(&config.routes, &config.limits)?;
+    advice::on_pools(config);
     check_folders(config)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     check_real_time(config)?;
@@ -258,4 +260,5 @@ fn advise(config: &Config) {
             tracing::warn!(group = %group.name, "no listener uses this group");
         }
     }
+    advice::on_pools(config);
 }

@@ -3,39 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::UpstreamAddress;
-use super::upstream::upstream_address;
+use super::PoolChoice;
 use crate::error::Error;
 use crate::field::words_in_fields;
-use crate::schema::{KIB, Kind, MIB, count, duration, millis, seconds, size};
+use crate::schema::{Kind, count, duration, millis, seconds};
 use crate::section::Section;
 use crate::value::Word;
 use crate::words::{canonical, host, host_port, token};
 
 table! {
-    /// The route above forwards requests over HTTP/1.1 to upstream servers, which take turns. If no upstream can be
-    /// reached, or the response is malformed, the client gets 502; if a timeout below expires, 504; if this host has no
-    /// file descriptors or ports left, 503. If an upstream fails after the response has begun, the client's stream is
-    /// reset.
+    /// The route above forwards requests over HTTP/1.1 to upstream servers, which take turns: to those of a `[[pool]]`, or
+    /// to those in `upstreams`. If no upstream can be reached, or the response is malformed, the client gets 502; if a
+    /// timeout below expires, 504; if this host has no file descriptors or ports left, 503. If an upstream fails after
+    /// the response has begun, the client's stream is reset.
     #[derive(Eq)]
     pub struct Proxy = [route.proxy], check: check_proxy {
-        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. For a server on
-        /// this host that listens on a Unix socket, write unix: and the socket's path; the user of Sluicegate needs
-        /// write permission on the socket. Connections to upstreams are not encrypted, so keep the servers on this host
-        /// or on a private network.
-        upstreams: Vec<UpstreamAddress> {
-            kind: Kind::Words {
-                words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
-                        \"unix:/run/app.sock\"",
-                each: "",
-                min: 1,
-                max: 64,
-                read: upstream_address,
-            },
-            required: "\"127.0.0.1:8080\"",
-            examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]", "\"unix:/run/app.sock\""],
-            reload: Live
-        },
+        first ..
+        /// The upstreams, and the settings that they share.
+        pool: PoolChoice,
         /// Host header that upstreams receive. client: the host of the client's request. upstream: the upstream's own
         /// address, or localhost for a Unix socket. Any other value is sent as it is. Change it if the upstream does not
         /// know its public name.
@@ -66,31 +51,11 @@ table! {
         /// Longest time between two reads of a response body from the upstream, or between two writes of a request body to it.
         /// Raise it for event streams that are silent for longer.
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Idle connections that each worker keeps open to each upstream; with 0 each request opens a new one. Raise it
-        /// for many short requests; lower it for upstreams that use a thread per connection.
-        keepalive: u64 { kind: count(0, 4096, "connections"), default: "32", reload: Live },
-        /// Time after which an idle connection is closed. Keep it below the upstream's own timeout, so that no request
-        /// is sent on a connection that the upstream is closing.
-        keepalive_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Age at which a connection serves no further request, so that requests follow an upstream whose name has got
-        /// other addresses, and reach all machines behind a balancer. 0s means any age.
-        keepalive_max_age: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1h\"", reload: Live },
         /// Attempts on further upstreams after one that failed. A request is repeated only if that is safe: no upstream
         /// has received it; or, on an upstream that has not seen it, if it has no body, its method is idempotent and
         /// the connection was closed before a response began. A request that meets an idle connection which the
         /// upstream has closed is repeated on a fresh one in any case, under the same conditions.
         retries: u64 { kind: count(0, 16, "further tries"), default: "1", reload: Live },
-        /// Limit on retries: this percentage of the requests to these upstreams, and ten retries per second for each
-        /// worker besides. It keeps retries from multiplying the load when all upstreams fail.
-        /// sluicegate_proxy_retries_refused_total counts the requests that fail because no retry was left. With 0, only
-        /// the ten per second remain; `retries = 0` forbids them, too.
-        retry_budget: u64 { kind: count(0, 100, "percent"), default: "20", reload: Live },
-        /// Failures in a row after which an upstream gets no requests for fail_timeout; 0 means never. If all upstreams
-        /// are in that state, they are tried nevertheless.
-        max_fails: u64 { kind: count(0, 1000, "failures"), default: "3", reload: Live },
-        /// Time for which an upstream that failed max_fails times gets no requests. Raise it if the upstream takes long
-        /// to start.
-        fail_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"10s\"", reload: Live },
         /// Whether upstreams receive the client's address and the request's host and scheme, in Forwarded (RFC 7239)
         /// and in X-Forwarded-For, X-Forwarded-Host and X-Forwarded-Proto. Such fields of a client are passed on only
         /// if it is one of the listener's trusted_proxies, as client_address_field says. `remove` of
@@ -108,9 +73,6 @@ table! {
             examples: ["\"edge-1\"", "\"off\""],
             reload: Live
         },
-        /// Largest header section of an upstream's response. If it is larger, the client gets 502. Raise it for
-        /// applications that set very large cookies.
-        header_bytes: u64 { kind: size(KIB, MIB), default: "\"64KiB\"", reload: Live },
     }
 }
 

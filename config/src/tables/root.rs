@@ -1,14 +1,16 @@
 //! The whole file, and what its tables must agree on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::path::Path;
+use std::sync::Arc;
 
 use sluicegate_cc::Registry;
 use toml::de::DeTable;
 
 use super::{
-    AccessLog, Admin, Group, HostPattern, Limits, Listener, Log, Qlog, Quic, Route, Server,
+    AccessLog, Admin, Group, Handler, HostPattern, Limits, Listener, Log, Pool, PoolChoice, Qlog,
+    Quic, Route, Server,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -34,6 +36,12 @@ table! {
             kind: Kind::Tables { table: Listener::TABLE, max: 10_000 },
             default: "[]",
             reload: Restart
+        },
+        /// Pools of upstream servers, with distinct names.
+        pools as pool: Vec<Pool> {
+            kind: Kind::Tables { table: Pool::TABLE, max: 10_000 },
+            default: "[]",
+            reload: Live
         },
         /// Routes in the order of the file; no two are for the same host, path and method. May be empty.
         routes as route: Vec<Route> {
@@ -86,6 +94,20 @@ impl Config {
         out
     }
 
+    /// Returns the names of the pools that no route refers to, in the order of the file.
+    pub fn unused_pools(&self) -> impl Iterator<Item = &str> {
+        let mut used = HashSet::new();
+        for route in &self.routes {
+            if let Handler::Proxy(proxy) = &route.handler
+                && let PoolChoice::Named(pool) = &proxy.pool
+            {
+                used.insert(pool.name.as_str());
+            }
+        }
+        let names = self.pools.iter().map(|pool| pool.name.as_str());
+        names.filter(move |name| !used.contains(name))
+    }
+
     /// Returns the keys of `new` that differ from these and take effect only when the server starts: `server.state_dir`,
     /// or `names of [[group]]` where tables were added or removed.
     pub fn needs_restart(&self, new: &Self) -> Vec<String> {
@@ -119,6 +141,7 @@ fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     check_names(config, top)?;
     check_groups_of_listeners(config, top)?;
     check_addresses(config, top)?;
+    resolve_pools(config, top)?;
     check_routes(config, top)
 }
 
@@ -154,7 +177,8 @@ impl<'a, T: Hash + Eq> Once<'a, T> {
 fn check_names(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     let groups: Vec<&str> = config.groups.iter().map(|g| g.name.as_str()).collect();
     let listeners: Vec<&str> = config.listeners.iter().map(|l| l.name.as_str()).collect();
-    for (table, names) in [("group", groups), ("listener", listeners)] {
+    let pools: Vec<&str> = config.pools.iter().map(|p| p.name.as_str()).collect();
+    for (table, names) in [("group", groups), ("listener", listeners), ("pool", pools)] {
         let mut once = Once::new(top, "a name of its own");
         for (index, name) in names.into_iter().enumerate() {
             let at = top.position_in(table, index, "name");
@@ -172,6 +196,29 @@ fn check_groups_of_listeners(config: &Config, top: &Section<'_>) -> Result<(), E
             let at = top.position_in("listener", index, "group");
             let found = format!("no [[group]] is named \"{}\"", shown(name));
             return Err(top.source.unknown(at, found, name, &known));
+        }
+    }
+    Ok(())
+}
+
+/// Gives each route that refers to a pool that pool.
+fn resolve_pools(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
+    let pools: Vec<Arc<Pool>> = config.pools.iter().cloned().map(Arc::new).collect();
+    for (index, route) in config.routes.iter_mut().enumerate() {
+        let Handler::Proxy(proxy) = &mut route.handler else {
+            continue;
+        };
+        if let Err(name) = proxy.pool.resolve(&pools) {
+            let table = top.value_in("route", index, "proxy");
+            let value = table.and_then(|table| table.get_ref().as_table()?.get("pool"));
+            let at = value.map_or(top.at, |value| value.span().start);
+            let found = format!("no [[pool]] is named \"{}\"", shown(&name));
+            if pools.is_empty() {
+                let expected = "a [[pool]] of that name, or `upstreams` instead";
+                return Err(top.source.error(at, found, expected));
+            }
+            let known: Vec<&str> = pools.iter().map(|pool| pool.name.as_str()).collect();
+            return Err(top.source.unknown(at, found, &name, &known));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::{EXAMPLE, document, each_key, parse};
 use crate::Config;
-use crate::schema::{Given, Key, Kind, Reload};
+use crate::schema::{Key, Kind, Reload};
 use crate::units::toml_duration;
 
 #[test]
@@ -88,10 +88,7 @@ fn values(key: &Key) -> Vec<String> {
         Kind::Name { .. } => quoted(&["default", "other"]),
         Kind::Text { .. } | Kind::FieldValue { .. } | Kind::Path => quoted(&["a", "b"]),
         _ => {
-            let required = match key.given {
-                Given::Required(example) => Some(example.to_owned()),
-                _ => None,
-            };
+            let required = key.given.required_example().map(str::to_owned);
             let default = key.given.default_toml().map(Into::into);
             let examples = key.examples.iter().map(ToString::to_string);
             examples.chain(required).chain(default).collect()

@@ -1,5 +1,6 @@
 //! Values are read as they were given, and survive printing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_cc::Registry;
@@ -9,7 +10,7 @@ use crate::Backend;
 use crate::field::Record;
 use crate::{
     AccessFormat, AccessLog, Config, Cores, Files, Fixed, Handler, HeaderEdits, HostHeader,
-    HostPattern, LogTarget, Redirect, Route, Scheduler, Symlinks, UpstreamAddress,
+    HostPattern, LogTarget, PoolChoice, Redirect, Route, Scheduler, Symlinks, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -201,13 +202,18 @@ fn handlers_have_what_is_given_and_the_defaults() {
     let tcp = ["app:80", "[::1]:80", "[2001:db8::1]:8080"]
         .map(|server| UpstreamAddress::Tcp(server.to_owned()));
     let unix = UpstreamAddress::Unix("/run/App.sock".into());
-    assert_eq!(proxy.upstreams, [&tcp[..], &[unix]].concat());
+    let pool = proxy.pool.pool();
+    assert_eq!(pool.upstreams, [&tcp[..], &[unix]].concat());
     assert_eq!(
         proxy.host,
         HostHeader::Name("origin.example:8443".to_owned())
     );
     assert_eq!(proxy.connect_timeout, Duration::from_millis(1500));
-    assert_eq!((proxy.keepalive, proxy.retries, proxy.max_fails), (0, 0, 1));
+    let settings = &pool.settings;
+    assert_eq!(
+        (settings.keepalive, proxy.retries, settings.max_fails),
+        (0, 0, 1)
+    );
     assert!(proxy.strip_prefix && !proxy.raw_path && !proxy.forwarded);
     let Handler::Proxy(proxy) = &config.routes[5].handler else {
         panic!("a proxy")
@@ -220,19 +226,35 @@ fn handlers_have_what_is_given_and_the_defaults() {
         proxy.idle_timeout,
     ];
     assert_eq!(timeouts.map(seconds), [3, 60, 60]);
-    let kept = [proxy.keepalive_timeout, proxy.fail_timeout];
+    let settings = &proxy.pool.pool().settings;
+    let kept = [settings.keepalive_timeout, settings.fail_timeout];
     assert_eq!(kept.map(seconds), [60, 10]);
     assert_eq!(
-        (proxy.keepalive, proxy.retries, proxy.max_fails),
+        (settings.keepalive, proxy.retries, settings.max_fails),
         (32, 1, 3)
     );
-    assert_eq!(proxy.header_bytes, 64 << 10);
+    assert_eq!(settings.header_bytes, 64 << 10);
     assert!(proxy.forwarded && proxy.raw_path && !proxy.strip_prefix);
     let redirect = Redirect {
         status: 303,
         location: "https://{host}/new/{rest}{query}#{path}".to_owned(),
     };
     assert_eq!(config.routes[6].handler, Handler::Redirect(redirect));
+}
+
+#[test]
+fn route_has_the_pool_that_it_names() {
+    let config = parse(UNUSUAL).unwrap();
+    let Handler::Proxy(proxy) = &config.routes[7].handler else {
+        panic!("a proxy")
+    };
+    assert_eq!(
+        proxy.pool,
+        PoolChoice::Named(Arc::new(config.pools[0].clone()))
+    );
+    assert_eq!(config.pools[0].name, "app");
+    assert_eq!(config.pools[0].settings.keepalive, 7);
+    assert!(config.unused_pools().eq(["spare"]));
 }
 
 #[test]

@@ -125,14 +125,16 @@ fn media_types_have_suffixes_without_dots() {
     }
 }
 
+/// Expected upstreams, in words.
+const WORDS: &str = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
+                     \"unix:/run/app.sock\", or a list of 1 to 64 of them";
+
 #[test]
 fn upstreams_are_servers_without_tls() {
     let proxy = |keys: &str| handler("proxy", keys);
-    let words = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
-                 \"unix:/run/app.sock\", or a list of 1 to 64 of them";
     assert_eq!(
         proxy(""),
-        format!("7:1: [route.proxy] has no `upstreams`; {words}")
+        "7:1: no upstreams in [route.proxy]; expected exactly one of: pool, upstreams"
     );
     for upstream in [
         "",
@@ -149,12 +151,12 @@ fn upstreams_are_servers_without_tls() {
     ] {
         assert_eq!(
             proxy(&format!("upstreams = [\"{upstream}\"]")),
-            format!("8:14: string \"{upstream}\" for `upstreams`; {words}")
+            format!("8:14: string \"{upstream}\" for `upstreams`; {WORDS}")
         );
     }
     assert_eq!(
         proxy("upstreams = []"),
-        format!("8:13: an array for `upstreams`; {words}")
+        format!("8:13: an array for `upstreams`; {WORDS}")
     );
     for upstream in ["https://app", "HTTPS://app:443/"] {
         assert_eq!(
@@ -180,6 +182,37 @@ fn upstreams_are_servers_without_tls() {
     assert_eq!(
         proxy("upstreams = \"app:80\"\nstrip_prefix = true\nraw_path = true"),
         "10:12: `raw_path` with `strip_prefix` in [route.proxy]; expected at most one of them true"
+    );
+}
+
+#[test]
+fn proxy_has_the_servers_of_a_pool_or_its_own() {
+    let proxy = |keys: &str| handler("proxy", keys);
+    assert_eq!(
+        proxy("pool = \"app\"\nupstreams = \"app:80\""),
+        "9:13: both `pool` and `upstreams` in [route.proxy]; expected exactly one of: pool, upstreams"
+    );
+    assert_eq!(
+        proxy("pool = \"app\"\nkeepalive = 4"),
+        "9:13: `keepalive` beside `pool` in [route.proxy]; expected it in the [[pool]] itself"
+    );
+    assert_eq!(
+        proxy("pool = \"app\""),
+        "8:8: no [[pool]] is named \"app\"; expected a [[pool]] of that name, or `upstreams` instead"
+    );
+    let pools = "[[pool]]\nname = \"app\"\nupstreams = \"a:1\"\n";
+    let route = "[[route]]\npath = \"/\"\nproxy.pool = ";
+    assert_eq!(
+        refusal_after(&format!("{pools}{route}\"apps\"")),
+        "10:14: no [[pool]] is named \"apps\"; expected one of: app (nearest: app)"
+    );
+    assert_eq!(
+        refusal_after(&format!("{pools}{pools}")),
+        "9:8: pool \"app\" again, first on line 6; expected a name of its own"
+    );
+    assert_eq!(
+        refusal_after(&pools.replace("\"a:1\"", "[]")),
+        format!("7:13: an array for `upstreams`; {WORDS}")
     );
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
+use super::advice;
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
 use super::upkeep::Upkeep;
@@ -96,6 +97,7 @@ impl Reloader<'_> {
             let command = Command::Adopt(Arc::clone(&snapshot), Box::new(own));
             worker.mailbox.send(command);
         }
+        advice::on_pools(&config);
         self.config = config;
         self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::{Proxy, UpstreamAddress};
+use sluicegate_config::{Pool, Proxy, UpstreamAddress};
 
 /// Settings on which an upstream's connections and health depend. Pools that differ in them share no upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,22 +40,21 @@ pub(crate) struct PoolDefinition {
 }
 
 impl PoolDefinition {
-    /// Returns the pool of a route that lists its upstreams itself: it is named after them, so routes with the same
-    /// upstreams and settings share one.
-    fn of_route(proxy: &Proxy) -> PoolDefinition {
-        let addresses: Vec<_> = proxy.upstreams.iter().map(ToString::to_string).collect();
+    /// Returns a pool of the configuration. Routes that list the same servers, with the same settings, share one.
+    fn new(pool: &Pool) -> PoolDefinition {
+        let settings = &pool.settings;
         PoolDefinition {
-            name: addresses.join(","),
-            upstreams: proxy.upstreams.clone(),
+            name: pool.name.clone(),
+            upstreams: pool.upstreams.clone(),
             settings: UpstreamSettings {
-                keepalive: proxy.keepalive,
-                keepalive_timeout: proxy.keepalive_timeout,
-                max_age: proxy.keepalive_max_age,
-                header_bytes: proxy.header_bytes,
-                max_fails: proxy.max_fails,
-                fail_timeout: proxy.fail_timeout,
+                keepalive: settings.keepalive,
+                keepalive_timeout: settings.keepalive_timeout,
+                max_age: settings.keepalive_max_age,
+                header_bytes: settings.header_bytes,
+                max_fails: settings.max_fails,
+                fail_timeout: settings.fail_timeout,
             },
-            retry_percent: proxy.retry_budget,
+            retry_percent: settings.retry_budget,
         }
     }
 }
@@ -91,7 +90,7 @@ impl<'a> PoolCompiler<'a> {
     /// Compiles the proxy of a route: resolves its pool.
     pub fn compile(&mut self, settings: &Proxy) -> RouteProxy {
         RouteProxy {
-            pool: self.resolve(PoolDefinition::of_route(settings)),
+            pool: self.resolve(PoolDefinition::new(settings.pool.pool())),
             settings: settings.clone(),
         }
     }
@@ -121,7 +120,7 @@ pub struct RouteProxy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::proxy;
+    use super::super::tests::{proxy, with};
     use super::*;
 
     fn compile(previous: &SitePools, proxies: &[&Proxy]) -> (SitePools, Vec<Arc<PoolDefinition>>) {
@@ -147,10 +146,7 @@ mod tests {
             retries: 9,
             ..one.clone()
         };
-        let other = Proxy {
-            keepalive: 1,
-            ..one.clone()
-        };
+        let other = with(one.clone(), |settings| settings.keepalive = 1);
         let (first, pools) = compile(&SitePools::default(), &[&one, &same, &other]);
         assert_eq!(first.iter().count(), 2);
         assert!(Arc::ptr_eq(&pools[0], &pools[1]));

@@ -150,7 +150,8 @@ async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
     let kept = Kept::default();
     let open = Open::new(&Rc::default());
     let stream = Box::new(kept.clone());
-    let mut connection = Http1Connection::new(stream, open, proxy.header_bytes).await?;
+    let header_bytes = proxy.pool.pool().settings.header_bytes;
+    let mut connection = Http1Connection::new(stream, open, header_bytes).await?;
     let upload = UploadBody(Rc::clone(&exchange.upload));
     let mut response = pin!(connection.send(http::Request::from_parts(parts, upload)));
     std::future::poll_fn(|cx| {

@@ -12,9 +12,10 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::{HostHeader, Proxy, UpstreamAddress, Via};
+use sluicegate_config::{HostHeader, PoolChoice, PoolSettings, Proxy, UpstreamAddress, Via};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -38,25 +39,38 @@ pub(super) fn run<F: Future>(test: F) -> F::Output {
 
 pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
     let address = |address: &SocketAddr| UpstreamAddress::Tcp(address.to_string());
+    proxy_to(upstreams.iter().map(address).collect())
+}
+
+fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
+    let settings = PoolSettings {
+        keepalive: 4,
+        keepalive_timeout: Duration::from_secs(60),
+        keepalive_max_age: Duration::from_secs(3600),
+        retry_budget: 20,
+        max_fails: 3,
+        fail_timeout: Duration::from_secs(10),
+        header_bytes: 16 << 10,
+    };
     Proxy {
-        upstreams: upstreams.iter().map(address).collect(),
+        pool: PoolChoice::inline(upstreams, settings),
         host: HostHeader::Client,
         strip_prefix: false,
         raw_path: false,
         connect_timeout: Duration::from_secs(3),
         head_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),
-        keepalive: 4,
-        keepalive_timeout: Duration::from_secs(60),
-        keepalive_max_age: Duration::from_secs(3600),
         retries: 1,
-        retry_budget: 20,
-        max_fails: 3,
-        fail_timeout: Duration::from_secs(10),
         forwarded: true,
         via: Via::Name("sluicegate".to_owned()),
-        header_bytes: 16 << 10,
     }
+}
+
+/// Returns `proxy` with other settings of its pool.
+pub(super) fn with(mut proxy: Proxy, change: impl FnOnce(&mut PoolSettings)) -> Proxy {
+    let (PoolChoice::Inline(pool) | PoolChoice::Named(pool)) = &mut proxy.pool;
+    change(&mut Arc::make_mut(pool).settings);
+    proxy
 }
 
 /// Proxy of a thread, with one route.
@@ -138,9 +152,18 @@ impl Edge {
         self.counters().failures[failure]
     }
 
+    /// Returns the address of the first upstream.
+    fn first(&self) -> String {
+        self.proxy.pool.pool().upstreams[0].to_string()
+    }
+
+    fn settings(&self) -> &PoolSettings {
+        &self.proxy.pool.pool().settings
+    }
+
     /// Returns the state of the first upstream.
     fn state(&self) -> State {
-        self.counters().upstreams[&self.proxy.upstreams[0].to_string()]
+        self.counters().upstreams[&self.first()]
     }
 
     /// Asserts that nothing is left of any exchange.

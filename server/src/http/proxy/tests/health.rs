@@ -91,11 +91,11 @@ fn an_upstream_that_fails_often_is_left_out_then_tried_once() {
         }
         // Three in a row, and then it is out.
         assert_eq!(seen.join(" "), "502 b 502 b 502 b b b b b");
-        let state = |edge: &Edge| edge.counters().upstreams[&edge.proxy.upstreams[0].to_string()];
+        let state = |edge: &Edge| edge.counters().upstreams[&edge.first()];
         assert_eq!((state(&edge).out, state(&edge).failures), (1, 3));
 
         pause();
-        advance(edge.proxy.fail_timeout).await;
+        advance(edge.settings().fail_timeout).await;
         resume();
         assert_eq!(state(&edge).out, 0);
         let mut seen = Vec::new();
@@ -112,7 +112,7 @@ fn an_upstream_that_fails_often_is_left_out_then_tried_once() {
 
         // And one is enough to be back.
         pause();
-        advance(edge.proxy.fail_timeout).await;
+        advance(edge.settings().fail_timeout).await;
         resume();
         let listener = TcpListener::bind(down).await.unwrap();
         let back = tokio::task::spawn_local(async move {
@@ -141,17 +141,17 @@ fn only_one_request_tries_an_upstream_that_was_out() {
     run(async {
         let server = Server::new().await;
         let (b, _b) = named("b").await;
+        let strict = with(proxy(&[server.address(), b]), |s| s.max_fails = 1);
         let edge = Edge::new(Proxy {
             retries: 0,
-            max_fails: 1,
-            ..proxy(&[server.address(), b])
+            ..strict
         });
         let (front, task) = edge.get("/");
         drop(server.accept().await);
         assert_eq!(status(&front.response().await), 502);
         task.await.unwrap();
         pause();
-        advance(edge.proxy.fail_timeout).await;
+        advance(edge.settings().fail_timeout).await;
         resume();
         assert_eq!(who(&edge).await, "b");
         let (front, trial, mut conn) = server.asked(edge.get("/")).await;
@@ -196,14 +196,14 @@ fn a_name_with_an_address_is_found_and_one_without_is_502() {
         let server = Server::new().await;
         let port = server.address().port();
         let mut edge = server.edge();
-        Rc::make_mut(&mut edge.proxy).upstreams =
-            vec![UpstreamAddress::Tcp(format!("localhost:{port}"))];
+        let named = |server: String| Rc::new(proxy_to(vec![UpstreamAddress::Tcp(server)]));
+        edge.proxy = named(format!("localhost:{port}"));
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
         assert_eq!(status(&front.response().await), 200);
         task.await.unwrap();
         // No resolver has to be asked to know that this is no name.
-        Rc::make_mut(&mut edge.proxy).upstreams = vec![UpstreamAddress::Tcp("a..b:80".to_owned())];
+        edge.proxy = named("a..b:80".to_owned());
         assert_eq!(who(&edge).await, "502");
         assert_eq!(edge.failures(Failure::Resolve), 2);
     });

@@ -17,10 +17,7 @@ fn a_configuration_that_keeps_an_upstream_keeps_its_connections() {
         assert_eq!(edge.state().idle, 1);
         exchange(&edge, &mut conn).await;
         // Another limit is another pool.
-        let other = Proxy {
-            keepalive: 2,
-            ..other
-        };
+        let other = with(other, |settings| settings.keepalive = 2);
         edge.reload([&other]);
         assert_eq!(edge.state().idle, 0);
         conn.closed().await;
@@ -51,8 +48,7 @@ fn a_late_request_does_not_bring_back_a_removed_upstream() {
 fn strict(upstreams: &[SocketAddr]) -> Proxy {
     Proxy {
         retries: 0,
-        max_fails: 1,
-        ..proxy(upstreams)
+        ..with(proxy(upstreams), |settings| settings.max_fails = 1)
     }
 }
 

@@ -126,7 +126,7 @@ fn idle_connections_are_bounded_in_time() {
         let server = Server::new().await;
         let (edge, mut conn) = warm(&server).await;
         pause();
-        tokio::time::sleep(edge.proxy.keepalive_timeout - Duration::from_secs(1)).await;
+        tokio::time::sleep(edge.settings().keepalive_timeout - Duration::from_secs(1)).await;
         assert_eq!(edge.state().idle, 1);
         tokio::time::sleep(Duration::from_secs(2)).await;
         settle().await;
@@ -271,10 +271,7 @@ fn retries_end_with_their_budget() {
     run(async {
         pause();
         let down = [Server::new().await.address(), Server::new().await.address()];
-        let edge = Edge::new(Proxy {
-            retry_budget: 10,
-            ..proxy(&down)
-        });
+        let edge = Edge::new(with(proxy(&down), |settings| settings.retry_budget = 10));
         for _ in 0..1000 {
             let (front, task) = edge.get("/");
             assert_eq!(status(&front.response().await), 502);
@@ -291,10 +288,11 @@ fn retries_end_with_their_budget() {
 fn old_connection_serves_no_further_request() {
     run(async {
         let server = Server::new().await;
-        let edge = Edge::new(Proxy {
-            keepalive_max_age: Duration::from_secs(300),
-            ..proxy(&[server.address()])
+        let five_minutes = Duration::from_secs(300);
+        let aging = with(proxy(&[server.address()]), |settings| {
+            settings.keepalive_max_age = five_minutes;
         });
+        let edge = Edge::new(aging);
         let (front, task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
         front.response().await;

@@ -11,9 +11,8 @@ use super::*;
 /// Returns an edge whose only upstream is `app.sock` in a folder.
 fn edge(folder: &TempDir) -> Edge {
     Edge::new(Proxy {
-        upstreams: vec![UpstreamAddress::Unix(folder.path().join("app.sock"))],
         host: HostHeader::Upstream,
-        ..proxy(&[])
+        ..proxy_to(vec![UpstreamAddress::Unix(folder.path().join("app.sock"))])
     })
 }
 

@@ -1,0 +1,199 @@
+//! Pools of upstream servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::UpstreamAddress;
+use super::upstream::upstream_address;
+use crate::error::Error;
+use crate::field::{self, Part, Record};
+use crate::schema::{
+    Given, KIB, Key, Kind, MIB, Reload, count, duration, millis, name, seconds, size,
+};
+use crate::section::Section;
+
+const UPSTREAMS: Kind = Kind::Words {
+    words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
+            \"unix:/run/app.sock\"",
+    each: "",
+    min: 1,
+    max: 64,
+    read: upstream_address,
+};
+
+table! {
+    /// A pool of upstream servers, to which routes refer by its name: `proxy = { pool = "app" }`. All these routes use
+    /// the same connections and see the same failures. A route with servers of its own needs no pool: `upstreams` of
+    /// [route.proxy] lists them, and the settings below stand there, too.
+    #[derive(Eq)]
+    pub struct Pool = [[pool]] {
+        /// Name of the pool, which routes and the log use.
+        name: String { kind: name(), required: "\"app\"", reload: Live },
+        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. For a server on
+        /// this host that listens on a Unix socket, write unix: and the socket's path; the user of Sluicegate needs
+        /// write permission on the socket. Connections to upstreams are not encrypted, so keep the servers on this host
+        /// or on a private network.
+        upstreams: Vec<UpstreamAddress> {
+            kind: UPSTREAMS,
+            required: "\"127.0.0.1:8080\"",
+            examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]", "\"unix:/run/app.sock\""],
+            reload: Live
+        },
+        ..
+        /// Settings of all upstreams.
+        settings: PoolSettings,
+    }
+}
+
+table! {
+    /// Settings of a pool. They stand in `[[pool]]`, or in [route.proxy] beside `upstreams`.
+    #[derive(Eq)]
+    pub struct PoolSettings = [pool] {
+        /// Idle connections that each worker keeps open to each upstream; with 0 each request opens a new one. Raise it
+        /// for many short requests; lower it for upstreams that use a thread per connection.
+        keepalive: u64 { kind: count(0, 4096, "connections"), default: "32", reload: Live },
+        /// Time after which an idle connection is closed. Keep it below the upstream's own timeout, so that no request
+        /// is sent on a connection that the upstream is closing.
+        keepalive_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
+        /// Age at which a connection serves no further request, so that requests follow an upstream whose name has got
+        /// other addresses, and reach all machines behind a balancer. 0s means any age.
+        keepalive_max_age: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1h\"", reload: Live },
+        /// Limit on retries: this percentage of the requests to the upstreams, and ten retries per second for each
+        /// worker besides. It keeps retries from multiplying the load when all upstreams fail.
+        /// sluicegate_proxy_retries_refused_total counts the requests that fail because no retry was left. With 0, only
+        /// the ten per second remain; `retries = 0` forbids them, too.
+        retry_budget: u64 { kind: count(0, 100, "percent"), default: "20", reload: Live },
+        /// Failures in a row after which an upstream gets no requests for fail_timeout; 0 means never. If all upstreams
+        /// are in that state, they are tried nevertheless.
+        max_fails: u64 { kind: count(0, 1000, "failures"), default: "3", reload: Live },
+        /// Time for which an upstream that failed max_fails times gets no requests. Raise it if the upstream takes long
+        /// to start.
+        fail_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"10s\"", reload: Live },
+        /// Largest header section of an upstream's response. If it is larger, the client gets 502. Raise it for
+        /// applications that set very large cookies.
+        header_bytes: u64 { kind: size(KIB, MIB), default: "\"64KiB\"", reload: Live },
+    }
+}
+
+impl Part for PoolSettings {
+    fn keys() -> Vec<Key> {
+        Self::TABLE.fields.to_vec()
+    }
+
+    fn read(section: &Section<'_>) -> Result<Self, Error> {
+        Record::read(section)
+    }
+
+    fn values(&self) -> Vec<Option<String>> {
+        Record::values(self)
+    }
+
+    fn needs_restart(&self, new: &Self, place: &str, changed: &mut Vec<String>) {
+        Record::needs_restart(self, new, place, changed);
+    }
+}
+
+/// Upstreams of a route: a pool with a name, or servers that the route lists itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolChoice {
+    /// The pool of a `[[pool]]`.
+    Named(Arc<Pool>),
+    /// Servers and settings of the route alone. The pool is named after the servers.
+    Inline(Arc<Pool>),
+}
+
+impl PoolChoice {
+    /// Returns the pool.
+    pub const fn pool(&self) -> &Arc<Pool> {
+        let (Self::Named(pool) | Self::Inline(pool)) = self;
+        pool
+    }
+
+    /// Returns the pool of a route that lists its servers.
+    pub fn inline(upstreams: Vec<UpstreamAddress>, settings: PoolSettings) -> Self {
+        let addresses: Vec<String> = upstreams.iter().map(ToString::to_string).collect();
+        Self::Inline(Arc::new(Pool {
+            name: addresses.join(","),
+            upstreams,
+            settings,
+        }))
+    }
+
+    /// Replaces a reference to a pool's name by the pool of that name, or returns the name if there is none.
+    pub(crate) fn resolve(&mut self, pools: &[Arc<Pool>]) -> Result<(), String> {
+        if let Self::Named(pool) = self {
+            let found = pools.iter().find(|known| known.name == pool.name);
+            *pool = Arc::clone(found.ok_or_else(|| pool.name.clone())?);
+        }
+        Ok(())
+    }
+}
+
+const POOL: Key = Key {
+    name: "pool",
+    kind: name(),
+    given: Given::Unset("`upstreams` lists the servers"),
+    examples: &["\"app\""],
+    reload: Reload::Live,
+    summary: "Name of the [[pool]] that requests go to.",
+};
+
+impl Part for PoolChoice {
+    fn keys() -> Vec<Key> {
+        let of_pool = |key: &&Key| key.name == "upstreams";
+        let upstreams = Pool::TABLE.fields.iter().find(of_pool).map(|key| Key {
+            given: Given::Either("\"127.0.0.1:8080\"", POOL.name),
+            summary: "Upstream servers of this route, as in [[pool]].",
+            ..*key
+        });
+        let settings = PoolSettings::keys().into_iter().map(|key| Key {
+            summary: "The same as in [[pool]], for `upstreams`.",
+            ..key
+        });
+        [POOL]
+            .into_iter()
+            .chain(upstreams)
+            .chain(settings)
+            .collect()
+    }
+
+    fn read(section: &Section<'_>) -> Result<Self, Error> {
+        if section.only_one_of(&[POOL.name, "upstreams"], "upstreams")? == "upstreams" {
+            let upstreams = field::read(section, "upstreams")?;
+            return Ok(Self::inline(upstreams, Part::read(section)?));
+        }
+        let name: Option<String> = field::read(section, POOL.name)?;
+        for key in PoolSettings::keys() {
+            if section.raw(key.name).is_some() {
+                let found = format!("`{}` beside `pool` in [route.proxy]", key.name);
+                let expected = "it in the [[pool]] itself";
+                return Err(section
+                    .source
+                    .error(section.position(key.name), found, expected));
+            }
+        }
+        // The check of the whole file puts the pool of this name here.
+        Ok(Self::Named(Arc::new(Pool {
+            name: name.unwrap_or_default(),
+            upstreams: Vec::new(),
+            settings: Part::read(section)?,
+        })))
+    }
+
+    fn values(&self) -> Vec<Option<String>> {
+        match self {
+            Self::Named(pool) => {
+                let mut values = vec![None; Self::keys().len()];
+                values[0] = Some(crate::print::text(&pool.name));
+                values
+            }
+            Self::Inline(pool) => {
+                let mut of_pool = Record::values(&**pool);
+                of_pool[0] = None;
+                of_pool
+            }
+        }
+    }
+
+    fn needs_restart(&self, _: &Self, _: &str, _: &mut Vec<String>) {}
+}
