@@ -10,6 +10,7 @@ mod addr;
 mod backends;
 mod batch;
 mod binding;
+mod bpf;
 mod contract;
 mod control;
 mod counters;

@@ -11,6 +11,8 @@
 
 use libc::sock_filter;
 
+use crate::bpf::{branch, code, step};
+
 /// Shortest datagram whose worker byte is read in either kind of header.
 const SHORTEST: u32 = 7;
 const FORM_LONG: u32 = 0x80;
@@ -20,26 +22,6 @@ const WORKER_AT_LONG: u32 = 6;
 const WORKER_AT_SHORT: u32 = 1;
 /// No socket has this index: the kernel falls back to its hash.
 const HASH: u32 = u32::MAX;
-
-/// `bpf_common.h`: instruction classes, sizes, modes and sources.
-mod code {
-    pub(super) const LOAD_LEN: u16 = 0x80;
-    pub(super) const LOAD_BYTE: u16 = 0x30;
-    pub(super) const JUMP: u16 = 0x05;
-    pub(super) const JUMP_GE: u16 = 0x35;
-    pub(super) const JUMP_SET: u16 = 0x45;
-    pub(super) const RETURN_A: u16 = 0x16;
-    pub(super) const RETURN: u16 = 0x06;
-}
-
-const fn step(code: u16, k: u32) -> sock_filter {
-    branch(code, k, 0, 0)
-}
-
-/// Returns a conditional jump: `jt` and `jf` count the instructions skipped where the test holds and where it does not.
-const fn branch(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { code, jt, jf, k }
-}
 
 /// Makes the program for a group of `workers`. It sees the UDP payload at offset 0.
 pub(crate) const fn program(workers: u32) -> [sock_filter; 12] {
@@ -62,39 +44,10 @@ pub(crate) const fn program(workers: u32) -> [sock_filter; 12] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bpf;
 
-    /// Runs the program as the kernel would: a load beyond the end returns 0.
     fn run(workers: u32, datagram: &[u8]) -> u32 {
-        let program = program(workers);
-        let (mut at, mut accumulator) = (0, 0);
-        for _ in 0..program.len() {
-            let sock_filter { code, jt, jf, k } = program[at];
-            at += 1;
-            let taken = match code {
-                code::LOAD_LEN => {
-                    accumulator = u32::try_from(datagram.len()).unwrap();
-                    continue;
-                }
-                code::LOAD_BYTE => match datagram.get(k as usize) {
-                    Some(byte) => {
-                        accumulator = u32::from(*byte);
-                        continue;
-                    }
-                    None => return 0,
-                },
-                code::JUMP => {
-                    at += k as usize;
-                    continue;
-                }
-                code::JUMP_GE => accumulator >= k,
-                code::JUMP_SET => accumulator & k != 0,
-                code::RETURN_A => return accumulator,
-                code::RETURN => return k,
-                _ => panic!("unknown instruction {code:#x}"),
-            };
-            at += usize::from(if taken { jt } else { jf });
-        }
-        panic!("the program did not return");
+        bpf::run(&program(workers), datagram)
     }
 
     fn long(cid_len: u8, worker: u8) -> Vec<u8> {

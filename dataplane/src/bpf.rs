@@ -1,0 +1,58 @@
+//! Instructions of classic BPF, in which the kernel takes programs about sockets (`bpf_common.h`).
+
+use libc::sock_filter;
+
+/// Instruction classes with their sizes, modes and sources.
+pub(crate) mod code {
+    pub(crate) const LOAD_LEN: u16 = 0x80;
+    pub(crate) const LOAD_BYTE: u16 = 0x30;
+    pub(crate) const JUMP: u16 = 0x05;
+    pub(crate) const JUMP_GE: u16 = 0x35;
+    pub(crate) const JUMP_SET: u16 = 0x45;
+    pub(crate) const RETURN_A: u16 = 0x16;
+    pub(crate) const RETURN: u16 = 0x06;
+}
+
+/// Returns an instruction without a condition.
+pub(crate) const fn step(code: u16, k: u32) -> sock_filter {
+    branch(code, k, 0, 0)
+}
+
+/// Returns a conditional jump: `jt` and `jf` count the instructions skipped where the test holds and where it does not.
+pub(crate) const fn branch(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { code, jt, jf, k }
+}
+
+/// Runs a program as the kernel would: a load beyond the end returns 0.
+#[cfg(test)]
+pub(crate) fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
+    let (mut at, mut accumulator) = (0, 0);
+    for _ in 0..program.len() {
+        let sock_filter { code, jt, jf, k } = program[at];
+        at += 1;
+        let taken = match code {
+            code::LOAD_LEN => {
+                accumulator = u32::try_from(packet.len()).unwrap();
+                continue;
+            }
+            code::LOAD_BYTE => match packet.get(k as usize) {
+                Some(byte) => {
+                    accumulator = u32::from(*byte);
+                    continue;
+                }
+                None => return 0,
+            },
+            code::JUMP => {
+                at += k as usize;
+                continue;
+            }
+            code::JUMP_GE => accumulator >= k,
+            code::JUMP_SET => accumulator & k != 0,
+            code::RETURN_A => return accumulator,
+            code::RETURN => return k,
+            _ => panic!("unknown instruction {code:#x}"),
+        };
+        at += usize::from(if taken { jt } else { jf });
+    }
+    panic!("the program did not return");
+}
