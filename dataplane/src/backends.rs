@@ -32,6 +32,7 @@ use crate::egress::Egress;
 use crate::error::OpenError;
 use crate::event::Event;
 use crate::features::Features;
+use crate::initials::InitialFilter;
 use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
 use crate::waker::Waker;
@@ -274,6 +275,10 @@ impl Dataplane for Driver {
 
     fn has_work(&self) -> bool {
         dispatch!(self, driver => driver.has_work())
+    }
+
+    fn filter_initials(&mut self, filter: Option<&InitialFilter>) -> io::Result<()> {
+        dispatch!(self, driver => driver.filter_initials(filter))
     }
 
     fn take_event(&mut self) -> Option<Event> {

@@ -9,9 +9,10 @@ use socket2::Socket;
 use crate::acquire::Acquired;
 use crate::control::{UDP_GRO, UDP_SEGMENT};
 use crate::error::BindError;
+use crate::initials::InitialFilter;
 use crate::meta::ListenerId;
 use crate::options::SocketOptions;
-use crate::{steering, sys};
+use crate::{initials, steering, sys};
 
 /// One worker's socket of one listener, ready for a driver.
 #[derive(Debug)]
@@ -87,6 +88,8 @@ pub(crate) fn configure(
         let fd = socket.as_fd();
         // Counted where the kernel can.
         let _ = sys::set_int(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
+        // A process that had the socket earlier may have ended during a flood.
+        let _ = sys::detach_filter(fd);
         let gro = options.gro && sys::set_int(fd, libc::SOL_UDP, UDP_GRO, 1).is_ok();
         let gso = options.gso && sys::set_int(fd, libc::SOL_UDP, UDP_SEGMENT, 0).is_ok();
         // No call relies on it, and io_uring would pass on EAGAIN instead of waiting for datagrams.
@@ -105,6 +108,26 @@ pub(crate) fn configure(
             .map_err(os("attach the steering program"))?;
     }
     Ok(bindings)
+}
+
+/// Has the kernel drop Initial packets in front of all sockets of a driver; see
+/// [`Dataplane::filter_initials`](crate::Dataplane::filter_initials).
+pub(crate) fn filter_initials<'a>(
+    mut bindings: impl Iterator<Item = &'a Binding> + Clone,
+    filter: Option<&InitialFilter>,
+) -> io::Result<()> {
+    let Some(filter) = filter else {
+        return bindings.try_for_each(|binding| sys::detach_filter(binding.as_fd()));
+    };
+    let program = initials::program(filter);
+    let attach = |binding: &Binding| sys::attach_filter(binding.as_fd(), &program);
+    let attached = bindings.clone().try_for_each(attach);
+    if attached.is_err() {
+        for binding in bindings {
+            let _ = sys::detach_filter(binding.as_fd());
+        }
+    }
+    attached
 }
 
 /// Requests destination address and ECN with every datagram, and no fragmentation, whose size QUIC probes for itself (RFC 9000 §14).

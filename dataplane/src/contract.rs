@@ -7,6 +7,7 @@ use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::event::Event;
 use crate::features::Features;
+use crate::initials::InitialFilter;
 use crate::meta::{Budget, RxMeta};
 use crate::waker::Waker;
 
@@ -64,6 +65,19 @@ pub trait Dataplane {
     /// spins turns only then. A backend that cannot tell returns true.
     fn has_work(&self) -> bool {
         true
+    }
+
+    /// Has Initial packets dropped before they are received, at random, all but the shares that `filter` names; with `None` none
+    /// are dropped, as at the start. All other packets pass. [`Counters::rx_overflows`] counts the dropped ones.
+    ///
+    /// A worker calls it when reading them leaves no time for anything else, up to some ten times a second.
+    ///
+    /// # Errors
+    /// `Unsupported`: the backend drops nothing in advance, as here, because its receive is cheap. Any other: the host refuses it,
+    /// and all packets pass.
+    fn filter_initials(&mut self, filter: Option<&InitialFilter>) -> io::Result<()> {
+        let _ = filter;
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Takes the oldest event. A worker calls it once a turn, until there is none.

@@ -9,6 +9,7 @@ use crate::contract::Dataplane;
 use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
 use crate::event::Event;
+use crate::initials::InitialFilter;
 use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
 use crate::waker::Waker;
 
@@ -162,6 +163,10 @@ impl<D: Dataplane> Dataplane for Fault<D> {
         let busy = self.rx.holds() || self.tx.holds();
         self.inner
             .wait(if busy { Some(Duration::ZERO) } else { timeout })
+    }
+
+    fn filter_initials(&mut self, filter: Option<&InitialFilter>) -> io::Result<()> {
+        self.inner.filter_initials(filter)
     }
 
     fn take_event(&mut self) -> Option<Event> {

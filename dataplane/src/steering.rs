@@ -47,7 +47,7 @@ mod tests {
     use crate::bpf;
 
     fn run(workers: u32, datagram: &[u8]) -> u32 {
-        bpf::run(&program(workers), datagram)
+        bpf::run(&program(workers), datagram, 0)
     }
 
     fn long(cid_len: u8, worker: u8) -> Vec<u8> {

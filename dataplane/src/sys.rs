@@ -25,18 +25,30 @@ pub(crate) fn attach_reuseport_cbpf(
     fd: BorrowedFd<'_>,
     program: &[libc::sock_filter],
 ) -> io::Result<()> {
+    attach(fd, libc::SO_ATTACH_REUSEPORT_CBPF, program)
+}
+
+/// Attaches a classic BPF program that decides which packets the socket takes, in place of the one before.
+pub(crate) fn attach_filter(fd: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    attach(fd, libc::SO_ATTACH_FILTER, program)
+}
+
+/// Detaches the program that decides which packets the socket takes, if there is one.
+pub(crate) fn detach_filter(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match set_int(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        result => result,
+    }
+}
+
+fn attach(fd: BorrowedFd<'_>, option: i32, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let program = libc::sock_fprog {
         len,
         // The kernel only reads it.
         filter: program.as_ptr().cast_mut(),
     };
-    set(
-        fd,
-        libc::SOL_SOCKET,
-        libc::SO_ATTACH_REUSEPORT_CBPF,
-        &program,
-    )
+    set(fd, libc::SOL_SOCKET, option, &program)
 }
 
 fn set<T>(fd: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {

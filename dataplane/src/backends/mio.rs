@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use self::selector::Selector;
 use self::socket::Socket;
-use crate::binding::Binding;
+use crate::binding::{Binding, filter_initials};
 use crate::contract::Dataplane;
 use crate::counters::Counters;
 use crate::egress::Egress;
 use crate::error::OpenError;
 use crate::event::{Event, Events as News};
 use crate::features::Features;
+use crate::initials::InitialFilter;
 use crate::meta::{Budget, RxMeta};
 use crate::options::DriverOptions;
 use crate::waker::Waker;
@@ -161,6 +162,10 @@ impl Dataplane for Mio {
 
     fn has_work(&self) -> bool {
         self.woken || self.tx.lanes.can_send() || self.can_receive() || !self.news.is_empty()
+    }
+
+    fn filter_initials(&mut self, filter: Option<&InitialFilter>) -> io::Result<()> {
+        filter_initials(self.sockets.iter().map(|socket| &socket.binding), filter)
     }
 
     fn take_event(&mut self) -> Option<Event> {

@@ -22,7 +22,7 @@ use self::completion::Token;
 use self::probe::Failure;
 use self::ring::Ring;
 use self::socket::Socket;
-use crate::binding::Binding;
+use crate::binding::{Binding, filter_initials};
 use crate::contract::Dataplane;
 use crate::counters::Counters;
 use crate::egress::{Egress, NoRoom};
@@ -30,6 +30,7 @@ use crate::error::OpenError;
 use crate::event::{Event, Events};
 use crate::features::Features;
 use crate::ingress::Ingress;
+use crate::initials::InitialFilter;
 use crate::lanes::Place;
 use crate::meta::{Budget, ListenerId, RxMeta, TxMeta};
 use crate::options::DriverOptions;
@@ -252,6 +253,10 @@ impl Dataplane for Uring {
             || self.tx.has_unsubmitted()
             || self.tx.is_relieved()
             || !self.events.is_empty()
+    }
+
+    fn filter_initials(&mut self, filter: Option<&InitialFilter>) -> io::Result<()> {
+        filter_initials(self.sockets.iter().map(|socket| &socket.binding), filter)
     }
 
     fn take_event(&mut self) -> Option<Event> {

@@ -50,6 +50,26 @@ const TABLE: &[Row] = &[
         "one queue carries the datagrams of all listeners in the order in which they arrive",
     ),
     (
+        "initials::initials_pass_by_their_share_and_all_other_packets_pass",
+        &[Memory, Simulated, Dpdk],
+        "the driver drops nothing in advance",
+    ),
+    (
+        "initials::every_listener_of_a_driver_has_the_filter",
+        &[Memory, Simulated, Dpdk],
+        "the driver drops nothing in advance",
+    ),
+    (
+        "initials::a_batch_passes_or_is_dropped_by_its_first_datagram",
+        &[Memory, Simulated, Dpdk],
+        "the driver drops nothing in advance",
+    ),
+    (
+        "initials::a_driver_without_sockets_has_no_filter",
+        &[Sockets, DpdkAsClient],
+        "the kernel drops packets in front of a socket, and the driver under test is the one that receives",
+    ),
+    (
         "link::room_is_no_longer_than_what_the_link_carries",
         &[Sockets, DpdkAsServer],
         "the kernel refuses what is too big, and the driver under test is the one that sends",

@@ -10,6 +10,7 @@
 mod device;
 mod exceptions;
 mod flow;
+mod initials;
 mod link;
 mod meta;
 mod namespace;
