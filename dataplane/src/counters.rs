@@ -54,7 +54,7 @@ counters! {
     rx_buffers_exhausted = "receive_buffers_exhausted_total",
     /// Datagrams dropped because their source port is 0.
     rx_port_zero = "received_datagrams_port_zero_total",
-    /// Datagrams that the kernel dropped because the socket's receive buffer was full.
+    /// Datagrams that the kernel dropped: the socket's receive buffer was full, or too many Initials arrived.
     rx_overflows = "receive_overflows_total",
     /// Datagrams sent.
     tx_datagrams = "sent_datagrams_total",

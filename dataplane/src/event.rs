@@ -41,7 +41,7 @@ pub enum Event {
     },
     /// Datagrams were dropped before the worker could read them (SO_RXQ_OVFL).
     ReceiveOverflow {
-        /// Listener whose queue was full.
+        /// Listener whose queue was full, or whose filter of Initial packets dropped some.
         listener: ListenerId,
         /// Datagrams dropped since the last such event.
         dropped: u32,

@@ -11,6 +11,7 @@ pub mod entropy;
 mod expiry;
 pub mod header;
 mod holders;
+pub mod initials;
 mod key_file;
 mod overload;
 mod path_size;

@@ -1,6 +1,7 @@
 //! A worker: one pinned thread that owns a driver and the connections that come in by it.
 
 mod handle;
+mod initials;
 mod mailbox;
 mod misrouted;
 mod report;

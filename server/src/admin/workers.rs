@@ -1,6 +1,6 @@
 //! The page's figures of workers: sums over all, and samples of each.
 
-use sluicegate_dataplane::{Counters as Datagrams, FrameCounters};
+use sluicegate_dataplane::{Counters as Datagrams, FrameCounters, InitialFilter};
 
 use crate::http::exchange::ring::Depth;
 use crate::http::proxy;
@@ -8,6 +8,7 @@ use crate::observe::metrics::{Page, Show};
 use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
+use crate::quic::initials::InitialShares;
 use crate::worker::{TurnTimes, WorkerStats};
 
 /// The last known figures of a worker and its origin thread.
@@ -48,6 +49,23 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     for known in workers {
         page.sample(&known.labels(), known.last.gauges.open);
     }
+    page.family(
+        "gauge",
+        "sluicegate_worker_initials_share",
+        "Share of Initial packets that the kernel passes to the worker, 1 but in a flood; those of known senders are to a connection \
+         ID of the server.",
+    );
+    for known in workers {
+        let InitialShares {
+            known: of_known,
+            unknown,
+        } = known.last.initials;
+        for (sender, share) in [("known", of_known), ("unknown", unknown)] {
+            let [group, worker] = known.labels();
+            let share = f64::from(share) / f64::from(InitialFilter::ALL);
+            page.sample(&[group, worker, ("sender", sender)], share);
+        }
+    }
     let (mut endpoint_sum, mut gauges_sum, mut ring_sum) =
         <(Counters, ConnectionGauges, Depth)>::default();
     let mut turn_sum = TurnTimes::default();
@@ -59,6 +77,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
             endpoint,
             datagrams: _,
             gauges,
+            initials: _,
             origin,
             times,
         } = &*known.last;

@@ -3,7 +3,7 @@
 //! | byte | meaning |
 //! |---|---|
 //! | 0 | index of the worker that owns the connection; the socket steering program reads it |
-//! | 1 | bits 7–6: layout version, 1; bits 5–0: generation of the process |
+//! | 1 | bits 7–6: layout version, 1; bits 5–0: generation of the process; the sockets' filter of Initials compares it |
 //! | 2–15 | entropy |
 //!
 //! The generation tells an old process's connections from the new one's while both run. Nothing in the layout is
@@ -106,8 +106,13 @@ impl CidGenerator {
     pub fn generate(&mut self) -> ConnectionId {
         let mut bytes: [u8; LEN] = self.entropy.take();
         bytes[0] = self.worker;
-        bytes[1] = LAYOUT_VERSION << 6 | self.generation;
+        bytes[1] = self.mark();
         ConnectionId(bytes)
+    }
+
+    /// Returns byte 1 of its connection IDs, which all workers of the process share.
+    pub fn mark(&self) -> u8 {
+        LAYOUT_VERSION << 6 | self.generation
     }
 
     /// Returns the worker whose IDs these are.
@@ -129,8 +134,10 @@ mod tests {
 
     #[test]
     fn fields_stand_where_the_table_says() {
-        let id = CidGenerator::new(7, 35).generate();
+        let generator = &mut CidGenerator::new(7, 35);
+        let id = generator.generate();
         assert_eq!(id.as_bytes()[..2], [7, 0b0110_0011]);
+        assert_eq!(generator.mark(), 0b0110_0011);
         assert_eq!((id.worker(), id.generation()), (7, 35));
         assert!(id.is_ours() && id.is_of(35) && !id.is_of(34));
     }

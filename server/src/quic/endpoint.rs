@@ -4,6 +4,9 @@ mod admission;
 mod adopt;
 mod draining;
 mod emit;
+mod initials;
+#[cfg(any(test, fuzzing))]
+mod invariants;
 mod network;
 mod origin;
 mod overload;
@@ -28,6 +31,7 @@ use super::counters::{Counters, DropReason};
 use super::entropy::Entropy;
 use super::header::{Header, Kind};
 use super::holders::Holders;
+use super::initials::InitialControl;
 use super::overload::Overload;
 use super::rate_limit::RateLimit;
 use super::relief::Relief;
@@ -97,6 +101,7 @@ pub struct Endpoint {
     shutdown: Option<Shutdown>,
     relief: Relief,
     overload: Overload,
+    initials: InitialControl,
     /// Generation of the connection accepted last, for its key.
     last_generation: u64,
     /// Slots of connections whose requests wait for room in the origin's ring.
@@ -130,6 +135,7 @@ impl Endpoint {
             reset_limit: per_second(settings.quic.stateless_reset_per_second),
             refusal_limit: per_second(settings.quic.connection_refusals_per_second),
             retry_limit: evenly(settings.quic.retries_per_second),
+            initials: InitialControl::new(settings.quic.retries_per_second, now),
             log_limit: RateLimit::new(1, 4),
             settings,
             connections: Vec::new(),
@@ -183,29 +189,6 @@ impl Endpoint {
         }
     }
 
-    /// Checks that everything it holds is bounded by the number of its connections.
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn check(&self) {
-        let open = self.len();
-        assert!(self.half_open <= open as u64);
-        assert!(self.holders.len() <= open);
-        assert_eq!(self.peers.len(), open);
-        assert!(self.stateless.len() <= stateless::MAX_STATELESS);
-        let gauges = self.gauges();
-        assert_eq!(gauges.controllers.values().sum::<u64>(), open as u64);
-        let limits = &self.settings.limits;
-        assert!(self.connections.len() as u64 <= limits.connections_per_worker);
-        let most = open as u64 * (2 + limits.cids_per_connection);
-        let found = self.cid_table.len();
-        assert!(found as u64 <= most, "{found} connection IDs");
-    }
-
-    /// Returns the time after which a silent connection is removed, at most.
-    #[cfg(any(test, fuzzing))]
-    pub(super) fn longest_life(&self) -> Duration {
-        self.settings.quic.idle_timeout + self.settings.limits.handshake_timeout
-    }
-
     /// Takes one datagram. `unix` is the time since 1970, for tokens.
     pub fn ingest(
         &mut self,
@@ -217,7 +200,10 @@ impl Endpoint {
         self.unix = unix;
         let header = match Header::parse(datagram) {
             Ok(header) => header,
-            Err(reason) => return self.drop_datagram(reason),
+            Err(reason) => {
+                self.note_unusable(datagram, reason);
+                return self.drop_datagram(reason);
+            }
         };
         if let Some(&slot) = self.cid_table.get(header.dcid) {
             // What is wrong with it, the connection says itself.
@@ -236,9 +222,9 @@ impl Endpoint {
             return Ingest::Misrouted(cid.worker());
         }
         match header.kind {
-            Kind::UnknownVersion => self.negotiate(meta, datagram.len(), &header),
+            Kind::UnknownVersion => self.negotiate_noted(meta, datagram.len(), &header),
             Kind::Initial => {
-                if let Some(slot) = self.admit(meta, &header, (now, unix))
+                if let Some(slot) = self.admit_noted(meta, &header, (now, unix))
                     && self.receive(slot, meta, datagram, now)
                         == Err(quiche::Error::InvalidTransportParam)
                 {
@@ -344,7 +330,8 @@ impl Endpoint {
 
     /// Returns when [`Endpoint::on_deadline`] is to be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.timers.next()
+        let window = self.initials.deadline();
+        self.timers.next().into_iter().chain(window).min()
     }
 
     /// Passes the records of a turn to the writer of the access log.

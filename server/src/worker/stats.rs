@@ -6,6 +6,7 @@ use super::turn_times::TurnTimes;
 use crate::http::exchange::ring::Depth;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
+use crate::quic::initials::InitialShares;
 
 /// Counters of a worker since its start, and its gauges.
 ///
@@ -24,6 +25,8 @@ pub struct WorkerStats {
     pub datagrams: Datagrams,
     /// Open connections.
     pub gauges: ConnectionGauges,
+    /// Shares of Initial packets that the kernel passes.
+    pub initials: InitialShares,
     /// Depth of the rings to the origin thread.
     pub origin: Depth,
     /// Durations of turns.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::{Budget, Dataplane, Driver, Event};
 
+use super::initials::filter_initials;
 use super::mailbox::{Command, Mailbox, MailboxSender};
 use super::misrouted::Misrouted;
 use super::report::Report;
@@ -96,6 +97,7 @@ impl Worker {
         now = read_clock();
         let spent = watch.lap(&mut self.times.receive, now);
         self.endpoint.end_receive(spent, now);
+        filter_initials(&mut self.driver, &mut self.endpoint, now);
         self.endpoint.on_deadline(TIMER_BUDGET, now);
         watch.lap(&mut self.times.timers, clock::now());
         self.read_mailbox(now);
@@ -218,6 +220,7 @@ impl Worker {
             endpoint: self.endpoint.totals(),
             datagrams: self.driver.counters(),
             gauges: self.endpoint.gauges(),
+            initials: self.endpoint.initial_shares(),
             origin: self.endpoint.origin_depth(),
             times: self.times.clone(),
         }

@@ -109,6 +109,7 @@ mod draining;
 mod expiry;
 mod fixture;
 mod greedy;
+mod initials;
 mod path_mtu;
 mod peer;
 mod refusals;

@@ -1,0 +1,230 @@
+//! Decides which share of Initial packets the kernel is to pass to a worker that receives far more than it can respond to.
+//!
+//! A worker sends Retry packets and refusals up to a rate, and drops the Initials beyond it. If those are many, reading them alone
+//! takes all of its time, and the socket's buffer overflows with its connections' datagrams in it. So it counts, in windows of
+//! 100 ms, the Initials that arrive and those that come to nothing. If the latter are too many in two windows in a row, the kernel
+//! passes only a share of all, so that about twice as many arrive as the worker responds to. What clients send is estimated as what
+//! arrives, divided by the share that passes; so the end of the flood shows.
+
+use std::time::{Duration, Instant};
+
+use sluicegate_dataplane::InitialFilter;
+
+use super::cid;
+
+/// Time over which Initials are counted.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Initials a second that come to nothing and yet cost a worker only a few percent of its time.
+const TOLERATED: u64 = 50_000;
+/// Windows in a row with too many of these, after which the kernel drops some. One alone may be a burst.
+const STRAINED: u8 = 2;
+/// Windows in a row with few enough Initials, after which the flood has ended.
+const CALM: u8 = 10;
+/// Smallest share. A flood that the filter does not see, within batches of GRO, takes from other new clients no more than that.
+const LEAST_SHARE: u32 = ALL / 64;
+const ALL: u32 = InitialFilter::ALL;
+
+/// Sender of an Initial, by the connection ID that it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// It is to a connection ID of this process, which the sender has received in a Retry packet, or guesses.
+    Known,
+    /// It is to any other.
+    Unknown,
+}
+
+/// Shares of Initials that pass, in parts of [`InitialFilter::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InitialShares {
+    /// Share of Initials to connection IDs of this process.
+    pub known: u32,
+    /// Share of all other Initials.
+    pub unknown: u32,
+}
+
+impl InitialShares {
+    /// Returns the filter that passes these shares, for a process whose connection IDs have `mark` as byte 1; `None` if all pass.
+    pub(super) fn filter(self, mark: u8) -> Option<InitialFilter> {
+        let InitialShares { known, unknown } = self;
+        (known.min(unknown) < ALL).then_some(InitialFilter {
+            known,
+            unknown,
+            cid_len: u8::try_from(cid::LEN).unwrap_or(u8::MAX),
+            cid_mark: mark,
+        })
+    }
+}
+
+impl Default for InitialShares {
+    fn default() -> InitialShares {
+        InitialShares {
+            known: ALL,
+            unknown: ALL,
+        }
+    }
+}
+
+/// Change at the end of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A flood begins; clients send so many Initials a second.
+    Begins(u64),
+    /// Other shares are to pass.
+    Shares,
+    /// The flood has ended, and all Initials pass.
+    Ends,
+}
+
+/// Control of the shares.
+#[derive(Debug)]
+pub(super) struct InitialControl {
+    known: Class,
+    unknown: Class,
+    /// Time at which the window began.
+    began: Instant,
+    /// Whether the backend can drop Initials.
+    works: bool,
+}
+
+impl InitialControl {
+    /// Returns the control of a worker that may send so many Retry packets a second, and lets all Initials pass.
+    pub(super) fn new(retries_per_second: u64, now: Instant) -> InitialControl {
+        let tolerated = retries_per_second.max(TOLERATED);
+        InitialControl {
+            known: Class::new(tolerated),
+            unknown: Class::new(tolerated),
+            began: now,
+            works: true,
+        }
+    }
+
+    /// Counts an Initial that opens no connection yet; it was `answered`, or came to nothing.
+    pub(super) fn on_initial(&mut self, sender: Sender, answered: bool) {
+        let class = match sender {
+            Sender::Known => &mut self.known,
+            Sender::Unknown => &mut self.unknown,
+        };
+        class.arrived += 1;
+        class.answered += u64::from(answered);
+    }
+
+    /// Ends the window if it is over, and returns what changes.
+    pub(super) fn end_window(&mut self, now: Instant) -> Option<Change> {
+        let length = now.saturating_duration_since(self.began);
+        if length < WINDOW {
+            return None;
+        }
+        self.began = now;
+        let (flooded, shares) = (self.is_flooded(), self.shares());
+        let offered = self.known.end_window(length) + self.unknown.end_window(length);
+        if !self.works {
+            return None;
+        }
+        match (flooded, self.is_flooded()) {
+            (false, true) => Some(Change::Begins(offered)),
+            (true, false) => Some(Change::Ends),
+            _ => (shares != self.shares()).then_some(Change::Shares),
+        }
+    }
+
+    /// Returns when the window is to end even if nothing arrives; `None` while all Initials pass anyway.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        (self.works && self.is_flooded()).then(|| self.began + WINDOW)
+    }
+
+    /// Returns the shares that are to pass.
+    pub(super) fn shares(&self) -> InitialShares {
+        if !self.works {
+            return InitialShares::default();
+        }
+        InitialShares {
+            known: self.known.share,
+            unknown: self.unknown.share,
+        }
+    }
+
+    /// Lets all Initials pass from now on, because the backend or the host drops none.
+    pub(super) fn disable(&mut self) {
+        self.works = false;
+    }
+
+    fn is_flooded(&self) -> bool {
+        self.known.flooded || self.unknown.flooded
+    }
+}
+
+/// Initials of one kind of senders.
+#[derive(Debug)]
+struct Class {
+    /// Initials a second that may come to nothing.
+    tolerated: u64,
+    /// Initials in this window.
+    arrived: u64,
+    /// Those of them that the worker responded to.
+    answered: u64,
+    share: u32,
+    flooded: bool,
+    /// Windows in a row that speak for the other state.
+    windows: u8,
+}
+
+impl Class {
+    fn new(tolerated: u64) -> Class {
+        Class {
+            tolerated,
+            arrived: 0,
+            answered: 0,
+            share: ALL,
+            flooded: false,
+            windows: 0,
+        }
+    }
+
+    /// Ends a window of this length. Returns the Initials that clients send a second, by estimate.
+    fn end_window(&mut self, length: Duration) -> u64 {
+        let millis = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let per_second = |count: u64| count.saturating_mul(1000) / millis.max(1);
+        let arrived = per_second(std::mem::take(&mut self.arrived));
+        let answered = per_second(std::mem::take(&mut self.answered));
+        let offered = arrived.saturating_mul(ALL.into()) / u64::from(self.share);
+        let wanted = (2 * answered).max(self.tolerated);
+        let speaks_for_change = if self.flooded {
+            offered <= wanted / 4 * 3
+        } else {
+            arrived - answered >= self.tolerated
+        };
+        let enough = if self.flooded { CALM } else { STRAINED };
+        self.windows = if speaks_for_change {
+            self.windows + 1
+        } else {
+            0
+        };
+        if self.windows == enough {
+            self.flooded = !self.flooded;
+            self.windows = 0;
+        }
+        self.share = if self.flooded {
+            self.next_share(wanted, offered)
+        } else {
+            ALL
+        };
+        offered
+    }
+
+    /// Returns the share with which the `wanted` of the `offered` Initials arrive: at most twice the share now, and the same if the
+    /// difference is small.
+    fn next_share(&self, wanted: u64, offered: u64) -> u32 {
+        let share = wanted.saturating_mul(ALL.into()) / offered.max(1);
+        let share = u32::try_from(share).unwrap_or(ALL);
+        let share = share.clamp(LEAST_SHARE, ALL.min(2 * self.share));
+        let is_near = share.abs_diff(self.share) <= self.share / 8;
+        if is_near && share != ALL {
+            self.share
+        } else {
+            share
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
