@@ -134,7 +134,7 @@ mod tests {
             &config
                 .routes
                 .iter()
-                .find(|r| r.path == path)
+                .find(|r| r.label() == path)
                 .unwrap()
                 .handler
         };

@@ -6,6 +6,7 @@ mod handler;
 mod headers;
 mod limits;
 mod listener;
+mod matching;
 mod observe;
 mod pool;
 mod proxy;
@@ -21,6 +22,7 @@ pub use handler::*;
 pub use headers::HeaderEdits;
 pub use limits::Limits;
 pub use listener::{ClientAddressField, CongestionRule, Listener, Tls};
+pub use matching::{FieldMatch, NamedMatch, PathPattern, QueryMatch, ValueMatch, compile_regex};
 pub use observe::{
     AccessFormat, AccessLog, Admin, Log, LogFormat, LogLevel, LogTarget, Qlog, QlogLevel,
 };

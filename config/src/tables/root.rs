@@ -9,8 +9,8 @@ use sluicegate_cc::Registry;
 use toml::de::DeTable;
 
 use super::{
-    AccessLog, Admin, Group, Handler, HostPattern, Limits, Listener, Log, Pool, PoolChoice, Qlog,
-    Quic, Route, Server,
+    AccessLog, Admin, Group, Handler, Limits, Listener, Log, Pool, PoolChoice, Qlog, Quic, Route,
+    Server,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -251,19 +251,21 @@ fn check_routes(config: &Config, top: &Section<'_>) -> Result<(), Error> {
             list => list.iter().map(Some).collect(),
         }
     }
-    let expected = "another host, path or method than those of the other routes";
+    let expected = "another host, path, method or condition than those of the other routes";
     let mut once = Once::new(top, expected);
     for (index, route) in config.routes.iter().enumerate() {
         let at = top.position_in("route", index, "path");
         let methods = or_any(&route.methods);
-        for host in or_any(&route.hosts) {
+        let conditions = (&route.match_headers, &route.match_query);
+        for (host, path) in or_any(&route.hosts)
+            .into_iter()
+            .flat_map(|host| route.paths.iter().map(move |path| (host, path)))
+        {
             for method in methods.iter().copied() {
-                let place: (Option<&HostPattern>, &str, Option<&String>) =
-                    (host, &route.path, method);
-                once.add(at, place, || {
+                once.add(at, (host, path, method, conditions), || {
                     let method = method.iter().map(|m| format!("{m} of "));
                     let host = host.iter().map(|host| format!(" on host \"{host}\""));
-                    let path = format!("path \"{}\"", route.path);
+                    let path = format!("path \"{path}\"");
                     method.chain([path]).chain(host).collect()
                 })?;
             }

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Files, Fixed, Generate, HeaderEdits, Proxy, Redirect};
+use super::matching::{field_match, path_pattern, query_match};
+use super::{
+    FieldMatch, Files, Fixed, Generate, HeaderEdits, PathPattern, Proxy, QueryMatch, Redirect,
+};
 use crate::error::Error;
 use crate::field::words_in_fields;
 use crate::schema::{Kind, Reason, Refusal, TIB, duration, millis, seconds, size};
@@ -11,15 +14,15 @@ use crate::section::Section;
 use crate::value::Word;
 use crate::words::{canonical, host, token};
 
-const MAX_PATH: usize = 1024;
 const MAX_METHOD: usize = 32;
 
 table! {
-    /// Route: the requests that it matches, and the handler that responds to them. If several routes match a request by
-    /// host, path and method, the one with the most specific host applies (a name before a wildcard, a longer wildcard
-    /// before a shorter one, a route without `host` last), then the one with the longest path. A request that no route
-    /// matches gets 404; if only the method does not match, 405. Each route has exactly one handler: fixed, generate,
-    /// files, proxy or redirect.
+    /// Route: the requests that it matches, and the handler that responds to them. If several routes match a request, the
+    /// one with the most specific host applies (a name before a wildcard, a longer wildcard before a shorter one, a route
+    /// without `host` last). Of these, one for the exact path comes first, then, as in nginx, the first in the file whose
+    /// regular expression matches, then the one with the longest prefix. Of routes for the same path, one with more
+    /// conditions on fields and query applies before one with fewer. A request that no route matches gets 404; if only
+    /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy or redirect.
     #[derive(Eq)]
     pub struct Route = [[route]], check: check_route {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
@@ -38,17 +41,24 @@ table! {
             examples: ["\"example.com\"", "[\"example.org\", \"*.example.org\"]"],
             reload: Live
         },
-        /// Prefix of the request paths that the route matches. It may end within a segment: "/app" also matches
-        /// /apples. Two routes must differ in host, path or method.
-        /// Requests match in their canonical spelling, so "/private/" also matches //private/ and /%70rivate/. Path
-        /// parameters belong to their segment: /private;x/y does not begin with "/private/". An upstream that drops
-        /// parameters, as servlet containers do, reads it as /private/y and must protect such paths itself.
-        path: String {
-            kind: Kind::Word {
-                words: "a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #",
-                read: |word| canonical(path(word)),
+        /// Paths that the route matches. "/api" is a prefix: it matches /api and everything below it, such as /api/x, but
+        /// not /apix; "/api/" matches only what is below, and "/" every path. "= /x" matches /x alone. '~ ^/user/\d+$' is
+        /// a regular expression, which matches anywhere in the path unless ^ and $ hold it; it takes time linear in the
+        /// path's length. Two routes must differ in host, path, method or conditions.
+        /// Requests match in their canonical spelling, so "/private/" also matches //private/ and /%70rivate/; a regular
+        /// expression sees that spelling, in which a space is %20. Path parameters belong to their segment: /private;x/y
+        /// does not begin with "/private/". An upstream that drops parameters, as servlet containers do, reads it as
+        /// /private/y and must protect such paths itself.
+        paths as path: Vec<PathPattern> {
+            kind: Kind::Words {
+                words: "a path such as \"/api\", \"= /favicon.ico\" or \"~ [.]php$\", of up to 1024 visible ASCII characters",
+                each: "",
+                min: 1,
+                max: 64,
+                read: path_pattern,
             },
             required: "\"/\"",
+            examples: ["[\"/api\", \"= /favicon.ico\", \"~ ^/user/[0-9]+$\"]"],
             reload: Live
         },
         /// Methods that the route matches. If two routes have the same host and path, the one that names the request's
@@ -65,6 +75,36 @@ table! {
             },
             unset: "any method",
             examples: ["[\"GET\", \"HEAD\"]"],
+            reload: Live
+        },
+        /// Conditions on the request's fields, which must all hold: "x-beta" for a field with any value, "x-version: 2"
+        /// for one with this value, "cookie: ~ beta=1" for one in whose value the regular expression matches. The values
+        /// are those of the client, before `request_headers` changes them.
+        match_headers: Vec<FieldMatch> {
+            kind: Kind::Words {
+                words: "a condition such as \"x-beta\", \"x-version: 2\" or \"cookie: ~ beta=1\", of visible ASCII characters",
+                each: "",
+                min: 1,
+                max: 16,
+                read: field_match,
+            },
+            unset: "any fields",
+            examples: ["\"x-version: 2\""],
+            reload: Live
+        },
+        /// Conditions on the parameters of the request's query, which must all hold: "debug" for a parameter with any
+        /// value or none, "v=2" for one with this value, 'v=~ ^\d$' for one in whose value the regular expression
+        /// matches. Names and values are compared after percent-decoding, with + as a space.
+        match_query: Vec<QueryMatch> {
+            kind: Kind::Words {
+                words: "a condition such as \"debug\", \"v=2\" or \"v=~ ^[23]$\", of visible ASCII characters",
+                each: "",
+                min: 1,
+                max: 16,
+                read: query_match,
+            },
+            unset: "any query",
+            examples: ["\"v=2\""],
             reload: Live
         },
         /// Changes to the request's header: the table `[route.request_headers]` below.
@@ -136,17 +176,25 @@ handlers! {
 
 impl Route {
     /// Returns a route for any host and method that changes no header and has no limits of its own.
-    pub fn new(path: impl Into<String>, handler: Handler) -> Self {
+    pub fn new(path: &str, handler: Handler) -> Self {
         Self {
             hosts: Vec::new(),
-            path: path.into(),
+            paths: vec![PathPattern::from(path)],
             methods: Vec::new(),
+            match_headers: Vec::new(),
+            match_query: Vec::new(),
             handler,
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),
             max_request_body: None,
             timeout: None,
         }
+    }
+
+    /// Returns the route's paths in one line, to name the route in messages.
+    pub fn label(&self) -> String {
+        let paths: Vec<String> = self.paths.iter().map(ToString::to_string).collect();
+        paths.join(", ")
     }
 }
 
@@ -207,10 +255,4 @@ fn host_pattern(word: &str) -> Option<String> {
 fn method(word: &str) -> Option<&str> {
     let upper = !word.bytes().any(|b| b.is_ascii_lowercase());
     (upper && token(word, MAX_METHOD)).then_some(word)
-}
-
-fn path(word: &str) -> Option<&str> {
-    let plain = |b: u8| b.is_ascii_graphic() && b != b'?' && b != b'#';
-    let fits = word.starts_with('/') && word.len() <= MAX_PATH;
-    (fits && word.bytes().all(plain)).then_some(word)
 }

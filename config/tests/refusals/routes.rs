@@ -11,8 +11,8 @@ fn route(keys: &str) -> String {
 
 #[test]
 fn routes_have_a_path_of_their_own() {
-    let path_words = "expected a path prefix that starts with \"/\", of up to 1024 visible ASCII characters without ? and #";
-    for path in ["", "bytes/", "/a b", "/a?b", "/ä"] {
+    let path_words = "expected a path such as \"/api\", \"= /favicon.ico\" or \"~ [.]php$\", of up to 1024 visible ASCII characters, or a list of 1 to 64 of them";
+    for path in ["", "bytes/", "/a b", "/a?b", "/ä", "=", "= a", "~", "~ "] {
         assert_eq!(
             refusal_after(&format!("[[route]]\npath = \"{path}\"\ngenerate = {{}}")),
             format!("6:8: string \"{path}\" for `path`; {path_words}")
@@ -22,7 +22,53 @@ fn routes_have_a_path_of_their_own() {
         refusal_after(
             "[[route]]\npath = \"/\"\ngenerate = {}\n[[route]]\npath = \"/\"\nfixed = {}"
         ),
-        "9:8: path \"/\" again, first on line 6; expected another host, path or method than those of the other routes"
+        "9:8: path \"/\" again, first on line 6; expected another host, path, method or condition than those of the other routes"
+    );
+}
+
+#[test]
+fn paths_have_the_modifiers_that_the_manual_names() {
+    let path = |path: &str| refusal_after(&format!("[[route]]\npath = '{path}'\ngenerate = {{}}"));
+    assert_eq!(
+        path("~* [.]PHP$"),
+        "6:8: \"~* [.]PHP$\" for `path`; expected `~ (?i)[.]PHP$`, which ignores case"
+    );
+    assert_eq!(
+        path("^~ /static/"),
+        "6:8: \"^~ /static/\" for `path`; expected a prefix alone, and no regular expression that matches below it"
+    );
+    let words = "expected a regular expression as of Rust's crate regex, of up to 1 MiB compiled";
+    assert_eq!(
+        path("~ ^/(a$"),
+        format!("6:8: regular expression `^/(a$` for `path`: unclosed group; {words}")
+    );
+    let error = path(r"~ (\w{200}){200}");
+    assert!(
+        error.contains("exceeds size limit") && error.ends_with(words),
+        "{error}"
+    );
+}
+
+#[test]
+fn conditions_are_a_name_with_a_value_or_without() {
+    let words = "for `match_headers`; expected a condition such as \"x-beta\", \"x-version: 2\" or \"cookie: ~ beta=1\", of \
+                 visible ASCII characters, or a list of 1 to 16 of them";
+    for condition in ["", ": 1", "a b", "a: b\u{e4}", "a: b ", "a: ~"] {
+        let error = route(&format!("match_headers = \"{condition}\""));
+        assert_eq!(error, format!("7:17: string \"{condition}\" {words}"));
+    }
+    let words = "for `match_query`; expected a condition such as \"debug\", \"v=2\" or \"v=~ ^[23]$\", of visible ASCII \
+                 characters, or a list of 1 to 16 of them";
+    for condition in ["", "=1", "a&b", "a=\u{e4}", "a=~"] {
+        let error = route(&format!("match_query = \"{condition}\""));
+        assert_eq!(error, format!("7:15: string \"{condition}\" {words}"));
+    }
+    let error = route("match_query = \"a=~ [\"");
+    assert!(
+        error.starts_with(
+            "7:15: regular expression `[` for `match_query`: unclosed character class; "
+        ),
+        "{error}"
     );
 }
 
@@ -92,8 +138,7 @@ fn no_two_routes_are_for_the_same_request() {
             "[[route]]\npath = \"/\"\n{first}\ngenerate = {{}}\n[[route]]\npath = \"/\"\n{second}\ngenerate = {{}}\n"
         ))
     };
-    let words =
-        "first on line 6; expected another host, path or method than those of the other routes";
+    let words = "first on line 6; expected another host, path, method or condition than those of the other routes";
     assert_eq!(
         two("host = [\"a\", \"b\"]", "host = [\"c\", \"B\"]"),
         format!("10:8: path \"/\" on host \"b\" again, {words}")
@@ -120,12 +165,15 @@ fn routes_that_differ_in_one_thing_live_together() {
         "host = \"*.a\"",
         "method = \"GET\"",
         "method = \"PUT\"",
+        "match_headers = \"x-a\"",
+        "match_headers = \"x-a: 1\"",
+        "match_query = \"a=1\"",
     ];
     let routes = routes.map(|key| format!("[[route]]\npath = \"/\"\n{key}\ngenerate = {{}}\n"));
     let text = format!("{}{}", crate::LISTENER, routes.concat());
     let registry = sluicegate_cc::Registry::builtin();
     let config = sluicegate_config::Config::from_toml("edge.toml", &text, &registry).unwrap();
-    assert_eq!(config.routes.len(), 5);
+    assert_eq!(config.routes.len(), 8);
 }
 
 #[test]

@@ -46,9 +46,13 @@ fn of_secrets(error: &SecretsError, config: &Config) -> Option<Vec<Step>> {
 }
 
 fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
-    let find = |path: &str, is_meant: &dyn Fn(&Handler) -> bool| {
+    let find = |label: &str, is_meant: &dyn Fn(&Handler) -> bool| {
         let mut routes = routes.iter();
-        routes.position(|route| route.path == path && is_meant(&route.handler))
+        routes.position(|route| route.label() == label && is_meant(&route.handler))
+    };
+    let has_path = |label: &str| {
+        let has_it = |route: &Route| route.paths.iter().any(|path| path.to_string() == label);
+        routes.iter().position(has_it)
     };
     let (index, keys): (_, &[&'static str]) = match error {
         SiteError::BodyFile { route, file, .. } => {
@@ -60,7 +64,7 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
                 |handler: &Handler| matches!(handler, Handler::Files(files) if files.root == *root);
             (find(route, &has_it)?, &["files", "root"])
         }
-        SiteError::Path { route, .. } => (find(route, &|_| true)?, &["path"]),
+        SiteError::Path { route, .. } => (has_path(route)?, &["path"]),
         SiteError::Field { route, .. } => (find(route, &|_| true)?, &[]),
     };
     let keys = keys.iter().map(|key| Key(key));

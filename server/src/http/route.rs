@@ -5,7 +5,9 @@
 
 mod compiled;
 mod edits;
+mod error;
 mod local;
+mod matching;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 mod table;
@@ -14,10 +16,10 @@ use std::sync::Arc;
 
 use sluicegate_config::Limits;
 
-pub use self::compiled::{Action, OriginHandler, Route, SiteError};
+pub use self::compiled::{Action, OriginHandler, Route};
+pub use self::error::SiteError;
 use self::local::{allowing, not_found};
 use self::table::{Found, Table};
-use crate::http::authority::host;
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
 use crate::http::proxy::{PoolCompiler, SitePools};
@@ -76,8 +78,9 @@ impl Site {
         let mut pools = PoolCompiler::new(pools);
         let mut folders = FolderCompiler::new(folders);
         for route in routes {
-            let compiled = Route::compile(route, limits, &mut pools, &mut folders)?;
-            table.add(&route.hosts, &Arc::new(compiled));
+            for compiled in Route::compile(route, limits, &mut pools, &mut folders)? {
+                table.add(&route.hosts, &compiled);
+            }
         }
         table.sort();
         Ok(Site {
@@ -123,16 +126,14 @@ impl Site {
         self.table.any_route()
     }
 
-    /// Finds the route of a request: of those that match host, path and method, the one with the most specific host, then
-    /// with the longest path. Without a route the response is 404, or 405 if only the method does not match.
+    /// Finds the route of a request: of those that match, the one with the most specific host, then one for the exact path,
+    /// then the first whose regular expression matches, then the one with the longest prefix. Without a route the response
+    /// is 404, or 405 if only the method does not match.
     pub fn route(&self, head: &RequestHead) -> Routed<'_> {
         if head.method == "OPTIONS" && head.path.as_str() == "*" {
             return Routed::Reply(allowing(204, "GET, HEAD", ""));
         }
-        let route = match self
-            .table
-            .find(host(&head.authority), &head.path, &head.method)
-        {
+        let route = match self.table.find(head) {
             Found::Route(route) => route,
             Found::OtherMethods(methods) => {
                 return Routed::Reply(allowing(
@@ -144,12 +145,6 @@ impl Site {
             Found::Nothing => return Routed::Reply(not_found()),
         };
         let mut reply = match &route.action {
-            // The rest of `/app../x` behind `/app` is no path below it, and upstream it would be another path.
-            Action::Origin(OriginHandler::Proxy(proxy))
-                if proxy.settings.strip_prefix && route.ends_within_segment(&head.path) =>
-            {
-                not_found()
-            }
             Action::Origin(_) => return Routed::Origin(route),
             Action::Local(handler) => {
                 let path = &head.path;

@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 
 use sluicegate_cc::Registry;
-use sluicegate_config::{Config, Handler, HostPattern, Route};
+use sluicegate_config::{Config, Handler, HostPattern, PathPattern, Route, compile_regex};
 
+use super::matching::parameters;
 use super::table::Found;
 use super::{Routed, Site};
 use crate::http::authority::host;
@@ -12,7 +13,8 @@ use crate::http::exchange::{Body, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::properties::{Bytes, request_head};
 
-/// Hosts of all kinds, prefixes of each other, methods that share a path with others, redirects to all that they may name.
+/// Hosts of all kinds, prefixes of each other, exact paths, regular expressions, methods and conditions that share a path with
+/// others, redirects to all that they may name.
 /// `max_request_body` tells one from another.
 const ROUTES: &str = r#"
 [[listener]]
@@ -61,6 +63,21 @@ redirect = { location = "https://{host}{rest}" }
 path = "/bytes/"
 max_request_body = 8
 generate = { max_size = "1KiB" }
+[[route]]
+path = ["= /ab", "= /go/"]
+max_request_body = 9
+match_query = "a"
+fixed = { body = "exact" }
+[[route]]
+path = ["~ [.]b$", "/cd/ab"]
+method = "GET"
+max_request_body = 10
+fixed = { body = "regex" }
+[[route]]
+path = "~ ^/[ac]"
+host = "*.b.example"
+max_request_body = 11
+redirect = { location = "{path}{query}" }
 "#;
 
 struct Known {
@@ -96,8 +113,8 @@ pub fn route(bytes: &[u8]) -> bool {
     };
     let Known { config, site } = &*KNOWN;
     let host = host(&head.authority);
-    let expected = chosen(config, &host.to_ascii_lowercase(), &head.path, &head.method);
-    let found = match site.table.find(host, &head.path, &head.method) {
+    let expected = chosen(config, &host.to_ascii_lowercase(), &head);
+    let found = match site.table.find(&head) {
         Found::Route(route) => Some(Ok(route.max_request_body)),
         Found::OtherMethods(_) => Some(Err(())),
         Found::Nothing => None,
@@ -123,7 +140,7 @@ pub fn route(bytes: &[u8]) -> bool {
 }
 
 /// Returns the number of the route that should match, in the plainest way; an error if only its methods do not.
-fn chosen(config: &Config, host: &str, path: &str, method: &str) -> Option<Result<u64, ()>> {
+fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64, ()>> {
     // A name ranks before a suffix, a longer suffix before a shorter one, and both before any host.
     let fits = |pattern: &HostPattern| match pattern {
         HostPattern::Exact(name) => (name == host).then_some(usize::MAX),
@@ -135,19 +152,54 @@ fn chosen(config: &Config, host: &str, path: &str, method: &str) -> Option<Resul
         [] => Some(0),
         hosts => hosts.iter().filter_map(fits).max(),
     };
-    let all = { config.routes.iter() }.filter(|route| path.starts_with(&route.path));
-    let all = all.filter_map(|route| Some(((rank(&route.hosts)?, route.path.len()), route)));
+    let all = { config.routes.iter().rev() }.filter(|route| conditions_hold(route, head));
+    let all = all.filter_map(|route| {
+        let path = route
+            .paths
+            .iter()
+            .filter_map(|path| path_rank(path, &head.path));
+        Some(((rank(&route.hosts)?, path.max()?), route))
+    });
+    // The order of the file decides between regular expressions alone, so the last of those in reverse applies.
     let all: Vec<_> = all.collect();
-    let takes =
-        |route: &Route| route.methods.is_empty() || route.methods.iter().any(|m| m == method);
-    // Of routes for the same host and path, the one that names the method ranks first.
-    let best = { all.iter() }
-        .filter(|(_, route)| takes(route))
-        .max_by_key(|(rank, route)| (*rank, !route.methods.is_empty()));
+    let takes = |route: &Route| route.methods.is_empty() || route.methods.contains(&head.method);
+    let best =
+        { all.iter() }
+            .filter(|(_, route)| takes(route))
+            .max_by_key(|((host, path), route)| {
+                let conditions = route.match_headers.len() + route.match_query.len();
+                let of_one_path = (conditions, !route.methods.is_empty());
+                (*host, *path, of_one_path)
+            });
     if all.is_empty() {
         return None;
     }
     Some(best.and_then(|(_, route)| route.max_request_body).ok_or(()))
+}
+
+/// Returns how specific a pattern is that matches: an exact path before an expression, and that before a longer prefix.
+fn path_rank(pattern: &PathPattern, path: &str) -> Option<usize> {
+    match pattern {
+        PathPattern::Exact(exact) => (path == exact).then_some(usize::MAX),
+        PathPattern::Regex(regex) => {
+            let regex = compile_regex(regex).expect("a valid expression");
+            regex.is_match(path).then_some(usize::MAX - 1)
+        }
+        PathPattern::Prefix(prefix) => {
+            let below = prefix.trim_end_matches('/').to_owned() + "/";
+            (path == prefix || path.starts_with(&below)).then_some(prefix.len())
+        }
+    }
+}
+
+/// Returns whether the query has each parameter that the route's conditions name; they ask for no values.
+fn conditions_hold(route: &Route, head: &RequestHead) -> bool {
+    let query = head.query.as_deref().unwrap_or_default();
+    let is_there = |name: &str| parameters(query, name).next().is_some();
+    route
+        .match_query
+        .iter()
+        .all(|condition| is_there(&condition.0.name))
 }
 
 /// Checks that a client's path never becomes another host.

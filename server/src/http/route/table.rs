@@ -1,95 +1,104 @@
-//! The lookup of a route by host, path and method.
+//! The lookup of a route by host, path, conditions and method.
+//!
+//! A lookup allocates nothing if a route matches and the host is in lower case. Its time grows with the logarithm of the
+//! number of prefixes and with how deep they are nested, but linearly with the number of regular expressions of a host.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use sluicegate_config::HostPattern;
 
 use super::compiled::Route;
+use super::matching::{PathMatch, is_below};
+use crate::http::authority::host;
+use crate::http::exchange::RequestHead;
 
-/// Routes by host, each list with the longest path first.
+/// Routes by host.
 #[derive(Debug, Default)]
 pub(super) struct Table {
+    exact: HashMap<String, HostRoutes>,
+    /// Routes by suffix of the host, which starts with a dot.
+    suffixes: HashMap<String, HostRoutes>,
+    /// Length of the longest suffix, bytes.
+    longest_suffix: usize,
+    any: HostRoutes,
+}
+
+/// Routes of a host, by path.
+#[derive(Debug, Default)]
+struct HostRoutes {
     exact: HashMap<String, Vec<Arc<Route>>>,
-    /// Routes by suffix of the host, longest first.
-    suffixes: Vec<(String, Vec<Arc<Route>>)>,
-    any: Vec<Arc<Route>>,
+    /// Routes with regular expressions, in the order of the file.
+    patterns: Vec<Arc<Route>>,
+    /// Prefixes in the order of their octets.
+    prefixes: Vec<Prefix>,
+}
+
+/// Routes of a prefix.
+#[derive(Debug)]
+struct Prefix {
+    path: String,
+    routes: Vec<Arc<Route>>,
+    /// Place of the longest other prefix that this one begins with.
+    shorter: Option<usize>,
 }
 
 /// Result of a lookup.
 pub(super) enum Found<'a> {
     /// The route matches.
     Route(&'a Arc<Route>),
-    /// Routes match host and path, but for these methods only.
+    /// Routes match host, path and conditions, but for these methods only.
     OtherMethods(Vec<&'a str>),
-    /// No route matches host and path.
+    /// No route matches host, path and conditions.
     Nothing,
 }
 
 impl Table {
     pub(super) fn add(&mut self, hosts: &[HostPattern], route: &Arc<Route>) {
         if hosts.is_empty() {
-            self.any.push(Arc::clone(route));
+            self.any.add(route);
         }
         for host in hosts {
-            let list = match host {
+            let routes = match host {
                 HostPattern::Exact(host) => self.exact.entry(host.clone()).or_default(),
                 HostPattern::Suffix(suffix) => {
-                    let known = self.suffixes.iter().position(|(known, _)| known == suffix);
-                    let at = known.unwrap_or_else(|| {
-                        self.suffixes.push((suffix.clone(), Vec::new()));
-                        self.suffixes.len() - 1
-                    });
-                    &mut self.suffixes[at].1
+                    self.longest_suffix = self.longest_suffix.max(suffix.len());
+                    self.suffixes.entry(suffix.clone()).or_default()
                 }
             };
-            list.push(Arc::clone(route));
+            routes.add(route);
         }
     }
 
     /// Sorts the lists; called once, after the last route was added.
     pub(super) fn sort(&mut self) {
-        self.suffixes
-            .sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        let suffixes = self.suffixes.iter_mut().map(|(_, list)| list);
-        let exact = self.exact.values_mut();
-        for list in exact.chain(suffixes).chain([&mut self.any]) {
-            // Routes for certain methods come before those of the same path for any.
-            list.sort_by_key(|route| {
-                (
-                    std::cmp::Reverse(route.path.len()),
-                    route.methods.is_empty(),
-                )
-            });
+        let named = self.exact.values_mut().chain(self.suffixes.values_mut());
+        for routes in named.chain([&mut self.any]) {
+            routes.sort();
         }
     }
 
     /// Returns a route for any host.
     #[cfg(test)]
     pub(super) fn any_route(&self) -> Option<&Arc<Route>> {
-        self.any.first()
+        self.any.prefixes.first()?.routes.first()
     }
 
-    pub(super) fn find(&self, host: &str, path: &str, method: &str) -> Found<'_> {
-        let lower;
-        let host = if host.bytes().any(|b| b.is_ascii_uppercase()) {
-            lower = host.to_ascii_lowercase();
-            lower.as_str()
-        } else {
-            host
-        };
-        let exact = self.exact.get(host).into_iter();
-        let suffixes = self.suffixes.iter().filter_map(|(suffix, list)| {
-            (host.len() > suffix.len() && host.ends_with(suffix)).then_some(list)
-        });
-        let lists = exact.chain(suffixes).chain([&self.any]);
-        let matches_path = |route: &&Arc<Route>| path.starts_with(&route.path);
+    /// Finds the route of a request.
+    pub(super) fn find(&self, head: &RequestHead) -> Found<'_> {
+        let (path, lower) = (head.path.as_str(), lower_case(host(&head.authority)));
+        let host = lower.as_deref().unwrap_or(host(&head.authority));
         let mut others: Vec<&str> = Vec::new();
-        for route in lists.flatten().filter(matches_path) {
-            if route.methods.is_empty() || route.methods.iter().any(|known| known == method) {
+        for route in self.hosts(host).flat_map(|routes| routes.matching(path)) {
+            let conditions = &route.conditions;
+            if !(conditions.fields_match(head) && conditions.query_matches(head.query.as_deref())) {
+                continue;
+            }
+            if conditions.method_matches(&head.method) {
                 return Found::Route(route);
             }
-            for other in &route.methods {
+            for other in &conditions.methods {
                 if !others.contains(&other.as_str()) {
                     others.push(other);
                 }
@@ -100,5 +109,97 @@ impl Table {
         } else {
             Found::OtherMethods(others)
         }
+    }
+
+    /// Returns the routes of a host in lower case, those for the most specific pattern first.
+    fn hosts<'s, 'h>(
+        &'s self,
+        host: &'h str,
+    ) -> impl Iterator<Item = &'s HostRoutes> + use<'s, 'h> {
+        let exact = self.exact.get(host).into_iter();
+        let dots = host.bytes().enumerate().skip(1);
+        let dots = dots.filter(|(_, byte)| *byte == b'.');
+        let ends = dots.map(|(at, _)| &host[at..]);
+        let suffixes = ends
+            .filter(|end| end.len() <= self.longest_suffix)
+            .filter_map(|end| self.suffixes.get(end));
+        exact.chain(suffixes).chain([&self.any])
+    }
+}
+
+/// Returns a host in lower case; `None` if it is that already.
+pub(super) fn lower_case(host: &str) -> Option<String> {
+    let has_upper = host.bytes().any(|b| b.is_ascii_uppercase());
+    has_upper.then(|| host.to_ascii_lowercase())
+}
+
+impl HostRoutes {
+    fn add(&mut self, route: &Arc<Route>) {
+        let route = Arc::clone(route);
+        match &route.path {
+            PathMatch::Regex(_) => self.patterns.push(route),
+            PathMatch::Exact(path) => self.exact.entry(path.clone()).or_default().push(route),
+            PathMatch::Prefix(path) => {
+                let path = path.clone();
+                self.prefixes.push(Prefix {
+                    path,
+                    routes: vec![route],
+                    shorter: None,
+                });
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        // The sort is stable: routes for one prefix stay in the order of the file.
+        self.prefixes
+            .sort_by(|one, other| one.path.cmp(&other.path));
+        self.prefixes.dedup_by(|later, first| {
+            let is_same = later.path == first.path;
+            if is_same {
+                first.routes.append(&mut later.routes);
+            }
+            is_same
+        });
+        for at in 1..self.prefixes.len() {
+            let path = &self.prefixes[at].path;
+            // What a prefix begins with stands before it, or is what the one before it begins with.
+            let mut shorter = Some(at - 1);
+            while let Some(place) = shorter
+                && !path.starts_with(&self.prefixes[place].path)
+            {
+                shorter = self.prefixes[place].shorter;
+            }
+            self.prefixes[at].shorter = shorter;
+        }
+        let prefixes = self.prefixes.iter_mut().map(|prefix| &mut prefix.routes);
+        for routes in self.exact.values_mut().chain(prefixes) {
+            // Routes with more conditions come first, and of these the ones for certain methods.
+            routes.sort_by_key(|route| {
+                let conditions = &route.conditions;
+                (Reverse(conditions.count()), conditions.methods.is_empty())
+            });
+        }
+    }
+
+    /// Returns the routes that match a path: the exact ones, those whose expression matches, then the longest prefix first.
+    fn matching<'s, 'p>(
+        &'s self,
+        path: &'p str,
+    ) -> impl Iterator<Item = &'s Arc<Route>> + use<'s, 'p> {
+        // A host without exact paths needs no hash.
+        let exact = (!self.exact.is_empty()).then(|| self.exact.get(path));
+        let patterns = { self.patterns.iter() }.filter(|route| route.path.matches(path));
+        // All that sort between a path and its longest prefix begin with that prefix.
+        let last = self
+            .prefixes
+            .partition_point(|prefix| prefix.path.as_str() <= path);
+        let nested = std::iter::successors(last.checked_sub(1), |at| self.prefixes[*at].shorter);
+        let prefixes = nested.map(|at| &self.prefixes[at]);
+        let prefixes = prefixes.filter(|prefix| is_below(&prefix.path, path));
+        let exact = exact.flatten().into_iter().flatten();
+        exact
+            .chain(patterns)
+            .chain(prefixes.flat_map(|prefix| &prefix.routes))
     }
 }

@@ -1,5 +1,7 @@
+mod conditions;
 mod fields;
 mod methods;
+mod paths;
 
 use std::fs;
 
@@ -64,6 +66,8 @@ fn the_longest_prefix_wins_in_any_order_of_the_file() {
             ("/a", "a"),
             ("/a/", "a"),
             ("/a/b/c", "ab"),
+            ("/a/bc", "a"),
+            ("/ab", "root"),
         ] {
             let body = Body::Bytes(Bytes::from_static(text.as_bytes()));
             assert_eq!(ask(&site, "GET", path).body, body, "{path}");
@@ -172,23 +176,26 @@ fn a_redirect_keeps_path_and_query_and_leads_to_no_other_host() {
         to("/all", "https://{host}:8443{path}{query}"),
         to("/old/", "/new/{rest}{query}#{x}"),
         to("/open", "{rest}"),
+        to("/open/", "{rest}"),
         to("/slash/", "/{rest}"),
         to("/host", "https://{host}{rest}"),
+        to("/host/below/", "https://{host}{rest}"),
     ]);
     for (path, expected) in [
         ("/all/a%20b?c=d", "https://example.org:8443/all/a%20b?c=d"),
         ("/all", "https://example.org:8443/all"),
         ("/old/x/y?z", "/new/x/y?z#{x}"),
         ("/open//evil.example/x", "/evil.example/x"),
-        ("/openhttps://evil.example/x", "/https:/evil.example/x"),
+        ("/open", "/"),
+        ("/open/https://evil.example/x", "/https:/evil.example/x"),
         ("/slash//evil.example", "/evil.example"),
         ("/host/x", "https://example.org/x"),
         (
-            "/host.evil.example/x",
+            "/host/below/.evil.example/x",
             "https://example.org/.evil.example/x",
         ),
         (
-            "/host@evil.example/x",
+            "/host/below/@evil.example/x",
             "https://example.org/@evil.example/x",
         ),
     ] {
@@ -267,16 +274,20 @@ fn a_route_is_written_in_the_canonical_spelling() {
         "/",
         "/a",
         "/a/",
-        "/.",
         "/.well-known/",
         "/a%20b",
         "/a;b",
         "/x",
+        "= /a",
+        "= /",
+        "~ ^/a",
     ] {
         assert!(compile(path).is_ok(), "{path}");
     }
     for (path, advice) in [
         ("//", "`path = \"/\"`"),
+        ("/.", "`path = \"/\"`"),
+        ("= /a//", "`path = \"= /a/\"`"),
         ("/%7euser/", "`path = \"/~user/\"`"),
         ("/a/../xx", "`path = \"/xx\"`"),
         ("/a b", "`path = \"/a%20b\"`"),
@@ -288,7 +299,7 @@ fn a_route_is_written_in_the_canonical_spelling() {
     }
 }
 
-/// A prefix that is cut from the path must end where a segment ends: what follows `/app` in `/app../x` climbs upstream.
+/// A prefix that is cut from the path ends where a segment ends: what would follow `/app` in `/app../x` climbs upstream.
 #[test]
 fn stripped_prefix_ends_with_a_segment() {
     let proxy = Proxy {

@@ -29,7 +29,7 @@ fn the_method_decides_last_and_405_lists_the_others() {
         only(&["GET"], "get"),
         only(&["HEAD", "PUT"], "put"),
         Route {
-            path: "/".to_owned(),
+            paths: vec!["/".into()],
             ..only(&["GET", "PATCH"], "root")
         },
     ]);

@@ -1,0 +1,90 @@
+//! Conditions on fields and on the query.
+
+use sluicegate_config::Config;
+
+use super::*;
+
+fn site_of(routes: &str) -> Arc<Site> {
+    Site::of_routes(routes, &Config::embedded().limits)
+}
+
+fn ask_with(site: &Site, path: &str, fields: &[(&'static str, &'static str)]) -> Vec<u8> {
+    match site.route(&head("GET", path, fields)) {
+        Routed::Reply(reply) if reply.status == 200 => text(&reply).to_vec(),
+        Routed::Reply(reply) => reply.status.to_string().into_bytes(),
+        Routed::Origin(route) => panic!("left to the origin: {route:?}"),
+    }
+}
+
+#[test]
+fn fields_must_all_match() {
+    let site = site_of(
+        r#"
+        [[route]]
+        path = "/"
+        fixed = { body = "plain" }
+        [[route]]
+        path = "/"
+        match_headers = "X-Beta"
+        fixed = { body = "beta" }
+        [[route]]
+        path = "/"
+        match_headers = ["x-beta", "x-version: 2", "cookie: ~ (^|; )group=[ab](;|$)"]
+        fixed = { body = "all" }
+        "#,
+    );
+    let beta = ("x-beta", "");
+    let version = ("x-version", "2");
+    let cookie = ("cookie", "id=1; group=a");
+    for (fields, expected) in [
+        (&[][..], "plain"),
+        (&[version, cookie], "plain"),
+        (&[beta], "beta"),
+        (&[beta, cookie, ("x-version", "22")], "beta"),
+        (&[beta, version, ("cookie", "group=c")], "beta"),
+        (&[beta, version, cookie], "all"),
+        (&[beta, ("x-version", "1"), version, cookie], "all"),
+    ] {
+        assert_eq!(
+            ask_with(&site, "/", fields),
+            expected.as_bytes(),
+            "{fields:?}"
+        );
+    }
+}
+
+#[test]
+fn parameters_must_all_match() {
+    let site = site_of(
+        r#"
+        [[route]]
+        path = "/"
+        match_query = "v=a b"
+        fixed = { body = "value" }
+        [[route]]
+        path = "/"
+        match_query = ["v=~ ^[0-9]+$", "debug"]
+        fixed = { body = "both" }
+        "#,
+    );
+    for (path, expected) in [
+        ("/", "404"),
+        ("/?v=a", "404"),
+        ("/?v=a+b", "value"),
+        ("/?x&%76=a%20b", "value"),
+        ("/?v=12", "404"),
+        ("/?v=1x&debug", "404"),
+        ("/?v=12&debug", "both"),
+        ("/?debug=no&v=1", "both"),
+    ] {
+        assert_eq!(ask_with(&site, path, &[]), expected.as_bytes(), "{path}");
+    }
+}
+
+#[test]
+fn a_route_whose_conditions_fail_does_not_make_a_404_a_405() {
+    let site =
+        site_of("[[route]]\npath = \"/\"\nmethod = \"PUT\"\nmatch_query = \"x\"\nfixed = {}\n");
+    assert_eq!(ask_with(&site, "/", &[]), b"404");
+    assert_eq!(ask_with(&site, "/?x", &[]), b"405");
+}
