@@ -3,7 +3,7 @@
 //! A worker sends Retry packets and refusals up to a rate, and drops the Initials beyond it. If those are many, reading them alone
 //! takes all of its time, and the socket's buffer overflows with its connections' datagrams in it. So it counts, in windows of
 //! 100 ms, the Initials that arrive and those that come to nothing. If the latter are too many in two windows in a row, the kernel
-//! passes only a share of all, so that about twice as many arrive as the worker responds to. What clients send is estimated as what
+//! passes only a share of all, so that a quarter more arrive than the worker responds to. What clients send is estimated as what
 //! arrives, divided by the share that passes; so the end of the flood shows.
 
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use super::cid;
 
 /// Time over which Initials are counted.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Initials a second that come to nothing and yet cost a worker only a few percent of its time.
+/// Initials a second that are no flood: a crowd of clients sends no more.
 const TOLERATED: u64 = 50_000;
-/// Windows in a row with too many of these, after which the kernel drops some. One alone may be a burst.
+/// Windows in a row with more than these, after which the kernel drops some. One alone may be a burst.
 const STRAINED: u8 = 2;
 /// Windows in a row with few enough Initials, after which the flood has ended.
 const CALM: u8 = 10;
@@ -156,7 +156,7 @@ impl InitialControl {
 /// Initials of one kind of senders.
 #[derive(Debug)]
 struct Class {
-    /// Initials a second that may come to nothing.
+    /// Initials a second that are no flood: [`TOLERATED`], or more where the worker may respond to more.
     tolerated: u64,
     /// Initials in this window.
     arrived: u64,
@@ -187,11 +187,11 @@ impl Class {
         let arrived = per_second(std::mem::take(&mut self.arrived));
         let answered = per_second(std::mem::take(&mut self.answered));
         let offered = arrived.saturating_mul(ALL.into()) / u64::from(self.share);
-        let wanted = (2 * answered).max(self.tolerated);
+        let wanted = (answered + answered / 4).max(self.tolerated / 2);
         let speaks_for_change = if self.flooded {
-            offered <= wanted / 4 * 3
+            offered <= self.tolerated / 4 * 3
         } else {
-            arrived - answered >= self.tolerated
+            arrived >= self.tolerated && arrived - answered >= arrived / 4
         };
         let enough = if self.flooded { CALM } else { STRAINED };
         self.windows = if speaks_for_change {
@@ -212,16 +212,19 @@ impl Class {
     }
 
     /// Returns the share with which the `wanted` of the `offered` Initials arrive: at most twice the share now, and the same if the
-    /// difference is small.
+    /// difference is small. It falls by half or more, because a worker that cannot read all that the share passes underestimates
+    /// what is offered.
     fn next_share(&self, wanted: u64, offered: u64) -> u32 {
         let share = wanted.saturating_mul(ALL.into()) / offered.max(1);
         let share = u32::try_from(share).unwrap_or(ALL);
-        let share = share.clamp(LEAST_SHARE, ALL.min(2 * self.share));
+        let share = share.min(ALL.min(2 * self.share));
         let is_near = share.abs_diff(self.share) <= self.share / 8;
         if is_near && share != ALL {
             self.share
+        } else if share < self.share && self.share < ALL {
+            share.min(self.share / 2).max(LEAST_SHARE)
         } else {
-            share
+            share.max(LEAST_SHARE)
         }
     }
 }

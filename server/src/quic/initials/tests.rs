@@ -76,11 +76,11 @@ impl Bench {
 }
 
 #[test]
-fn twice_what_the_worker_answers_arrives_in_a_flood_of_any_rate() {
-    for rate in [200_000, 500_000, 1_000_000, 5_000_000] {
+fn a_quarter_more_than_the_worker_answers_arrives_in_a_flood_of_any_rate() {
+    for rate in [100_000, 200_000, 1_000_000, 3_000_000] {
         let mut bench = Bench::new();
         let arrives = bench.settled(rate);
-        assert!((85_000..=120_000).contains(&arrives), "{arrives} of {rate}");
+        assert!((54_000..=72_000).contains(&arrives), "{arrives} of {rate}");
         assert_eq!(bench.changes[0], Change::Begins(rate));
         assert!(!bench.changes.contains(&Change::Ends));
     }
@@ -88,11 +88,11 @@ fn twice_what_the_worker_answers_arrives_in_a_flood_of_any_rate() {
 
 #[test]
 fn worker_that_cannot_read_a_whole_flood_finds_its_rate_all_the_same() {
-    for reads in [110_000, 150_000, 300_000] {
+    for reads in [70_000, 110_000, 300_000] {
         let mut bench = Bench::new();
         bench.reads = reads;
         let arrives = bench.settled(3_000_000);
-        assert!((85_000..=120_000).contains(&arrives), "{arrives}");
+        assert!((54_000..=72_000).contains(&arrives), "{arrives}");
     }
 }
 
@@ -128,10 +128,10 @@ fn flood_that_stops_at_once_ends_by_the_deadline() {
 
 #[test]
 fn crowd_of_honest_clients_never_meets_a_share() {
-    // Half of them come to nothing, then all of them at a lower rate, then a burst.
+    // Most are answered, then none are at a lower rate, then there are bursts.
     let mut bench = Bench::new();
-    bench.send(Sender::Unknown, 99_000, 5000);
-    bench.send(Sender::Known, 99_000, 5000);
+    bench.send(Sender::Unknown, 60_000, 5000);
+    bench.send(Sender::Known, 60_000, 5000);
     for _ in 0..TOLERATED / 10 - 1 {
         bench.control.on_initial(Sender::Unknown, false);
     }
@@ -149,7 +149,7 @@ fn crowd_of_honest_clients_never_meets_a_share() {
 
 #[test]
 fn steady_flood_changes_the_share_once_and_one_near_the_limit_does_not_flap() {
-    for rate in [101_000, 120_000, 1_000_000] {
+    for rate in [70_000, 120_000, 1_000_000] {
         let mut bench = Bench::new();
         bench.send(Sender::Unknown, rate, 20_000);
         assert!(bench.changes.len() <= 3, "{:?}", bench.changes);
@@ -158,8 +158,8 @@ fn steady_flood_changes_the_share_once_and_one_near_the_limit_does_not_flap() {
     for millis in [7, 50, 100, 300, 700] {
         let mut bench = Bench::new();
         for _ in 0..20_000 / millis {
-            bench.send(Sender::Unknown, 115_000, millis);
-            bench.send(Sender::Unknown, 85_000, millis);
+            bench.send(Sender::Unknown, 100_000, millis);
+            bench.send(Sender::Unknown, 45_000, millis);
         }
         let ends = bench.changes.iter().filter(|c| **c == Change::Ends);
         assert_eq!(ends.count(), 0, "{millis} ms: {:?}", bench.changes);
@@ -199,7 +199,7 @@ fn flood_that_the_filter_does_not_see_leaves_new_clients_a_share() {
 
 /// A worker that refuses everybody sends few refusals.
 #[test]
-fn worker_that_answers_hardly_any_still_reads_the_tolerated_rate() {
+fn worker_that_answers_hardly_any_still_reads_half_of_the_tolerated_rate() {
     let mut bench = Bench::new();
     for _ in 0..50 {
         let arrived = 100_000.0 * bench.share(Sender::Unknown);
@@ -215,7 +215,7 @@ fn worker_that_answers_hardly_any_still_reads_the_tolerated_rate() {
         bench.control.end_window(bench.now);
     }
     let arrives = 1_000_000.0 * bench.share(Sender::Unknown);
-    assert!((45_000.0..=57_000.0).contains(&arrives), "{arrives}");
+    assert!((22_000.0..=29_000.0).contains(&arrives), "{arrives}");
 }
 
 #[test]
