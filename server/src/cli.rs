@@ -2,6 +2,7 @@
 
 mod cc;
 pub mod get;
+mod route;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use sluicegate_config::{Config, Log, LogFormat, LogLevel};
 use tracing::subscriber::set_global_default;
 
 use crate::boot::BootError;
+use crate::http::route::Verdict;
 use crate::{boot, clock};
 
 /// Exit code of a wrong configuration.
@@ -48,6 +50,7 @@ enum Command {
         #[arg(long, conflicts_with_all = ["file", "config"])]
         schema: bool,
     },
+    Route(route::RouteArgs),
     /// Fetch a URL over HTTP/3.
     Get(get::GetArgs),
     /// List the congestion control algorithms with their options.
@@ -65,6 +68,7 @@ pub fn main(registry: &Registry) -> ExitCode {
                 printed(std::io::stdout().write_all(schema.as_bytes()))
             }
         },
+        Command::Route(args) => explain_route(&args, registry),
         Command::Get(args) => {
             let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
             get::run(&args, clock::now, &mut out, &mut err)
@@ -119,6 +123,22 @@ fn check(file: &Path, registry: &Registry) -> anyhow::Result<u8> {
         }
         Err(error) => Ok(wrong(&error)),
     }
+}
+
+fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result<u8> {
+    let config = match Config::load(&args.file, registry) {
+        Ok(config) => config,
+        Err(error) => return Ok(wrong(&error)),
+    };
+    let head = args.head()?;
+    let explanation = match crate::http::route::explain(&config.routes, &config.limits, &head) {
+        Ok(explanation) => explanation,
+        Err(error) => return failed(error.into(), Some(&args.file), &config),
+    };
+    let out = &mut std::io::stdout().lock();
+    let code = printed(route::print(&explanation, (&args.file, &config), out))?;
+    let responds = explanation.verdicts.contains(&Verdict::Responds);
+    Ok(if responds { code } else { route::EXIT_NO_ROUTE })
 }
 
 /// Returns the exit code after printing. It is no error if the reader closes the pipe early, as `head` does.

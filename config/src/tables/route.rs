@@ -207,6 +207,16 @@ pub enum HostPattern {
     Suffix(String),
 }
 
+impl HostPattern {
+    /// Returns whether the pattern matches a host in lower case, without a port.
+    pub fn matches(&self, host: &str) -> bool {
+        match self {
+            Self::Exact(name) => host == name,
+            Self::Suffix(end) => host.len() > end.len() && host.ends_with(end),
+        }
+    }
+}
+
 impl fmt::Display for HostPattern {
     /// Writes the pattern as a file does: `example.com`, `*.example.com`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

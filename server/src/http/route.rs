@@ -6,6 +6,7 @@
 mod compiled;
 mod edits;
 mod error;
+mod explain;
 mod local;
 mod matching;
 #[cfg(any(test, fuzzing))]
@@ -18,6 +19,7 @@ use sluicegate_config::Limits;
 
 pub use self::compiled::{Action, OriginHandler, Route};
 pub use self::error::SiteError;
+pub use self::explain::{Explanation, Verdict, explain};
 use self::local::{allowing, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
@@ -77,8 +79,8 @@ impl Site {
         let mut table = Table::default();
         let mut pools = PoolCompiler::new(pools);
         let mut folders = FolderCompiler::new(folders);
-        for route in routes {
-            for compiled in Route::compile(route, limits, &mut pools, &mut folders)? {
+        for (place, route) in routes.iter().enumerate() {
+            for compiled in Route::compile((place, route), limits, &mut pools, &mut folders)? {
                 table.add(&route.hosts, &compiled);
             }
         }

@@ -11,6 +11,7 @@ mod bounds;
 mod certificates;
 mod client;
 mod dpdk;
+mod explain;
 mod failure;
 mod faults;
 mod files;

@@ -20,6 +20,8 @@ use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 /// Compiled route.
 #[derive(Debug)]
 pub struct Route {
+    /// Place of the route in the configuration, from 0.
+    pub(super) place: usize,
     /// The canonical paths that the route matches.
     pub(super) path: PathMatch,
     /// Further conditions on the requests.
@@ -59,14 +61,15 @@ impl Route {
     /// # Errors
     /// A `body_file` or a `root` cannot be read, or a path or field cannot be used.
     pub(super) fn compile(
-        route: &sluicegate_config::Route,
+        (place, route): (usize, &sluicegate_config::Route),
         limits: &Limits,
         pools: &mut PoolCompiler<'_>,
         folders: &mut FolderCompiler<'_>,
     ) -> Result<Vec<Arc<Route>>, SiteError> {
         let paths = route.paths.iter().map(|path| {
             let action = Action::compile(route, pools, folders)?;
-            Route::with(PathMatch::compile(path)?, action, route, limits).map(Arc::new)
+            let path = PathMatch::compile(path)?;
+            Route::with(path, action, (place, route), limits).map(Arc::new)
         });
         paths.collect()
     }
@@ -74,11 +77,12 @@ impl Route {
     fn with(
         path: PathMatch,
         action: Action,
-        route: &sluicegate_config::Route,
+        (place, route): (usize, &sluicegate_config::Route),
         limits: &Limits,
     ) -> Result<Route, SiteError> {
         let refuse = |field| refused_field(route, field);
         Ok(Route {
+            place,
             path,
             conditions: Conditions::compile(route).map_err(refuse)?,
             action,

@@ -1,0 +1,182 @@
+//! Explains the choice of a route, for operators.
+
+use sluicegate_config::Limits;
+
+use super::Site;
+use super::compiled::Action;
+use super::error::SiteError;
+use super::matching::{Conditions, PathMatch};
+use super::table::{Found, lower_case};
+use crate::http::authority::host;
+use crate::http::exchange::RequestHead;
+use crate::http::route::{OriginHandler, Routed};
+
+/// Reason for which a route responds to a request, or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The route responds.
+    Responds,
+    /// The route matches, but the one that responds is more specific.
+    LessSpecific,
+    /// The route is for other hosts.
+    Host,
+    /// The route is for other paths.
+    Path,
+    /// A condition on the fields does not hold.
+    Fields,
+    /// A condition on the query does not hold.
+    Query,
+    /// The route is for other methods.
+    Method,
+}
+
+/// Explanation of the choice of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The response, or the kind of handler that produces it, in words.
+    pub response: String,
+    /// Verdict about each route, in the order of the file.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Explains which of the routes responds to a request, and why each of the others does not.
+///
+/// # Errors
+/// The routes cannot be compiled.
+pub fn explain(
+    routes: &[sluicegate_config::Route],
+    limits: &Limits,
+    head: &RequestHead,
+) -> Result<Explanation, SiteError> {
+    let site = Site::compile(routes, limits)?;
+    let place = match site.table.find(head) {
+        Found::Route(route) => Some(route.place),
+        Found::OtherMethods(_) | Found::Nothing => None,
+    };
+    let verdicts = routes.iter().enumerate().map(|(at, route)| {
+        if place == Some(at) {
+            Ok(Verdict::Responds)
+        } else {
+            verdict(route, head)
+        }
+    });
+    Ok(Explanation {
+        verdicts: verdicts.collect::<Result<_, _>>()?,
+        response: response(&site, head),
+    })
+}
+
+/// Returns the verdict about a route that does not respond.
+fn verdict(route: &sluicegate_config::Route, head: &RequestHead) -> Result<Verdict, SiteError> {
+    let host = host(&head.authority);
+    let lower = lower_case(host);
+    let host = lower.as_deref().unwrap_or(host);
+    if !(route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host))) {
+        return Ok(Verdict::Host);
+    }
+    let paths = route.paths.iter().map(PathMatch::compile);
+    let paths = paths.collect::<Result<Vec<PathMatch>, SiteError>>()?;
+    if !paths.iter().any(|path| path.matches(&head.path)) {
+        return Ok(Verdict::Path);
+    }
+    let conditions = Conditions::compile(route).map_err(|field| SiteError::Field {
+        route: route.label(),
+        field,
+    })?;
+    Ok(match () {
+        () if !conditions.fields_match(head) => Verdict::Fields,
+        () if !conditions.query_matches(head.query.as_deref()) => Verdict::Query,
+        () if !conditions.method_matches(&head.method) => Verdict::Method,
+        () => Verdict::LessSpecific,
+    })
+}
+
+/// Returns what responds to a request, in words.
+fn response(site: &Site, head: &RequestHead) -> String {
+    let reply = match site.route(head) {
+        Routed::Reply(reply) => reply,
+        Routed::Origin(route) => {
+            return match &route.action {
+                Action::Origin(OriginHandler::Files(folder)) => {
+                    format!("files in {}", folder.files.root.display())
+                }
+                Action::Origin(OriginHandler::Proxy(_)) => "proxy".to_owned(),
+                Action::Local(_) => String::new(),
+            };
+        }
+    };
+    let told = { reply.headers.iter() }.filter(|(name, _)| name == "location" || name == "allow");
+    let told = told
+        .map(|(name, value)| format!(", {name}: {}", String::from_utf8_lossy(value.as_bytes())));
+    format!("status {}{}", reply.status, told.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::exchange::test_front::head;
+    use sluicegate_config::{Config, Route};
+
+    fn explain_text(routes: &str, head: &RequestHead) -> Explanation {
+        let listener = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n";
+        let registry = sluicegate_cc::Registry::builtin();
+        let text = format!("{listener}{routes}");
+        let config = Config::from_toml("test.toml", &text, &registry).unwrap();
+        let routes: &[Route] = &config.routes;
+        explain(routes, &config.limits, head).unwrap()
+    }
+
+    const ROUTES: &str = r#"
+        [[route]]
+        path = "/"
+        fixed = { status = 204 }
+        [[route]]
+        path = "/"
+        host = "*.example.net"
+        fixed = {}
+        [[route]]
+        path = ["= /x", "/api/"]
+        fixed = {}
+        [[route]]
+        path = "/api"
+        match_headers = "x-beta"
+        fixed = {}
+        [[route]]
+        path = "/api"
+        match_query = "beta"
+        fixed = {}
+        [[route]]
+        path = "/api"
+        method = "PUT"
+        fixed = {}
+        [[route]]
+        path = "/api"
+        redirect = { location = "/v2{path}" }
+    "#;
+
+    #[test]
+    fn each_route_has_the_first_reason_that_holds() {
+        let explanation = explain_text(ROUTES, &head("GET", "/api", &[]));
+        assert_eq!(explanation.response, "status 308, location: /v2/api");
+        assert_eq!(
+            explanation.verdicts,
+            [
+                Verdict::LessSpecific,
+                Verdict::Host,
+                Verdict::Path,
+                Verdict::Fields,
+                Verdict::Query,
+                Verdict::Method,
+                Verdict::Responds,
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_route_the_response_is_the_server_s_own() {
+        let only_put = "[[route]]\npath = \"/\"\nmethod = \"PUT\"\nfixed = {}\n";
+        let explanation = explain_text(only_put, &head("GET", "/", &[]));
+        assert_eq!(explanation.response, "status 405, allow: PUT");
+        assert_eq!(explanation.verdicts, [Verdict::Method]);
+    }
+}

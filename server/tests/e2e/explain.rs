@@ -1,0 +1,76 @@
+//! `sluicegate route`.
+
+use std::fs;
+use std::process::{Command, Output};
+
+const FILE: &str = r#"[[listener]]
+name = "edge"
+address = "127.0.0.1:0"
+tls = "self-signed"
+
+[[route]]
+path = "/"
+method = "GET"
+fixed = {}
+
+[[route]]
+host = ["example.com", "*.example.com"]
+path = ["/old", "= /former"]
+redirect = { location = "https://example.net{rest}{query}" }
+
+[[route]]
+path = "/old"
+match_headers = "x-beta"
+fixed = { status = 404 }
+"#;
+
+fn route(file: &str, arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("edge.toml"), file).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+    command.args(["route", "edge.toml"]).args(arguments);
+    command.current_dir(folder.path()).output().unwrap()
+}
+
+#[test]
+fn route_command_names_the_route_and_why_the_others_do_not_respond() {
+    for (arguments, code, expected) in [
+        (
+            &["https://www.example.com/old/x?y"][..],
+            0,
+            "edge.toml:11: /old, = /former on example.com, *.example.com: responds, status 308, location: https://example.net/x?y\n\
+             edge.toml:6: /: matches, but is less specific\n\
+             edge.toml:16: /old: match_headers does not match\n",
+        ),
+        (
+            &["https://example.org/old", "-H", "x-beta: 1"],
+            0,
+            "edge.toml:16: /old: responds, status 404\n\
+             edge.toml:6: /: matches, but is less specific\n\
+             edge.toml:11: /old, = /former on example.com, *.example.com: another host\n",
+        ),
+        (
+            &["https://example.com/older", "--method", "PUT"],
+            1,
+            "no route responds: status 405, allow: GET\n\
+             edge.toml:6: /: another method\n\
+             edge.toml:11: /old, = /former on example.com, *.example.com: another path\n\
+             edge.toml:16: /old: another path\n",
+        ),
+    ] {
+        let output = route(FILE, arguments);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn route_command_refuses_a_wrong_file_with_its_place() {
+    let output = route(
+        &FILE.replace("\"/old\"\nmatch", "\"/old/../x\"\nmatch"),
+        &["https://example.com/"],
+    );
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.starts_with("edge.toml:17:8: "), "{error}");
+    assert_eq!(output.status.code(), Some(2));
+}
