@@ -15,6 +15,7 @@ mod root;
 mod route;
 mod server;
 mod upstream;
+mod upstream_tls;
 
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use group::{Cores, Group, Scheduler};
@@ -33,3 +34,4 @@ pub use root::Config;
 pub use route::{Handler, HostPattern, Route};
 pub use server::Server;
 pub use upstream::UpstreamAddress;
+pub use upstream_tls::UpstreamTls;

@@ -32,6 +32,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
                 keys.push("generate = {}".to_owned());
             }
             ("route.proxy", "upstreams", _) if key == "pool" => {}
+            (_, "upstreams", _) if key.starts_with("tls_") => {
+                keys.push("upstreams = \"https://app\"".to_owned());
+            }
             (_, name, Given::Required(example) | Given::Either(example, _)) => {
                 keys.push(format!("{name} = {example}"))
             }
@@ -43,6 +46,8 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         ("qlog", "sample_rate") => keys.push("directory = \"traces\"".to_owned()),
         ("qlog", "max_trace_bytes") => keys.push("max_total_bytes = \"64TiB\"".to_owned()),
         ("qlog", "max_total_bytes") => keys.push("max_trace_bytes = \"64KiB\"".to_owned()),
+        (_, "tls_certificate") => keys.push("tls_key = \"key.pem\"".to_owned()),
+        (_, "tls_key") => keys.push("tls_certificate = \"certificate.pem\"".to_owned()),
         ("limits", "connection_window") => keys.push("stream_window = \"16KiB\"".to_owned()),
         ("limits", "worker_buffer") => keys.push("stream_buffer = \"32KiB\"".to_owned()),
         ("limits", "stream_window") => keys.push("connection_window = \"1GiB\"".to_owned()),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::UpstreamAddress;
 use super::upstream::upstream_address;
+use super::{UpstreamAddress, UpstreamTls};
 use crate::error::Error;
 use crate::field::{self, Part, Record};
 use crate::schema::{
@@ -13,8 +13,8 @@ use crate::schema::{
 use crate::section::Section;
 
 const UPSTREAMS: Kind = Kind::Words {
-    words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
-            \"unix:/run/app.sock\"",
+    words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\", \
+            \"https://app\" or \"unix:/run/app.sock\"",
     each: "",
     min: 1,
     max: 64,
@@ -26,17 +26,17 @@ table! {
     /// the same connections and see the same failures. A route with servers of its own needs no pool: `upstreams` of
     /// [route.proxy] lists them, and the settings below stand there, too.
     #[derive(Eq)]
-    pub struct Pool = [[pool]] {
+    pub struct Pool = [[pool]], check: check_pool {
         /// Name of the pool, which routes and the log use.
         name: String { kind: name(), required: "\"app\"", reload: Live },
-        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. For a server on
-        /// this host that listens on a Unix socket, write unix: and the socket's path; the user of Sluicegate needs
-        /// write permission on the socket. Connections to upstreams are not encrypted, so keep the servers on this host
-        /// or on a private network.
+        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. Connections to a
+        /// server whose address begins with https:// are encrypted; its port is 443 if none is given. Keep servers
+        /// without https:// on this host or on a private network. For a server on this host that listens on a Unix
+        /// socket, write unix: and the socket's path; the user of Sluicegate needs write permission on the socket.
         upstreams: Vec<UpstreamAddress> {
             kind: UPSTREAMS,
             required: "\"127.0.0.1:8080\"",
-            examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]", "\"unix:/run/app.sock\""],
+            examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]", "\"https://app.internal\"", "\"unix:/run/app.sock\""],
             reload: Live
         },
         ..
@@ -72,12 +72,19 @@ table! {
         /// Largest header section of an upstream's response. If it is larger, the client gets 502. Raise it for
         /// applications that set very large cookies.
         header_bytes: u64 { kind: size(KIB, MIB), default: "\"64KiB\"", reload: Live },
+        ..
+        /// TLS to the upstreams.
+        tls: UpstreamTls,
     }
+}
+
+fn check_pool(pool: &mut Pool, section: &Section<'_>) -> Result<(), Error> {
+    pool.settings.tls.check(&pool.upstreams, section)
 }
 
 impl Part for PoolSettings {
     fn keys() -> Vec<Key> {
-        Self::TABLE.fields.to_vec()
+        Self::TABLE.keys().collect()
     }
 
     fn read(section: &Section<'_>) -> Result<Self, Error> {
@@ -159,8 +166,10 @@ impl Part for PoolChoice {
 
     fn read(section: &Section<'_>) -> Result<Self, Error> {
         if section.only_one_of(&[POOL.name, "upstreams"], "upstreams")? == "upstreams" {
-            let upstreams = field::read(section, "upstreams")?;
-            return Ok(Self::inline(upstreams, Part::read(section)?));
+            let upstreams: Vec<UpstreamAddress> = field::read(section, "upstreams")?;
+            let settings: PoolSettings = Part::read(section)?;
+            settings.tls.check(&upstreams, section)?;
+            return Ok(Self::inline(upstreams, settings));
         }
         let name: Option<String> = field::read(section, POOL.name)?;
         for key in PoolSettings::keys() {

@@ -11,21 +11,26 @@ use crate::words::{canonical, host, host_port};
 
 /// Longest path of a Unix socket, bytes: `sun_path` without the NUL at its end (unix(7)).
 const MAX_SOCKET_PATH: usize = 107;
+/// Start of the address of a server that speaks TLS.
+const HTTPS: &str = "https://";
 
 /// Address of an upstream server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UpstreamAddress {
     /// Host and port of a TCP server, as in `app:8080`.
     Tcp(String),
+    /// Host and port of a TCP server that speaks TLS, as in `app:443`.
+    Tls(String),
     /// Absolute path of a Unix stream socket.
     Unix(PathBuf),
 }
 
 impl fmt::Display for UpstreamAddress {
-    /// Writes the address as a file does: `app:8080`, `unix:/run/app.sock`.
+    /// Writes the address as a file does: `app:8080`, `https://app:443`, `unix:/run/app.sock`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(server) => f.write_str(server),
+            Self::Tls(server) => write!(f, "{HTTPS}{server}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -33,6 +38,9 @@ impl fmt::Display for UpstreamAddress {
 
 impl Word for UpstreamAddress {
     fn of_canonical(word: String) -> Option<Self> {
+        if let Some(server) = word.strip_prefix(HTTPS) {
+            return Some(Self::Tls(server.to_owned()));
+        }
         // A server called `unix` has a port behind the colon, not a slash.
         Some(match word.strip_prefix("unix:/") {
             Some(path) => Self::Unix(Path::new("/").join(path)),
@@ -43,7 +51,7 @@ impl Word for UpstreamAddress {
 
 words_in_fields!(UpstreamAddress);
 
-/// Reads `host:port`, `http://host`, whose port is 80 if none is given, or `unix:/path`.
+/// Reads `host:port`, `http://host` or `https://host`, whose port is 80 or 443 if none is given, or `unix:/path`.
 pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
     let server = match word.split_once("://") {
         _ if word.starts_with("unix:") && host_port(word).is_none() => return unix_socket(word),
@@ -55,16 +63,20 @@ pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
                 let socket = format!("unix:/{path}");
                 return Err(refused(word, "a Unix socket without http://", Some(socket)));
             }
-            let rest = rest.strip_suffix('/').unwrap_or(rest);
-            host_port(rest).or_else(|| Some(format!("{}:80", host(rest)?)))
+            with_port(rest, 80)
         }
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            let expected = "a server without TLS, as \"host:port\" or \"http://host\"";
-            return Err(refused(word, expected, None));
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => {
+            with_port(rest, 443).map(|server| format!("{HTTPS}{server}"))
         }
         Some(_) => None,
     };
     canonical(server)
+}
+
+/// Reads `host:port`, or a host that has this port, with a slash behind it or without.
+fn with_port(server: &str, port: u16) -> Option<String> {
+    let server = server.strip_suffix('/').unwrap_or(server);
+    host_port(server).or_else(|| Some(format!("{}:{port}", host(server)?)))
 }
 
 /// Reads `unix:/path`, or `unix:///path`, its form as a URL.
@@ -107,10 +119,13 @@ mod tests {
     #[test]
     fn address_is_a_server_or_a_socket_and_prints_as_it_is_read() {
         let tcp = |server: &str| UpstreamAddress::Tcp(server.to_owned());
+        let tls = |server: &str| UpstreamAddress::Tls(server.to_owned());
         let unix = |path: &str| UpstreamAddress::Unix(path.into());
         for (word, address) in [
             ("App:8080", tcp("app:8080")),
             ("http://app/", tcp("app:80")),
+            ("https://App/", tls("app:443")),
+            ("HTTPS://[::1]:8443", tls("[::1]:8443")),
             ("unix:8080", tcp("unix:8080")),
             ("http://unix:8080", tcp("unix:8080")),
             ("unix:/run/App.sock", unix("/run/App.sock")),
@@ -150,6 +165,5 @@ mod tests {
             let nearest = refusal(word).nearest;
             assert_eq!(nearest.as_deref(), Some("unix:/run/app.sock"), "{word}");
         }
-        assert!(refusal("https://app").expected.contains("without TLS"));
     }
 }

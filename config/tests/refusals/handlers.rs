@@ -126,11 +126,11 @@ fn media_types_have_suffixes_without_dots() {
 }
 
 /// Expected upstreams, in words.
-const WORDS: &str = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\" or \
-                     \"unix:/run/app.sock\", or a list of 1 to 64 of them";
+const WORDS: &str = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\", \
+                     \"https://app\" or \"unix:/run/app.sock\", or a list of 1 to 64 of them";
 
 #[test]
-fn upstreams_are_servers_without_tls() {
+fn upstreams_are_servers() {
     let proxy = |keys: &str| handler("proxy", keys);
     assert_eq!(
         proxy(""),
@@ -144,6 +144,9 @@ fn upstreams_are_servers_without_tls() {
         "::1:80",
         "http://",
         "http://app/path",
+        "https://",
+        "https://app/path",
+        "https://unix:/run/app.sock",
         "http://user@app",
         "ftp://app:21",
         "/run/app.sock",
@@ -158,18 +161,13 @@ fn upstreams_are_servers_without_tls() {
         proxy("upstreams = []"),
         format!("8:13: an array for `upstreams`; {WORDS}")
     );
-    for upstream in ["https://app", "HTTPS://app:443/"] {
-        assert_eq!(
-            proxy(&format!("upstreams = \"{upstream}\"")),
-            format!(
-                "8:13: upstream \"{upstream}\"; expected a server without TLS, as \"host:port\" or \
-                 \"http://host\""
-            )
-        );
-    }
     assert_eq!(
         proxy("upstreams = [\"app:80\", \"http://APP\"]"),
         "8:24: string \"http://APP\" twice in `upstreams`; expected each once"
+    );
+    assert_eq!(
+        proxy("upstreams = [\"https://app:443\", \"HTTPS://app:443/\"]"),
+        "8:33: string \"HTTPS://app:443/\" twice in `upstreams`; expected each once"
     );
     assert_eq!(
         proxy("upstreams = \"app:80\"\nhost = \"a b\""),

@@ -14,6 +14,7 @@ use Step::{Index, Key};
 pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
     match error {
         BootError::Secrets(error) => of_secrets(error, config),
+        BootError::Site(SiteError::Tls { pool, cause }) => of_pool(pool, cause.key(), config),
         BootError::Site(error) => of_route(error, &config.routes),
         BootError::Listener { listener, source } => {
             let index = { config.listeners.iter() }.position(|known| known.name == *listener)?;
@@ -66,6 +67,7 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
         }
         SiteError::Path { route, .. } => (has_path(route)?, &["path"]),
         SiteError::Field { route, .. } => (find(route, &|_| true)?, &[]),
+        SiteError::Tls { .. } => return None,
     };
     let keys = keys.iter().map(|key| Key(key));
     Some(
@@ -74,6 +76,16 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
             .chain(keys)
             .collect(),
     )
+}
+
+/// Returns the key of a pool, which has a table of its own or stands in a route.
+fn of_pool(name: &str, key: &'static str, config: &Config) -> Option<Vec<Step>> {
+    if let Some(index) = config.pools.iter().position(|pool| pool.name == name) {
+        return Some(vec![Key("pool"), Index(index), Key(key)]);
+    }
+    let has_it = |route: &Route| matches!(&route.handler, Handler::Proxy(proxy) if proxy.pool.pool().name == name);
+    let index = config.routes.iter().position(has_it)?;
+    Some(vec![Key("route"), Index(index), Key("proxy"), Key(key)])
 }
 
 fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Option<Vec<Step>> {

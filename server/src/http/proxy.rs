@@ -31,6 +31,7 @@ mod rules;
 mod stop;
 #[cfg(test)]
 pub(crate) mod tests;
+mod tls;
 mod transport;
 mod unsendable;
 mod upload;
@@ -43,6 +44,7 @@ pub use failure::Failure;
 pub use pool::Pools;
 pub use rules::RequestRules;
 use stop::Stop;
+pub use tls::TlsError;
 
 use crate::http::exchange::handler::Incoming;
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use sluicegate_config::{Pool, Proxy, UpstreamAddress};
 
+use super::tls::{TlsContexts, TlsError, TlsSettings};
+
 /// Settings on which an upstream's connections and health depend. Pools that differ in them share no upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UpstreamSettings {
     /// Largest number of idle connections.
     pub(super) keepalive: u64,
@@ -21,6 +23,8 @@ pub(super) struct UpstreamSettings {
     pub(super) max_fails: u64,
     /// Time that it stays out of rotation.
     pub(super) fail_timeout: Duration,
+    /// TLS to the upstreams; `None` if none of the pool's addresses asks for it.
+    pub(super) tls: Option<TlsSettings>,
 }
 
 /// Definition of an upstream pool.
@@ -41,9 +45,18 @@ pub(crate) struct PoolDefinition {
 
 impl PoolDefinition {
     /// Returns a pool of the configuration. Routes that list the same servers, with the same settings, share one.
-    fn new(pool: &Pool) -> PoolDefinition {
+    ///
+    /// # Errors
+    /// The TLS settings cannot be used.
+    fn new(pool: &Pool, contexts: &mut TlsContexts) -> Result<PoolDefinition, TlsError> {
         let settings = &pool.settings;
-        PoolDefinition {
+        let asks_for_tls = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls(_));
+        let tls = if pool.upstreams.iter().any(asks_for_tls) {
+            Some(contexts.settings(&settings.tls)?)
+        } else {
+            None
+        };
+        Ok(PoolDefinition {
             name: pool.name.clone(),
             upstreams: pool.upstreams.clone(),
             settings: UpstreamSettings {
@@ -53,9 +66,10 @@ impl PoolDefinition {
                 header_bytes: settings.header_bytes,
                 max_fails: settings.max_fails,
                 fail_timeout: settings.fail_timeout,
+                tls,
             },
             retry_percent: settings.retry_budget,
-        }
+        })
     }
 }
 
@@ -75,6 +89,7 @@ impl SitePools {
 pub struct PoolCompiler<'a> {
     previous: &'a SitePools,
     pools: SitePools,
+    contexts: TlsContexts,
 }
 
 impl<'a> PoolCompiler<'a> {
@@ -84,15 +99,20 @@ impl<'a> PoolCompiler<'a> {
         PoolCompiler {
             previous,
             pools: SitePools::default(),
+            contexts: TlsContexts::default(),
         }
     }
 
     /// Compiles the proxy of a route: resolves its pool.
-    pub fn compile(&mut self, settings: &Proxy) -> RouteProxy {
-        RouteProxy {
-            pool: self.resolve(PoolDefinition::new(settings.pool.pool())),
+    ///
+    /// # Errors
+    /// Files of the TLS settings cannot be used.
+    pub fn compile(&mut self, settings: &Proxy) -> Result<RouteProxy, TlsError> {
+        let definition = PoolDefinition::new(settings.pool.pool(), &mut self.contexts)?;
+        Ok(RouteProxy {
+            pool: self.resolve(definition),
             settings: settings.clone(),
-        }
+        })
     }
 
     /// Returns all pools that were resolved.
@@ -103,6 +123,12 @@ impl<'a> PoolCompiler<'a> {
     fn resolve(&mut self, definition: PoolDefinition) -> Arc<PoolDefinition> {
         let SitePools(pools) = &mut self.pools;
         let known = pools.get(&definition);
+        if known.is_none() && { definition.settings.tls.as_ref() }
+            .is_some_and(|tls| !tls.context.verify)
+        {
+            let pool = &definition.name;
+            tracing::warn!(%pool, "certificates of upstreams are not verified: `tls_verify` is false");
+        }
         let known = known.or_else(|| self.previous.0.get(&definition)).cloned();
         let pool = known.unwrap_or_else(|| Arc::new(definition));
         pools.insert(Arc::clone(&pool));
@@ -125,7 +151,9 @@ mod tests {
 
     fn compile(previous: &SitePools, proxies: &[&Proxy]) -> (SitePools, Vec<Arc<PoolDefinition>>) {
         let mut compiler = PoolCompiler::new(previous);
-        let compiled = proxies.iter().map(|proxy| compiler.compile(proxy).pool);
+        let compiled = proxies
+            .iter()
+            .map(|proxy| compiler.compile(proxy).unwrap().pool);
         let compiled = compiled.collect();
         (compiler.finish(), compiled)
     }

@@ -50,6 +50,16 @@ labels! {
         /// The response's body ended early after the client had stopped reading for seconds, so that the upstream may have
         /// waited for it in vain.
         CutWhileClientPaused = "cut_while_client_paused",
+        /// The TLS handshake failed, or the upstream does not speak TLS.
+        TlsHandshake = "tls_handshake",
+        /// The upstream's certificate is for other names.
+        CertificateName = "certificate_name",
+        /// The upstream's certificate has expired, or is not valid yet.
+        CertificateExpired = "certificate_expired",
+        /// No trusted authority has issued the upstream's certificate.
+        CertificateIssuer = "certificate_issuer",
+        /// The upstream's certificate is invalid for another reason.
+        CertificateInvalid = "certificate_invalid",
     }
 }
 
@@ -74,6 +84,11 @@ impl Failure {
             Failure::Unreachable => "destination_ip_unroutable",
             Failure::Forbidden => "proxy_configuration_error",
             Failure::ConnectTimeout => "connection_timeout",
+            Failure::TlsHandshake => "tls_protocol_error",
+            Failure::CertificateName
+            | Failure::CertificateExpired
+            | Failure::CertificateIssuer
+            | Failure::CertificateInvalid => "tls_certificate_error",
             Failure::Exhausted => "proxy_internal_error",
             Failure::Closed => "connection_terminated",
             Failure::WriteTimeout => "connection_write_timeout",
@@ -101,6 +116,17 @@ impl Failure {
                  its folder"
             }
             Failure::ConnectTimeout => "the connection took too long to open",
+            Failure::TlsHandshake => {
+                "its TLS handshake failed; check that it speaks TLS on this port"
+            }
+            Failure::CertificateName => {
+                "its certificate is for other names; set `tls_name` to the name in it"
+            }
+            Failure::CertificateExpired => "its certificate has expired or is not valid yet",
+            Failure::CertificateIssuer => {
+                "no trusted authority has issued its certificate; set `tls_ca` to the authority's"
+            }
+            Failure::CertificateInvalid => "its certificate is invalid",
             Failure::Exhausted => "no descriptors or ports are left on this host",
             Failure::Closed => "it closed the connection before it responded",
             Failure::WriteTimeout => "it accepted no more of the request",

@@ -43,7 +43,7 @@ impl Pools {
                 let known = in_effect.upstreams.entry(key.clone());
                 let upstream = known.or_insert_with(|| {
                     let kept = before.upstreams.remove(key);
-                    kept.unwrap_or_else(|| Upstream::new(&key.0, key.1, &self.tally))
+                    kept.unwrap_or_else(|| Upstream::new(&key.0, &key.1, &self.tally))
                 });
                 Rc::clone(upstream)
             });
@@ -86,7 +86,7 @@ impl Pools {
         let upstreams = Pool::upstreams(definition, |key| {
             let known = in_effect.upstreams.get(key).cloned();
             known.unwrap_or_else(|| {
-                let upstream = Upstream::new(&key.0, key.1, &self.tally);
+                let upstream = Upstream::new(&key.0, &key.1, &self.tally);
                 upstream.retire();
                 upstream
             })
@@ -121,7 +121,7 @@ impl Pool {
         mut find: impl FnMut(&UpstreamKey) -> Rc<Upstream>,
     ) -> Vec<Rc<Upstream>> {
         let keys = definition.upstreams.iter();
-        let keys = keys.map(|address| (address.clone(), definition.settings));
+        let keys = keys.map(|address| (address.clone(), definition.settings.clone()));
         keys.map(|key| find(&key)).collect()
     }
 

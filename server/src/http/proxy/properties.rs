@@ -140,7 +140,7 @@ async fn write(proxy: &Proxy, forwarded: Forwarded) -> Option<Vec<u8>> {
     }
     exchange.deliver(ToHandler::End(forwarded.trailers));
     let (pools, sites) = (Pools::default(), SitePools::default());
-    let route = PoolCompiler::new(&sites).compile(proxy);
+    let route = PoolCompiler::new(&sites).compile(proxy).expect("no TLS");
     let by = (&route, &Unchanged as &dyn RequestRules);
     let reporter = incoming.reporter();
     let Incoming { request, body, .. } = incoming;

@@ -7,6 +7,8 @@ mod reload;
 mod reuse;
 mod sockets;
 mod timeouts;
+mod tls;
+mod tls_upstream;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,7 +17,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::{HostHeader, PoolChoice, PoolSettings, Proxy, UpstreamAddress, Via};
+use sluicegate_config::{
+    HostHeader, PoolChoice, PoolSettings, Proxy, UpstreamAddress, UpstreamTls, Via,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -51,6 +55,13 @@ fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         max_fails: 3,
         fail_timeout: Duration::from_secs(10),
         header_bytes: 16 << 10,
+        tls: UpstreamTls {
+            tls_name: None,
+            tls_ca: None,
+            tls_verify: true,
+            tls_certificate: None,
+            tls_key: None,
+        },
     };
     Proxy {
         pool: PoolChoice::inline(upstreams, settings),
@@ -108,7 +119,7 @@ impl Edge {
         let mut pools = PoolCompiler::new(&site);
         let compiled = { proxies }
             .into_iter()
-            .map(|proxy| pools.compile(proxy))
+            .map(|proxy| pools.compile(proxy).unwrap())
             .collect();
         *site = pools.finish();
         self.pools.adopt(&site);

@@ -2,7 +2,9 @@
 
 mod host_name;
 mod resolver;
+pub(super) mod sessions;
 mod tcp;
+mod tls;
 mod unix;
 
 use std::rc::Rc;
@@ -12,19 +14,22 @@ use sluicegate_config::UpstreamAddress;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::host_name::HostName;
+use self::tls::TlsServer;
 use self::unix::SocketPath;
 use super::counters::Tally;
 use super::failure::Failure;
+use super::tls::TlsSettings;
 
 /// Transport to one upstream: opens the byte streams of its connections.
 ///
-/// [`MeteredStream`](super::metered_stream::MeteredStream) counts the bytes of HTTP above the transport. TLS would be a
-/// variant around the transport that carries it, and its stream would be that of the decrypted bytes. So a request whose
-/// connection fails in a TLS handshake would count as not sent.
+/// [`MeteredStream`](super::metered_stream::MeteredStream) counts the bytes of HTTP above the transport. So a request whose
+/// connection fails in a TLS handshake counts as not sent.
 #[derive(Debug)]
 pub(super) enum Transport {
     /// TCP, to any address of the name.
     Tcp(Rc<HostName>),
+    /// TLS over TCP.
+    Tls(Box<TlsServer>),
     /// Unix stream socket at this path.
     Unix(SocketPath),
 }
@@ -38,9 +43,20 @@ pub(super) trait AsyncReadWrite: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncReadWrite for S {}
 
 impl Transport {
-    pub(super) fn new(address: &UpstreamAddress, tally: &Rc<Tally>) -> Transport {
+    /// Returns the transport to an address. A pool with an address that asks for TLS has TLS settings.
+    pub(super) fn new(
+        address: &UpstreamAddress,
+        tls: Option<&TlsSettings>,
+        tally: &Rc<Tally>,
+    ) -> Transport {
         match address {
             UpstreamAddress::Tcp(server) => Transport::Tcp(HostName::new(server, tally)),
+            UpstreamAddress::Tls(server) => {
+                let settings =
+                    tls.expect("TLS settings of a pool with an address that asks for TLS");
+                let host = HostName::new(server, tally);
+                Transport::Tls(Box::new(TlsServer::new(server, host, settings)))
+            }
             UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path)),
         }
     }
@@ -51,6 +67,7 @@ impl Transport {
     /// Why there is none; [`Failure::ConnectTimeout`] after `limit`.
     pub(super) async fn connect(&self, limit: Duration) -> Result<ByteStream, Failure> {
         Ok(match self {
+            Transport::Tls(server) => Box::new(server.connect(limit).await?),
             Transport::Tcp(name) => Box::new(tcp::connect(name, limit).await?),
             Transport::Unix(path) => Box::new(path.connect(limit).await?),
         })

@@ -38,20 +38,21 @@ pub(super) struct Upstream {
 impl Upstream {
     pub(super) fn new(
         address: &UpstreamAddress,
-        settings: UpstreamSettings,
+        settings: &UpstreamSettings,
         tally: &Rc<Tally>,
     ) -> Rc<Upstream> {
         Rc::new(Upstream {
             label: address.to_string().into(),
             host: match address {
                 UpstreamAddress::Tcp(server) => server.strip_suffix(":80").unwrap_or(server),
+                UpstreamAddress::Tls(server) => server.strip_suffix(":443").unwrap_or(server),
                 UpstreamAddress::Unix(_) => "localhost",
             }
             .to_owned(),
-            transport: Transport::new(address, tally),
+            transport: Transport::new(address, settings.tls.as_ref(), tally),
             header_bytes: settings.header_bytes,
             tally: Rc::clone(tally),
-            idle: IdleConnections::new(&settings, tally),
+            idle: IdleConnections::new(settings, tally),
             connections: Rc::default(),
             active: Cell::new(0),
             health: Health::new(settings.max_fails, settings.fail_timeout),

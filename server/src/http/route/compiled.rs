@@ -59,7 +59,7 @@ impl Route {
     /// the folder of files.
     ///
     /// # Errors
-    /// A `body_file` or a `root` cannot be read, or a path or field cannot be used.
+    /// A file or a `root` cannot be read or used, or a path or field cannot be used.
     pub(super) fn compile(
         (place, route): (usize, &sluicegate_config::Route),
         limits: &Limits,
@@ -143,7 +143,11 @@ impl Action {
                 Action::Local(LocalHandler::Redirect(Location::new(redirect)))
             }
             Handler::Proxy(proxy) => {
-                Action::Origin(OriginHandler::Proxy(Box::new(pools.compile(proxy))))
+                let compiled = pools.compile(proxy).map_err(|cause| SiteError::Tls {
+                    pool: proxy.pool.pool().name.clone(),
+                    cause,
+                })?;
+                Action::Origin(OriginHandler::Proxy(Box::new(compiled)))
             }
             Handler::Files(files) => {
                 fs::read_dir(&files.root).map_err(|cause| SiteError::Root {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::http::proxy::TlsError;
+
 /// Reason for which routes cannot be served: one line with the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
@@ -32,6 +34,14 @@ pub enum SiteError {
         root: PathBuf,
         /// Error of the operating system.
         cause: std::io::Error,
+    },
+    /// The TLS settings of a proxy's upstreams cannot be used.
+    #[error("pool {pool}: {cause}")]
+    Tls {
+        /// Name of the pool.
+        pool: String,
+        /// Description of the problem.
+        cause: TlsError,
     },
     /// The route's path is not in its canonical spelling, so no request would match it.
     #[error("route {route}: no request matches this path; {advice}")]

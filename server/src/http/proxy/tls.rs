@@ -1,0 +1,278 @@
+//! TLS of a pool's upstreams, as the site compiles it: trusted authorities, and this server's own certificate.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use boring::error::ErrorStack;
+use boring::pkey::PKey;
+use boring::sha::Sha256;
+use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslVerifyMode, SslVersion};
+use boring::x509::X509;
+use boring::x509::store::X509StoreBuilder;
+use sluicegate_config::UpstreamTls;
+use thiserror::Error;
+
+use super::transport::sessions;
+
+/// Protocols offered by ALPN (RFC 7301 §3.1).
+const ALPN: &[u8] = b"\x08http/1.1";
+
+/// TLS settings of a pool's upstreams.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TlsSettings {
+    /// Name to verify and to send; `None` for the host of the upstream's address.
+    pub(super) name: Option<String>,
+    pub(super) context: Arc<TlsContext>,
+}
+
+/// Context of TLS connections to upstreams. Two of them are equal if they were made of the same settings and the same
+/// contents of files.
+pub(crate) struct TlsContext {
+    digest: [u8; 32],
+    pub(super) verify: bool,
+    pub(super) connector: SslConnector,
+}
+
+/// Error in the TLS settings of upstreams.
+#[derive(Debug, Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error(
+        "cannot read {key} {}: {cause}; correct the path, or make the file readable for the server's user",
+        file.display()
+    )]
+    File {
+        /// Key that names the file.
+        key: &'static str,
+        /// Path of the file.
+        file: PathBuf,
+        /// Error of the operating system.
+        cause: std::io::Error,
+    },
+    /// A file does not hold what its key asks for.
+    #[error("{key} {}: {cause}; {remedy}", file.display())]
+    Content {
+        /// Key that names the file.
+        key: &'static str,
+        /// Path of the file.
+        file: PathBuf,
+        /// Description of the problem.
+        cause: String,
+        /// Advice to the operator.
+        remedy: &'static str,
+    },
+    /// The host has no file of trusted authorities.
+    #[error(
+        "this host has no file of trusted authorities to verify upstreams by; install the package ca-certificates, or \
+         set tls_ca"
+    )]
+    NoAuthorities,
+    /// The TLS library failed.
+    #[error("the TLS library failed: {0}")]
+    Library(#[from] ErrorStack),
+}
+
+impl TlsError {
+    /// Returns the key of the proxy that names what is wrong.
+    pub fn key(&self) -> &'static str {
+        match self {
+            TlsError::File { key, .. } | TlsError::Content { key, .. } => key,
+            TlsError::NoAuthorities | TlsError::Library(_) => "upstreams",
+        }
+    }
+}
+
+impl std::fmt::Debug for TlsContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TlsContext")
+    }
+}
+
+impl PartialEq for TlsContext {
+    fn eq(&self, other: &TlsContext) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for TlsContext {}
+
+impl PartialOrd for TlsContext {
+    fn partial_cmp(&self, other: &TlsContext) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TlsContext {
+    fn cmp(&self, other: &TlsContext) -> Ordering {
+        self.digest.cmp(&other.digest)
+    }
+}
+
+/// Contexts of a site, each made once.
+#[derive(Debug, Default)]
+pub(super) struct TlsContexts(BTreeMap<[u8; 32], Arc<TlsContext>>);
+
+impl TlsContexts {
+    /// Returns the settings for a pool, with a context that pools with the same files share.
+    ///
+    /// # Errors
+    /// A file that the settings name cannot be used, or this host names no trusted authority.
+    pub(super) fn settings(&mut self, tls: &UpstreamTls) -> Result<TlsSettings, TlsError> {
+        let files = Files::read(tls)?;
+        let digest = files.digest();
+        let context = match self.0.get(&digest) {
+            Some(context) => Arc::clone(context),
+            None => {
+                let context = Arc::new(files.context(digest)?);
+                self.0.insert(digest, Arc::clone(&context));
+                context
+            }
+        };
+        let name = tls.tls_name.clone();
+        Ok(TlsSettings { name, context })
+    }
+}
+
+/// File that a key names.
+struct Named {
+    key: &'static str,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Named {
+    fn read(key: &'static str, path: &Path) -> Result<Named, TlsError> {
+        let bytes = fs::read(path).map_err(|cause| TlsError::File {
+            key,
+            file: path.to_owned(),
+            cause,
+        })?;
+        let path = path.to_owned();
+        Ok(Named { key, path, bytes })
+    }
+
+    fn refused(&self, cause: impl ToString, remedy: &'static str) -> TlsError {
+        TlsError::Content {
+            key: self.key,
+            file: self.path.clone(),
+            cause: cause.to_string(),
+            remedy,
+        }
+    }
+
+    /// Returns the certificates, one at least.
+    fn certificates(&self) -> Result<Vec<X509>, TlsError> {
+        let remedy = "give a PEM file with BEGIN CERTIFICATE";
+        let certificates =
+            X509::stack_from_pem(&self.bytes).map_err(|error| self.refused(error, remedy))?;
+        if certificates.is_empty() {
+            return Err(self.refused("no certificate in the file", remedy));
+        }
+        Ok(certificates)
+    }
+}
+
+/// Files of a pool's settings.
+struct Files {
+    /// Trusted authorities; `None` if certificates are not verified.
+    authorities: Option<Named>,
+    /// This server's certificate chain and key.
+    identity: Option<(Named, Named)>,
+}
+
+impl Files {
+    fn read(tls: &UpstreamTls) -> Result<Files, TlsError> {
+        let authorities = if tls.tls_verify {
+            let path = match &tls.tls_ca {
+                Some(path) => path.clone(),
+                None => openssl_probe::probe()
+                    .cert_file
+                    .ok_or(TlsError::NoAuthorities)?,
+            };
+            Some(Named::read("tls_ca", &path)?)
+        } else {
+            None
+        };
+        let identity = match (&tls.tls_certificate, &tls.tls_key) {
+            (Some(certificate), Some(key)) => Some((
+                Named::read("tls_certificate", certificate)?,
+                Named::read("tls_key", key)?,
+            )),
+            _ => None,
+        };
+        Ok(Files {
+            authorities,
+            identity,
+        })
+    }
+
+    fn digest(&self) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        let identity = self.identity.as_ref();
+        let parts = [
+            self.authorities.as_ref(),
+            identity.map(|(certificate, _)| certificate),
+            identity.map(|(_, key)| key),
+        ];
+        for part in parts {
+            digest.update(&[u8::from(part.is_some())]);
+            let bytes = part.map_or(&[][..], |file| &file.bytes);
+            // The lengths keep the end of the one from becoming the beginning of the other.
+            digest.update(&bytes.len().to_be_bytes());
+            digest.update(bytes);
+        }
+        digest.finish()
+    }
+
+    fn context(&self, digest: [u8; 32]) -> Result<TlsContext, TlsError> {
+        let mut builder = SslConnector::builder(SslMethod::tls())?;
+        builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
+        builder.set_alpn_protos(ALPN)?;
+        let mut store = X509StoreBuilder::new()?;
+        if let Some(authorities) = &self.authorities {
+            for certificate in authorities.certificates()? {
+                store.add_cert(&certificate)?;
+            }
+        } else {
+            builder.set_verify(SslVerifyMode::NONE);
+        }
+        builder.set_cert_store_builder(store);
+        if let Some((certificate, key)) = &self.identity {
+            identify(&mut builder, certificate, key)?;
+        }
+        sessions::keep_sessions(&mut builder);
+        Ok(TlsContext {
+            digest,
+            verify: self.authorities.is_some(),
+            connector: builder.build(),
+        })
+    }
+}
+
+/// Gives the context this server's certificate chain and key.
+fn identify(
+    builder: &mut SslConnectorBuilder,
+    certificate: &Named,
+    key: &Named,
+) -> Result<(), TlsError> {
+    let mut chain = certificate.certificates()?.into_iter();
+    if let Some(leaf) = chain.next() {
+        builder.set_certificate(&leaf)?;
+    }
+    for intermediate in chain {
+        builder.add_extra_chain_cert(intermediate)?;
+    }
+    let private = PKey::private_key_from_pem(&key.bytes).map_err(|error| {
+        let remedy = "give a PEM file with BEGIN PRIVATE KEY and no passphrase";
+        key.refused(error, remedy)
+    })?;
+    let mismatch = |_| {
+        let cause = "the key does not belong to tls_certificate";
+        key.refused(cause, "give the pair that was issued together")
+    };
+    builder.set_private_key(&private).map_err(mismatch)?;
+    builder.check_private_key().map_err(mismatch)
+}
