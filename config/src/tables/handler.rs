@@ -8,6 +8,7 @@ use crate::section::Section;
 use crate::source::shown;
 
 const MAX_FILE_NAME: usize = 255;
+const MAX_CANDIDATE: usize = 1024;
 const MAX_LOCATION: usize = 2048;
 
 const PLACEHOLDERS: [&str; 4] = ["{host}", "{path}", "{query}", "{rest}"];
@@ -102,6 +103,22 @@ table! {
             examples: ["[]"],
             reload: Live
         },
+        /// Files that are tried one after the other; the first that exists is served, and without one the response is 404.
+        /// {path} is the part of the request's path after the route's prefix; other names start with "/" and stand below
+        /// `root`. End the list with "/index.html" for an application that handles its paths in the browser, or put
+        /// "{path}.html" into it for pages whose URLs have no suffix. A path with a hidden name gets 404 in any case.
+        candidates as try: Vec<String> {
+            kind: Kind::Words {
+                words: "\"{path}\", \"{path}\" with a suffix such as \".html\", or a path such as \"/index.html\"",
+                each: "",
+                min: 1,
+                max: 16,
+                read: candidate,
+            },
+            default: "[\"{path}\"]",
+            examples: ["[\"{path}\", \"{path}.html\", \"/index.html\"]"],
+            reload: Live
+        },
         /// Whether a client gets name.br, name.zst or name.gz instead of the file name, if the compressed file exists,
         /// is not older than name, and has a coding that the client accepts. Turn it off if such files are documents of
         /// their own.
@@ -131,6 +148,33 @@ words! {
         Inside = "inside",
         /// All links.
         Follow = "follow",
+    }
+}
+
+/// Reads a path below a folder that may begin with `{path}`.
+fn candidate(word: &str) -> Result<String, Refusal> {
+    let advice = |expected: &str| {
+        Refusal::because(Reason {
+            found: format!("\"{}\" for `try`", shown(word)),
+            expected: expected.to_owned(),
+            nearest: None,
+        })
+    };
+    // nginx's last parameter and its variables.
+    if word.starts_with('=') {
+        return Err(advice("files alone; without one the response is 404"));
+    }
+    let name = word.strip_prefix("{path}").unwrap_or(word);
+    if name.contains(['$', '{', '}']) {
+        return Err(advice("no placeholder but {path} at the start"));
+    }
+    let plain = |b: u8| b.is_ascii_graphic() && !b"?#%\\".contains(&b);
+    let fits = word.len() <= MAX_CANDIDATE && name.bytes().all(plain);
+    let is_place = name.split('/').any(|name| name == "." || name == "..");
+    if fits && !is_place && (word.starts_with("{path}") || word.starts_with('/')) {
+        Ok(word.to_owned())
+    } else {
+        Err(Refusal::default())
     }
 }
 

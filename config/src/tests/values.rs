@@ -185,6 +185,7 @@ fn handlers_have_what_is_given_and_the_defaults() {
         index: vec!["index.html".to_owned()],
         precompressed: true,
         symlinks: Symlinks::Inside,
+        candidates: vec!["{path}".to_owned()],
         mime_types: Vec::new(),
     };
     assert_eq!(files("\"/srv\""), by_default);
@@ -193,6 +194,7 @@ fn handlers_have_what_is_given_and_the_defaults() {
         index: Vec::new(),
         precompressed: false,
         symlinks: Symlinks::Never,
+        candidates: vec!["{path}/x".to_owned(), "/index.html".to_owned()],
         mime_types: vec![("js".to_owned(), "text/x-js".to_owned())],
     };
     assert_eq!(config.routes[3].handler, Handler::Files(given));

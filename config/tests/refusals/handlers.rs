@@ -261,3 +261,34 @@ fn redirects_lead_to_a_place_with_known_placeholders() {
         );
     }
 }
+
+#[test]
+fn files_to_try_are_below_the_folder() {
+    let tried = |name: &str| handler("files", &format!("root = \"r\"\ntry = [\"{name}\"]"));
+    let words = "expected \"{path}\", \"{path}\" with a suffix such as \".html\", or a path such as \"/index.html\", or a list of 1 to 16 \
+                 of them";
+    for name in [
+        "",
+        "index.html",
+        "/../x",
+        "{path}/..",
+        "/a b",
+        "/a?b",
+        "/a%2fb",
+    ] {
+        assert_eq!(
+            tried(name),
+            format!("9:8: string \"{name}\" for `try`; {words}")
+        );
+    }
+    for name in ["$uri", "/x{path}", "{path}{path}", "{uri}.html"] {
+        assert_eq!(
+            tried(name),
+            format!("9:8: \"{name}\" for `try`; expected no placeholder but {{path}} at the start")
+        );
+    }
+    assert_eq!(
+        tried("=404"),
+        "9:8: \"=404\" for `try`; expected files alone; without one the response is 404"
+    );
+}

@@ -18,6 +18,7 @@ fn files(path: &str, root: &Path) -> Route {
         index: Vec::new(),
         precompressed: false,
         symlinks: Symlinks::Never,
+        candidates: vec!["{path}".to_owned()],
         mime_types: Vec::new(),
     };
     Route::new(path, Handler::Files(files))

@@ -29,7 +29,7 @@ use sluicegate_config::Files;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use self::locate::{Located, Miss, Query};
+use self::locate::{Candidate, Located, Miss, Query};
 use self::open_files::{OpenFiles, Place};
 use self::stream::{BLOCK, Broken, Held};
 use crate::http::clients::ClientPrefix;
@@ -139,7 +139,7 @@ impl FileServer {
         // A file that one block holds is read together with the look at the disk.
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
         let query = Query {
-            target,
+            candidates: candidates(files, rest, &target),
             preference: preference(files, head),
             whole: self.entry_max.max(at_once),
             now: crate::clock::unix(),
@@ -179,10 +179,17 @@ impl FileServer {
         located: Located,
         learn: impl FnOnce(Option<Arc<Entry>>),
     ) -> (ResponsePlan, Source) {
-        let Located { file, meta, bytes } = located;
+        let Located {
+            file,
+            meta,
+            bytes,
+            is_requested,
+        } = located;
         let plan = response_plan::respond(head, &meta);
         let small = bytes.clone().filter(|bytes| bytes.len() as u64 <= BLOCK);
-        let kept = bytes.filter(|bytes| bytes.len() as u64 <= self.entry_max);
+        // Under the request's key a file that stands in for others would be kept once for each of them.
+        let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max;
+        let kept = bytes.filter(is_kept);
         learn(kept.map(|bytes| Arc::new(Entry::new(meta, bytes))));
         if head.method == "HEAD" || !plan.reads_file() {
             return (plan, Source::Memory(Bytes::new()));
@@ -221,6 +228,28 @@ impl FileServer {
         }
         may
     }
+}
+
+/// Returns the files to try for a request of `rest`, which names `requested`. Leaves out those that are never served.
+fn candidates(files: &Files, rest: &str, requested: &Target) -> Vec<Candidate> {
+    let candidate = |name: &String| {
+        let text = match name.strip_prefix("{path}") {
+            Some("") => {
+                return Some(Candidate {
+                    target: requested.clone(),
+                    is_requested: true,
+                });
+            }
+            Some(suffix) => format!("/{}{suffix}", rest.trim_start_matches('/')),
+            None => name.clone(),
+        };
+        let target = Target::of(&text, &text).ok()?;
+        Some(Candidate {
+            target,
+            is_requested: false,
+        })
+    };
+    files.candidates.iter().filter_map(candidate).collect()
 }
 
 fn busy() -> ResponsePlan {

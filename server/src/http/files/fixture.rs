@@ -31,6 +31,7 @@ pub(super) fn files(precompressed: bool) -> Files {
         index: Vec::new(),
         precompressed,
         symlinks: Symlinks::Never,
+        candidates: vec!["{path}".to_owned()],
         mime_types: Vec::new(),
     }
 }

@@ -15,12 +15,21 @@ use crate::http::files::{Coding, FileStat, Meta, Preference, Target};
 /// Facts of a request that select its file.
 #[derive(Debug)]
 pub(super) struct Query {
-    pub(super) target: Target,
+    /// Targets in the order in which they are tried.
+    pub(super) candidates: Vec<Candidate>,
     pub(super) preference: Preference,
     /// Largest file that is read at once, bytes.
     pub(super) whole: u64,
     /// Time since 1970.
     pub(super) now: Duration,
+}
+
+/// Target that may be the response's file.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) target: Target,
+    /// Whether it is the target that the request names.
+    pub(super) is_requested: bool,
 }
 
 /// An open file for a response.
@@ -30,6 +39,8 @@ pub(super) struct Located {
     pub(super) meta: Meta,
     /// The whole content, if it was read at once and the file did not change meanwhile.
     pub(super) bytes: Option<Bytes>,
+    /// Whether it is the file that the request names.
+    pub(super) is_requested: bool,
 }
 
 /// Reason for which there is no file.
@@ -81,7 +92,7 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
             Miss::Root(errno)
         }
     })?;
-    let (path, file, stat) = original(&root, files, &query.target)?;
+    let ((path, file, stat), is_requested) = first(&root, files, &query.candidates)?;
     let (file, stat, encoding) = encoded(&root, &path, file, stat, query.preference)?;
     let meta = Meta::new(&path, &stat, encoding, files, query.now);
     let bytes = if stat.size <= query.whole {
@@ -89,15 +100,37 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
     } else {
         None
     };
-    Ok(Located { file, meta, bytes })
+    Ok(Located {
+        file,
+        meta,
+        bytes,
+        is_requested,
+    })
+}
+
+/// File in its original encoding, with its path below the root.
+type Original = (Vec<u8>, File, FileStat);
+
+/// Opens the first candidate that exists; the second value says whether the request names it.
+fn first(root: &Root, files: &Files, candidates: &[Candidate]) -> Result<(Original, bool), Miss> {
+    for Candidate {
+        target,
+        is_requested,
+    } in candidates
+    {
+        match original(root, files, target) {
+            Ok(found) => return Ok((found, *is_requested)),
+            Err(Miss::NotFound) => {}
+            // The client can add the slash to its own path alone.
+            Err(Miss::Folder) if !is_requested => {}
+            Err(miss) => return Err(miss),
+        }
+    }
+    Err(Miss::NotFound)
 }
 
 /// Opens the file, or the index of the folder.
-fn original(
-    root: &Root,
-    files: &Files,
-    target: &Target,
-) -> Result<(Vec<u8>, File, FileStat), Miss> {
+fn original(root: &Root, files: &Files, target: &Target) -> Result<Original, Miss> {
     let path = &target.path;
     if !target.folder {
         // The root itself, where the request has only the route's prefix.

@@ -1,5 +1,6 @@
 //! Requests files through an exchange.
 
+mod candidates;
 mod responses;
 mod streams;
 
@@ -43,6 +44,7 @@ impl Folder {
                 index: vec!["index.html".to_owned(), "index.txt".to_owned()],
                 precompressed: true,
                 symlinks: Symlinks::Inside,
+                candidates: vec!["{path}".to_owned()],
                 mime_types: Vec::new(),
             },
             server: Rc::new(FileServer::new(8, 1000)),
