@@ -50,7 +50,7 @@ impl Chain {
             .replace("[[group]]", "[[group]]\ncores = [0]")
             .listener("main", "127.0.0.1:0", "cubic")
             .with(&format!(
-                "[[route]]\npath = \"/p\"\n[route.proxy]\nupstreams = \"{address}\"\n\
+                "[[route]]\npath = \"~ ^/p\"\n[route.proxy]\nupstreams = \"{address}\"\n\
                  [[route]]\npath = \"/raw/\"\n[route.proxy]\nupstreams = \"{address}\"\nraw_path = true\n\
                  [limits]\ncancelled_requests = {CANCELLED}\nmax_concurrent_streams = 16"
             ));
