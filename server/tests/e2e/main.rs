@@ -32,6 +32,7 @@ mod secrets;
 mod server;
 mod smuggling;
 mod supervisor;
+mod tls_upstream;
 mod transfer;
 mod unix_upstream;
 mod wire;
