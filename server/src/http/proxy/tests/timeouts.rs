@@ -33,8 +33,8 @@ fn a_head_that_does_not_come_is_504() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         let before = Instant::now();
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         let received = late(&front).await;
         task.await.unwrap();
         assert_eq!(status(&received), 504);
@@ -52,8 +52,8 @@ fn neither_drops_of_a_head_nor_informational_responses_prolong_the_wait() {
     run(async {
         let server = Server::new().await;
         let edge = server.edge();
-        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         let before = Instant::now();
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
         let drip = tokio::task::spawn_local(async move {
             let text = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nx: ";
             for byte in text.iter().chain(std::iter::repeat(&b'a')) {
