@@ -57,6 +57,12 @@ impl Kind {
                 max,
                 ..
             } => format!("{words}, or a list of {min} to {max} of them{each}"),
+            Self::WordsOrTables {
+                words, table, max, ..
+            } => {
+                let header = table.header();
+                format!("{words}, a table {header}, or a list of 1 to {max} of them")
+            }
             Self::Tables { table, .. } => format!("tables {}", table.header()),
             others => others.fixed_expectation().to_owned(),
         }

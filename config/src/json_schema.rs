@@ -117,6 +117,7 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             json!({ "type": "string", "minLength": 1 })
         }
         Kind::Words { min, max, .. } => one_or_list(*min, *max),
+        Kind::WordsOrTables { table, max, .. } => words_or_tables(table, *max),
         Kind::FieldNames => one_or_list(0, MAX_FIELDS),
         Kind::Cores => json!({ "anyOf": [
             { "type": "string", "pattern": CORES },
@@ -163,6 +164,15 @@ fn one_or_list(min: usize, max: usize) -> Value {
     json!({ "anyOf": [
         word,
         { "type": "array", "items": word, "minItems": min, "maxItems": max },
+    ] })
+}
+
+fn words_or_tables(table: &Table, max: usize) -> Value {
+    let word = json!({ "type": "string", "minLength": 1 });
+    let one = json!({ "anyOf": [word, reference(table)] });
+    json!({ "anyOf": [
+        one,
+        { "type": "array", "items": one, "minItems": 1, "maxItems": max },
     ] })
 }
 

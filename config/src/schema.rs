@@ -58,6 +58,13 @@ pub(crate) enum Kind {
         max: usize,
         read: ReadWord,
     },
+    /// A [`Kind::Word`] or a table, or a list of 1 to `max` of them. A word stands for a table with its required key alone.
+    WordsOrTables {
+        words: &'static str,
+        table: &'static Table,
+        max: usize,
+        read: ReadWord,
+    },
     /// `"auto"`, a list of cores, or ranges of cores in a string.
     Cores,
     /// An algorithm's name, or a table with the name and the algorithm's options.
@@ -151,9 +158,10 @@ impl Kind {
     /// Returns the table that the key holds, if it holds tables.
     pub(crate) const fn table(&self) -> Option<&'static Table> {
         match self {
-            Self::Table(table) | Self::Tables { table, .. } | Self::TablesOr { table, .. } => {
-                Some(table)
-            }
+            Self::Table(table)
+            | Self::Tables { table, .. }
+            | Self::TablesOr { table, .. }
+            | Self::WordsOrTables { table, .. } => Some(table),
             _ => None,
         }
     }

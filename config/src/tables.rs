@@ -3,12 +3,14 @@
 mod dpdk;
 mod group;
 mod handler;
+mod hash_by;
 mod headers;
 mod limits;
 mod listener;
 mod matching;
 mod observe;
 mod pool;
+mod pool_upstream;
 mod proxy;
 mod quic;
 mod root;
@@ -20,6 +22,7 @@ mod upstream_tls;
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use group::{Cores, Group, Scheduler};
 pub use handler::*;
+pub use hash_by::HashBy;
 pub use headers::HeaderEdits;
 pub use limits::Limits;
 pub use listener::{ClientAddressField, CongestionRule, Listener, Tls};
@@ -27,7 +30,8 @@ pub use matching::{FieldMatch, NamedMatch, PathPattern, QueryMatch, ValueMatch, 
 pub use observe::{
     AccessFormat, AccessLog, Admin, Log, LogFormat, LogLevel, LogTarget, Qlog, QlogLevel,
 };
-pub use pool::{Pool, PoolChoice, PoolSettings};
+pub use pool::{Balance, Pool, PoolChoice, PoolSettings};
+pub use pool_upstream::{PoolUpstream, Upstreams};
 pub use proxy::{HostHeader, Proxy, Via};
 pub use quic::Quic;
 pub use root::Config;

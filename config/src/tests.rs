@@ -48,6 +48,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         ("qlog", "max_total_bytes") => keys.push("max_trace_bytes = \"64KiB\"".to_owned()),
         (_, "tls_certificate") => keys.push("tls_key = \"key.pem\"".to_owned()),
         (_, "tls_key") => keys.push("tls_certificate = \"certificate.pem\"".to_owned()),
+        ("pool" | "route.proxy", "hash_by" | "hash_load") => {
+            keys.push("balance = \"hash\"".to_owned())
+        }
         ("limits", "connection_window") => keys.push("stream_window = \"16KiB\"".to_owned()),
         ("limits", "worker_buffer") => keys.push("stream_buffer = \"32KiB\"".to_owned()),
         ("limits", "stream_window") => keys.push("connection_window = \"1GiB\"".to_owned()),
@@ -59,6 +62,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         "listener" => group.to_owned(),
         "listener.tls" => listener.to_owned(),
         "listener.congestion_rule" => format!("{listener}tls = \"self-signed\"\n"),
+        "pool.upstreams" => {
+            format!("{listener}tls = \"self-signed\"\n[[pool]]\nname = \"app\"\n")
+        }
         "group.dpdk" => {
             format!("{listener}tls = \"self-signed\"\n[[group]]\nname = \"default\"\n")
         }
@@ -132,8 +138,8 @@ fn every_key_refuses_a_date_and_says_what_it_takes() {
 /// Returns a key's name in errors: a table's full name, else the key alone.
 fn full_name(table: &Table, key: &Key) -> String {
     let full = format!("{}.{}", table.name, key.name);
-    let of_its_own =
-        Config::TABLE.inner().iter().any(|(t, _)| t.name == full) && full != "listener.tls";
+    let of_its_own = Config::TABLE.inner().iter().any(|(t, _)| t.name == full)
+        && !["listener.tls", "pool.upstreams"].contains(&full.as_str());
     if of_its_own {
         full
     } else {

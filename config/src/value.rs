@@ -197,17 +197,19 @@ impl Item<'_> {
 
     /// Returns a word in the canonical form of the key's kind.
     pub(crate) fn word<W: Word>(&self) -> Result<W, Error> {
-        let canonical = self.canonical(self.at, &self.value)?;
-        W::of_canonical(canonical).ok_or_else(|| self.refused())
+        self.word_at(self.at, &self.value)
+    }
+
+    /// Returns the word `value`, which stands at byte `at`.
+    pub(crate) fn word_at<W: Word>(&self, at: usize, value: &DeValue<'_>) -> Result<W, Error> {
+        let word = W::of_canonical(self.canonical(at, value)?);
+        word.ok_or_else(|| self.refused_at(at, value))
     }
 
     /// Returns the words of a list, or a single word.
     pub(crate) fn words<W: Word>(&self) -> Result<Vec<W>, Error> {
-        let read = |(at, value)| {
-            let word = W::of_canonical(self.canonical(at, value)?);
-            word.ok_or_else(|| self.refused_at(at, value))
-        };
-        self.entries().into_iter().map(read).collect()
+        let entries = self.entries().into_iter();
+        entries.map(|(at, value)| self.word_at(at, value)).collect()
     }
 
     /// Returns the words of a list, each once, or a single word.
@@ -224,9 +226,10 @@ impl Item<'_> {
 
     /// Returns the values of a list with their places. Any other value, and a list of a length that the key does not
     /// allow, stands for itself.
-    fn entries(&self) -> Vec<(usize, &DeValue<'_>)> {
+    pub(crate) fn entries(&self) -> Vec<(usize, &DeValue<'_>)> {
         match self.key.kind {
             Kind::Words { min, max, .. } => entries(&self.value, self.at, min..=max),
+            Kind::WordsOrTables { max, .. } => entries(&self.value, self.at, 1..=max),
             _ => vec![(self.at, &*self.value)],
         }
     }
@@ -236,7 +239,9 @@ impl Item<'_> {
         let word = value.as_str().ok_or_else(|| self.refused_at(at, value))?;
         let fits = |max: usize| (1..=max).contains(&word.len());
         let fine = match self.key.kind {
-            Kind::Word { read, .. } | Kind::Words { read, .. } => {
+            Kind::Word { read, .. }
+            | Kind::Words { read, .. }
+            | Kind::WordsOrTables { read, .. } => {
                 return read(word).map_err(|refusal| self.refusal(at, value, refusal));
             }
             Kind::Text { max } => word.len() <= max,

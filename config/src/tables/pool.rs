@@ -3,23 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::HashBy;
+use super::UpstreamTls;
+use super::hash_by::hash_by;
+use super::pool_upstream::{ADDRESS, MAX_UPSTREAMS, PoolUpstream, Upstreams};
 use super::upstream::upstream_address;
-use super::{UpstreamAddress, UpstreamTls};
 use crate::error::Error;
 use crate::field::{self, Part, Record};
 use crate::schema::{
-    Given, KIB, Key, Kind, MIB, Reload, count, duration, millis, name, seconds, size,
+    Given, KIB, Key, Kind, MIB, Reload, choice, count, duration, millis, name, seconds, size,
 };
 use crate::section::Section;
-
-const UPSTREAMS: Kind = Kind::Words {
-    words: "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\", \
-            \"https://app\" or \"unix:/run/app.sock\"",
-    each: "",
-    min: 1,
-    max: 64,
-    read: upstream_address,
-};
 
 table! {
     /// A pool of upstream servers, to which routes refer by its name: `proxy = { pool = "app" }`. All these routes use
@@ -33,10 +27,20 @@ table! {
         /// server whose address begins with https:// are encrypted; its port is 443 if none is given. Keep servers
         /// without https:// on this host or on a private network. For a server on this host that listens on a Unix
         /// socket, write unix: and the socket's path; the user of Sluicegate needs write permission on the socket.
-        upstreams: Vec<UpstreamAddress> {
-            kind: UPSTREAMS,
+        upstreams: Upstreams {
+            kind: Kind::WordsOrTables {
+                words: ADDRESS,
+                table: PoolUpstream::TABLE,
+                max: MAX_UPSTREAMS,
+                read: upstream_address,
+            },
             required: "\"127.0.0.1:8080\"",
-            examples: ["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]", "\"https://app.internal\"", "\"unix:/run/app.sock\""],
+            examples: [
+                "[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]",
+                "\"https://app.internal\"",
+                "\"unix:/run/app.sock\"",
+                "[\"10.0.0.1:8080\", { address = \"10.0.0.2:8080\", backup = true }]"
+            ],
             reload: Live
         },
         ..
@@ -48,7 +52,32 @@ table! {
 table! {
     /// Settings of a pool. They stand in `[[pool]]`, or in [route.proxy] beside `upstreams`.
     #[derive(Eq)]
-    pub struct PoolSettings = [pool] {
+    pub struct PoolSettings = [pool], check: check_settings {
+        /// How requests are shared out among the upstreams. round_robin: in turn. least_requests: to the one with the
+        /// fewest requests that are not finished. random_two: to the one of two random upstreams that has fewer of
+        /// them. hash: requests with the same client address, field or cookie go to the same upstream, see hash_by;
+        /// if upstreams come or go, only their own share of the requests moves. Each worker shares out and counts its
+        /// own requests. Take least_requests or random_two if some requests take much longer than others.
+        balance: Balance { kind: choice(Balance::WORDS), default: "\"round_robin\"", reload: Live },
+        /// Part of a request that chooses its upstream with `balance = "hash"`: the client's address, a field or a
+        /// cookie. Requests without that field or cookie take turns.
+        hash_by: HashBy {
+            kind: Kind::Word {
+                words: "\"client_address\", \"field NAME\" or \"cookie NAME\"",
+                read: hash_by,
+            },
+            default: "\"client_address\"",
+            examples: ["\"field x-user\"", "\"cookie session\""],
+            reload: Live
+        },
+        /// Largest number of unfinished requests of an upstream with `balance = "hash"`, as a percentage of its fair
+        /// share of those of the pool. Requests beyond it go to the next upstream of their hash, and return later. 0
+        /// means no limit, so that a session never changes its upstream. Set it, to 125 for example, if upstreams
+        /// keep caches and a few keys get most requests.
+        hash_load: u64 { kind: count(0, 1000, "percent"), default: "0", examples: ["125"], reload: Live },
+        /// Time in which the share of an upstream that was out of rotation grows from a tenth to its weight. 0s gives
+        /// it all at once. Set it for upstreams that are slow at first, such as those with a cache to fill.
+        slow_start: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"0s\"", examples: ["\"30s\""], reload: Live },
         /// Idle connections that each worker keeps open to each upstream; with 0 each request opens a new one. Raise it
         /// for many short requests; lower it for upstreams that use a thread per connection.
         keepalive: u64 { kind: count(0, 4096, "connections"), default: "32", reload: Live },
@@ -80,6 +109,41 @@ table! {
 
 fn check_pool(pool: &mut Pool, section: &Section<'_>) -> Result<(), Error> {
     pool.settings.tls.check(&pool.upstreams, section)
+}
+
+words! {
+    /// Policy by which the upstreams of a pool get requests.
+    pub enum Balance {
+        /// Upstreams take turns.
+        RoundRobin = "round_robin",
+        /// The upstream with the fewest unfinished requests is next.
+        LeastRequests = "least_requests",
+        /// The better one of two random upstreams is next.
+        RandomTwo = "random_two",
+        /// A part of the request is hashed.
+        Hash = "hash",
+    }
+}
+
+fn check_settings(settings: &mut PoolSettings, section: &Section<'_>) -> Result<(), Error> {
+    let refused = |key: &str, found: String, expected: &str| {
+        Err(section.source.error(section.position(key), found, expected))
+    };
+    let unused = [
+        ("hash_by", settings.hash_by != HashBy::ClientAddress),
+        ("hash_load", settings.hash_load != 0),
+    ];
+    for (key, given) in unused {
+        if given && settings.balance != Balance::Hash {
+            let found = format!("`{key}` without `balance = \"hash\"`");
+            return refused(key, found, "both of them, or none");
+        }
+    }
+    if (1..=100).contains(&settings.hash_load) {
+        let found = format!("`hash_load` is {}", settings.hash_load);
+        return refused("hash_load", found, "0, or more than 100 percent");
+    }
+    Ok(())
 }
 
 impl Part for PoolSettings {
@@ -117,8 +181,8 @@ impl PoolChoice {
     }
 
     /// Returns the pool of a route that lists its servers.
-    pub fn inline(upstreams: Vec<UpstreamAddress>, settings: PoolSettings) -> Self {
-        let addresses: Vec<String> = upstreams.iter().map(ToString::to_string).collect();
+    pub fn inline(upstreams: Upstreams, settings: PoolSettings) -> Self {
+        let addresses: Vec<String> = upstreams.addresses().map(ToString::to_string).collect();
         Self::Inline(Arc::new(Pool {
             name: addresses.join(","),
             upstreams,
@@ -149,8 +213,16 @@ impl Part for PoolChoice {
     fn keys() -> Vec<Key> {
         let of_pool = |key: &&Key| key.name == "upstreams";
         let upstreams = Pool::TABLE.fields.iter().find(of_pool).map(|key| Key {
+            kind: Kind::Words {
+                words: ADDRESS,
+                each: "",
+                min: 1,
+                max: MAX_UPSTREAMS,
+                read: upstream_address,
+            },
             given: Given::Either("\"127.0.0.1:8080\"", POOL.name),
-            summary: "Upstream servers of this route, as in [[pool]].",
+            examples: &["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]"],
+            summary: "Upstream servers of this route, as in [[pool]]; weights and backups need a [[pool]].",
             ..*key
         });
         let settings = PoolSettings::keys().into_iter().map(|key| Key {
@@ -166,7 +238,7 @@ impl Part for PoolChoice {
 
     fn read(section: &Section<'_>) -> Result<Self, Error> {
         if section.only_one_of(&[POOL.name, "upstreams"], "upstreams")? == "upstreams" {
-            let upstreams: Vec<UpstreamAddress> = field::read(section, "upstreams")?;
+            let upstreams: Upstreams = field::read(section, "upstreams")?;
             let settings: PoolSettings = Part::read(section)?;
             settings.tls.check(&upstreams, section)?;
             return Ok(Self::inline(upstreams, settings));
@@ -184,7 +256,7 @@ impl Part for PoolChoice {
         // The check of the whole file puts the pool of this name here.
         Ok(Self::Named(Arc::new(Pool {
             name: name.unwrap_or_default(),
-            upstreams: Vec::new(),
+            upstreams: Upstreams::default(),
             settings: Part::read(section)?,
         })))
     }

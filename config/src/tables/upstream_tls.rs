@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::UpstreamAddress;
+use super::{UpstreamAddress, Upstreams};
 use crate::error::Error;
 use crate::field::{Part, Record};
 use crate::schema::{Key, Kind};
@@ -55,11 +55,7 @@ impl UpstreamTls {
     ///
     /// # Errors
     /// A key has no effect, or contradicts another.
-    pub(super) fn check(
-        &self,
-        upstreams: &[UpstreamAddress],
-        section: &Section<'_>,
-    ) -> Result<(), Error> {
+    pub(super) fn check(&self, upstreams: &Upstreams, section: &Section<'_>) -> Result<(), Error> {
         let refuse = |key: &str, found: String, expected: &str| {
             Err(section.source.error(section.position(key), found, expected))
         };
@@ -71,7 +67,7 @@ impl UpstreamTls {
             ("tls_certificate", self.tls_certificate.is_some()),
             ("tls_key", self.tls_key.is_some()),
         ];
-        if !upstreams.iter().any(is_tls)
+        if !upstreams.addresses().any(is_tls)
             && let Some((key, _)) = unused.iter().find(|(_, given)| *given)
         {
             let found = format!("`{key}` without an upstream that speaks TLS");

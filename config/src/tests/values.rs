@@ -9,8 +9,9 @@ use super::{EXAMPLE, document, parse};
 use crate::Backend;
 use crate::field::Record;
 use crate::{
-    AccessFormat, AccessLog, Config, Cores, Files, Fixed, Handler, HeaderEdits, HostHeader,
-    HostPattern, LogTarget, PoolChoice, Redirect, Route, Scheduler, Symlinks, UpstreamAddress,
+    AccessFormat, AccessLog, Balance, Config, Cores, Files, Fixed, Handler, HashBy, HeaderEdits,
+    HostHeader, HostPattern, LogTarget, PoolChoice, Redirect, Route, Scheduler, Symlinks,
+    UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -205,7 +206,9 @@ fn handlers_have_what_is_given_and_the_defaults() {
         .map(|server| UpstreamAddress::Tcp(server.to_owned()));
     let unix = UpstreamAddress::Unix("/run/App.sock".into());
     let pool = proxy.pool.pool();
-    assert_eq!(pool.upstreams, [&tcp[..], &[unix]].concat());
+    let all = [&tcp[..], &[unix]].concat();
+    let listed = pool.upstreams.0.iter().map(|one| &one.address);
+    assert!(listed.eq(&all));
     assert_eq!(
         proxy.host,
         HostHeader::Name("origin.example:8443".to_owned())
@@ -255,7 +258,19 @@ fn route_has_the_pool_that_it_names() {
         PoolChoice::Named(Arc::new(config.pools[0].clone()))
     );
     assert_eq!(config.pools[0].name, "app");
-    assert_eq!(config.pools[0].settings.keepalive, 7);
+    let settings = &config.pools[0].settings;
+    assert_eq!((settings.keepalive, settings.balance), (7, Balance::Hash));
+    assert_eq!(settings.hash_by, HashBy::Cookie("Session".to_owned()));
+    assert_eq!(settings.hash_load, 125);
+    assert_eq!(settings.slow_start, Duration::from_secs(30));
+    let [first, second] = &config.pools[0].upstreams.0[..] else {
+        panic!("two upstreams")
+    };
+    assert_eq!((first.weight, first.backup), (1, false));
+    assert_eq!((second.weight, second.backup), (3, true));
+    let spare = &config.pools[1];
+    assert_eq!(spare.upstreams.0[0].weight, 2);
+    assert_eq!(spare.settings.hash_by, HashBy::Field("x-user".to_owned()));
     assert!(config.unused_pools().eq(["spare"]));
 }
 

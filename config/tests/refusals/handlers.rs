@@ -163,11 +163,11 @@ fn upstreams_are_servers() {
     );
     assert_eq!(
         proxy("upstreams = [\"app:80\", \"http://APP\"]"),
-        "8:24: string \"http://APP\" twice in `upstreams`; expected each once"
+        "8:24: upstream \"app:80\" twice in `upstreams`; expected each once"
     );
     assert_eq!(
         proxy("upstreams = [\"https://app:443\", \"HTTPS://app:443/\"]"),
-        "8:33: string \"HTTPS://app:443/\" twice in `upstreams`; expected each once"
+        "8:33: upstream \"https://app:443\" twice in `upstreams`; expected each once"
     );
     assert_eq!(
         proxy("upstreams = \"app:80\"\nhost = \"a b\""),
@@ -208,9 +208,35 @@ fn proxy_has_the_servers_of_a_pool_or_its_own() {
         refusal_after(&format!("{pools}{pools}")),
         "9:8: pool \"app\" again, first on line 6; expected a name of its own"
     );
+    let table = WORDS.replace(", or a list", ", a table [[pool.upstreams]], or a list");
     assert_eq!(
         refusal_after(&pools.replace("\"a:1\"", "[]")),
-        format!("7:13: an array for `upstreams`; {WORDS}")
+        format!("7:13: an array for `upstreams`; {table}")
+    );
+}
+
+#[test]
+fn settings_of_pools_fit_together() {
+    let pool = |keys: &str| refusal_after(&format!("[[pool]]\nname = \"app\"\n{keys}"));
+    assert_eq!(
+        pool("upstreams = [{ address = \"a:1\", backup = true }]"),
+        "7:13: only backups in `upstreams`; expected at least one upstream that is none"
+    );
+    assert_eq!(
+        pool("upstreams = [\"a:1\", { address = \"http://A:1\" }]"),
+        "7:21: upstream \"a:1\" twice in `upstreams`; expected each once"
+    );
+    assert_eq!(
+        pool("upstreams = \"a:1\"\nhash_by = \"cookie a\""),
+        "8:11: `hash_by` without `balance = \"hash\"`; expected both of them, or none"
+    );
+    assert_eq!(
+        pool("upstreams = \"a:1\"\nbalance = \"hash\"\nhash_load = 100"),
+        "9:13: `hash_load` is 100; expected 0, or more than 100 percent"
+    );
+    assert_eq!(
+        pool("upstreams = \"a:1\"\nbalance = \"hash\"\nhash_by = \"header a\""),
+        "9:11: string \"header a\" for `hash_by`; expected \"client_address\", \"field NAME\" or \"cookie NAME\""
     );
 }
 

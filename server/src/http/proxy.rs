@@ -6,6 +6,7 @@
 //! for a failure. An exchange drives its HTTP/1.1 connection itself, so that dropping the exchange closes it at once.
 
 mod attempt;
+mod balance;
 mod blocks;
 mod connection;
 mod counters;
@@ -15,6 +16,7 @@ mod exchange;
 mod failure;
 mod fields;
 mod forwarded;
+mod hash_key;
 mod health;
 mod http1;
 mod idle;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::{Pool, Proxy, UpstreamAddress};
+use sluicegate_config::{Pool, PoolUpstream, Proxy, UpstreamAddress};
 
+use super::balance::Policy;
 use super::tls::{TlsContexts, TlsError, TlsSettings};
 
 /// Settings on which an upstream's connections and health depend. Pools that differ in them share no upstream.
@@ -27,6 +28,27 @@ pub(super) struct UpstreamSettings {
     pub(super) tls: Option<TlsSettings>,
 }
 
+/// An upstream as a pool defines it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MemberDefinition {
+    /// Address of the upstream.
+    pub(super) address: UpstreamAddress,
+    /// Share of the requests, in relation to the weights of the others.
+    pub(super) weight: u64,
+    /// Whether it gets requests only if all others cannot.
+    pub(super) backup: bool,
+}
+
+impl MemberDefinition {
+    fn new(upstream: &PoolUpstream) -> MemberDefinition {
+        MemberDefinition {
+            address: upstream.address.clone(),
+            weight: upstream.weight,
+            backup: upstream.backup,
+        }
+    }
+}
+
 /// Definition of an upstream pool.
 ///
 /// Its address in memory is the pool's identity: the sites of consecutive configurations share the `Arc` as long as the
@@ -35,8 +57,12 @@ pub(super) struct UpstreamSettings {
 pub(crate) struct PoolDefinition {
     /// Name of the pool, for the log.
     pub(super) name: String,
-    /// Addresses of the upstreams, in the order in which they take turns.
-    pub(super) upstreams: Vec<UpstreamAddress>,
+    /// The upstreams, in the order in which they take turns.
+    pub(super) members: Vec<MemberDefinition>,
+    /// Policy of balancing.
+    pub(super) policy: Policy,
+    /// Time in which the share of an upstream grows to its weight after it returned to the rotation.
+    pub(super) slow_start: Duration,
     /// Settings of all its upstreams.
     pub(super) settings: UpstreamSettings,
     /// Share of the requests that may be repeated, percent; 0 for no bound.
@@ -51,14 +77,16 @@ impl PoolDefinition {
     fn new(pool: &Pool, contexts: &mut TlsContexts) -> Result<PoolDefinition, TlsError> {
         let settings = &pool.settings;
         let asks_for_tls = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls(_));
-        let tls = if pool.upstreams.iter().any(asks_for_tls) {
+        let tls = if pool.upstreams.addresses().any(asks_for_tls) {
             Some(contexts.settings(&settings.tls)?)
         } else {
             None
         };
         Ok(PoolDefinition {
             name: pool.name.clone(),
-            upstreams: pool.upstreams.clone(),
+            members: pool.upstreams.0.iter().map(MemberDefinition::new).collect(),
+            policy: Policy::new(settings),
+            slow_start: settings.slow_start,
             settings: UpstreamSettings {
                 keepalive: settings.keepalive,
                 keepalive_timeout: settings.keepalive_timeout,

@@ -11,6 +11,7 @@ use super::attempt::Attempt;
 use super::connection::UpstreamConnection;
 use super::definition::{PoolDefinition, RouteProxy};
 use super::failure::Failure;
+use super::hash_key::hash_key;
 use super::pool::{Pool, Pools};
 use super::relay::Relay;
 use super::request::{Framing, is_idempotent, rarely_has_body, rewrite};
@@ -149,6 +150,7 @@ impl<'a> Exchange<'a> {
         let framing = self.framing().await?;
         let pool = self.pools.pool(self.pool);
         pool.retry_budget().on_request();
+        let key = hash_key(pool.policy(), &self.request);
         let mut tried: Vec<Rc<Upstream>> = Vec::new();
         let mut reconnect: Option<Rc<Upstream>> = None;
         let mut retries = self.proxy.retries;
@@ -159,7 +161,7 @@ impl<'a> Exchange<'a> {
                 Some(same) => pool.assign_to(&same, now),
                 // The configuration names at least one upstream.
                 None => pool
-                    .assign(&tried, now)
+                    .assign(&tried, key, now)
                     .ok_or(Stop::Failed(Failure::Resolve))?,
             };
             *self.last.borrow_mut() = Some(Rc::clone(active.upstream()));

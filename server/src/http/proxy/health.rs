@@ -10,6 +10,9 @@ use super::failure::Failure;
 /// Shortest time between two warnings about failures of one upstream.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Share of its weight that an upstream gets when it returns with a slow start, percent.
+const LEAST_SHARE: u64 = 10;
+
 /// Health of an upstream, from the results of its requests.
 ///
 /// After `max_fails` failures in a row it leaves the rotation for `fail_timeout`. Then one request is a trial: a success
@@ -23,6 +26,8 @@ pub(super) struct Health {
     in_a_row: Cell<u64>,
     /// End of the time out of rotation; `None` while the upstream is in rotation.
     out_until: Cell<Option<Instant>>,
+    /// Time of the last return to the rotation.
+    returned_at: Cell<Option<Instant>>,
     /// Whether a request is a trial.
     on_trial: Cell<bool>,
     /// Time of the last warning about a failure.
@@ -37,6 +42,7 @@ impl Health {
             failures: Cell::new(0),
             in_a_row: Cell::new(0),
             out_until: Cell::new(None),
+            returned_at: Cell::new(None),
             on_trial: Cell::new(false),
             warned_at: Cell::new(None),
         }
@@ -75,7 +81,20 @@ impl Health {
     /// Returns the upstream to the rotation.
     pub(super) fn on_success(&self) {
         self.in_a_row.set(0);
-        self.out_until.set(None);
+        if self.out_until.take().is_some() {
+            self.returned_at.set(Some(Instant::now()));
+        }
+    }
+
+    /// Returns the share of its weight that the upstream gets, percent: 100, or less within `slow_start` after its return.
+    pub(super) fn share(&self, slow_start: Duration, now: Instant) -> u64 {
+        let Some(returned) = self.returned_at.get() else {
+            return 100;
+        };
+        let passed = now.saturating_duration_since(returned).as_millis();
+        let percent = (passed * 100).checked_div(slow_start.as_millis());
+        let percent = percent.and_then(|percent| u64::try_from(percent).ok());
+        percent.unwrap_or(100).clamp(LEAST_SHARE, 100)
     }
 
     /// Counts a failure of the upstream, logs its cause, and takes the upstream out of rotation if it was a trial or the

@@ -1,6 +1,6 @@
 //! Upstream pools on an origin thread: which upstream a request goes to.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use sluicegate_config::UpstreamAddress;
 use tokio::time::Instant;
 
+use super::balance::{Balancer, Candidate, Policy, hash};
 use super::counters::{Counters, Tally};
-use super::definition::{PoolDefinition, SitePools, UpstreamSettings};
+use super::definition::{MemberDefinition, PoolDefinition, SitePools, UpstreamSettings};
 use super::retry_budget::RetryBudget;
 use super::upstream::{ActiveRequest, Upstream};
 use crate::observe::sum::Sum;
@@ -39,17 +40,25 @@ impl Pools {
         let mut in_effect = self.in_effect.borrow_mut();
         let mut before = std::mem::take(&mut *in_effect);
         for definition in site.iter() {
-            let upstreams = Pool::upstreams(definition, |key| {
+            let mut find = |key: &UpstreamKey| {
                 let known = in_effect.upstreams.entry(key.clone());
                 let upstream = known.or_insert_with(|| {
                     let kept = before.upstreams.remove(key);
                     kept.unwrap_or_else(|| Upstream::new(&key.0, &key.1, &self.tally))
                 });
                 Rc::clone(upstream)
-            });
+            };
             let identity = Arc::as_ptr(definition);
-            let kept = before.pools.remove(&identity);
-            let pool = kept.unwrap_or_else(|| Pool::new(definition, upstreams));
+            let pool = match before.pools.remove(&identity) {
+                Some(kept) => {
+                    // The upstreams are in use, too.
+                    for member in &definition.members {
+                        find(&key(definition, member));
+                    }
+                    kept
+                }
+                None => Pool::new(definition, find),
+            };
             in_effect.pools.insert(identity, pool);
         }
         for retired in before.upstreams.values() {
@@ -83,65 +92,105 @@ impl Pools {
         if let Some(pool) = in_effect.pools.get(&Arc::as_ptr(definition)) {
             return Rc::clone(pool);
         }
-        let upstreams = Pool::upstreams(definition, |key| {
+        Pool::new(definition, |key| {
             let known = in_effect.upstreams.get(key).cloned();
             known.unwrap_or_else(|| {
                 let upstream = Upstream::new(&key.0, &key.1, &self.tally);
                 upstream.retire();
                 upstream
             })
-        });
-        Pool::new(definition, upstreams)
+        })
     }
 }
 
-/// Upstreams that requests go to in turn.
+/// Upstreams that share requests.
 #[derive(Debug)]
 pub(super) struct Pool {
     definition: Arc<PoolDefinition>,
-    upstreams: Vec<Rc<Upstream>>,
-    /// Index of the upstream that is next.
-    next: Cell<usize>,
+    members: Vec<Member>,
+    balancer: Balancer,
+    /// Upstreams among which one is being chosen; kept for its memory.
+    candidates: RefCell<Vec<Candidate>>,
     retry_budget: RetryBudget,
 }
 
+/// An upstream of a pool.
+#[derive(Debug)]
+struct Member {
+    upstream: Rc<Upstream>,
+    weight: u64,
+    backup: bool,
+    /// Hash of the address.
+    hash: u64,
+}
+
 impl Pool {
-    fn new(definition: &Arc<PoolDefinition>, upstreams: Vec<Rc<Upstream>>) -> Rc<Pool> {
+    fn new(
+        definition: &Arc<PoolDefinition>,
+        mut find: impl FnMut(&UpstreamKey) -> Rc<Upstream>,
+    ) -> Rc<Pool> {
+        let member = |member: &MemberDefinition| {
+            let upstream = find(&key(definition, member));
+            Member {
+                hash: hash(upstream.label().as_bytes()),
+                upstream,
+                weight: member.weight,
+                backup: member.backup,
+            }
+        };
+        let members: Vec<_> = definition.members.iter().map(member).collect();
         Rc::new(Pool {
             definition: Arc::clone(definition),
-            upstreams,
-            next: Cell::new(0),
+            balancer: Balancer::new(&definition.policy, members.len()),
+            members,
+            candidates: RefCell::default(),
             retry_budget: RetryBudget::new(definition.retry_percent, Instant::now()),
         })
     }
 
-    /// Finds the upstreams of a definition.
-    fn upstreams(
-        definition: &PoolDefinition,
-        mut find: impl FnMut(&UpstreamKey) -> Rc<Upstream>,
-    ) -> Vec<Rc<Upstream>> {
-        let keys = definition.upstreams.iter();
-        let keys = keys.map(|address| (address.clone(), definition.settings.clone()));
-        keys.map(|key| find(&key)).collect()
+    /// Returns the policy by which upstreams are chosen.
+    pub(super) fn policy(&self) -> &Policy {
+        &self.definition.policy
     }
 
-    /// Assigns a request to the next upstream in rotation that it has not tried. If none is left, it goes to the next one
-    /// out of rotation that it has not tried, then to any.
-    pub(super) fn assign(&self, tried: &[Rc<Upstream>], now: Instant) -> Option<ActiveRequest> {
-        let count = self.upstreams.len();
-        let order = || (0..count).map(|step| (self.next.get() + step) % count);
-        let untried = |index: &usize| {
-            let upstream = &self.upstreams[*index];
-            !tried.iter().any(|known| Rc::ptr_eq(known, upstream))
-        };
-        let in_rotation = |index: &usize| self.upstreams[*index].is_in_rotation(now);
-        let index = order()
-            .filter(untried)
-            .find(in_rotation)
-            .or_else(|| order().find(untried))
-            .or_else(|| order().next())?;
-        self.next.set((index + 1) % count);
-        Some(self.assign_to(&self.upstreams[index], now))
+    /// Assigns a request, with the hash of the part that the policy names, to an upstream in rotation that it has not tried.
+    /// Backups come after all others. If none is left, it goes to one out of rotation that it has not tried, then to any: an
+    /// attempt costs little, and health may be out of date.
+    pub(super) fn assign(
+        &self,
+        tried: &[Rc<Upstream>],
+        key: Option<u64>,
+        now: Instant,
+    ) -> Option<ActiveRequest> {
+        let untried = |member: &Member| !is_among(tried, &member.upstream);
+        let fit = |member: &Member| untried(member) && member.upstream.is_in_rotation(now);
+        let place = self
+            .choose(|member| fit(member) && !member.backup, key, now)
+            .or_else(|| self.choose(fit, key, now))
+            .or_else(|| self.choose(untried, key, now))
+            .or_else(|| self.choose(|_| true, key, now))?;
+        Some(self.assign_to(&self.members[place].upstream, now))
+    }
+
+    /// Returns the place of an upstream that is `fit`.
+    fn choose(
+        &self,
+        fit: impl Fn(&Member) -> bool,
+        key: Option<u64>,
+        now: Instant,
+    ) -> Option<usize> {
+        let slow_start = self.definition.slow_start;
+        let mut candidates = self.candidates.borrow_mut();
+        candidates.clear();
+        let members = self.members.iter().enumerate();
+        let members = members.filter(|(_, member)| fit(member));
+        candidates.extend(members.map(|(place, member)| Candidate {
+            place,
+            weight: member.weight * member.upstream.share(slow_start, now),
+            active: member.upstream.active(),
+            hash: member.hash,
+        }));
+        self.balancer.choose(&candidates, key)
     }
 
     /// Returns the budget of the pool's retries.
@@ -151,13 +200,19 @@ impl Pool {
 
     /// Returns whether an upstream is left that a request has not tried.
     pub(super) fn has_untried(&self, tried: &[Rc<Upstream>]) -> bool {
-        let is_tried =
-            |upstream: &Rc<Upstream>| tried.iter().any(|known| Rc::ptr_eq(known, upstream));
-        !self.upstreams.iter().all(is_tried)
+        !{ self.members.iter() }.all(|member| is_among(tried, &member.upstream))
     }
 
     /// Assigns a request to one of the pool's upstreams.
     pub(super) fn assign_to(&self, upstream: &Rc<Upstream>, now: Instant) -> ActiveRequest {
         ActiveRequest::new(&self.definition, upstream, now)
     }
+}
+
+fn key(definition: &PoolDefinition, member: &MemberDefinition) -> UpstreamKey {
+    (member.address.clone(), definition.settings.clone())
+}
+
+fn is_among(tried: &[Rc<Upstream>], upstream: &Rc<Upstream>) -> bool {
+    tried.iter().any(|known| Rc::ptr_eq(known, upstream))
 }

@@ -1,10 +1,12 @@
 //! Tests the proxy between a front in the same process and upstreams of a few lines on real sockets.
 
+mod balance;
 mod bodies;
 mod faults;
 mod health;
 mod reload;
 mod reuse;
+mod settings;
 mod sockets;
 mod timeouts;
 mod tls;
@@ -18,12 +20,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::{
-    HostHeader, PoolChoice, PoolSettings, Proxy, UpstreamAddress, UpstreamTls, Via,
+    Balance, HashBy, HostHeader, PoolChoice, PoolSettings, Proxy, UpstreamAddress, UpstreamTls,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+pub(crate) use self::settings::proxy;
+use self::settings::proxy_to;
+pub(super) use self::settings::with;
 use super::properties::Unchanged;
 use super::*;
 use crate::http::exchange::RequestHead;
@@ -39,49 +44,6 @@ pub(super) fn run<F: Future>(test: F) -> F::Output {
     let test = async { tokio::time::timeout(Duration::from_secs(600), test).await };
     let ended = tokio::task::LocalSet::new().block_on(&runtime, test);
     ended.expect("the test comes to its end")
-}
-
-pub(crate) fn proxy(upstreams: &[SocketAddr]) -> Proxy {
-    let address = |address: &SocketAddr| UpstreamAddress::Tcp(address.to_string());
-    proxy_to(upstreams.iter().map(address).collect())
-}
-
-fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
-    let settings = PoolSettings {
-        keepalive: 4,
-        keepalive_timeout: Duration::from_secs(60),
-        keepalive_max_age: Duration::from_secs(3600),
-        retry_budget: 20,
-        max_fails: 3,
-        fail_timeout: Duration::from_secs(10),
-        header_bytes: 16 << 10,
-        tls: UpstreamTls {
-            tls_name: None,
-            tls_ca: None,
-            tls_verify: true,
-            tls_certificate: None,
-            tls_key: None,
-        },
-    };
-    Proxy {
-        pool: PoolChoice::inline(upstreams, settings),
-        host: HostHeader::Client,
-        strip_prefix: false,
-        raw_path: false,
-        connect_timeout: Duration::from_secs(3),
-        head_timeout: Duration::from_secs(60),
-        idle_timeout: Duration::from_secs(60),
-        retries: 1,
-        forwarded: true,
-        via: Via::Name("sluicegate".to_owned()),
-    }
-}
-
-/// Returns `proxy` with other settings of its pool.
-pub(super) fn with(mut proxy: Proxy, change: impl FnOnce(&mut PoolSettings)) -> Proxy {
-    let (PoolChoice::Inline(pool) | PoolChoice::Named(pool)) = &mut proxy.pool;
-    change(&mut Arc::make_mut(pool).settings);
-    proxy
 }
 
 /// Proxy of a thread, with one route.
@@ -165,7 +127,7 @@ impl Edge {
 
     /// Returns the address of the first upstream.
     fn first(&self) -> String {
-        self.proxy.pool.pool().upstreams[0].to_string()
+        self.proxy.pool.pool().upstreams.0[0].address.to_string()
     }
 
     fn settings(&self) -> &PoolSettings {

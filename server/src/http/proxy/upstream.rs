@@ -107,6 +107,16 @@ impl Upstream {
         self.health.is_in_rotation(now)
     }
 
+    /// Returns the number of requests that the upstream serves.
+    pub(super) fn active(&self) -> u64 {
+        self.active.get()
+    }
+
+    /// Returns the share of its weight that the upstream gets, percent.
+    pub(super) fn share(&self, slow_start: Duration, now: Instant) -> u64 {
+        self.health.share(slow_start, now)
+    }
+
     pub(super) fn state(&self, now: Instant) -> State {
         State {
             active: self.active.get(),

@@ -10,7 +10,7 @@ pub(super) async fn nobody() -> SocketAddr {
 }
 
 /// Starts an upstream that responds to every request with its name, and closes the connection.
-async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
+pub(super) async fn named(name: &'static str) -> (SocketAddr, JoinHandle<()>) {
     let server = Server::new().await;
     let address = server.address();
     let task = tokio::task::spawn_local(async move {
@@ -162,6 +162,7 @@ fn only_one_request_tries_an_upstream_that_was_out() {
         trial.abort();
         drop(front);
         conn.closed().await;
+        assert_eq!(who(&edge).await, "b", "its turn");
         let (front, _task, mut conn) = server.asked(edge.get("/")).await;
         conn.send(OK).await;
         assert_eq!(status(&front.response().await), 200);
