@@ -78,8 +78,9 @@ table! {
         /// Time in which the share of an upstream that was out of rotation grows from a tenth to its weight. 0s gives
         /// it all at once. Set it for upstreams that are slow at first, such as those with a cache to fill.
         slow_start: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"0s\"", examples: ["\"30s\""], reload: Live },
-        /// Idle connections that each worker keeps open to each upstream; with 0 each request opens a new one. Raise it
-        /// for many short requests; lower it for upstreams that use a thread per connection.
+        /// Idle connections that each worker keeps open to each upstream for keepalive_timeout; with 0 each request opens
+        /// a new one. Those beyond it, which a burst of requests leaves, stay open for five seconds, so that the next
+        /// burst finds them. Raise it for many short requests; lower it for upstreams that use a thread per connection.
         keepalive: u64 { kind: count(0, 4096, "connections"), default: "32", reload: Live },
         /// Time after which an idle connection is closed. Keep it below the upstream's own timeout, so that no request
         /// is sent on a connection that the upstream is closing.

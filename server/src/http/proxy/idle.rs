@@ -2,15 +2,20 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::counters::Tally;
 use super::definition::UpstreamSettings;
 use super::http1::Http1Connection;
+
+/// Time for which a connection beyond the limit stays idle: the next burst of requests finds it.
+pub(super) const SURPLUS: Duration = Duration::from_secs(5);
 
 /// Idle HTTP/1.1 connections to one upstream. A task watches each of them, and closes it when the upstream does or when it
 /// has been idle for too long.
@@ -18,7 +23,7 @@ use super::http1::Http1Connection;
 pub(super) struct IdleConnections {
     idle: RefCell<VecDeque<Idle>>,
     tally: Rc<Tally>,
-    /// Largest number of connections.
+    /// Number of connections that may stay idle for longer than [`SURPLUS`].
     limit: usize,
     timeout: Duration,
     /// Age from which on a connection serves no further request; zero for any.
@@ -31,6 +36,7 @@ type Slot = Rc<RefCell<Option<Http1Connection>>>;
 
 struct Idle {
     serial: u64,
+    since: Instant,
     slot: Slot,
     watcher: AbortHandle,
 }
@@ -97,8 +103,8 @@ impl IdleConnections {
         .await
     }
 
-    /// Keeps a connection whose exchange has ended, if it can serve another. If there are too many, it closes the one that
-    /// has been idle for the longest time.
+    /// Keeps a connection whose exchange has ended, if it can serve another. If there are too many, it closes those that have
+    /// been idle for the longest time, unless a burst has just left them.
     pub(super) async fn keep(self: &Rc<IdleConnections>, mut connection: Http1Connection) {
         // hyper notices the end of the exchange at the next poll.
         std::future::poll_fn(|cx| {
@@ -118,12 +124,15 @@ impl IdleConnections {
         let watcher = watch(Rc::clone(&slot), serial, self.timeout, Rc::downgrade(self));
         let watcher = tokio::task::spawn_local(watcher).abort_handle();
         let mut idle = self.idle.borrow_mut();
-        if idle.len() >= self.limit {
+        let now = Instant::now();
+        let is_late = |idle: &Idle| now.duration_since(idle.since) >= SURPLUS;
+        while idle.len() >= self.limit && idle.front().is_some_and(is_late) {
             idle.pop_front();
             self.tally.count(|c| c.idle_dropped += 1);
         }
         idle.push_back(Idle {
             serial,
+            since: now,
             slot,
             watcher,
         });
@@ -131,6 +140,13 @@ impl IdleConnections {
 
     fn is_too_old(&self, connection: &Http1Connection) -> bool {
         !self.max_age.is_zero() && connection.age() >= self.max_age
+    }
+
+    /// Returns whether as many newer connections are idle as may be.
+    fn is_surplus(&self, serial: u64) -> bool {
+        let idle = self.idle.borrow();
+        let newer = idle.iter().rev().take_while(|idle| idle.serial > serial);
+        newer.count() >= self.limit
     }
 
     fn forget(&self, serial: u64) {
@@ -144,9 +160,9 @@ impl Drop for IdleConnections {
     }
 }
 
-/// Waits until the connection in `slot` is closed or `timeout` is over, then removes it.
+/// Waits until the connection in `slot` is closed or `timeout` is over, or it is one too many after [`SURPLUS`]; then removes it.
 async fn watch(slot: Slot, serial: u64, timeout: Duration, idle: Weak<IdleConnections>) {
-    let closed = std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
+    let mut closed = pin!(std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
         Some(connection) => {
             connection.poll(cx);
             if connection.is_ready() {
@@ -156,14 +172,19 @@ async fn watch(slot: Slot, serial: u64, timeout: Duration, idle: Weak<IdleConnec
             }
         }
         None => Poll::Ready(()),
-    });
-    let closed = tokio::time::timeout(timeout, closed).await.is_ok();
+    }));
+    let first = timeout.min(SURPLUS);
+    let mut is_closed = tokio::time::timeout(first, closed.as_mut()).await.is_ok();
+    let is_needed = || idle.upgrade().is_some_and(|idle| !idle.is_surplus(serial));
+    if !is_closed && is_needed() {
+        is_closed = tokio::time::timeout(timeout - first, closed).await.is_ok();
+    }
     slot.borrow_mut().take();
     let Some(idle) = idle.upgrade() else {
         return;
     };
     idle.tally.count(|c| {
-        if closed {
+        if is_closed {
             c.idle_closed += 1
         } else {
             c.idle_dropped += 1

@@ -1,6 +1,10 @@
 //! Tests connections that serve several requests, and retries on another one.
 
+use std::cell::Cell;
+
 use tokio::time::pause;
+
+use super::super::idle::SURPLUS;
 
 use super::*;
 
@@ -110,6 +114,9 @@ fn idle_connections_are_bounded_in_number() {
             front.response().await;
             task.await.unwrap();
         }
+        assert_eq!(edge.state().idle, 7, "for the next burst");
+        pause();
+        tokio::time::sleep(SURPLUS * 2).await;
         let state = edge.state();
         assert_eq!((state.idle, state.connections), (4, 4));
         assert_eq!(edge.counters().idle_dropped, 3);
@@ -117,6 +124,40 @@ fn idle_connections_are_bounded_in_number() {
         for (_, _, conn) in &mut running[..3] {
             conn.closed().await;
         }
+    });
+}
+
+#[test]
+fn bursts_open_no_connections_again() {
+    const BURST: usize = 50;
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        assert!(BURST as u64 > 10 * edge.settings().keepalive);
+        let accepted = Rc::new(Cell::new(0));
+        let count = Rc::clone(&accepted);
+        let upstream = tokio::task::spawn_local(async move {
+            loop {
+                let mut conn = server.accept().await;
+                count.set(count.get() + 1);
+                tokio::task::spawn_local(async move {
+                    while conn.0.peek(&mut [0]).await.is_ok_and(|length| length > 0) {
+                        conn.head().await;
+                        conn.send(OK).await;
+                    }
+                });
+            }
+        });
+        for _ in 0..10 {
+            let burst: Vec<_> = (0..BURST).map(|_| edge.get("/")).collect();
+            for (front, task) in burst {
+                assert_eq!(status(&front.response().await), 200);
+                task.await.unwrap();
+            }
+        }
+        assert!(accepted.get() <= BURST, "{} connections", accepted.get());
+        assert_eq!(edge.counters().opened, accepted.get() as u64);
+        upstream.abort();
     });
 }
 
