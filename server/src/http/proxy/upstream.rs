@@ -134,7 +134,8 @@ pub(super) struct ActiveRequest {
     /// Pool that has assigned the request.
     pool: Arc<PoolDefinition>,
     upstream: Rc<Upstream>,
-    is_trial: bool,
+    /// Whether the request is a trial that has no result yet.
+    is_trial: Cell<bool>,
 }
 
 impl ActiveRequest {
@@ -147,7 +148,7 @@ impl ActiveRequest {
         ActiveRequest {
             pool: Arc::clone(pool),
             upstream: Rc::clone(upstream),
-            is_trial: upstream.health.begin_trial(now),
+            is_trial: Cell::new(upstream.health.begin_trial(now)),
         }
     }
 
@@ -155,8 +156,9 @@ impl ActiveRequest {
         &self.upstream
     }
 
-    /// Notes that the upstream has responded.
+    /// Notes that the upstream has responded. A trial ends with that, however long the body lasts.
     pub(super) fn on_success(&self) {
+        self.end_trial();
         self.upstream.health.on_success();
     }
 
@@ -166,16 +168,22 @@ impl ActiveRequest {
         upstream.tally.count(|c| c.failures[failure] += 1);
         if blame && failure.blames_upstream() {
             let names = (self.pool.name.as_str(), &**upstream.label());
-            upstream.health.on_failure(failure, self.is_trial, names);
+            upstream
+                .health
+                .on_failure(failure, self.is_trial.get(), names);
+        }
+    }
+
+    fn end_trial(&self) {
+        if self.is_trial.take() {
+            self.upstream.health.end_trial();
         }
     }
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        if self.is_trial {
-            self.upstream.health.end_trial();
-        }
+        self.end_trial();
         self.upstream.active.set(self.upstream.active.get() - 1);
     }
 }

@@ -71,6 +71,48 @@ fn backup_serves_only_while_all_others_are_out() {
 }
 
 #[test]
+fn trial_ends_with_the_head_of_its_response_however_long_the_body_lasts() {
+    run(async {
+        let server = Server::new().await;
+        let (b, _b) = named("b").await;
+        let proxy = weighted(&[(server.address(), 1), (b, 0)]);
+        let edge = Edge::new(with(proxy, |settings| settings.max_fails = 2));
+        let fail_until_out = async || {
+            for _ in 0..2 {
+                let (front, task, conn) = server.asked(edge.get("/")).await;
+                drop(conn);
+                assert_eq!(status(&front.response().await), 502);
+                task.await.unwrap();
+            }
+            assert_eq!(who(&edge).await, "b");
+            pause();
+            advance(edge.settings().fail_timeout).await;
+            resume();
+        };
+        fail_until_out().await;
+        let (long, long_task, mut long_conn) = server.asked(edge.get("/")).await;
+        long_conn
+            .send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nsome")
+            .await;
+        long.next().await;
+        fail_until_out().await;
+        let (front, task) = edge.get("/");
+        settle().await;
+        assert_eq!(edge.state().active, 2, "another trial is due");
+        let mut conn = server.accept().await;
+        conn.head().await;
+        conn.send(OK).await;
+        assert_eq!(status(&front.response().await), 200);
+        task.await.unwrap();
+        // What becomes of the body is no result of a trial.
+        drop(long_conn);
+        assert!(!long.response().await.complete);
+        long_task.await.unwrap();
+        assert_eq!((edge.state().failures, edge.state().out), (5, 0));
+    });
+}
+
+#[test]
 fn request_that_all_others_failed_goes_to_a_backup() {
     run(async {
         let (b, _b) = named("b").await;
