@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use boring::ssl::{NameType, SslVerifyMode};
+use boring::ssl::{NameType, SslVerifyMode, SslVersion};
 
 use super::tls_upstream::{Certified, TlsUpstream, proxy_with, unset};
 use super::*;
@@ -142,6 +142,33 @@ fn a_handshake_that_fails_is_502_and_the_request_goes_elsewhere_with_its_body() 
             assert_eq!(counters.failures[Failure::TlsHandshake], 1, "{counters:?}");
             assert_eq!(counters.retries, 1);
         }
+    });
+}
+
+#[test]
+fn a_certificate_that_is_not_verified_is_no_cause_of_a_failed_handshake() {
+    run(async {
+        let certified = Certified::new("app.test", Some(2));
+        let mut acceptor = certified.acceptor();
+        // In TLS 1.2 the upstream refuses a client without a certificate within the handshake.
+        acceptor
+            .set_max_proto_version(Some(SslVersion::TLS1_2))
+            .unwrap();
+        acceptor.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
+        let upstream = TlsUpstream::with(acceptor).await;
+        let edge = Edge::new(Proxy {
+            retries: 0,
+            ..upstream.proxy(UpstreamTls {
+                tls_verify: false,
+                ..unset()
+            })
+        });
+        let (front, task) = edge.get("/");
+        assert!(upstream.accept().await.is_err());
+        assert_eq!(status(&front.response().await), 502);
+        task.await.unwrap();
+        let counters = edge.counters();
+        assert_eq!(counters.failures[Failure::TlsHandshake], 1, "{counters:?}");
     });
 }
 

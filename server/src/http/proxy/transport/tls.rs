@@ -63,7 +63,12 @@ impl TlsServer {
         match timeout_at(deadline, handshake).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => {
-                let failure = failure(&error);
+                // The result of a verification that was not asked for is no cause.
+                let failure = if self.context.verify {
+                    failure(&error)
+                } else {
+                    Failure::TlsHandshake
+                };
                 tracing::debug!(%error, name = self.name, "a TLS handshake with an upstream failed");
                 Err(failure)
             }
@@ -79,7 +84,7 @@ impl TlsServer {
     }
 }
 
-/// Returns the failure that an error of the handshake stands for.
+/// Returns the failure that an error of a handshake with verification stands for.
 fn failure(error: &HandshakeError<EndlessStream>) -> Failure {
     let verified = error.ssl().map(|ssl| ssl.verify_result());
     let Some(Err(refused)) = verified else {
