@@ -11,7 +11,7 @@ use crate::words::{canonical, host};
 
 table! {
     /// TLS of the connections to upstreams whose address begins with https://.
-    #[derive(Eq)]
+    #[derive(Eq, PartialOrd, Ord)]
     pub struct UpstreamTls = [tls] {
         /// Name that certificates of upstreams must be valid for; it is also sent to them (SNI). Set it if the address
         /// is not the name in the certificate.

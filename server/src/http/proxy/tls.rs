@@ -111,9 +111,14 @@ impl Ord for TlsContext {
     }
 }
 
-/// Contexts of a site, each made once.
+/// Contexts of a site, each made once. Files are read once, so all pools with the same settings have the same context.
 #[derive(Debug, Default)]
-pub(super) struct TlsContexts(BTreeMap<[u8; 32], Arc<TlsContext>>);
+pub(super) struct TlsContexts {
+    /// Contexts by the contents of their files.
+    by_digest: BTreeMap<[u8; 32], Arc<TlsContext>>,
+    /// Contexts by their settings, without a name.
+    by_settings: BTreeMap<UpstreamTls, Arc<TlsContext>>,
+}
 
 impl TlsContexts {
     /// Returns the settings for a pool, with a context that pools with the same files share.
@@ -121,18 +126,27 @@ impl TlsContexts {
     /// # Errors
     /// A file that the settings name cannot be used, or this host names no trusted authority.
     pub(super) fn settings(&mut self, tls: &UpstreamTls) -> Result<TlsSettings, TlsError> {
-        let files = Files::read(tls)?;
-        let digest = files.digest();
-        let context = match self.0.get(&digest) {
+        let mut settings = tls.clone();
+        let name = settings.tls_name.take();
+        let context = match self.by_settings.get(&settings) {
             Some(context) => Arc::clone(context),
             None => {
-                let context = Arc::new(files.context(digest)?);
-                self.0.insert(digest, Arc::clone(&context));
+                let context = self.context(&Files::read(&settings)?)?;
+                self.by_settings.insert(settings, Arc::clone(&context));
                 context
             }
         };
-        let name = tls.tls_name.clone();
         Ok(TlsSettings { name, context })
+    }
+
+    fn context(&mut self, files: &Files) -> Result<Arc<TlsContext>, TlsError> {
+        let digest = files.digest();
+        if let Some(context) = self.by_digest.get(&digest) {
+            return Ok(Arc::clone(context));
+        }
+        let context = Arc::new(files.context(digest)?);
+        self.by_digest.insert(digest, Arc::clone(&context));
+        Ok(context)
     }
 }
 

@@ -362,3 +362,21 @@ fn a_reload_keeps_the_pool_unless_its_files_have_changed() {
     let (_, changed) = compile(&site);
     assert!(!Arc::ptr_eq(&first, &changed));
 }
+
+#[test]
+fn routes_of_a_pool_share_it_though_its_files_change_while_they_are_compiled() {
+    let certified = Certified::new("app.test", None);
+    let address = UpstreamAddress::Tls("app:443".to_owned());
+    let proxy = proxy_with(vec![address], certified.trusted());
+    let site = SitePools::default();
+    let mut compiler = PoolCompiler::new(&site);
+    let first = compiler.compile(&proxy).unwrap().pool;
+    let other = Certified::new("app.test", None).certificate;
+    std::fs::write(
+        certified.folder.path().join("cert.pem"),
+        other.to_pem().unwrap(),
+    )
+    .unwrap();
+    let next = compiler.compile(&proxy).unwrap().pool;
+    assert!(Arc::ptr_eq(&first, &next));
+}
