@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use boring::error::ErrorStack;
@@ -64,6 +64,18 @@ pub enum TlsError {
         /// Advice to the operator.
         remedy: &'static str,
     },
+    /// The host's own file of trusted authorities cannot be used.
+    #[error(
+        "cannot use the trusted authorities of this host in {}: {cause}; correct the file, which $SSL_CERT_FILE may \
+         name, or set tls_ca",
+        file.display()
+    )]
+    Host {
+        /// Path of the file.
+        file: PathBuf,
+        /// Description of the problem.
+        cause: String,
+    },
     /// The host has no file of trusted authorities.
     #[error(
         "this host has no file of trusted authorities to verify upstreams by; install the package ca-certificates, or \
@@ -80,7 +92,7 @@ impl TlsError {
     pub fn key(&self) -> &'static str {
         match self {
             TlsError::File { key, .. } | TlsError::Content { key, .. } => key,
-            TlsError::NoAuthorities | TlsError::Library(_) => "upstreams",
+            TlsError::Host { .. } | TlsError::NoAuthorities | TlsError::Library(_) => "upstreams",
         }
     }
 }
@@ -150,30 +162,40 @@ impl TlsContexts {
     }
 }
 
-/// File that a key names.
-struct Named {
-    key: &'static str,
+/// File that a key names, or the host's own.
+struct Source {
+    /// Key; `None` for the host's file of trusted authorities.
+    key: Option<&'static str>,
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
-impl Named {
-    fn read(key: &'static str, path: &Path) -> Result<Named, TlsError> {
-        let bytes = fs::read(path).map_err(|cause| TlsError::File {
-            key,
-            file: path.to_owned(),
-            cause,
-        })?;
-        let path = path.to_owned();
-        Ok(Named { key, path, bytes })
+impl Source {
+    fn read(key: Option<&'static str>, path: PathBuf) -> Result<Source, TlsError> {
+        match (fs::read(&path), key) {
+            (Ok(bytes), _) => Ok(Source { key, path, bytes }),
+            (Err(cause), Some(key)) => Err(TlsError::File {
+                key,
+                file: path,
+                cause,
+            }),
+            (Err(cause), None) => Err(TlsError::Host {
+                file: path,
+                cause: cause.to_string(),
+            }),
+        }
     }
 
     fn refused(&self, cause: impl ToString, remedy: &'static str) -> TlsError {
-        TlsError::Content {
-            key: self.key,
-            file: self.path.clone(),
-            cause: cause.to_string(),
-            remedy,
+        let (file, cause) = (self.path.clone(), cause.to_string());
+        match self.key {
+            Some(key) => TlsError::Content {
+                key,
+                file,
+                cause,
+                remedy,
+            },
+            None => TlsError::Host { file, cause },
         }
     }
 
@@ -192,28 +214,28 @@ impl Named {
 /// Files of a pool's settings.
 struct Files {
     /// Trusted authorities; `None` if certificates are not verified.
-    authorities: Option<Named>,
+    authorities: Option<Source>,
     /// This server's certificate chain and key.
-    identity: Option<(Named, Named)>,
+    identity: Option<(Source, Source)>,
 }
 
 impl Files {
     fn read(tls: &UpstreamTls) -> Result<Files, TlsError> {
         let authorities = if tls.tls_verify {
-            let path = match &tls.tls_ca {
-                Some(path) => path.clone(),
-                None => openssl_probe::probe()
-                    .cert_file
-                    .ok_or(TlsError::NoAuthorities)?,
-            };
-            Some(Named::read("tls_ca", &path)?)
+            Some(match &tls.tls_ca {
+                Some(path) => Source::read(Some("tls_ca"), path.clone())?,
+                None => {
+                    let file = openssl_probe::probe().cert_file;
+                    Source::read(None, file.ok_or(TlsError::NoAuthorities)?)?
+                }
+            })
         } else {
             None
         };
         let identity = match (&tls.tls_certificate, &tls.tls_key) {
             (Some(certificate), Some(key)) => Some((
-                Named::read("tls_certificate", certificate)?,
-                Named::read("tls_key", key)?,
+                Source::read(Some("tls_certificate"), certificate.clone())?,
+                Source::read(Some("tls_key"), key.clone())?,
             )),
             _ => None,
         };
@@ -269,8 +291,8 @@ impl Files {
 /// Gives the context this server's certificate chain and key.
 fn identify(
     builder: &mut SslConnectorBuilder,
-    certificate: &Named,
-    key: &Named,
+    certificate: &Source,
+    key: &Source,
 ) -> Result<(), TlsError> {
     let mut chain = certificate.certificates()?.into_iter();
     if let Some(leaf) = chain.next() {
@@ -289,4 +311,24 @@ fn identify(
     };
     builder.set_private_key(&private).map_err(mismatch)?;
     builder.check_private_key().map_err(mismatch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_s_own_authorities_that_cannot_be_used_are_no_file_of_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("host.pem");
+        let missing = Source::read(None, path.clone()).err().unwrap();
+        fs::write(&path, "none").unwrap();
+        let empty = Source::read(None, path).unwrap();
+        for error in [missing, empty.certificates().unwrap_err()] {
+            assert_eq!(error.key(), "upstreams");
+            let text = error.to_string();
+            assert!(text.contains("authorities of this host"), "{text}");
+            assert!(text.contains("host.pem: "), "{text}");
+        }
+    }
 }
