@@ -113,11 +113,13 @@ pub(crate) fn configure(
 /// Has the kernel drop Initial packets in front of all sockets of a driver; see
 /// [`Dataplane::filter_initials`](crate::Dataplane::filter_initials).
 pub(crate) fn filter_initials<'a>(
-    mut bindings: impl Iterator<Item = &'a Binding> + Clone,
+    bindings: impl Iterator<Item = &'a Binding> + Clone,
     filter: Option<&InitialFilter>,
 ) -> io::Result<()> {
     let Some(filter) = filter else {
-        return bindings.try_for_each(|binding| sys::detach_filter(binding.as_fd()));
+        // All of them, also if one fails.
+        let detached = bindings.map(|binding| sys::detach_filter(binding.as_fd()));
+        return detached.fold(Ok(()), io::Result::and);
     };
     let program = initials::program(filter);
     let attach = |binding: &Binding| sys::attach_filter(binding.as_fd(), &program);

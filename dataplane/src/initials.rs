@@ -4,9 +4,10 @@
 //! socket's buffer drops them for the sender's share of the machine's time, or the network card's interrupt, and leaves the buffer to
 //! other datagrams. It is classic BPF (SO_ATTACH_FILTER), which needs no privilege.
 //!
-//! Only packets of clients that have no connection yet are dropped: long headers of version 1 with the type Initial (RFC 9000
-//! §17.2.2), and long headers of other versions, which get no more than Version Negotiation. A client sends them again. A batch of GRO
-//! passes or is dropped as a whole, by its first datagram; all of it comes from one client.
+//! It drops datagrams that begin with a long header of version 1 and the type Initial (RFC 9000 §17.2.2), or of another version, which
+//! gets no more than Version Negotiation. So it also drops Initials of handshakes that are under way, with the packets in the same
+//! datagram; the client's probe timeout sends them again. A batch of GRO passes or is dropped as a whole, by its first datagram; all of
+//! it comes from one client.
 
 use libc::sock_filter;
 

@@ -74,8 +74,8 @@ table! {
         /// whole time counts. The default suits slow links, and makes it costly to hold many requests open. Lower it
         /// for many parallel transfers over very slow links. With 0, a single byte wins back all.
         client_min_rate: u64 { kind: size(0, MIB), default: "240", reload: Live },
-        /// Share of a worker's time, in percent, above which it counts as overloaded if it spends that on received
-        /// datagrams for 20 ms. For the next second it drops datagrams beyond about a hundred a second of each
+        /// Share of a worker's time, in percent, that received datagrams may take. If they take more for 40 ms, the
+        /// worker counts as overloaded for a second: it drops datagrams beyond about a hundred a second of each
         /// connection that neither acknowledge data nor bring any, as in floods of PING or PATH_CHALLENGE frames (RFC
         /// 9000 §21.9). Other datagrams are taken as ever. sluicegate_datagrams_dropped_total counts the dropped ones
         /// for the reason `no_progress`. 100 drops none.

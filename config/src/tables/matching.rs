@@ -120,6 +120,7 @@ impl NamedMatch {
         f.write_str(&self.name)?;
         match &self.value {
             ValueMatch::Any => Ok(()),
+            ValueMatch::Is(value) if value.is_empty() => f.write_str(separator.trim_end()),
             ValueMatch::Is(value) => write!(f, "{separator}{value}"),
             ValueMatch::Regex(pattern) => write!(f, "{separator}~ {pattern}"),
         }
@@ -196,6 +197,13 @@ pub(super) fn field_match(word: &str) -> Result<String, Refusal> {
         return Err(Refusal::default());
     }
     condition.name.make_ascii_lowercase();
+    if condition.name == "host" {
+        return Err(Refusal::because(Reason {
+            found: "`host` in `match_headers`".to_owned(),
+            expected: "`host` of the route, which holds for every version of HTTP".to_owned(),
+            nearest: None,
+        }));
+    }
     check_value(&condition, word, "match_headers")?;
     Ok(FieldMatch(condition).to_string())
 }

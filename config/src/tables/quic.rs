@@ -33,11 +33,11 @@ table! {
         new_token_lifetime: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1d\"", reload: Live },
         /// Retry packets that a worker may send per second; a client whose Initial gets none sends it again. Each takes
         /// a few microseconds, so the limit leaves the worker time for open connections during a flood of Initials.
-        /// sluicegate_datagrams_dropped_total counts the Initials beyond it (retry_limit). If more Initials a
-        /// second arrive than this, and than 50,000, and a quarter of them come to nothing, the kernel drops most of
-        /// them at random before the worker receives them (a socket filter), until the flood ends; other packets pass.
-        /// With a limit above what clients can send the kernel drops none. sluicegate_worker_initials_share shows the share that passes, and
-        /// sluicegate_receive_overflows_total counts the dropped ones. The backend dpdk has no filter.
+        /// sluicegate_datagrams_dropped_total counts the Initials beyond it (retry_limit). If more than this and more
+        /// than 50,000 Initials arrive per second, and a quarter of them get no response, the kernel drops most of them
+        /// at random before the worker receives them (a socket filter), until the flood ends; other packets pass. With
+        /// a limit above what clients can send the kernel drops none. sluicegate_worker_initials_share shows the share
+        /// that passes, and sluicegate_receive_overflows_total counts the dropped ones. The backend dpdk has no filter.
         retries_per_second: u64 {
             kind: count(1, 10_000_000, "Retry packets a second"),
             default: "50000",

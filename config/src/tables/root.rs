@@ -43,7 +43,7 @@ table! {
             default: "[]",
             reload: Live
         },
-        /// Routes in the order of the file; no two are for the same host, path and method. May be empty.
+        /// Routes in the order of the file; no two are for the same host, path, method and conditions. May be empty.
         routes as route: Vec<Route> {
             kind: Kind::Tables { table: Route::TABLE, max: 10_000 },
             default: "[]",
@@ -243,7 +243,7 @@ fn check_addresses(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a route for the same host, path and method as another one.
+/// Refuses a route for the same host, path, method and conditions as another one.
 fn check_routes(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     fn or_any<T>(list: &[T]) -> Vec<Option<&T>> {
         match list {

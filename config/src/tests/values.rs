@@ -173,7 +173,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
 }
 
 #[test]
-fn handlers_have_what_is_given_and_the_defaults() {
+fn files_have_what_is_given_and_the_defaults() {
     let config = parse(UNUSUAL).unwrap();
     let files = |file: &str| match parse(&document(Files::TABLE, "root", file)).unwrap().routes[0]
         .handler
@@ -199,6 +199,11 @@ fn handlers_have_what_is_given_and_the_defaults() {
         mime_types: vec![("js".to_owned(), "text/x-js".to_owned())],
     };
     assert_eq!(config.routes[3].handler, Handler::Files(given));
+}
+
+#[test]
+fn proxies_have_what_is_given_and_the_defaults() {
+    let config = parse(UNUSUAL).unwrap();
     let Handler::Proxy(proxy) = &config.routes[4].handler else {
         panic!("a proxy")
     };
@@ -240,6 +245,11 @@ fn handlers_have_what_is_given_and_the_defaults() {
     );
     assert_eq!(settings.header_bytes, 64 << 10);
     assert!(proxy.forwarded && proxy.raw_path && !proxy.strip_prefix);
+}
+
+#[test]
+fn redirect_has_what_is_given() {
+    let config = parse(UNUSUAL).unwrap();
     let redirect = Redirect {
         status: 303,
         location: "https://{host}/new/{rest}{query}#{path}".to_owned(),

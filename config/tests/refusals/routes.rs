@@ -57,6 +57,10 @@ fn conditions_are_a_name_with_a_value_or_without() {
         let error = route(&format!("match_headers = \"{condition}\""));
         assert_eq!(error, format!("7:17: string \"{condition}\" {words}"));
     }
+    assert_eq!(
+        route("match_headers = \"Host: a\""),
+        "7:17: `host` in `match_headers`; expected `host` of the route, which holds for every version of HTTP"
+    );
     let words = "for `match_query`; expected a condition such as \"debug\", \"v=2\" or \"v=~ ^[23]$\", of visible ASCII \
                  characters, or a list of 1 to 16 of them";
     for condition in ["", "=1", "a&b", "a=\u{e4}", "a=~"] {

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 /// Shortest time over which the share of the receive phases is judged: a handshake or two may fill a shorter one.
 const WINDOW: Duration = Duration::from_millis(20);
-/// Time for which a worker counts as overloaded after a window that showed it.
+/// Windows in a row that show overload. One alone may be a burst, or a thread that had to wait.
+const WINDOWS: u8 = 2;
+/// Time for which a worker counts as overloaded after the last of these windows.
 const WHILE: Duration = Duration::from_secs(1);
 
 /// Overload of a worker, by the share of its time that its receive phases take.
@@ -14,13 +16,15 @@ pub(super) struct Overload {
     start: Option<Instant>,
     /// Time that receive phases have taken since.
     spent: Duration,
+    /// Windows in a row in which they took too much.
+    windows: u8,
     /// End of the time for which the worker counts as overloaded.
     until: Option<Instant>,
 }
 
 impl Overload {
     /// Notes a receive phase that took `spent` and ended at `now`. The worker counts as overloaded if such phases have taken
-    /// more than `percent` of a window.
+    /// more than `percent` of each of [`WINDOWS`] windows.
     pub(super) fn on_phase(&mut self, spent: Duration, percent: u64, now: Instant) {
         let Some(start) = self.start else {
             self.start = Some(now);
@@ -32,7 +36,12 @@ impl Overload {
             return;
         }
         let share = u128::from(percent) * elapsed.as_nanos();
-        if 100 * self.spent.as_nanos() > share {
+        self.windows = if 100 * self.spent.as_nanos() > share {
+            self.windows.saturating_add(1)
+        } else {
+            0
+        };
+        if self.windows >= WINDOWS {
             self.until = Some(now + WHILE);
         }
         (self.start, self.spent) = (Some(now), Duration::ZERO);

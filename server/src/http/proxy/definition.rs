@@ -165,7 +165,7 @@ impl<'a> PoolCompiler<'a> {
 }
 
 /// Compiled proxy of a route: its pool, and the settings of its requests.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RouteProxy {
     /// Settings of the requests.
     pub settings: Proxy,

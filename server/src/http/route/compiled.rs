@@ -36,8 +36,8 @@ pub struct Route {
     pub timeout: Option<Duration>,
 }
 
-/// A handler by the thread that runs it.
-#[derive(Debug)]
+/// A handler by the thread that runs it. Clones share files and pools.
+#[derive(Clone, Debug)]
 pub enum Action {
     /// The front's thread builds the response.
     Local(LocalHandler),
@@ -46,7 +46,7 @@ pub enum Action {
 }
 
 /// The kinds of handler that may wait, with their settings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum OriginHandler {
     /// Serves the files of a folder.
     Files(Folder),
@@ -66,17 +66,19 @@ impl Route {
         pools: &mut PoolCompiler<'_>,
         folders: &mut FolderCompiler<'_>,
     ) -> Result<Vec<Arc<Route>>, SiteError> {
+        let refuse = |field| refused_field(route, field);
+        let action = Action::compile(route, pools, folders)?;
+        let conditions = Conditions::compile(route).map_err(refuse)?;
         let paths = route.paths.iter().map(|path| {
-            let action = Action::compile(route, pools, folders)?;
             let path = PathMatch::compile(path)?;
-            Route::with(path, action, (place, route), limits).map(Arc::new)
+            let of_path = (path, action.clone(), conditions.clone());
+            Route::with(of_path, (place, route), limits).map(Arc::new)
         });
         paths.collect()
     }
 
     fn with(
-        path: PathMatch,
-        action: Action,
+        (path, action, conditions): (PathMatch, Action, Conditions),
         (place, route): (usize, &sluicegate_config::Route),
         limits: &Limits,
     ) -> Result<Route, SiteError> {
@@ -84,7 +86,7 @@ impl Route {
         Ok(Route {
             place,
             path,
-            conditions: Conditions::compile(route).map_err(refuse)?,
+            conditions,
             action,
             request_headers: Edits::new(&route.request_headers).map_err(refuse)?,
             response_headers: Edits::new(&route.response_headers).map_err(refuse)?,

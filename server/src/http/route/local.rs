@@ -11,7 +11,7 @@ use crate::http::authority::host;
 use crate::http::exchange::{Body, Generator, Reply, ReplyFields, RequestHead};
 
 /// The kinds of handler that need the request's head alone, with their settings.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum LocalHandler {
     /// Returns the same response to every request, whatever its method.
     Fixed(Reply),
@@ -40,7 +40,7 @@ impl LocalHandler {
 }
 
 /// Location of a redirect, with placeholders that each request fills.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Location {
     status: u16,
     parts: Vec<Part>,

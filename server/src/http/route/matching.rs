@@ -1,6 +1,7 @@
 //! Conditions of a route, compiled: on the path, the method, the fields and the query.
 
 use http::HeaderName;
+use http::header::COOKIE;
 use regex::Regex;
 use sluicegate_config::{NamedMatch, PathPattern, Route, ValueMatch, compile_regex};
 
@@ -60,6 +61,14 @@ impl PathMatch {
         match self {
             PathMatch::Prefix(prefix) => prefix,
             PathMatch::Exact(_) | PathMatch::Regex(_) => "",
+        }
+    }
+
+    /// Returns the pattern's regular expression; empty for a path.
+    pub(super) fn regex(&self) -> &str {
+        match self {
+            PathMatch::Regex(regex) => regex.as_str(),
+            PathMatch::Exact(_) | PathMatch::Prefix(_) => "",
         }
     }
 }
@@ -128,8 +137,14 @@ impl Conditions {
     /// Returns whether the conditions on fields hold.
     pub(super) fn fields_match(&self, head: &RequestHead) -> bool {
         self.fields.iter().all(|(name, value)| {
-            let mut lines = head.headers.iter().filter(|(known, _)| known == name);
-            lines.any(|(_, line)| value.matches(line.as_bytes()))
+            let lines = head.headers.iter().filter(|(known, _)| known == name);
+            let mut lines = lines.map(|(_, line)| line.as_bytes());
+            if name == COOKIE {
+                // Clients of HTTP/2 and 3 may send each cookie on a line of its own (RFC 9114 §4.2.1).
+                let cookies: Vec<_> = lines.collect();
+                return !cookies.is_empty() && value.matches(&cookies.join(&b"; "[..]));
+            }
+            lines.any(|line| value.matches(line))
         })
     }
 

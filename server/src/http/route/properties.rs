@@ -78,6 +78,28 @@ path = "~ ^/[ac]"
 host = "*.b.example"
 max_request_body = 11
 redirect = { location = "{path}{query}" }
+[[route]]
+path = "~ b$"
+host = "a.example"
+max_request_body = 12
+fixed = { body = "any" }
+[[route]]
+path = "~ a"
+host = "a.example"
+max_request_body = 13
+fixed = { body = "another" }
+[[route]]
+path = "~ b$"
+host = "a.example"
+match_query = "a"
+max_request_body = 14
+fixed = { body = "query" }
+[[route]]
+path = "~ b$"
+host = "a.example"
+method = "PUT"
+max_request_body = 15
+fixed = { body = "method" }
 "#;
 
 struct Known {
@@ -157,10 +179,9 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
         let path = route
             .paths
             .iter()
-            .filter_map(|path| path_rank(path, &head.path));
+            .filter_map(|path| path_rank(path, &head.path, config));
         Some(((rank(&route.hosts)?, path.max()?), route))
     });
-    // The order of the file decides between regular expressions alone, so the last of those in reverse applies.
     let all: Vec<_> = all.collect();
     let takes = |route: &Route| route.methods.is_empty() || route.methods.contains(&head.method);
     let best =
@@ -177,13 +198,16 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
     Some(best.and_then(|(_, route)| route.max_request_body).ok_or(()))
 }
 
-/// Returns how specific a pattern is that matches: an exact path before an expression, and that before a longer prefix.
-fn path_rank(pattern: &PathPattern, path: &str) -> Option<usize> {
+/// Returns how specific a pattern is that matches: an exact path before an expression, and that before a longer prefix. Of
+/// expressions, the first in the file comes first. No expression here stands behind another for a part of its hosts alone.
+fn path_rank(pattern: &PathPattern, path: &str, config: &Config) -> Option<usize> {
     match pattern {
         PathPattern::Exact(exact) => (path == exact).then_some(usize::MAX),
         PathPattern::Regex(regex) => {
+            let place = { config.routes.iter() }.position(|route| route.paths.contains(pattern));
             let regex = compile_regex(regex).expect("a valid expression");
-            regex.is_match(path).then_some(usize::MAX - 1)
+            let rank = usize::MAX - 1 - place.unwrap_or_default();
+            regex.is_match(path).then_some(rank)
         }
         PathPattern::Prefix(prefix) => {
             let below = prefix.trim_end_matches('/').to_owned() + "/";

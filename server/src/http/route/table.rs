@@ -133,6 +133,12 @@ pub(super) fn lower_case(host: &str) -> Option<String> {
     has_upper.then(|| host.to_ascii_lowercase())
 }
 
+/// Returns the order of routes with the same path: those with more conditions first, and of these the ones for certain methods.
+fn by_conditions(route: &Route) -> (Reverse<usize>, bool) {
+    let conditions = &route.conditions;
+    (Reverse(conditions.count()), conditions.methods.is_empty())
+}
+
 impl HostRoutes {
     fn add(&mut self, route: &Arc<Route>) {
         let route = Arc::clone(route);
@@ -163,7 +169,7 @@ impl HostRoutes {
         });
         for at in 1..self.prefixes.len() {
             let path = &self.prefixes[at].path;
-            // What a prefix begins with stands before it, or is what the one before it begins with.
+            // The longest prefix of an entry is the entry before it, or one of that entry's prefixes.
             let mut shorter = Some(at - 1);
             while let Some(place) = shorter
                 && !path.starts_with(&self.prefixes[place].path)
@@ -174,12 +180,16 @@ impl HostRoutes {
         }
         let prefixes = self.prefixes.iter_mut().map(|prefix| &mut prefix.routes);
         for routes in self.exact.values_mut().chain(prefixes) {
-            // Routes with more conditions come first, and of these the ones for certain methods.
-            routes.sort_by_key(|route| {
-                let conditions = &route.conditions;
-                (Reverse(conditions.count()), conditions.methods.is_empty())
-            });
+            routes.sort_by_key(|route| by_conditions(route));
         }
+        // Routes with the same expression stand where the first of them does.
+        let mut places = HashMap::new();
+        for (place, route) in self.patterns.iter().enumerate() {
+            places.entry(route.path.regex().to_owned()).or_insert(place);
+        }
+        let place = |route: &Route| places.get(route.path.regex()).copied();
+        self.patterns
+            .sort_by_key(|route| (place(route), by_conditions(route)));
     }
 
     /// Returns the routes that match a path: the exact ones, those whose expression matches, then the longest prefix first.

@@ -54,6 +54,50 @@ fn fields_must_all_match() {
 }
 
 #[test]
+fn cookies_match_alike_on_one_line_and_on_several() {
+    let site = site_of(
+        r#"
+        [[route]]
+        path = "/"
+        match_headers = "cookie: ~ a=1; b=2"
+        fixed = { body = "both" }
+        [[route]]
+        path = "/"
+        match_headers = "cookie"
+        fixed = { body = "any" }
+        "#,
+    );
+    let one = [("cookie", "a=1; b=2")];
+    let two = [("cookie", "a=1"), ("cookie", "b=2")];
+    assert_eq!(ask_with(&site, "/", &one), b"both");
+    assert_eq!(ask_with(&site, "/", &two), b"both");
+    assert_eq!(ask_with(&site, "/", &two[..1]), b"any");
+    assert_eq!(ask_with(&site, "/", &[]), b"404");
+}
+
+#[test]
+fn conditions_decide_between_routes_with_the_same_expression() {
+    let site = site_of(
+        r#"
+        [[route]]
+        path = "~ [.]php$"
+        fixed = { body = "first" }
+        [[route]]
+        path = "~ x"
+        match_query = ["a", "b"]
+        fixed = { body = "other" }
+        [[route]]
+        path = "~ [.]php$"
+        match_headers = "x-beta"
+        fixed = { body = "beta" }
+        "#,
+    );
+    assert_eq!(ask_with(&site, "/x.php?a&b", &[]), b"first");
+    assert_eq!(ask_with(&site, "/x.php?a&b", &[("x-beta", "")]), b"beta");
+    assert_eq!(ask_with(&site, "/x?a&b", &[]), b"other");
+}
+
+#[test]
 fn parameters_must_all_match() {
     let site = site_of(
         r#"

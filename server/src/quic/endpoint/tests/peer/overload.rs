@@ -24,7 +24,7 @@ fn end_phases(attack: &mut Attack, phases: u32, spent: Duration) {
 
 /// Has the worker be overloaded for the next second.
 fn overload(attack: &mut Attack) {
-    end_phases(attack, 2, LONG);
+    end_phases(attack, 3, LONG);
 }
 
 /// Sends PINGs in datagrams of their own. Returns how many are dropped.
@@ -132,6 +132,7 @@ fn long_phases_with_time_between_them_are_no_overload() {
     let mut peer = attack.connect(PEER, Setup::new(1));
     // Half of the time, or a long phase now and then.
     end_phases(&mut attack, 100, Duration::from_millis(10));
+    assert_eq!(flood(&mut attack, &mut peer), 0);
     attack.pass(Duration::from_secs(3), &mut peer);
     for _ in 0..10 {
         end_phases(&mut attack, 1, Duration::from_millis(100));
@@ -140,7 +141,7 @@ fn long_phases_with_time_between_them_are_no_overload() {
     assert_eq!(flood(&mut attack, &mut peer), 0);
     // Short phases that follow each other closely.
     attack.metered(|endpoint, _, now| {
-        for phase in 0..300 {
+        for phase in 0..500 {
             let end = now + phase * Duration::from_micros(100);
             endpoint.end_receive(Duration::from_micros(60), end);
         }
