@@ -64,16 +64,16 @@ impl Candidate {
 
     /// Returns the rank of the upstream for a key; the highest one gets the key. With these ranks each upstream gets keys
     /// in proportion to its weight, and if one comes or goes, no key moves between two others (weighted rendezvous hashing).
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "53 bits of a hash are as good as 64"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "weights are small")]
     fn rank(&self, key: u64) -> f64 {
-        let drawn = mixed(key ^ self.hash) >> 11;
-        // Between 0 and 1, and neither of them.
-        let drawn = (drawn as f64 + 0.5) / (1u64 << 53) as f64;
-        -(self.weight as f64) / drawn.ln()
+        -(self.weight as f64) / fraction(mixed(key ^ self.hash)).ln()
     }
+}
+
+/// Returns a number between 0 and 1, and neither of them, from the upper bits of a hash.
+#[expect(clippy::cast_precision_loss, reason = "52 bits and a half fit exactly")]
+fn fraction(hash: u64) -> f64 {
+    ((hash >> 12) as f64 + 0.5) / (1u64 << 52) as f64
 }
 
 /// State of a pool's policy on one origin thread.
@@ -87,12 +87,12 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// Returns the state for a pool of `count` upstreams.
-    pub(super) fn new(policy: &Policy, count: usize) -> Balancer {
+    /// Returns the state for a pool of `count` upstreams. The random ones follow from `seed`.
+    pub(super) fn new(policy: &Policy, count: usize, seed: u64) -> Balancer {
         Balancer {
             policy: policy.clone(),
             earned: RefCell::new(vec![0; count]),
-            random: Cell::new(GOLDEN),
+            random: Cell::new(seed),
         }
     }
 

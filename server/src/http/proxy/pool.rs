@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -141,7 +142,12 @@ impl Pool {
         let members: Vec<_> = definition.members.iter().map(member).collect();
         Rc::new(Pool {
             definition: Arc::clone(definition),
-            balancer: Balancer::new(&definition.policy, members.len()),
+            // Workers draw their random upstreams independently of each other.
+            balancer: Balancer::new(
+                &definition.policy,
+                members.len(),
+                RandomState::new().hash_one(members.len()),
+            ),
             members,
             candidates: RefCell::default(),
             retry_budget: RetryBudget::new(definition.retry_percent, Instant::now()),

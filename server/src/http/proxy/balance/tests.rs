@@ -4,6 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Seed of all tests.
+const SEED: u64 = 7;
+
 /// Returns idle candidates of these weights.
 fn candidates(weights: &[u64]) -> Vec<Candidate> {
     let candidate = |(place, weight): (usize, &u64)| Candidate {
@@ -22,7 +25,7 @@ fn hashing(load: u64) -> Policy {
 
 /// Returns how many of `requests` each candidate gets; none of them ends.
 fn shares(policy: &Policy, mut all: Vec<Candidate>, requests: u64) -> Vec<u64> {
-    let balancer = Balancer::new(policy, all.len());
+    let balancer = Balancer::new(policy, all.len(), SEED);
     for request in 0..requests {
         let key = hash(&request.to_le_bytes());
         let place = balancer.choose(&all, Some(key)).unwrap();
@@ -34,7 +37,7 @@ fn shares(policy: &Policy, mut all: Vec<Candidate>, requests: u64) -> Vec<u64> {
 #[test]
 fn turns_follow_the_weights_and_lie_apart() {
     let all = candidates(&[5, 1, 1]);
-    let balancer = Balancer::new(&Policy::RoundRobin, 3);
+    let balancer = Balancer::new(&Policy::RoundRobin, 3, SEED);
     let turns: Vec<_> = (0..14)
         .filter_map(|_| balancer.choose(&all, None))
         .collect();
@@ -61,7 +64,7 @@ fn every_policy_shares_out_by_weight() {
 
 #[test]
 fn upstream_with_fewest_requests_for_its_weight_gets_the_next_one() {
-    let balancer = Balancer::new(&Policy::LeastRequests, 3);
+    let balancer = Balancer::new(&Policy::LeastRequests, 3, SEED);
     let mut all = candidates(&[1, 2, 1]);
     all[0].active = 2;
     all[1].active = 3;
@@ -77,7 +80,7 @@ fn upstream_with_fewest_requests_for_its_weight_gets_the_next_one() {
 
 #[test]
 fn busiest_upstream_is_never_the_better_of_two() {
-    let balancer = Balancer::new(&Policy::RandomTwo, 3);
+    let balancer = Balancer::new(&Policy::RandomTwo, 3, SEED);
     let mut all = candidates(&[1, 1, 1]);
     all[1].active = 9;
     for _ in 0..1000 {
@@ -88,10 +91,30 @@ fn busiest_upstream_is_never_the_better_of_two() {
 }
 
 #[test]
+fn different_seeds_draw_different_upstreams() {
+    let all = candidates(&[1; 8]);
+    let drawn = |seed| {
+        let balancer = Balancer::new(&Policy::RandomTwo, 8, seed);
+        let places = (0..16).map(|_| balancer.choose(&all, None));
+        places.collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(SEED), drawn(SEED));
+    assert_ne!(drawn(SEED), drawn(SEED + 1));
+}
+
+#[test]
+fn each_hash_has_a_finite_rank_above_0() {
+    for hash in [0, 1 << 63, u64::MAX] {
+        let fraction = fraction(hash);
+        assert!(fraction > 0.0 && fraction < 1.0, "{hash}: {fraction}");
+    }
+}
+
+#[test]
 fn load_of_one_key_spills_over_to_the_next_upstream_of_its_hash() {
     let key = Some(hash(b"popular"));
     let mut all = candidates(&[1, 1, 1, 1]);
-    let balancer = Balancer::new(&hashing(150), 4);
+    let balancer = Balancer::new(&hashing(150), 4, SEED);
     let own = balancer.choose(&all, key).unwrap();
     for active in 1..=400 {
         let place = balancer.choose(&all, key).unwrap();
@@ -101,13 +124,13 @@ fn load_of_one_key_spills_over_to_the_next_upstream_of_its_hash() {
     }
     assert_eq!(all[own].active, 150, "{all:?}");
     // Without a bound all stay where they are.
-    let unbounded = Balancer::new(&hashing(0), 4);
+    let unbounded = Balancer::new(&hashing(0), 4, SEED);
     assert_eq!(unbounded.choose(&all, key), Some(own));
 }
 
 #[test]
 fn requests_without_the_hashed_part_take_turns() {
-    let balancer = Balancer::new(&hashing(0), 2);
+    let balancer = Balancer::new(&hashing(0), 2, SEED);
     let all = candidates(&[1, 1]);
     let turns: Vec<_> = (0..4).filter_map(|_| balancer.choose(&all, None)).collect();
     assert_eq!(turns, [0, 1, 0, 1]);
@@ -126,7 +149,7 @@ proptest! {
         let gone = gone.index(all.len());
         let mut left = all.clone();
         left.remove(gone);
-        let balancer = Balancer::new(&hashing(0), all.len());
+        let balancer = Balancer::new(&hashing(0), all.len(), SEED);
         let mut moved = 0;
         for number in 0..KEYS {
             let key = Some(hash(&(seed ^ number).to_le_bytes()));
