@@ -21,6 +21,7 @@ pub(super) const SURPLUS: Duration = Duration::from_secs(5);
 /// has been idle for too long.
 #[derive(Debug)]
 pub(super) struct IdleConnections {
+    /// Connections in the order of their serials, so that each is found by a binary search.
     idle: RefCell<VecDeque<Idle>>,
     tally: Rc<Tally>,
     /// Number of connections that may stay idle for longer than [`SURPLUS`].
@@ -145,12 +146,15 @@ impl IdleConnections {
     /// Returns whether as many newer connections are idle as may be.
     fn is_surplus(&self, serial: u64) -> bool {
         let idle = self.idle.borrow();
-        let newer = idle.iter().rev().take_while(|idle| idle.serial > serial);
-        newer.count() >= self.limit
+        let not_newer = idle.partition_point(|idle| idle.serial <= serial);
+        idle.len() - not_newer >= self.limit
     }
 
     fn forget(&self, serial: u64) {
-        self.idle.borrow_mut().retain(|idle| idle.serial != serial);
+        let mut idle = self.idle.borrow_mut();
+        if let Ok(place) = idle.binary_search_by_key(&serial, |idle| idle.serial) {
+            idle.remove(place);
+        }
     }
 }
 
