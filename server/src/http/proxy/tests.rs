@@ -10,6 +10,7 @@ mod settings;
 mod sockets;
 mod timeouts;
 mod tls;
+mod tls_sessions;
 mod tls_upstream;
 
 use std::cell::RefCell;
