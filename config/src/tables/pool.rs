@@ -73,7 +73,8 @@ table! {
         /// Largest number of unfinished requests of an upstream with `balance = "hash"`, as a percentage of its fair
         /// share of those of the pool. Requests beyond it go to the next upstream of their hash, and return later. 0
         /// means no limit, so that a session never changes its upstream. Set it, to 125 for example, if upstreams
-        /// keep caches and a few keys get most requests.
+        /// keep caches and a few keys get most requests. Each worker counts its own requests, so the limit needs
+        /// several unfinished ones per upstream and worker; with fewer, it moves requests without need.
         hash_load: u64 { kind: count(0, 1000, "percent"), default: "0", examples: ["125"], reload: Live },
         /// Time in which the share of an upstream that was out of rotation grows from a tenth to its weight. 0s gives
         /// it all at once. Set it for upstreams that are slow at first, such as those with a cache to fill.

@@ -12,8 +12,8 @@ use crate::value::Word;
 use crate::words::{canonical, host, host_port, token};
 
 table! {
-    /// The route above forwards requests over HTTP/1.1 to upstream servers, which take turns: to those of a `[[pool]]`, or
-    /// to those in `upstreams`. If no upstream can be reached, or the response is malformed, the client gets 502; if a
+    /// The route above forwards requests over HTTP/1.1 to upstream servers, which share them as `balance` says: to those
+    /// of a `[[pool]]`, or to those in `upstreams`. If no upstream can be reached, or the response is malformed, the client gets 502; if a
     /// timeout below expires, 504; if this host has no file descriptors or ports left, 503. If an upstream fails after
     /// the response has begun, the client's stream is reset.
     #[derive(Eq)]

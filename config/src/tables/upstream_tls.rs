@@ -21,8 +21,9 @@ table! {
             examples: ["\"app.internal\""],
             reload: Live
         },
-        /// PEM file with the certificates of the authorities that may issue certificates of upstreams. Set it for an authority
-        /// of your own; no other is then trusted.
+        /// PEM file with the root certificates of the authorities that may issue certificates of upstreams, or with a
+        /// self-signed certificate of an upstream; an intermediate certificate alone is not accepted. Set it for an
+        /// authority of your own; no other is then trusted.
         tls_ca: Option<PathBuf> {
             kind: Kind::Path,
             unset: "the authorities that this host trusts, as in /etc/ssl/certs/ca-certificates.crt or $SSL_CERT_FILE",
@@ -30,8 +31,8 @@ table! {
             reload: Live
         },
         /// Whether the certificates of upstreams are verified. Without it, connections are encrypted, but whoever can
-        /// intercept them can read and change all requests; the log has a warning. Give tls_ca the certificate itself
-        /// rather than turning this off for a self-signed one.
+        /// intercept them can read and change all requests; the log has a warning. For a self-signed certificate, set
+        /// tls_ca to it instead.
         tls_verify: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// PEM file with the certificate chain that this server shows to upstreams that ask for one. Needs tls_key.
         tls_certificate: Option<PathBuf> {
