@@ -100,6 +100,22 @@ fn while_memory_is_short_connections_go_on_and_no_further_one_begins() {
 
 /// The keys of a Retry's Initial follow from the server's connection ID in the Retry packet.
 #[test]
+fn log_names_refused_clients_but_none_of_a_shutdown() {
+    let lines_left = |bench: &mut Bench| {
+        let now = bench.now;
+        (0..100).filter(|_| bench.endpoint.may_log(now)).count()
+    };
+    let mut bench = Bench::new(settings(|s| s.limits.connections_per_worker = 1));
+    bench.connect("192.0.2.9:5000");
+    let (_, sent, _) = ask(&mut bench, "192.0.2.1:5000");
+    assert_eq!(lines_left(&mut bench), 4 - sent.len());
+    let mut bench = Bench::new(settings(|_| {}));
+    bench.endpoint.drain(bench.now);
+    ask(&mut bench, "192.0.2.1:5000");
+    assert_eq!(lines_left(&mut bench), 4);
+}
+
+#[test]
 fn a_client_that_was_asked_to_retry_is_refused_too() {
     let mut bench = Bench::new(settings(|s| s.quic.retry_above = Some(0)));
     let (mut client, _, _) = ask(&mut bench, "192.0.2.1:5000");

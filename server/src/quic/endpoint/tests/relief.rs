@@ -76,6 +76,24 @@ fn while_memory_is_short_the_client_with_most_connections_gives_way() {
 }
 
 #[test]
+fn a_client_with_most_connections_loses_half_before_others_lose_any() {
+    let mut bench = bench();
+    // The server looks at the other one's connections first.
+    connect(&mut bench, 2, 28);
+    connect(&mut bench, 1, 60);
+    measured(&mut bench, 1000);
+    let mut alone = 0;
+    for _ in 0..200 {
+        bench.pass(Duration::from_millis(20));
+        let left = [1, 2].map(|client| open(&bench, &format!("192.0.2.{client}")));
+        assert!(left[0] <= 30 || left[1] == 28, "{left:?}");
+        alone += u64::from(left[0] < 60 && left[1] == 28);
+    }
+    assert!(alone > 0);
+    assert_eq!(bench.endpoint.len(), 16 + 16);
+}
+
+#[test]
 fn connections_without_requests_give_way_first() {
     let mut bench = bench();
     let mut greedy = connect(&mut bench, 1, 20);
