@@ -310,3 +310,28 @@ macro_rules! words_in_fields {
 }
 
 pub(crate) use words_in_fields;
+
+/// Makes tables parts of others: their keys stand in the table that has them.
+macro_rules! tables_as_parts {
+    ($($table:ty),+) => {$(
+        impl $crate::field::Part for $table {
+            fn keys() -> Vec<$crate::schema::Key> {
+                <Self as $crate::field::Record>::TABLE.keys().collect()
+            }
+
+            fn read(section: &$crate::section::Section<'_>) -> Result<Self, $crate::Error> {
+                $crate::field::Record::read(section)
+            }
+
+            fn values(&self) -> Vec<Option<String>> {
+                $crate::field::Record::values(self)
+            }
+
+            fn needs_restart(&self, new: &Self, place: &str, changed: &mut Vec<String>) {
+                $crate::field::Record::needs_restart(self, new, place, changed);
+            }
+        }
+    )+};
+}
+
+pub(crate) use tables_as_parts;

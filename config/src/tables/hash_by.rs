@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::field::words_in_fields;
-use crate::schema::Refusal;
+use crate::schema::{Reason, Refusal};
 use crate::value::Word;
 use crate::words::{canonical, token};
 
@@ -49,6 +49,13 @@ pub(super) fn hash_by(word: &str) -> Result<String, Refusal> {
     let mut words = word.split_ascii_whitespace();
     canonical(match (words.next(), words.next(), words.next()) {
         (Some("client_address"), None, None) => Some("client_address".to_owned()),
+        (Some("field"), Some(name), None) if name.eq_ignore_ascii_case("host") => {
+            return Err(Refusal::because(Reason {
+                found: "`field host` for `hash_by`".to_owned(),
+                expected: "another field: clients of HTTP/3 send the host as no field".to_owned(),
+                nearest: None,
+            }));
+        }
         (Some("field"), Some(name), None) if token(name, MAX_NAME) => {
             Some(format!("field {}", name.to_ascii_lowercase()))
         }

@@ -9,7 +9,7 @@ use super::hash_by::hash_by;
 use super::pool_upstream::{ADDRESS, MAX_UPSTREAMS, PoolUpstream, Upstreams};
 use super::upstream::upstream_address;
 use crate::error::Error;
-use crate::field::{self, Part, Record};
+use crate::field::{self, Part, Record, tables_as_parts};
 use crate::schema::{
     Given, KIB, Key, Kind, MIB, Reload, choice, count, duration, millis, name, seconds, size,
 };
@@ -148,23 +148,7 @@ fn check_settings(settings: &mut PoolSettings, section: &Section<'_>) -> Result<
     Ok(())
 }
 
-impl Part for PoolSettings {
-    fn keys() -> Vec<Key> {
-        Self::TABLE.keys().collect()
-    }
-
-    fn read(section: &Section<'_>) -> Result<Self, Error> {
-        Record::read(section)
-    }
-
-    fn values(&self) -> Vec<Option<String>> {
-        Record::values(self)
-    }
-
-    fn needs_restart(&self, new: &Self, place: &str, changed: &mut Vec<String>) {
-        Record::needs_restart(self, new, place, changed);
-    }
-}
+tables_as_parts!(PoolSettings);
 
 /// Upstreams of a route: a pool with a name, or servers that the route lists itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

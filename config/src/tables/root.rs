@@ -251,18 +251,24 @@ fn check_routes(config: &Config, top: &Section<'_>) -> Result<(), Error> {
             list => list.iter().map(Some).collect(),
         }
     }
+    fn sorted<T: Ord>(list: &[T]) -> Vec<&T> {
+        let mut sorted: Vec<_> = list.iter().collect();
+        sorted.sort();
+        sorted
+    }
     let expected = "another host, path, method or condition than those of the other routes";
     let mut once = Once::new(top, expected);
     for (index, route) in config.routes.iter().enumerate() {
         let at = top.position_in("route", index, "path");
         let methods = or_any(&route.methods);
-        let conditions = (&route.match_headers, &route.match_query);
+        // Their order makes no difference.
+        let conditions = (sorted(&route.match_headers), sorted(&route.match_query));
         for (host, path) in or_any(&route.hosts)
             .into_iter()
             .flat_map(|host| route.paths.iter().map(move |path| (host, path)))
         {
             for method in methods.iter().copied() {
-                once.add(at, (host, path, method, conditions), || {
+                once.add(at, (host, path, method, conditions.clone()), || {
                     let method = method.iter().map(|m| format!("{m} of "));
                     let host = host.iter().map(|host| format!(" on host \"{host}\""));
                     let path = format!("path \"{path}\"");

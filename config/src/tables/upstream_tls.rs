@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::{UpstreamAddress, Upstreams};
 use crate::error::Error;
-use crate::field::{Part, Record};
-use crate::schema::{Key, Kind};
+use crate::field::tables_as_parts;
+use crate::schema::Kind;
 use crate::section::Section;
 use crate::words::{canonical, host};
 
@@ -92,23 +92,7 @@ impl UpstreamTls {
     }
 }
 
-impl Part for UpstreamTls {
-    fn keys() -> Vec<Key> {
-        Self::TABLE.fields.to_vec()
-    }
-
-    fn read(section: &Section<'_>) -> Result<Self, Error> {
-        Record::read(section)
-    }
-
-    fn values(&self) -> Vec<Option<String>> {
-        Record::values(self)
-    }
-
-    fn needs_restart(&self, new: &Self, place: &str, changed: &mut Vec<String>) {
-        Record::needs_restart(self, new, place, changed);
-    }
-}
+tables_as_parts!(UpstreamTls);
 
 #[cfg(test)]
 mod tests {

@@ -238,6 +238,10 @@ fn settings_of_pools_fit_together() {
         pool("upstreams = \"a:1\"\nbalance = \"hash\"\nhash_by = \"header a\""),
         "9:11: string \"header a\" for `hash_by`; expected \"client_address\", \"field NAME\" or \"cookie NAME\""
     );
+    assert_eq!(
+        pool("upstreams = \"a:1\"\nbalance = \"hash\"\nhash_by = \"field Host\""),
+        "9:11: `field host` for `hash_by`; expected another field: clients of HTTP/3 send the host as no field"
+    );
 }
 
 #[test]

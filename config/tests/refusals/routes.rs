@@ -181,6 +181,19 @@ fn routes_that_differ_in_one_thing_live_together() {
 }
 
 #[test]
+fn conditions_in_another_order_are_the_same() {
+    let route = |names: &str| {
+        format!("[[route]]\npath = \"/\"\nmatch_headers = [{names}]\ngenerate = {{}}\n")
+    };
+    let routes = [route("\"a\", \"b\""), route("\"b\", \"a\"")].concat();
+    let text = format!("{}{routes}", crate::LISTENER);
+    let registry = sluicegate_cc::Registry::builtin();
+    let error = sluicegate_config::Config::from_toml("edge.toml", &text, &registry);
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("path \"/\""), "{error}");
+}
+
+#[test]
 fn there_are_at_most_ten_thousand_routes() {
     let routes: String = (0..10_001)
         .map(|i| format!("[[route]]\npath = \"/{i}\"\ngenerate = {{}}\n"))
