@@ -124,7 +124,7 @@ impl Failure {
             }
             Failure::CertificateExpired => "its certificate has expired or is not valid yet",
             Failure::CertificateIssuer => {
-                "no trusted authority has issued its certificate; set `tls_ca` to the authority's"
+                "no trusted authority has issued its certificate; set `tls_ca` to the certificate of its authority"
             }
             Failure::CertificateInvalid => "its certificate is invalid",
             Failure::Exhausted => "no descriptors or ports are left on this host",
