@@ -4,12 +4,28 @@ use std::fmt;
 use std::time::Duration;
 
 use super::PoolChoice;
-use crate::error::Error;
+use crate::error::{Error, nearest};
 use crate::field::words_in_fields;
-use crate::schema::{Kind, count, duration, millis, seconds};
+use crate::schema::{Kind, Reason, Refusal, count, duration, millis, seconds};
 use crate::section::Section;
+use crate::source::shown;
 use crate::value::Word;
 use crate::words::{canonical, host, host_port, token};
+
+/// Placeholders of `rewrite`.
+const REWRITES: [&str; 11] = [
+    "{path}",
+    "{rest}",
+    "{capture:1}",
+    "{capture:2}",
+    "{capture:3}",
+    "{capture:4}",
+    "{capture:5}",
+    "{capture:6}",
+    "{capture:7}",
+    "{capture:8}",
+    "{capture:9}",
+];
 
 table! {
     /// The route above forwards requests over HTTP/1.1 to upstream servers, which share them as `balance` says: to those
@@ -42,6 +58,20 @@ table! {
         /// canonical spelling if it begins with two slashes, which upstreams may read as the start of a host, if it has
         /// "." or ".." segments, or if it has a byte outside visible ASCII. Not together with strip_prefix.
         raw_path: bool { kind: Kind::Switch, default: "false", reload: Live },
+        /// Path that upstreams get in place of the request's, for an application that stands elsewhere or has one entry.
+        /// {path} is the request's path, {rest} the part of it after the route's prefix, and {capture:1} what the first
+        /// group of the route's regular expression matched. The query stays. A path that gets a "." or ".." segment by
+        /// what the client sent is refused with 400. Not together with strip_prefix or raw_path.
+        rewrite: Option<String> {
+            kind: Kind::Word {
+                words: "a path of up to 1024 visible ASCII characters without ? and #, with {path}, {rest} and {capture:1} to \
+                        {capture:9} as placeholders",
+                read: rewrite,
+            },
+            unset: "the request's path",
+            examples: ["\"/v2/{rest}\"", "\"/index.php\""],
+            reload: Live
+        },
         /// Time in which a connection to an upstream must open before another one is tried. Lower it on a private
         /// network to notice a dead machine sooner.
         connect_timeout: Duration { kind: duration(millis(1), seconds(300)), default: "\"3s\"", reload: Live },
@@ -82,7 +112,48 @@ fn check_proxy(proxy: &mut Proxy, section: &Section<'_>) -> Result<(), Error> {
         let at = section.position("raw_path");
         return Err(section.source.error(at, found, "at most one of them true"));
     }
+    if proxy.rewrite.is_some() && (proxy.raw_path || proxy.strip_prefix) {
+        let found = "`rewrite` with `strip_prefix` or `raw_path` in [route.proxy]";
+        let at = section.position("rewrite");
+        return Err(section.source.error(at, found, "at most one of them"));
+    }
     Ok(())
+}
+
+impl Proxy {
+    /// Returns the highest group that `rewrite` names; 0 if it names none.
+    pub(super) fn groups(&self) -> usize {
+        let rewrite = self.rewrite.as_deref().unwrap_or_default();
+        let named = |group: &usize| rewrite.contains(&format!("{{capture:{group}}}"));
+        (1..=9).rev().find(named).unwrap_or(0)
+    }
+}
+
+/// Reads a path with placeholders.
+fn rewrite(word: &str) -> Result<String, Refusal> {
+    let plain = |b: u8| b.is_ascii_graphic() && !b"?#$\\{}".contains(&b);
+    let mut rest = word;
+    while let Some(open) = rest.find('{') {
+        let (before, from) = rest.split_at(open);
+        let placeholder = from.split_inclusive('}').next().unwrap_or(from);
+        if !REWRITES.contains(&placeholder) {
+            return Err(Refusal::because(Reason {
+                found: format!("placeholder `{}` in `rewrite`", shown(placeholder)),
+                expected: format!("one of: {}", REWRITES.join(", ")),
+                nearest: nearest(placeholder, REWRITES),
+            }));
+        }
+        if !before.bytes().all(plain) {
+            return Err(Refusal::default());
+        }
+        rest = &from[placeholder.len()..];
+    }
+    let starts = word.starts_with('/') || word.starts_with("{path}");
+    if starts && rest.bytes().all(plain) && word.len() <= 1024 {
+        Ok(word.to_owned())
+    } else {
+        Err(Refusal::default())
+    }
 }
 
 /// Host header of the requests to an upstream.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::matching::{field_match, path_pattern, query_match};
+use super::matching::{compile_regex, field_match, path_pattern, query_match};
 use super::{
     FieldMatch, Files, Fixed, Generate, HeaderEdits, PathPattern, Proxy, QueryMatch, Redirect,
 };
@@ -137,11 +137,39 @@ table! {
     }
 }
 
-/// Refuses a redirect that names no target: clients cannot follow it.
+/// Checks what the handler needs of the route.
 fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
-    let Handler::Fixed(fixed) = &route.handler else {
-        return Ok(());
+    match &route.handler {
+        Handler::Fixed(fixed) => check_fixed(fixed, route, section),
+        Handler::Proxy(proxy) => check_groups(proxy, route, section),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses groups that a path of the route does not have.
+fn check_groups(proxy: &Proxy, route: &Route, section: &Section<'_>) -> Result<(), Error> {
+    let groups = |path: &PathPattern| match path {
+        PathPattern::Regex(regex) => {
+            compile_regex(regex).map_or(0, |regex| regex.captures_len() - 1)
+        }
+        PathPattern::Exact(_) | PathPattern::Prefix(_) => 0,
     };
+    let least = route.paths.iter().map(groups).min().unwrap_or(0);
+    if proxy.groups() <= least {
+        return Ok(());
+    }
+    let found = format!(
+        "{{capture:{}}} in `rewrite` of [route.proxy]",
+        proxy.groups()
+    );
+    let expected = "a group of the regular expression, in each `path` of the route";
+    Err(section
+        .source
+        .error(section.position("path"), found, expected))
+}
+
+/// Refuses a redirect that names no target: clients cannot follow it.
+fn check_fixed(fixed: &Fixed, route: &Route, section: &Section<'_>) -> Result<(), Error> {
     let edits = &route.response_headers;
     let mut added = edits.set.iter().chain(&edits.add);
     if matches!(fixed.status, 301 | 302 | 303 | 307 | 308)

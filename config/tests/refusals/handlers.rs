@@ -322,3 +322,31 @@ fn files_to_try_are_below_the_folder() {
         "9:8: \"=404\" for `try`; expected files alone; without one the response is 404"
     );
 }
+
+#[test]
+fn a_rewrite_is_a_path_with_known_placeholders() {
+    let proxy = |keys: &str| handler("proxy", &format!("upstreams = \"app:80\"\n{keys}"));
+    for rewrite in ["", "v2", "{rest}", "/a?b", "/a b", "/$uri", "/a}"] {
+        let error = proxy(&format!("rewrite = \"{rewrite}\""));
+        let start =
+            format!("9:11: string \"{rewrite}\" for `rewrite`; expected a path of up to 1024 ");
+        assert!(error.starts_with(&start), "{error}");
+    }
+    let error = proxy("rewrite = \"/{capture:10}\"");
+    assert!(
+        error.starts_with(
+            "9:11: placeholder `{capture:10}` in `rewrite`; expected one of: {path}, "
+        ),
+        "{error}"
+    );
+    assert_eq!(
+        proxy("strip_prefix = true\nrewrite = \"/a\""),
+        "10:11: `rewrite` with `strip_prefix` or `raw_path` in [route.proxy]; expected at most one of them"
+    );
+    assert_eq!(
+        refusal_after(
+            "[[route]]\npath = [\"~ ^/(a)\", \"~ ^/b\"]\nproxy = { upstreams = \"app:80\", rewrite = \"/{capture:1}\" }\n"
+        ),
+        "6:8: {capture:1} in `rewrite` of [route.proxy]; expected a group of the regular expression, in each `path` of the route"
+    );
+}

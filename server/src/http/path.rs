@@ -7,7 +7,7 @@
 pub(crate) mod properties;
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// A path with each octet in one spelling: percent-encoding decoded once, dot segments removed (RFC 3986 §5.2.4), slashes
 /// in a row merged.
@@ -39,6 +39,9 @@ pub enum PathError {
     /// The path holds a backslash, or a slash that is encoded: some servers see a separator, others a part of a name.
     #[error("it holds a backslash or an encoded slash")]
     Separator,
+    /// The path holds a dot segment where none may be.
+    #[error("it holds a dot segment")]
+    DotSegment,
     /// A dot segment has parameters, as in `/..;x/`: some servers drop the parameters and then the segment.
     #[error("a dot segment has parameters")]
     DotParameters,
@@ -103,6 +106,14 @@ impl CanonicalPath {
             at += if bytes[at] == *byte { 1 } else { 3 };
         }
         &forward[at..]
+    }
+}
+
+impl CanonicalPath {
+    /// Returns the same for a part of the text.
+    pub fn forward_range(&self, range: Range<usize>) -> &str {
+        let from = self.forward(range.start);
+        &from[..from.len() - self.forward(range.end).len()]
     }
 }
 

@@ -11,6 +11,7 @@ mod local;
 mod matching;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
+mod rewrite;
 mod table;
 
 use std::sync::Arc;

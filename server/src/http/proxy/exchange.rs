@@ -263,7 +263,11 @@ impl<'a> Exchange<'a> {
         host: &str,
     ) -> Result<http::Request<()>, Unsendable> {
         let path = &self.request.head.path;
-        let path = if self.proxy.strip_prefix {
+        let other = self.rules.rewrite(path).transpose();
+        let other = other.map_err(|_| Unsendable::Path)?;
+        let path = if let Some(other) = &other {
+            other.forward(0)
+        } else if self.proxy.strip_prefix {
             self.rules.rest(path)
         } else if self.proxy.raw_path {
             path.raw()

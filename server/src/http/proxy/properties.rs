@@ -23,7 +23,7 @@ use super::upload::UploadBody;
 use crate::http::exchange::handler::{FrontQueue, Incoming};
 use crate::http::exchange::message::{Request, ToHandler};
 use crate::http::exchange::{Fields, Opaque, RequestHead};
-use crate::http::path::CanonicalPath;
+use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::{Peer, PeerConnection};
 
 /// A configuration with a proxy, whose upstream nobody connects to.
@@ -77,6 +77,10 @@ pub(super) struct Unchanged;
 impl RequestRules for Unchanged {
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
         path.forward(1)
+    }
+
+    fn rewrite(&self, _: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
+        None
     }
 
     fn sets(&self, _: &HeaderName) -> bool {

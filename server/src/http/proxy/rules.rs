@@ -2,12 +2,15 @@
 
 use http::HeaderName;
 
-use crate::http::path::CanonicalPath;
+use crate::http::path::{CanonicalPath, PathError};
 
 /// Rules of a route for the requests that it forwards.
 pub trait RequestRules {
     /// Returns the path behind the route's prefix, in the spelling for upstreams.
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str;
+
+    /// Returns the path that upstreams get in place of the request's; `None` if it stays.
+    fn rewrite(&self, path: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>>;
 
     /// Returns whether a field of the request comes from the configuration, not from the client.
     fn sets(&self, name: &HeaderName) -> bool;

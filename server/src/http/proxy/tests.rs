@@ -6,6 +6,7 @@ mod faults;
 mod health;
 mod reload;
 mod reuse;
+mod rewrite;
 mod settings;
 mod sockets;
 mod timeouts;
@@ -97,14 +98,19 @@ impl Edge {
         )
     }
 
-    fn pass(
+    fn pass(&self, route: RouteProxy, exchange: (Incoming, Front)) -> (Front, JoinHandle<()>) {
+        self.pass_by(Unchanged, route, exchange)
+    }
+
+    fn pass_by(
         &self,
+        rules: impl RequestRules + 'static,
         route: RouteProxy,
         (incoming, front): (Incoming, Front),
     ) -> (Front, JoinHandle<()>) {
         let pools = Rc::clone(&self.pools);
         let task = tokio::task::spawn_local(async move {
-            serve(&pools, &route, &Unchanged, incoming).await;
+            serve(&pools, &route, &rules, incoming).await;
         });
         (front, task)
     }

@@ -12,9 +12,10 @@ use super::edits::Edits;
 use super::error::SiteError;
 use super::local::{LocalHandler, Location, fixed};
 use super::matching::{Conditions, PathMatch};
+use super::rewrite::Rewrite;
 use crate::http::exchange::{Fields, ReplyFields};
 use crate::http::files::{Folder, FolderCompiler};
-use crate::http::path::CanonicalPath;
+use crate::http::path::{CanonicalPath, PathError};
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 
 /// Compiled route.
@@ -28,6 +29,8 @@ pub struct Route {
     pub(super) conditions: Conditions,
     /// Handler of the requests.
     pub action: Action,
+    /// Path for upstreams in place of the request's.
+    rewrite: Option<Rewrite>,
     request_headers: Edits,
     response_headers: Edits,
     /// Largest request body, bytes.
@@ -88,6 +91,10 @@ impl Route {
             path,
             conditions,
             action,
+            rewrite: match &route.handler {
+                Handler::Proxy(proxy) => proxy.rewrite.as_deref().map(Rewrite::new),
+                _ => None,
+            },
             request_headers: Edits::new(&route.request_headers).map_err(refuse)?,
             response_headers: Edits::new(&route.response_headers).map_err(refuse)?,
             max_request_body: route.max_request_body.unwrap_or(limits.max_request_body),
@@ -193,6 +200,16 @@ fn refused_field(route: &sluicegate_config::Route, field: String) -> SiteError {
 impl RequestRules for Route {
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
         self.forward_rest(path)
+    }
+
+    fn rewrite(&self, path: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
+        let rewrite = self.rewrite.as_ref()?;
+        let groups = self.path.captures(path);
+        let capture = |group| {
+            let found = groups.as_ref().and_then(|groups| groups.get(group));
+            found.map_or("", |found| path.forward_range(found.range()))
+        };
+        Some(rewrite.apply(path, self.forward_rest(path), capture))
     }
 
     fn sets(&self, name: &HeaderName) -> bool {

@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 use http::header::COOKIE;
-use regex::Regex;
+use regex::{Captures, Regex};
 use sluicegate_config::{NamedMatch, PathPattern, Route, ValueMatch, compile_regex};
 
 use super::error::SiteError;
@@ -53,6 +53,14 @@ impl PathMatch {
             PathMatch::Exact(exact) => path == exact,
             PathMatch::Prefix(prefix) => is_below(prefix, path),
             PathMatch::Regex(regex) => regex.is_match(path),
+        }
+    }
+
+    /// Returns what the groups of a regular expression matched in a path.
+    pub(super) fn captures<'a>(&self, path: &'a str) -> Option<Captures<'a>> {
+        match self {
+            PathMatch::Regex(regex) => regex.captures(path),
+            PathMatch::Exact(_) | PathMatch::Prefix(_) => None,
         }
     }
 

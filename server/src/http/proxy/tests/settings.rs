@@ -44,6 +44,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         host: HostHeader::Client,
         strip_prefix: false,
         raw_path: false,
+        rewrite: None,
         connect_timeout: Duration::from_secs(3),
         head_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),

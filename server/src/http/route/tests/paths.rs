@@ -1,6 +1,8 @@
 //! Patterns of paths.
 
 use super::*;
+use crate::http::path::CanonicalPath;
+use crate::http::proxy::RequestRules;
 
 #[test]
 fn an_exact_path_comes_before_an_expression_and_that_before_a_prefix() {
@@ -119,4 +121,20 @@ fn without_a_method_that_matches_the_shorter_prefixes_follow() {
     let site = site(&[put("= /a/b"), put("~ b$"), put("/a/b"), page("/a", "a")]);
     assert_eq!(text(&ask(&site, "GET", "/a/b")), b"a");
     assert_eq!(text(&ask(&site, "PUT", "/a/b")), b"put");
+}
+
+#[test]
+fn a_rewrite_has_what_the_groups_of_the_expression_matched() {
+    let proxy = Proxy {
+        rewrite: Some("/{capture:2}/{capture:1}".to_owned()),
+        ..upstreams(&[([127, 0, 0, 1], 1).into()])
+    };
+    let site = site(&[Route::new("~ ^/([^/]+)/(.*)$", Handler::Proxy(proxy))]);
+    for (path, expected) in [("/a%2Bb/c/d", "/c/d/a%2Bb"), ("/a/", "/a")] {
+        let Routed::Origin(route) = site.route(&head("GET", path, &[])) else {
+            panic!("the route forwards requests");
+        };
+        let rewritten = RequestRules::rewrite(&**route, &CanonicalPath::parse(path).unwrap());
+        assert_eq!(rewritten.unwrap().unwrap().forward(0), expected);
+    }
 }

@@ -1,0 +1,59 @@
+//! Tests paths in place of the request's.
+
+use http::HeaderName;
+
+use super::*;
+use crate::http::path::{CanonicalPath, PathError};
+
+/// Rules of a route whose `rewrite` has this result.
+struct Rewriting(Result<CanonicalPath, PathError>);
+
+impl RequestRules for Rewriting {
+    fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
+        path.forward(1)
+    }
+
+    fn rewrite(&self, _: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
+        Some(self.0.clone())
+    }
+
+    fn sets(&self, _: &HeaderName) -> bool {
+        false
+    }
+
+    fn removes(&self, _: &HeaderName) -> bool {
+        false
+    }
+}
+
+/// Begins a GET of `/a%20b?c=%64` by a route whose path is rewritten.
+fn get(edge: &Edge, path: Result<CanonicalPath, PathError>) -> (Front, JoinHandle<()>) {
+    let route = edge.reload([&*edge.proxy]).remove(0);
+    let asked = request(head("GET", "/a%20b?c=%64", &[]), None, false);
+    edge.pass_by(Rewriting(path), route, pair(asked, PLENTY))
+}
+
+#[test]
+fn an_upstream_gets_the_rewritten_path_and_the_client_s_query() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (_front, _task) = get(&edge, CanonicalPath::parse("/v2/a%20b%2B"));
+        let request = server.accept().await.head().await;
+        let line = request.lines().next();
+        assert_eq!(line, Some("GET /v2/a%20b%2B?c=%64 HTTP/1.1"));
+    });
+}
+
+#[test]
+fn a_rewrite_that_yields_no_path_gets_400_without_an_upstream() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task) = get(&edge, Err(PathError::DotSegment));
+        assert_eq!(status(&front.response().await), 400);
+        task.await.unwrap();
+        let counters = edge.counters();
+        assert_eq!((counters.refused, counters.opened), (1, 0));
+    });
+}
