@@ -133,7 +133,7 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             let all = [json!({ "enum": names })].into_iter().chain(tables);
             json!({ "anyOf": all.collect::<Vec<_>>() })
         }
-        Kind::Fields { .. } | Kind::MediaTypes => {
+        Kind::Fields { .. } | Kind::MediaTypes | Kind::ErrorPages => {
             let value = if matches!(kind, Kind::Fields { many: true }) {
                 one_or_list(1, MAX_FIELDS)
             } else {

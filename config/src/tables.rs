@@ -1,6 +1,7 @@
 //! The tables of a file: each is a plain struct that declares its keys.
 
 mod dpdk;
+mod error_pages;
 mod group;
 mod handler;
 mod hash_by;
@@ -20,6 +21,7 @@ mod upstream;
 mod upstream_tls;
 
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
+pub use error_pages::{ErrorPage, ErrorStatuses};
 pub use group::{Cores, Group, Scheduler};
 pub use handler::*;
 pub use hash_by::HashBy;

@@ -72,6 +72,9 @@ table! {
             examples: ["\"/v2/{rest}\"", "\"/index.php\""],
             reload: Live
         },
+        /// Whether `error_pages` of the route stand for the contents of error responses from upstreams, too. Turn it on if
+        /// all errors shall look alike; leave it off for APIs, whose clients read what an error says.
+        intercept_errors: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Time in which a connection to an upstream must open before another one is tried. Lower it on a private
         /// network to notice a dead machine sooner.
         connect_timeout: Duration { kind: duration(millis(1), seconds(300)), default: "\"3s\"", reload: Live },

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::matching::{compile_regex, field_match, path_pattern, query_match};
 use super::{
-    FieldMatch, Files, Fixed, Generate, HeaderEdits, PathPattern, Proxy, QueryMatch, Redirect,
+    ErrorPage, FieldMatch, Files, Fixed, Generate, HeaderEdits, PathPattern, Proxy, QueryMatch,
+    Redirect,
 };
 use crate::error::Error;
 use crate::field::words_in_fields;
@@ -115,6 +116,16 @@ table! {
             unset: "no changes",
             reload: Live
         },
+        /// Files whose bytes stand for the contents of error responses on this route, by status: 404 for this one, 4xx and
+        /// 5xx for all others of a class. The status stays. They are read at start and at each reload, and their suffix
+        /// says their media type. They apply to errors of the server itself, and with `intercept_errors` of
+        /// [route.proxy] to those of upstreams, too; not to a `fixed` response with a body.
+        error_pages: Vec<ErrorPage> {
+            kind: Kind::ErrorPages,
+            unset: "a line of text",
+            examples: ["{ 404 = \"pages/404.html\", 5xx = \"pages/sorry.html\" }"],
+            reload: Live
+        },
         /// Largest request body on this route; a larger one gets 413. Raise it for routes that receive uploads.
         max_request_body: Option<u64> {
             kind: size(0, TIB),
@@ -214,6 +225,7 @@ impl Route {
             handler,
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),
+            error_pages: Vec::new(),
             max_request_body: None,
             timeout: None,
         }

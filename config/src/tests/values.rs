@@ -9,9 +9,9 @@ use super::{EXAMPLE, document, parse};
 use crate::Backend;
 use crate::field::Record;
 use crate::{
-    AccessFormat, AccessLog, Balance, Config, Cores, Files, Fixed, Handler, HashBy, HeaderEdits,
-    HostHeader, HostPattern, LogTarget, PoolChoice, Redirect, Route, Scheduler, Symlinks,
-    UpstreamAddress,
+    AccessFormat, AccessLog, Balance, Config, Cores, ErrorPage, ErrorStatuses, Files, Fixed,
+    Handler, HashBy, HeaderEdits, HostHeader, HostPattern, LogTarget, PoolChoice, Redirect, Route,
+    Scheduler, Symlinks, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -170,6 +170,21 @@ fn a_route_knows_its_requests_and_what_it_changes() {
     let plain = &config.routes[0];
     let unchanged = Route::new("/", plain.handler.clone());
     assert_eq!(*plain, unchanged);
+}
+
+#[test]
+fn error_pages_of_a_route_have_their_statuses() {
+    let page = |statuses, file: &str| ErrorPage {
+        statuses,
+        file: file.into(),
+    };
+    assert_eq!(
+        parse(UNUSUAL).unwrap().routes[3].error_pages,
+        [
+            page(ErrorStatuses::One(404), "/404.html"),
+            page(ErrorStatuses::Class(5), "sorry.html"),
+        ]
+    );
 }
 
 #[test]

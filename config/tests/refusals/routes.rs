@@ -288,3 +288,31 @@ fn header_edits_hold_names_and_values_that_can_be_sent() {
         "7:21: unknown key `sett` in [route.request_headers]; expected one of: remove, set, add (nearest: set)"
     );
 }
+
+#[test]
+fn error_pages_are_for_statuses_of_errors() {
+    let pages = |table: &str| route(&format!("error_pages = {table}"));
+    for (status, shown) in [
+        ("200", "200"),
+        ("600", "600"),
+        ("3xx", "3xx"),
+        ("\"+404\"", "+404"),
+        ("\"\"", ""),
+    ] {
+        assert_eq!(
+            pages(&format!("{{ {status} = \"a.html\" }}")),
+            format!(
+                "7:17: status `{shown}` in `error_pages`; expected a status from 400 to 599, 4xx or 5xx"
+            )
+        );
+    }
+    assert_eq!(
+        pages("{ 404 = 5 }"),
+        "7:23: integer 5 for `404`; expected a path, relative to the folder of this file"
+    );
+    assert_eq!(
+        pages("\"404.html\""),
+        "7:15: string \"404.html\" for `error_pages`; expected a table of up to 64 statuses from 400 to 599, or 4xx or \
+         5xx, with a file each"
+    );
+}

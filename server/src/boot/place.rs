@@ -65,6 +65,12 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
                 |handler: &Handler| matches!(handler, Handler::Files(files) if files.root == *root);
             (find(route, &has_it)?, &["files", "root"])
         }
+        SiteError::ErrorPage { route, file, .. } => {
+            let has_it = |one: &Route| {
+                one.label() == *route && one.error_pages.iter().any(|page| page.file == *file)
+            };
+            (routes.iter().position(has_it)?, &["error_pages"])
+        }
         SiteError::Path { route, .. } => (has_path(route)?, &["path"]),
         SiteError::Field { route, .. } => (find(route, &|_| true)?, &[]),
         SiteError::Tls { .. } => return None,
@@ -125,7 +131,7 @@ mod tests {
         let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\n\
                     [[listener.tls]]\ncertificate = \"a.pem\"\nkey = \"a-key.pem\"\n\
                     [[listener.tls]]\ncertificate = \"b.pem\"\nkey = \"b-key.pem\"\n\
-                    [[route]]\npath = \"/\"\nmethod = \"POST\"\nfixed = {}\n\
+                    [[route]]\npath = \"/\"\nmethod = \"POST\"\nerror_pages = { 5xx = \"s.html\" }\nfixed = {}\n\
                     [[route]]\npath = \"/\"\nfiles = { root = \"r\" }\n";
         let registry = sluicegate_cc::Registry::builtin();
         let config = Config::from_toml("test.toml", text, &registry).unwrap();
@@ -137,6 +143,13 @@ mod tests {
         });
         let expected = vec![Key("route"), Index(1), Key("files"), Key("root")];
         assert_eq!(place(&root, &config), Some(expected));
+        let page = BootError::Site(SiteError::ErrorPage {
+            route: "/".to_owned(),
+            file: "s.html".into(),
+            cause: cause(),
+        });
+        let expected = vec![Key("route"), Index(0), Key("error_pages")];
+        assert_eq!(place(&page, &config), Some(expected));
         let key = TransportError::File {
             path: "b-key.pem".to_owned(),
             cause: cause(),

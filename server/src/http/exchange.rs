@@ -5,6 +5,7 @@
 //! ([`message`]) with a credit each way, so that neither a slow client nor a slow handler makes the other side's memory grow.
 
 pub mod accounts;
+mod error_pages;
 mod fields;
 mod generate;
 pub mod handler;
@@ -19,6 +20,7 @@ pub(crate) mod test_front;
 use bytes::Bytes;
 use http::HeaderValue;
 
+pub use error_pages::{ErrorPage, ErrorPages};
 pub use fields::{Fields, NO_SERVER, ReplyFields};
 pub use generate::Generator;
 pub use key::{ConnectionKey, ExchangeKey};

@@ -26,6 +26,7 @@ pub use meta::{Entry, Meta};
 
 pub(crate) use accept::Preference;
 pub(crate) use cache::preference;
+pub(crate) use kind::content_type;
 pub(crate) use meta::FileStat;
 pub(crate) use path::{Refusal, Target};
 pub(crate) use response_plan::reply_from_memory;

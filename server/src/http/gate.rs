@@ -115,20 +115,34 @@ impl Gate<'_> {
     }
 
     fn handle(&mut self, arrival: &Arrival<'_>, handling: Handling) -> Decision {
+        match self.admit(arrival, &handling) {
+            Ok(()) => Decision::Handle(handling),
+            Err(mut refusal) => {
+                handling.apply_error_page(&mut refusal.reply);
+                Decision::Refuse(refusal)
+            }
+        }
+    }
+
+    /// Admits a request to its handler.
+    ///
+    /// # Errors
+    /// The body is too long, or there is no room for another exchange.
+    fn admit(&mut self, arrival: &Arrival<'_>, handling: &Handling) -> Result<(), Refusal> {
         let limit = handling.max_body();
         if arrival.content_length.is_some_and(|length| length > limit) {
-            return Decision::Refuse(replies::body_too_large().into());
+            return Err(replies::body_too_large().into());
         }
         if self.memory_is_short {
             self.counters.memory += 1;
-            return Decision::Refuse(Refusal::because("memory", replies::no_memory()));
+            return Err(Refusal::because("memory", replies::no_memory()));
         }
         if arrival.running >= self.site.limits().max_concurrent_streams {
             // Exchanges of cancelled requests count until their handlers have stopped.
             self.counters.overloaded += 1;
-            return Decision::Refuse(Refusal::because("no_room", replies::too_many_requests()));
+            return Err(Refusal::because("no_room", replies::too_many_requests()));
         }
-        Decision::Handle(handling)
+        Ok(())
     }
 
     /// Returns the response with a file in memory, or the file's key if it is not there.
@@ -141,6 +155,7 @@ impl Gate<'_> {
             return Err(Some(key));
         };
         let mut reply = reply_from_memory(head, entry).ok_or(None)?;
+        route.error_pages().apply(&mut reply);
         route.edit_reply(&mut reply.headers);
         self.counters.from_memory += 1;
         Ok(reply)
@@ -194,6 +209,11 @@ impl Handling {
             has_body,
             wants_report: false,
         })
+    }
+
+    /// Replaces the content of an error for which the route has a page.
+    pub fn apply_error_page(&self, reply: &mut Reply) {
+        self.route.error_pages().apply(reply);
     }
 
     /// Applies the route's changes to the head of the handler's response.

@@ -124,7 +124,7 @@ impl Handlers {
                 let cache_offer = incoming.cache_offer();
                 let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
                 self.files
-                    .serve(&folder.files, &rest, incoming, learn)
+                    .serve((&folder.files, route.error_pages()), &rest, incoming, learn)
                     .await;
             }
         }

@@ -31,6 +31,7 @@ mod response;
 mod retry_budget;
 mod rules;
 mod stop;
+mod substitute;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;

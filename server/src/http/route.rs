@@ -21,7 +21,7 @@ use sluicegate_config::Limits;
 pub use self::compiled::{Action, OriginHandler, Route};
 pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
-use self::local::{allowing, not_found};
+use self::local::{LocalHandler, allowing, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
@@ -154,6 +154,10 @@ impl Site {
                 handler.respond(head, route.below(path), route.forward_rest(path))
             }
         };
+        if reply.body.len() == 0 || !matches!(&route.action, Action::Local(LocalHandler::Fixed(_)))
+        {
+            route.error_pages().apply(&mut reply);
+        }
         route.edit_reply(&mut reply.headers);
         Routed::Reply(reply)
     }

@@ -13,6 +13,7 @@ on_every_backend!(
     a_file_that_shrinks_is_a_broken_stream,
     clients_that_go_away_leave_no_file_open,
     a_small_file_is_answered_from_memory_until_it_changes,
+    an_error_has_the_page_of_its_route_and_keeps_its_status,
 );
 
 /// Larger than all that waits between a disk and a client that reads nothing.
@@ -226,5 +227,45 @@ fn a_small_file_is_answered_from_memory_until_it_changes(backend: &str) {
         }
         fs::remove_file(folder.path("www/app.js")).unwrap();
         while get(&mut session, "/static/app.js", &[]).await.1 != 404 {}
+    });
+}
+
+fn an_error_has_the_page_of_its_route_and_keeps_its_status(backend: &str) {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("www")).unwrap();
+    fs::write(folder.path("www/404.html"), "<p>gone").unwrap();
+    fs::write(folder.path("sorry.html"), "<p>sorry").unwrap();
+    // Accepts connections, and never responds.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let upstream = silent.local_addr().unwrap();
+    let setup = Setup::new(backend)
+        .listener("one", "127.0.0.1:0", "cubic")
+        .with(&format!(
+            "[[route]]\npath = \"/site\"\nerror_pages = {{ 404 = \"www/404.html\" }}\nfiles = {{ root = \"www\" }}\n\
+             [[route]]\npath = \"/dead\"\nerror_pages = {{ 4xx = \"www/404.html\", 5xx = \"sorry.html\" }}\n\
+             max_request_body = 10\nproxy = {{ upstreams = \"127.0.0.1:1\" }}\n\
+             [[route]]\npath = \"/silent\"\nerror_pages = {{ 5xx = \"sorry.html\" }}\ntimeout = \"100ms\"\n\
+             proxy = {{ upstreams = \"{upstream}\" }}"
+        ));
+    let server = Server::start(&setup, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        for (path, status, text) in [
+            ("/site/none", 404, "<p>gone"),
+            ("/site/404.html", 200, "<p>gone"),
+            ("/dead", 502, "<p>sorry"),
+            ("/silent", 504, "<p>sorry"),
+        ] {
+            let (headers, found, body) = get(&mut session, path, &[]).await;
+            assert_eq!((found, &*body), (status, text.as_bytes()), "{path}");
+            assert_eq!(
+                headers["content-type"], "text/html; charset=utf-8",
+                "{path}"
+            );
+        }
+        let response = session.upload("/dead", 100).await;
+        assert_eq!(response.head.status(), 413);
+        assert_eq!(response.text().await, "<p>gone");
     });
 }

@@ -97,7 +97,7 @@ impl Session {
         refusal: impl Into<Refusal>,
         context: &mut SessionContext,
     ) {
-        let Refusal { reply, cause } = refusal.into();
+        let Refusal { mut reply, cause } = refusal.into();
         self.stop_reading(conn, stream);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
@@ -105,10 +105,11 @@ impl Session {
         if let (Some(record), Some(cause)) = (&mut exchange.record, cause) {
             record.set_cause(cause);
         }
-        if let Some(handler) = exchange.handler.take()
-            && let Some(origin_ring) = context.origin_ring.as_mut()
-        {
-            origin_ring.cancel(handler.exchange);
+        if let Some(handler) = exchange.handler.take() {
+            handler.handling.apply_error_page(&mut reply);
+            if let Some(origin_ring) = context.origin_ring.as_mut() {
+                origin_ring.cancel(handler.exchange);
+            }
         }
         match &mut exchange.outbound {
             Outbound::Replying(response) => {

@@ -86,12 +86,15 @@ impl Session {
         status: u16,
         context: &mut SessionContext,
     ) {
-        let reply = replies::handler_failed(status);
+        let mut reply = replies::handler_failed(status);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
         if let Some(record) = &mut exchange.record {
             record.on_abort(status);
+        }
+        if let Some(handler) = &exchange.handler {
+            handler.handling.apply_error_page(&mut reply);
         }
         let Outbound::Replying(response) = &mut exchange.outbound else {
             return;

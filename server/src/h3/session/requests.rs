@@ -130,7 +130,10 @@ impl Session {
         let origin_ring = context.origin_ring.as_mut();
         let number = match context.counters.gate.open(origin_ring, key, handed) {
             Ok(number) => number,
-            Err(refusal) => return self.refuse(conn, stream, refusal, context),
+            Err(mut refusal) => {
+                handling.apply_error_page(&mut refusal.reply);
+                return self.refuse(conn, stream, refusal, context);
+            }
         };
         self.running += 1;
         let Some(exchange) = self.open.get_mut(&stream) else {

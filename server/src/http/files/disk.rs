@@ -33,9 +33,9 @@ use self::locate::{Candidate, Located, Miss, Query};
 use self::open_files::{OpenFiles, Place};
 use self::stream::{BLOCK, Broken, Held};
 use crate::http::clients::ClientPrefix;
-use crate::http::exchange::RequestHead;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::http::exchange::message::{HandlerReport, Head};
+use crate::http::exchange::{ErrorPages, RequestHead};
 use crate::http::files::response_plan::{self, Piece, ResponsePlan};
 use crate::http::files::{Entry, Refusal, Target, preference};
 
@@ -75,9 +75,10 @@ impl FileServer {
 
     /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `learn` once, before the
     /// response: with the entry for a cache under the request's [`Key`](crate::http::files::Key), or `None` if it should hold nothing.
+    /// `pages` replace the contents of errors.
     pub async fn serve(
         &self,
-        files: &Arc<Files>,
+        (files, pages): (&Arc<Files>, &ErrorPages),
         rest: &str,
         incoming: Incoming,
         learn: impl FnOnce(Option<Arc<Entry>>),
@@ -92,7 +93,7 @@ impl FileServer {
         drop(body);
         let head = &request.head;
         let client = ClientPrefix::from(request.peer.address.ip());
-        let (plan, source) = match self.find(files, rest, head).await {
+        let (mut plan, source) = match self.find(files, rest, head).await {
             Ok(located) => self.prepare(head, client, located, learn).await,
             Err(plan) => {
                 learn(None);
@@ -109,6 +110,7 @@ impl FileServer {
                 ..HandlerReport::default()
             });
         }
+        plan.apply(pages);
         match respond(reply, head, plan, source).await {
             Ok(()) | Err(Broken::Cancelled(Cancelled)) => {}
             Err(Broken::Revoked) => {

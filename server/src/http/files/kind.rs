@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use http::HeaderValue;
-use sluicegate_config::Files;
 
 use super::field_value::visible;
 
@@ -32,13 +31,13 @@ const REGISTERED: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-/// Returns the `content-type` for the suffix of a path: the operator's, or else the known one, with UTF-8 for text. XML names its
+/// Returns the `content-type` for the suffix of a path: `own` or else the known one, with UTF-8 for text. XML names its
 /// encoding itself, which a `charset` would override (RFC 7303 §3).
-pub(super) fn content_type(path: &[u8], files: &Files) -> HeaderValue {
+pub(crate) fn content_type(path: &[u8], own: &[(String, String)]) -> HeaderValue {
     let suffix = Path::new(OsStr::from_bytes(path)).extension();
     let suffix = suffix.and_then(OsStr::to_str).unwrap_or_default();
     let suffix = suffix.to_ascii_lowercase();
-    let own = files.mime_types.iter().find(|(of, _)| *of == suffix);
+    let own = own.iter().find(|(of, _)| *of == suffix);
     let own = own.and_then(|(_, kind)| HeaderValue::try_from(kind).ok());
     own.unwrap_or_else(|| {
         let registered = REGISTERED.iter().find(|(of, _)| *of == suffix);
@@ -160,7 +159,7 @@ mod tests {
     ];
 
     fn kind(name: &str) -> HeaderValue {
-        content_type(name.as_bytes(), &files(true))
+        content_type(name.as_bytes(), &[])
     }
 
     #[test]
@@ -188,7 +187,7 @@ mod tests {
         files.mime_types = own
             .map(|(of, kind)| (of.to_owned(), kind.to_owned()))
             .into();
-        let kind = |name: &[u8]| content_type(name, &files);
+        let kind = |name: &[u8]| content_type(name, &files.mime_types);
         assert_eq!(kind(b"a.HTML"), "text/html");
         assert_eq!(kind(b"a.new"), "application/x-new");
         assert_eq!(kind(b"a.css"), "text/css; charset=utf-8");

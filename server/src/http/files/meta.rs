@@ -88,7 +88,7 @@ impl Meta {
                     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
                     (seconds, visible(httpdate::fmt_http_date(time)))
                 }),
-            content_type: kind::content_type(path, files),
+            content_type: kind::content_type(path, &files.mime_types),
             encoding,
             varies: files.precompressed,
         }

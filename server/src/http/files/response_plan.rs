@@ -14,7 +14,7 @@ use super::field_value::visible;
 use super::meta::{self, Entry, Meta};
 use super::path::Refusal;
 use super::range::{self, Wanted};
-use crate::http::exchange::{Body, Fields, Reply, ReplyFields, RequestHead};
+use crate::http::exchange::{Body, ErrorPages, Fields, Reply, ReplyFields, RequestHead};
 
 /// Response whose bytes are still in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,14 @@ impl ResponsePlan {
         let mut plan = ResponsePlan::plain(301, "301 this is a folder\n");
         plan.fields.push((LOCATION, place));
         plan
+    }
+
+    /// Replaces the content of an error that has a page.
+    pub(crate) fn apply(&mut self, pages: &ErrorPages) {
+        if let Some(page) = pages.page(self.status) {
+            page.describe(&mut self.fields);
+            self.pieces = vec![Piece::Text(page.body.clone())];
+        }
     }
 
     /// Returns the length of the content in bytes; `None` if the status has no content, so that no field tells it.

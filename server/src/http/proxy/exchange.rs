@@ -18,12 +18,13 @@ use super::request::{Framing, is_idempotent, rarely_has_body, rewrite};
 use super::response;
 use super::rules::RequestRules;
 use super::stop::Stop;
+use super::substitute::{discard, substitute};
 use super::unsendable::Unsendable;
 use super::upload::Upload;
 use super::upstream::{ActiveRequest, Upstream};
-use crate::http::exchange::handler::{Cancelled, Reporter, RequestBody, Responder};
+use crate::http::exchange::Reply;
+use crate::http::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::http::exchange::message::{HandlerReport, Head, Request};
-use crate::http::exchange::{Body, Reply};
 use sluicegate_config::Proxy;
 
 /// Response of an upstream whose head has been received.
@@ -128,7 +129,7 @@ impl<'a> Exchange<'a> {
         };
         self.upload.stop();
         self.report(None, Some(stop));
-        let substitute = match stop {
+        let mut response = match stop {
             Stop::Failed(failure) => failure.reply(),
             Stop::Unsendable(unsendable) => {
                 let (status, text) = unsendable.status();
@@ -137,8 +138,9 @@ impl<'a> Exchange<'a> {
             Stop::ClientStalled => Reply::plain(408, "408 the request's body stood still\n"),
             Stop::Cancelled => return Err(Stop::Cancelled),
         };
+        self.rules.error_pages().apply(&mut response);
         // Whether the client receives it or not, the exchange has failed for the reason above.
-        let _ = self.substitute(substitute, reply).await;
+        let _ = substitute(response, self.is_head, reply).await;
         Err(stop)
     }
 
@@ -350,50 +352,42 @@ impl<'a> Exchange<'a> {
         let (length, end) = (head.length, head.end);
         let time = Some(self.begun.elapsed());
         self.report(time, None);
-        let mut writer = reply.head(head).await?;
-        if !end {
-            let relay = Relay {
-                connection: &mut connection,
-                upload: &self.upload,
-                body,
-                idle_timeout: self.proxy.idle_timeout,
-                longest_pause: Duration::ZERO,
-            };
-            match relay.run(&mut writer, length).await {
-                Ok(trailers) => writer.end(trailers),
-                Err(stop) => {
-                    if let Stop::Failed(failure) = stop {
-                        active.on_failure(failure, true);
+        let page = self.rules.error_pages().page(head.status);
+        let mut is_whole = true;
+        if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
+            substitute(page.reply(head), self.is_head, reply).await?;
+            if !end && self.upload.finished() {
+                let rest = discard(&mut connection, body);
+                is_whole = timeout(self.proxy.idle_timeout, rest).await == Ok(true);
+            }
+        } else {
+            let mut writer = reply.head(head).await?;
+            if !end {
+                let relay = Relay {
+                    connection: &mut connection,
+                    upload: &self.upload,
+                    body,
+                    idle_timeout: self.proxy.idle_timeout,
+                    longest_pause: Duration::ZERO,
+                };
+                match relay.run(&mut writer, length).await {
+                    Ok(trailers) => writer.end(trailers),
+                    Err(stop) => {
+                        if let Stop::Failed(failure) = stop {
+                            active.on_failure(failure, true);
+                        }
+                        // Before the writer is dropped, which resets the stream.
+                        self.report(time, Some(stop));
+                        return Err(stop);
                     }
-                    // Before the writer is dropped, which resets the stream.
-                    self.report(time, Some(stop));
-                    return Err(stop);
                 }
             }
         }
         if !self.upload.finished() {
             self.upload.stop();
             self.pools.tally().count(|c| c.early_answers += 1);
-        } else {
+        } else if is_whole {
             connection.release(version).await;
-        }
-        Ok(())
-    }
-
-    /// Responds in an upstream's stead.
-    async fn substitute(&self, substitute: Reply, reply: Responder) -> Result<(), Cancelled> {
-        let length = substitute.body.len();
-        let end = self.is_head || length == 0;
-        let head = Head {
-            status: substitute.status,
-            fields: substitute.headers.into_own(),
-            length: Some(length),
-            end,
-        };
-        let mut writer = reply.head(head).await?;
-        if let (false, Body::Bytes(text)) = (end, substitute.body) {
-            writer.data(text).await?;
-            writer.end(None);
         }
         Ok(())
     }

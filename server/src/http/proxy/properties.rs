@@ -22,7 +22,7 @@ use super::rules::RequestRules;
 use super::upload::UploadBody;
 use crate::http::exchange::handler::{FrontQueue, Incoming};
 use crate::http::exchange::message::{Request, ToHandler};
-use crate::http::exchange::{Fields, Opaque, RequestHead};
+use crate::http::exchange::{ErrorPages, Fields, Opaque, RequestHead};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::{Peer, PeerConnection};
 
@@ -71,6 +71,9 @@ pub(crate) struct Forwarded {
     pub(crate) raw_path: bool,
 }
 
+/// Pages of a route without any.
+pub(super) static NO_PAGES: ErrorPages = ErrorPages::new(Vec::new());
+
 /// Rules of a route for `/` that changes nothing.
 pub(super) struct Unchanged;
 
@@ -81,6 +84,10 @@ impl RequestRules for Unchanged {
 
     fn rewrite(&self, _: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
         None
+    }
+
+    fn error_pages(&self) -> &ErrorPages {
+        &NO_PAGES
     }
 
     fn sets(&self, _: &HeaderName) -> bool {

@@ -2,6 +2,7 @@
 
 use http::HeaderName;
 
+use crate::http::exchange::ErrorPages;
 use crate::http::path::{CanonicalPath, PathError};
 
 /// Rules of a route for the requests that it forwards.
@@ -11,6 +12,9 @@ pub trait RequestRules {
 
     /// Returns the path that upstreams get in place of the request's; `None` if it stays.
     fn rewrite(&self, path: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>>;
+
+    /// Returns the contents in place of those of error responses.
+    fn error_pages(&self) -> &ErrorPages;
 
     /// Returns whether a field of the request comes from the configuration, not from the client.
     fn sets(&self, name: &HeaderName) -> bool;

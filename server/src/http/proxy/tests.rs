@@ -2,11 +2,13 @@
 
 mod balance;
 mod bodies;
+mod error_pages;
 mod faults;
 mod health;
 mod reload;
 mod reuse;
 mod rewrite;
+mod rules;
 mod settings;
 mod sockets;
 mod timeouts;

@@ -1,6 +1,7 @@
 //! Compiles a route of the configuration.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use super::error::SiteError;
 use super::local::{LocalHandler, Location, fixed};
 use super::matching::{Conditions, PathMatch};
 use super::rewrite::Rewrite;
-use crate::http::exchange::{Fields, ReplyFields};
-use crate::http::files::{Folder, FolderCompiler};
+use crate::http::exchange::{ErrorPage, ErrorPages, Fields, ReplyFields};
+use crate::http::files::{Folder, FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 
@@ -33,6 +34,7 @@ pub struct Route {
     rewrite: Option<Rewrite>,
     request_headers: Edits,
     response_headers: Edits,
+    error_pages: Arc<ErrorPages>,
     /// Largest request body, bytes.
     pub max_request_body: u64,
     /// Time limit of an exchange.
@@ -72,16 +74,19 @@ impl Route {
         let refuse = |field| refused_field(route, field);
         let action = Action::compile(route, pools, folders)?;
         let conditions = Conditions::compile(route).map_err(refuse)?;
+        let pages = Arc::new(error_pages(route)?);
         let paths = route.paths.iter().map(|path| {
             let path = PathMatch::compile(path)?;
             let of_path = (path, action.clone(), conditions.clone());
-            Route::with(of_path, (place, route), limits).map(Arc::new)
+            let pages = Arc::clone(&pages);
+            Route::with(of_path, pages, (place, route), limits).map(Arc::new)
         });
         paths.collect()
     }
 
     fn with(
         (path, action, conditions): (PathMatch, Action, Conditions),
+        error_pages: Arc<ErrorPages>,
         (place, route): (usize, &sluicegate_config::Route),
         limits: &Limits,
     ) -> Result<Route, SiteError> {
@@ -97,6 +102,7 @@ impl Route {
             },
             request_headers: Edits::new(&route.request_headers).map_err(refuse)?,
             response_headers: Edits::new(&route.response_headers).map_err(refuse)?,
+            error_pages,
             max_request_body: route.max_request_body.unwrap_or(limits.max_request_body),
             timeout: route.timeout,
         })
@@ -128,6 +134,11 @@ impl Route {
     /// Changes a final response's fields as configured.
     pub fn edit_response(&self, fields: &mut Fields) {
         self.response_headers.apply(fields);
+    }
+
+    /// Returns the contents in place of those of error responses.
+    pub fn error_pages(&self) -> &ErrorPages {
+        &self.error_pages
     }
 
     /// Changes a reply's fields as configured. Without changes, shared fields stay shared.
@@ -190,6 +201,21 @@ impl Action {
     }
 }
 
+/// Reads the error pages of a route.
+fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError> {
+    let pages = route.error_pages.iter().map(|page| {
+        let body = fs::read(&page.file).map_err(|cause| SiteError::ErrorPage {
+            route: route.label(),
+            file: page.file.clone(),
+            cause,
+        })?;
+        let content_type = content_type(page.file.as_os_str().as_bytes(), &[]);
+        let body = Bytes::from(body);
+        Ok((page.statuses, ErrorPage { content_type, body }))
+    });
+    pages.collect::<Result<_, _>>().map(ErrorPages::new)
+}
+
 fn refused_field(route: &sluicegate_config::Route, field: String) -> SiteError {
     SiteError::Field {
         route: route.label(),
@@ -210,6 +236,10 @@ impl RequestRules for Route {
             found.map_or("", |found| path.forward_range(found.range()))
         };
         Some(rewrite.apply(path, self.forward_rest(path), capture))
+    }
+
+    fn error_pages(&self) -> &ErrorPages {
+        &self.error_pages
     }
 
     fn sets(&self, name: &HeaderName) -> bool {

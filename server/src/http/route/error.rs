@@ -35,6 +35,20 @@ pub enum SiteError {
         /// Error of the operating system.
         cause: std::io::Error,
     },
+    /// The file of an error page cannot be read.
+    #[error(
+        "route {route}: cannot read the error page {}: {cause}; correct the path in `error_pages`, or make the file \
+         readable for the server's user",
+        file.display()
+    )]
+    ErrorPage {
+        /// The route's paths.
+        route: String,
+        /// File that was to be read.
+        file: PathBuf,
+        /// Error of the operating system.
+        cause: std::io::Error,
+    },
     /// The TLS settings of a proxy's upstreams cannot be used.
     #[error("pool {pool}: {cause}")]
     Tls {

@@ -1,4 +1,5 @@
 mod conditions;
+mod error_pages;
 mod fields;
 mod methods;
 mod paths;

@@ -126,7 +126,8 @@ async fn serve(
 ) {
     let rest = incoming.request.head.path[1..].to_owned();
     let learn = |entry| *learnt.borrow_mut() = entry;
-    server.serve(files, &rest, incoming, learn).await;
+    let pages = ErrorPages::default();
+    server.serve((files, &pages), &rest, incoming, learn).await;
 }
 
 fn run<F: Future>(future: F) -> F::Output {

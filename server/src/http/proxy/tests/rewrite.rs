@@ -1,36 +1,16 @@
 //! Tests paths in place of the request's.
 
-use http::HeaderName;
-
+use super::rules::Rules;
 use super::*;
 use crate::http::path::{CanonicalPath, PathError};
 
-/// Rules of a route whose `rewrite` has this result.
-struct Rewriting(Result<CanonicalPath, PathError>);
-
-impl RequestRules for Rewriting {
-    fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
-        path.forward(1)
-    }
-
-    fn rewrite(&self, _: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
-        Some(self.0.clone())
-    }
-
-    fn sets(&self, _: &HeaderName) -> bool {
-        false
-    }
-
-    fn removes(&self, _: &HeaderName) -> bool {
-        false
-    }
-}
-
 /// Begins a GET of `/a%20b?c=%64` by a route whose path is rewritten.
 fn get(edge: &Edge, path: Result<CanonicalPath, PathError>) -> (Front, JoinHandle<()>) {
-    let route = edge.reload([&*edge.proxy]).remove(0);
-    let asked = request(head("GET", "/a%20b?c=%64", &[]), None, false);
-    edge.pass_by(Rewriting(path), route, pair(asked, PLENTY))
+    let rules = Rules {
+        rewritten: Some(path),
+        ..Rules::default()
+    };
+    edge.by(rules, head("GET", "/a%20b?c=%64", &[]))
 }
 
 #[test]

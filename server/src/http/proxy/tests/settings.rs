@@ -45,6 +45,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         strip_prefix: false,
         raw_path: false,
         rewrite: None,
+        intercept_errors: false,
         connect_timeout: Duration::from_secs(3),
         head_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),

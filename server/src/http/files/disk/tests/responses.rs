@@ -3,9 +3,10 @@
 use std::os::unix::fs::symlink;
 
 use rustix::io::Errno;
+use sluicegate_config::ErrorStatuses;
 
 use super::*;
-use crate::http::exchange::Body;
+use crate::http::exchange::{Body, ErrorPage};
 use crate::http::files::fixture;
 
 #[test]
@@ -93,6 +94,30 @@ fn folders_respond_with_their_index() {
     }
 }
 
+#[test]
+fn an_error_has_its_page() {
+    let folder = Folder::new();
+    let page = ErrorPage {
+        content_type: HeaderValue::from_static("text/html"),
+        body: Bytes::from_static(b"<p>gone"),
+    };
+    let pages = ErrorPages::new(vec![(ErrorStatuses::One(404), page)]);
+    for (method, body) in [("GET", &b"<p>gone"[..]), ("HEAD", b"")] {
+        let response = run(async {
+            let asked = request(head(method, "/none", &[]), None, false);
+            let (incoming, front) = pair(asked, 1 << 20);
+            let files = Arc::new(folder.files.clone());
+            let served = (&files, &pages);
+            folder.server.serve(served, "none", incoming, drop).await;
+            front.response().await
+        });
+        assert_eq!((status(&response), &*response.body), (404, body));
+        assert_eq!(response.head.as_ref().unwrap().length, Some(7));
+        assert_eq!(field(&response, "content-type"), Some("text/html"));
+        assert!(response.complete);
+    }
+}
+
 /// The route's prefix without its slash redirects as a folder does.
 #[test]
 fn the_root_of_a_prefix_is_a_folder() {
@@ -103,7 +128,11 @@ fn the_root_of_a_prefix_is_a_folder() {
             let asked = request(head("GET", path, &[]), None, false);
             let (incoming, front) = pair(asked, 1 << 20);
             let files = Arc::new(folder.files.clone());
-            folder.server.serve(&files, rest, incoming, drop).await;
+            let pages = ErrorPages::default();
+            folder
+                .server
+                .serve((&files, &pages), rest, incoming, drop)
+                .await;
             front.response().await
         })
     };
