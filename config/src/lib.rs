@@ -24,6 +24,7 @@ mod schema;
 mod section;
 mod source;
 mod tables;
+mod template;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -37,4 +38,5 @@ pub use locate::{Step, locate};
 pub use manual::manual;
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};
 pub use tables::*;
+pub use template::{Part, Placeholder, Template};
 pub use units::parse_size;

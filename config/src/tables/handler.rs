@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, nearest};
+use crate::error::Error;
 use crate::schema::{Kind, Reason, Refusal, TIB, choice, count, size};
 use crate::section::Section;
 use crate::source::shown;
+use crate::template;
 
 const MAX_FILE_NAME: usize = 255;
 const MAX_CANDIDATE: usize = 1024;
 const MAX_LOCATION: usize = 2048;
-
-const PLACEHOLDERS: [&str; 4] = ["{host}", "{path}", "{query}", "{rest}"];
 
 table! {
     /// The route above returns the same response to every request, whatever its method; to HEAD without the body.
@@ -202,12 +201,13 @@ table! {
             reload: Live
         },
         /// Target of the redirect, with placeholders: {host} is the request's host, {path} its path, {rest} the part of
-        /// the path after the route's prefix, {query} the query with its "?", or nothing if the request has none. A
-        /// dollar sign is written %24, so that variables of other servers, such as $host, are noticed.
+        /// the path after the route's prefix, {query} the query with its "?", or nothing if the request has none, and
+        /// {capture:1} what the first group of the route's regular expression matched. A dollar sign is written %24, so
+        /// that variables of other servers, such as $host, are noticed.
         location: String {
             kind: Kind::Word {
-                words: "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} and \
-                        {rest} as placeholders",
+                words: "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query}, {rest} \
+                        and {capture:1} to {capture:9} as placeholders",
                 read: location,
             },
             required: "\"https://example.com{path}{query}\"",
@@ -220,23 +220,8 @@ table! {
 /// Reads a URI reference (RFC 3986 §4.1) with placeholders and without `$`.
 fn location(word: &str) -> Result<String, Refusal> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/?#[]@!&'()*+,;=%".contains(&b);
-    let mut rest = word;
-    while let Some(open) = rest.find('{') {
-        let (before, from) = rest.split_at(open);
-        let placeholder = from.split_inclusive('}').next().unwrap_or(from);
-        if !PLACEHOLDERS.contains(&placeholder) {
-            return Err(Refusal::because(Reason {
-                found: format!("placeholder `{}` in `location`", shown(placeholder)),
-                expected: format!("one of: {}", PLACEHOLDERS.join(", ")),
-                nearest: nearest(placeholder, PLACEHOLDERS),
-            }));
-        }
-        if !before.bytes().all(plain) {
-            return Err(Refusal::default());
-        }
-        rest = &from[placeholder.len()..];
-    }
-    if rest.bytes().all(plain) && (1..=MAX_LOCATION).contains(&word.len()) {
+    template::check(word, "location", template::IN_LOCATIONS, plain)?;
+    if (1..=MAX_LOCATION).contains(&word.len()) {
         Ok(word.to_owned())
     } else {
         Err(Refusal::default())

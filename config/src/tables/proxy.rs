@@ -4,28 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use super::PoolChoice;
-use crate::error::{Error, nearest};
+use crate::error::Error;
 use crate::field::words_in_fields;
-use crate::schema::{Kind, Reason, Refusal, count, duration, millis, seconds};
+use crate::schema::{Kind, Refusal, count, duration, millis, seconds};
 use crate::section::Section;
-use crate::source::shown;
+use crate::template;
 use crate::value::Word;
 use crate::words::{canonical, host, host_port, token};
-
-/// Placeholders of `rewrite`.
-const REWRITES: [&str; 11] = [
-    "{path}",
-    "{rest}",
-    "{capture:1}",
-    "{capture:2}",
-    "{capture:3}",
-    "{capture:4}",
-    "{capture:5}",
-    "{capture:6}",
-    "{capture:7}",
-    "{capture:8}",
-    "{capture:9}",
-];
 
 table! {
     /// The route above forwards requests over HTTP/1.1 to upstream servers, which share them as `balance` says: to those
@@ -123,36 +108,12 @@ fn check_proxy(proxy: &mut Proxy, section: &Section<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-impl Proxy {
-    /// Returns the highest group that `rewrite` names; 0 if it names none.
-    pub(super) fn groups(&self) -> usize {
-        let rewrite = self.rewrite.as_deref().unwrap_or_default();
-        let named = |group: &usize| rewrite.contains(&format!("{{capture:{group}}}"));
-        (1..=9).rev().find(named).unwrap_or(0)
-    }
-}
-
 /// Reads a path with placeholders.
 fn rewrite(word: &str) -> Result<String, Refusal> {
     let plain = |b: u8| b.is_ascii_graphic() && !b"?#$\\{}".contains(&b);
-    let mut rest = word;
-    while let Some(open) = rest.find('{') {
-        let (before, from) = rest.split_at(open);
-        let placeholder = from.split_inclusive('}').next().unwrap_or(from);
-        if !REWRITES.contains(&placeholder) {
-            return Err(Refusal::because(Reason {
-                found: format!("placeholder `{}` in `rewrite`", shown(placeholder)),
-                expected: format!("one of: {}", REWRITES.join(", ")),
-                nearest: nearest(placeholder, REWRITES),
-            }));
-        }
-        if !before.bytes().all(plain) {
-            return Err(Refusal::default());
-        }
-        rest = &from[placeholder.len()..];
-    }
+    template::check(word, "rewrite", template::IN_PATHS, plain)?;
     let starts = word.starts_with('/') || word.starts_with("{path}");
-    if starts && rest.bytes().all(plain) && word.len() <= 1024 {
+    if starts && word.len() <= 1024 {
         Ok(word.to_owned())
     } else {
         Err(Refusal::default())

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::field::words_in_fields;
 use crate::schema::{Kind, Reason, Refusal, TIB, duration, millis, seconds, size};
 use crate::section::Section;
+use crate::template::Template;
 use crate::value::Word;
 use crate::words::{canonical, host, token};
 
@@ -150,15 +151,22 @@ table! {
 
 /// Checks what the handler needs of the route.
 fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
-    match &route.handler {
-        Handler::Fixed(fixed) => check_fixed(fixed, route, section),
-        Handler::Proxy(proxy) => check_groups(proxy, route, section),
-        _ => Ok(()),
-    }
+    let (text, place) = match &route.handler {
+        Handler::Fixed(fixed) => return check_fixed(fixed, route, section),
+        Handler::Proxy(proxy) => (proxy.rewrite.as_deref(), "`rewrite` of [route.proxy]"),
+        Handler::Redirect(to) => (Some(&*to.location), "`location` of [route.redirect]"),
+        Handler::Generate(_) | Handler::Files(_) => return Ok(()),
+    };
+    let groups = text.map_or(0, |text| Template::new(text).groups());
+    check_groups((groups, place), route, section)
 }
 
 /// Refuses groups that a path of the route does not have.
-fn check_groups(proxy: &Proxy, route: &Route, section: &Section<'_>) -> Result<(), Error> {
+fn check_groups(
+    (named, place): (usize, &str),
+    route: &Route,
+    section: &Section<'_>,
+) -> Result<(), Error> {
     let groups = |path: &PathPattern| match path {
         PathPattern::Regex(regex) => {
             compile_regex(regex).map_or(0, |regex| regex.captures_len() - 1)
@@ -166,13 +174,10 @@ fn check_groups(proxy: &Proxy, route: &Route, section: &Section<'_>) -> Result<(
         PathPattern::Exact(_) | PathPattern::Prefix(_) => 0,
     };
     let least = route.paths.iter().map(groups).min().unwrap_or(0);
-    if proxy.groups() <= least {
+    if named <= least {
         return Ok(());
     }
-    let found = format!(
-        "{{capture:{}}} in `rewrite` of [route.proxy]",
-        proxy.groups()
-    );
+    let found = format!("{{capture:{named}}} in {place}");
     let expected = "a group of the regular expression, in each `path` of the route";
     Err(section
         .source

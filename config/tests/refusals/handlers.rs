@@ -247,8 +247,8 @@ fn settings_of_pools_fit_together() {
 #[test]
 fn redirects_lead_to_a_place_with_known_placeholders() {
     let redirect = |keys: &str| handler("redirect", keys);
-    let words = "expected a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} \
-                 and {rest} as placeholders";
+    let words = "expected a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query}, \
+                 {rest} and {capture:1} to {capture:9} as placeholders";
     assert_eq!(
         redirect("status = 301"),
         format!("7:1: [route.redirect] has no `location`; {words}")
@@ -270,7 +270,11 @@ fn redirects_lead_to_a_place_with_known_placeholders() {
             "{error}"
         );
     }
-    let placeholders = "expected one of: {host}, {path}, {query}, {rest}";
+    let captures = (1..=9).map(|group| format!(", {{capture:{group}}}"));
+    let placeholders = format!(
+        "expected one of: {{host}}, {{path}}, {{query}}, {{rest}}{}",
+        captures.collect::<String>()
+    );
     for (location, found, nearest) in [
         ("/{pth}", "{pth}", " (nearest: {path})"),
         ("/{}", "{}", ""),
@@ -282,6 +286,11 @@ fn redirects_lead_to_a_place_with_known_placeholders() {
             format!("8:12: placeholder `{found}` in `location`; {placeholders}{nearest}")
         );
     }
+    assert_eq!(
+        redirect("location = \"/{capture:1}\""),
+        "6:8: {capture:1} in `location` of [route.redirect]; expected a group of the regular expression, in each `path` of \
+         the route"
+    );
     for status in ["300", "304", "\"308\""] {
         let error = redirect(&format!("location = \"/\"\nstatus = {status}"));
         let words = "for `status`; expected one of: 301, 302, 303, 307, 308";

@@ -8,11 +8,13 @@ mod edits;
 mod error;
 mod explain;
 mod local;
+mod location;
 mod matching;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 mod rewrite;
 mod table;
+mod values;
 
 use std::sync::Arc;
 
@@ -151,7 +153,7 @@ impl Site {
             Action::Origin(_) => return Routed::Origin(route),
             Action::Local(handler) => {
                 let path = &head.path;
-                handler.respond(head, route.below(path), route.forward_rest(path))
+                handler.respond(head, route.below(path), &route.values(head))
             }
         };
         if reply.body.len() == 0 || !matches!(&route.action, Action::Local(LocalHandler::Fixed(_)))

@@ -265,7 +265,7 @@ impl<'a> Exchange<'a> {
         host: &str,
     ) -> Result<http::Request<()>, Unsendable> {
         let path = &self.request.head.path;
-        let other = self.rules.rewrite(path).transpose();
+        let other = self.rules.rewrite(&self.request.head).transpose();
         let other = other.map_err(|_| Unsendable::Path)?;
         let path = if let Some(other) = &other {
             other.forward(0)

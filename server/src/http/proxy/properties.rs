@@ -82,7 +82,7 @@ impl RequestRules for Unchanged {
         path.forward(1)
     }
 
-    fn rewrite(&self, _: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
+    fn rewrite(&self, _: &RequestHead) -> Option<Result<CanonicalPath, PathError>> {
         None
     }
 

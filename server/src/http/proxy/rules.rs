@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 
-use crate::http::exchange::ErrorPages;
+use crate::http::exchange::{ErrorPages, RequestHead};
 use crate::http::path::{CanonicalPath, PathError};
 
 /// Rules of a route for the requests that it forwards.
@@ -11,7 +11,7 @@ pub trait RequestRules {
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str;
 
     /// Returns the path that upstreams get in place of the request's; `None` if it stays.
-    fn rewrite(&self, path: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>>;
+    fn rewrite(&self, head: &RequestHead) -> Option<Result<CanonicalPath, PathError>>;
 
     /// Returns the contents in place of those of error responses.
     fn error_pages(&self) -> &ErrorPages;

@@ -11,10 +11,12 @@ use sluicegate_config::{Handler, Limits};
 
 use super::edits::Edits;
 use super::error::SiteError;
-use super::local::{LocalHandler, Location, fixed};
+use super::local::{LocalHandler, fixed};
+use super::location::Location;
 use super::matching::{Conditions, PathMatch};
 use super::rewrite::Rewrite;
-use crate::http::exchange::{ErrorPage, ErrorPages, Fields, ReplyFields};
+use super::values::Values;
+use crate::http::exchange::{ErrorPage, ErrorPages, Fields, ReplyFields, RequestHead};
 use crate::http::files::{Folder, FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
@@ -113,10 +115,9 @@ impl Route {
         path.strip_prefix(self.path.prefix()).unwrap_or(path)
     }
 
-    /// Returns what [`Route::rest`] returns, in the spelling for upstreams ([`CanonicalPath::forward`]).
-    pub fn forward_rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
-        let prefix = path.len() - self.rest(path).len();
-        path.forward(prefix)
+    /// Returns the values of placeholders for a request that the route was found for.
+    pub(super) fn values<'a>(&'a self, head: &'a RequestHead) -> Values<'a> {
+        Values::new(head, &self.path)
     }
 
     /// Returns what [`Route::rest`] returns, without a slash in front.
@@ -225,17 +226,12 @@ fn refused_field(route: &sluicegate_config::Route, field: String) -> SiteError {
 
 impl RequestRules for Route {
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
-        self.forward_rest(path)
+        self.path.forward_rest(path)
     }
 
-    fn rewrite(&self, path: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
+    fn rewrite(&self, head: &RequestHead) -> Option<Result<CanonicalPath, PathError>> {
         let rewrite = self.rewrite.as_ref()?;
-        let groups = self.path.captures(path);
-        let capture = |group| {
-            let found = groups.as_ref().and_then(|groups| groups.get(group));
-            found.map_or("", |found| path.forward_range(found.range()))
-        };
-        Some(rewrite.apply(path, self.forward_rest(path), capture))
+        Some(rewrite.apply(&self.values(head)))
     }
 
     fn error_pages(&self) -> &ErrorPages {

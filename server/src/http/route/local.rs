@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{ALLOW, CONTENT_TYPE, LOCATION};
-use sluicegate_config::Redirect;
+use http::header::{ALLOW, CONTENT_TYPE};
 
-use crate::http::authority::host;
+use super::location::Location;
+use super::values::Values;
 use crate::http::exchange::{Body, Generator, Reply, ReplyFields, RequestHead};
 
 /// The kinds of handler that need the request's head alone, with their settings.
@@ -25,11 +25,10 @@ pub enum LocalHandler {
 }
 
 impl LocalHandler {
-    /// Returns the response. `below` is the path behind the route's prefix, without a slash in front; `rest` is the same in
-    /// the spelling for other servers, with it.
-    pub(super) fn respond(&self, head: &RequestHead, below: &str, rest: &str) -> Reply {
+    /// Returns the response. `below` is the path behind the route's prefix, without a slash in front.
+    pub(super) fn respond(&self, head: &RequestHead, below: &str, values: &Values<'_>) -> Reply {
         match self {
-            LocalHandler::Redirect(location) => location.reply(head, rest),
+            LocalHandler::Redirect(location) => location.reply(values).unwrap_or_else(not_found),
             LocalHandler::Fixed(reply) => reply.clone(),
             LocalHandler::Generate { .. } if !matches!(head.method.as_str(), "GET" | "HEAD") => {
                 allowing(405, "GET, HEAD", "405 only GET and HEAD\n")
@@ -37,102 +36,6 @@ impl LocalHandler {
             LocalHandler::Generate { max_size } => generate(below, *max_size),
         }
     }
-}
-
-/// Location of a redirect, with placeholders that each request fills.
-#[derive(Clone, Debug)]
-pub struct Location {
-    status: u16,
-    parts: Vec<Part>,
-}
-
-#[derive(Clone, Debug)]
-enum Part {
-    Text(String),
-    Host,
-    Path,
-    Query,
-    Rest,
-}
-
-impl Location {
-    pub(super) fn new(redirect: &Redirect) -> Location {
-        let mut parts = Vec::new();
-        let mut text = redirect.location.as_str();
-        const NAMES: [(&str, Part); 4] = [
-            ("{host}", Part::Host),
-            ("{path}", Part::Path),
-            ("{query}", Part::Query),
-            ("{rest}", Part::Rest),
-        ];
-        while !text.is_empty() {
-            let next = text.find('{').unwrap_or(text.len());
-            if next > 0 {
-                parts.push(Part::Text(text[..next].to_owned()));
-                text = &text[next..];
-                continue;
-            }
-            let found = NAMES.iter().find(|(name, _)| text.starts_with(name));
-            let (len, part) = match found {
-                Some((name, part)) => (name.len(), part.clone()),
-                None => (1, Part::Text("{".to_owned())),
-            };
-            parts.push(part);
-            text = &text[len..];
-        }
-        Location {
-            status: redirect.status,
-            parts,
-        }
-    }
-
-    fn reply(&self, head: &RequestHead, rest: &str) -> Reply {
-        let mut location = String::new();
-        for part in &self.parts {
-            match part {
-                Part::Text(text) => location.push_str(text),
-                Part::Host => location.push_str(host(&head.authority)),
-                Part::Path => location.push_str(head.path.forward(0)),
-                Part::Rest => {
-                    // Behind a host the rest must not become a part of the name.
-                    if ends_in_host(&location) && !rest.starts_with('/') {
-                        location.push('/');
-                    }
-                    location.push_str(rest);
-                }
-                Part::Query => {
-                    if let Some(query) = &head.query {
-                        location.push('?');
-                        location.push_str(query);
-                    }
-                }
-            }
-        }
-        // A client's path at the beginning must not become another host. Browsers read a backslash as a slash.
-        let here = match self.parts.first() {
-            Some(Part::Text(text)) => text.starts_with('/') && !text.starts_with("//"),
-            Some(Part::Path | Part::Rest) => true,
-            Some(Part::Host | Part::Query) | None => false,
-        };
-        if here {
-            let path = location.trim_start_matches(['/', '\\']);
-            location = format!("/{path}");
-        }
-        match HeaderValue::try_from(location) {
-            Ok(location) => Reply {
-                status: self.status,
-                headers: vec![(LOCATION, location)].into(),
-                body: Body::Empty,
-            },
-            Err(_) => not_found(),
-        }
-    }
-}
-
-/// Returns whether further text would become a part of a host's name.
-fn ends_in_host(location: &str) -> bool {
-    let host = location.split_once("//").map(|(_, host)| host);
-    host.is_some_and(|host| !host.contains('/'))
 }
 
 pub(super) fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Reply {

@@ -64,6 +64,13 @@ impl PathMatch {
         }
     }
 
+    /// Returns what follows the pattern's prefix in a path that it matches, in the spelling for upstreams
+    /// ([`CanonicalPath::forward`]); the whole path if the pattern has no prefix.
+    pub(super) fn forward_rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
+        let rest = path.strip_prefix(self.prefix()).unwrap_or(path);
+        path.forward(path.len() - rest.len())
+    }
+
     /// Returns the prefix that the pattern has; empty for an exact path and for a regular expression.
     pub(super) fn prefix(&self) -> &str {
         match self {

@@ -1,57 +1,32 @@
 //! Paths that upstreams get in place of the request's.
 
+use sluicegate_config::{Part, Template};
+
+use super::values::Values;
 use crate::http::path::{CanonicalPath, PathError};
 
 /// Path with placeholders that each request fills.
 #[derive(Debug)]
-pub(super) struct Rewrite(Vec<Part>);
-
-#[derive(Debug)]
-enum Part {
-    Text(String),
-    Path,
-    Rest,
-    /// Group of the regular expression that matched, from 1.
-    Capture(usize),
-}
+pub(super) struct Rewrite(Template);
 
 impl Rewrite {
     /// Reads a path that the configuration has checked.
-    pub(super) fn new(mut text: &str) -> Rewrite {
-        let mut parts = Vec::new();
-        while let Some((before, after)) = text.split_once('{') {
-            let (name, behind) = after.split_once('}').unwrap_or((after, ""));
-            parts.push(Part::Text(before.to_owned()));
-            let group = name.strip_prefix("capture:");
-            parts.push(match (name, group.and_then(|group| group.parse().ok())) {
-                (_, Some(group)) => Part::Capture(group),
-                ("rest", None) => Part::Rest,
-                _ => Part::Path,
-            });
-            text = behind;
-        }
-        parts.push(Part::Text(text.to_owned()));
-        Rewrite(parts)
+    pub(super) fn new(text: &str) -> Rewrite {
+        Rewrite(Template::new(text))
     }
 
-    /// Returns the path for the upstream. `rest` is the path behind the route's prefix, and `capture` returns what a group
-    /// matched, both in the spelling for upstreams.
+    /// Returns the path for the upstream.
     ///
     /// # Errors
     /// What the client sent makes another path of it: a dot segment, or an octet that is not whole.
-    pub(super) fn apply<'a>(
-        &self,
-        path: &'a CanonicalPath,
-        rest: &'a str,
-        capture: impl Fn(usize) -> &'a str,
-    ) -> Result<CanonicalPath, PathError> {
-        let parts = self.0.iter().map(|part| match part {
-            Part::Text(text) => text,
-            Part::Path => path.forward(0),
-            Part::Rest => rest,
-            Part::Capture(group) => capture(*group),
-        });
-        let text: String = parts.collect();
+    pub(super) fn apply(&self, values: &Values<'_>) -> Result<CanonicalPath, PathError> {
+        let mut text = String::new();
+        for part in self.0.parts() {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Value(placeholder) => text.push_str(&values.value(placeholder)),
+            }
+        }
         let is_dots =
             |name: &str| matches!(&*name.replace("%2e", ".").replace("%2E", "."), "." | "..");
         if text.split('/').any(is_dots) {
@@ -63,35 +38,43 @@ impl Rewrite {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use sluicegate_config::PathPattern;
 
-    fn rewritten(rewrite: &str, path: &str, groups: &[&str]) -> Result<String, PathError> {
-        let path = CanonicalPath::parse(path).unwrap();
-        let rest = path.forward("/app".len());
-        let capture = |group: usize| groups.get(group - 1).copied().unwrap_or_default();
-        let path = Rewrite::new(rewrite).apply(&path, rest, capture)?;
+    use super::super::matching::PathMatch;
+    use super::*;
+    use crate::http::exchange::test_front::head;
+
+    fn rewritten(pattern: PathPattern, path: &str, rewrite: &str) -> Result<String, PathError> {
+        let pattern = PathMatch::compile(&pattern).unwrap();
+        let head = head("GET", path, &[]);
+        let path = Rewrite::new(rewrite).apply(&Values::new(&head, &pattern))?;
         Ok(path.forward(0).to_owned())
     }
 
     #[test]
     fn placeholders_stand_for_parts_of_the_path() {
-        for (rewrite, expected) in [
-            ("/v2{rest}", "/v2/x%2By"),
-            ("/v2/{rest}", "/v2/x%2By"),
-            ("/edge{path}", "/edge/app/x%2By"),
-            ("/{capture:2}/{capture:1}/", "/b/a/"),
-            ("/index.php", "/index.php"),
+        let prefix = PathPattern::Prefix("/app".to_owned());
+        let regex = PathPattern::Regex("^/(a)pp/(.*)".to_owned());
+        for (pattern, rewrite, expected) in [
+            (&prefix, "/v2{rest}", "/v2/x%2By"),
+            (&prefix, "/v2/{rest}", "/v2/x%2By"),
+            (&prefix, "/edge{path}", "/edge/app/x%2By"),
+            (&regex, "/{capture:2}/{capture:1}/", "/x%2By/a/"),
+            (&prefix, "/index.php", "/index.php"),
         ] {
-            let path = rewritten(rewrite, "/app/x%2By", &["a", "b"]);
+            let path = rewritten(pattern.clone(), "/app/x%2By", rewrite);
             assert_eq!(path.unwrap(), expected, "{rewrite}");
         }
     }
 
     #[test]
     fn what_a_client_sends_leads_to_no_other_folder() {
-        for groups in [[".", "."], ["%2", "e%2e"], ["", "../x"], ["%2", ""]] {
-            let path = rewritten("/in/{capture:1}{capture:2}", "/app/x", &groups);
-            assert!(path.is_err(), "{groups:?}: {path:?}");
+        let pattern = PathPattern::Regex("^/(.*?)-(.*)".to_owned());
+        for path in [
+            "/.-.", "/-..", "/..-", "/.-./x", "/-../x", "/x/.-./y", "/-./x", "/%2D../x",
+        ] {
+            let path = rewritten(pattern.clone(), path, "/in/{capture:1}{capture:2}");
+            assert!(path.is_err(), "{path:?}");
         }
     }
 }

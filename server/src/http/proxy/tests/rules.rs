@@ -36,7 +36,7 @@ impl RequestRules for Rules {
         path.forward(1)
     }
 
-    fn rewrite(&self, _: &CanonicalPath) -> Option<Result<CanonicalPath, PathError>> {
+    fn rewrite(&self, _: &RequestHead) -> Option<Result<CanonicalPath, PathError>> {
         self.rewritten.clone()
     }
 

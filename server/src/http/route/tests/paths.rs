@@ -1,7 +1,6 @@
 //! Patterns of paths.
 
 use super::*;
-use crate::http::path::CanonicalPath;
 use crate::http::proxy::RequestRules;
 
 #[test]
@@ -131,10 +130,44 @@ fn a_rewrite_has_what_the_groups_of_the_expression_matched() {
     };
     let site = site(&[Route::new("~ ^/([^/]+)/(.*)$", Handler::Proxy(proxy))]);
     for (path, expected) in [("/a%2Bb/c/d", "/c/d/a%2Bb"), ("/a/", "/a")] {
-        let Routed::Origin(route) = site.route(&head("GET", path, &[])) else {
+        let head = head("GET", path, &[]);
+        let Routed::Origin(route) = site.route(&head) else {
             panic!("the route forwards requests");
         };
-        let rewritten = RequestRules::rewrite(&**route, &CanonicalPath::parse(path).unwrap());
+        let rewritten = RequestRules::rewrite(&**route, &head);
         assert_eq!(rewritten.unwrap().unwrap().forward(0), expected);
+    }
+}
+
+#[test]
+fn a_redirect_has_what_the_groups_matched_and_no_other_host() {
+    let redirect = |path: &str, location: &str| {
+        let redirect = Redirect {
+            status: 308,
+            location: location.to_owned(),
+        };
+        Route::new(path, Handler::Redirect(redirect))
+    };
+    let site = site(&[
+        redirect(
+            "~ ^/u/(.*)/(.*)$",
+            "https://{capture:1}.example.com/{capture:2}{query}",
+        ),
+        redirect("~ ^/v/(.*)$", "{capture:1}"),
+    ]);
+    for (path, expected) in [
+        ("/u/a/b%2Bc?d=/", Some("https://a.example.com/b%2Bc?d=/")),
+        ("/u/evil.org/x/", None),
+        ("/u/evil.org:8/", None),
+        ("/u/evil.org%23/", None),
+        ("/u/x@evil.org/y", None),
+        ("/v/evil.org", Some("/evil.org")),
+    ] {
+        let reply = ask(&site, "GET", path);
+        let location = expected.map(|to| (LOCATION, HeaderValue::from_static(to)));
+        match location {
+            Some(location) => assert_eq!(*reply.headers, [location], "{path}"),
+            None => assert_eq!(reply.status, 404, "{path}"),
+        }
     }
 }
