@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::print::{text, texts};
 use crate::schema::{Kind, MAX_FIELDS};
 use crate::source::shown;
+use crate::template;
 use crate::value::{Item, entries, kind_of};
 use crate::words::token;
 
@@ -79,11 +80,30 @@ pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
                 };
                 item.source.error(at, found, expected)
             })?;
+            if !media_types {
+                refuse_unknown(item, at, text)?;
+            }
             fields.push((name.clone(), text.to_owned()));
         }
     }
     fields.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(fields)
+}
+
+/// Refuses a placeholder that the table's fields do not have.
+fn refuse_unknown(item: &Item<'_>, at: usize, text: &str) -> Result<(), Error> {
+    let known = if item.table == REQUEST_TABLE {
+        template::IN_REQUESTS
+    } else {
+        template::IN_RESPONSES
+    };
+    match template::unknown_in_field(text, item.key.name, known) {
+        None => Ok(()),
+        Some(reason) => Err(Error {
+            nearest: reason.nearest,
+            ..item.source.error(at, reason.found, reason.expected)
+        }),
+    }
 }
 
 /// Returns fields as an inline table; the values of one name stand in a list.

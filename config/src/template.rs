@@ -3,6 +3,7 @@
 use crate::error::nearest;
 use crate::schema::{Reason, Refusal};
 use crate::source::shown;
+use crate::words::token;
 
 /// Text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,22 @@ pub enum Placeholder {
     Rest,
     /// `{query}`: query with its question mark, or nothing.
     Query,
+    /// `{method}`: method of the request.
+    Method,
+    /// `{scheme}`: `https` where the client's connection is encrypted, else `http`.
+    Scheme,
+    /// `{client}`: IP address of the client.
+    Client,
+    /// `{client_port}`: port of the client.
+    ClientPort,
+    /// `{listener}`: name of the listener.
+    Listener,
+    /// `{header:NAME}`: value of a field of the request; holds the name in lower case.
+    Header(String),
+    /// `{cookie:NAME}`: value of a cookie.
+    Cookie(String),
+    /// `{query:NAME}`: value of a parameter of the query, as it stands there.
+    Parameter(String),
     /// `{capture:1}`: what a group of the route's regular expression matched; groups count from 1.
     Capture(usize),
 }
@@ -55,12 +72,45 @@ pub(crate) const IN_PATHS: &[&str] = &captures!["{path}", "{rest}"];
 /// Placeholders of the target of a redirect.
 pub(crate) const IN_LOCATIONS: &[&str] = &captures!["{host}", "{path}", "{query}", "{rest}"];
 
+/// Placeholders of fields in responses.
+pub(crate) const IN_RESPONSES: &[&str] = &captures![
+    "{host}",
+    "{path}",
+    "{query}",
+    "{rest}",
+    "{method}",
+    "{header:NAME}",
+    "{cookie:NAME}",
+    "{query:NAME}"
+];
+/// Placeholders of fields in requests.
+pub(crate) const IN_REQUESTS: &[&str] = &captures![
+    "{host}",
+    "{path}",
+    "{query}",
+    "{rest}",
+    "{method}",
+    "{scheme}",
+    "{client}",
+    "{client_port}",
+    "{listener}",
+    "{header:NAME}",
+    "{cookie:NAME}",
+    "{query:NAME}"
+];
+
 impl Template {
-    /// Reads a text that the configuration has checked.
+    /// Reads a text that the configuration has checked. Each brace opens or closes a placeholder.
     pub fn new(text: &str) -> Self {
-        let parts = pieces(text).map(|piece| match Placeholder::read(piece) {
-            Some(placeholder) => Part::Value(placeholder),
-            None => Part::Text(piece.to_owned()),
+        Self(pieces(text).map(Part::read).collect())
+    }
+
+    /// Reads the value of a field that the configuration has checked, in which a brace opens a placeholder if a lower-case
+    /// letter follows. So JSON stands for itself. Two braces stand for one.
+    pub fn of_field(text: &str) -> Self {
+        let parts = pieces_of_field(text).map(|piece| match piece {
+            "{{" => Part::Text("{".to_owned()),
+            piece => Part::read(piece),
         });
         Self(parts.collect())
     }
@@ -80,16 +130,37 @@ impl Template {
     }
 }
 
+impl Part {
+    fn read(piece: &str) -> Self {
+        match Placeholder::read(piece) {
+            Some(placeholder) => Self::Value(placeholder),
+            None => Self::Text(piece.to_owned()),
+        }
+    }
+}
+
 impl Placeholder {
     fn read(piece: &str) -> Option<Self> {
         Some(match piece {
+            "{method}" => Self::Method,
+            "{scheme}" => Self::Scheme,
+            "{client}" => Self::Client,
+            "{client_port}" => Self::ClientPort,
+            "{listener}" => Self::Listener,
             "{host}" => Self::Host,
             "{path}" => Self::Path,
             "{rest}" => Self::Rest,
             "{query}" => Self::Query,
             _ => {
-                let group = piece.strip_prefix("{capture:")?.strip_suffix('}')?;
-                Self::Capture(group.parse().ok()?)
+                let inner = piece.strip_prefix('{')?.strip_suffix('}')?;
+                let (kind, name) = inner.split_once(':')?;
+                match kind {
+                    "header" => Self::Header(name.to_ascii_lowercase()),
+                    "cookie" => Self::Cookie(name.to_owned()),
+                    "query" => Self::Parameter(name.to_owned()),
+                    "capture" => Self::Capture(name.parse().ok()?),
+                    _ => return None,
+                }
             }
         })
     }
@@ -107,15 +178,64 @@ pub(crate) fn check(
             if !piece.bytes().all(&plain) {
                 return Err(Refusal::default());
             }
-        } else if !known.contains(&piece) {
-            return Err(Refusal::because(Reason {
-                found: format!("placeholder `{}` in `{key}`", shown(piece)),
-                expected: format!("one of: {}", known.join(", ")),
-                nearest: nearest(piece, known.iter().copied()),
-            }));
+        } else if !is_known(piece, known) {
+            return Err(Refusal::because(unknown(piece, key, known)));
         }
     }
     Ok(())
+}
+
+/// Returns the first placeholder of a field's value that is not one of `known`.
+pub(crate) fn unknown_in_field(text: &str, key: &str, known: &[&'static str]) -> Option<Reason> {
+    let is_unknown = |piece: &&str| opens(piece) && !is_known(piece, known);
+    let piece = pieces_of_field(text).find(is_unknown)?;
+    Some(unknown(piece, key, known))
+}
+
+fn unknown(piece: &str, key: &str, known: &[&'static str]) -> Reason {
+    Reason {
+        found: format!("placeholder `{}` in `{key}`", shown(piece)),
+        expected: format!("one of: {}", known.join(", ")),
+        nearest: nearest(piece, known.iter().copied()),
+    }
+}
+
+/// Returns whether a placeholder is one of `known`, in which `NAME` stands for a token.
+fn is_known(piece: &str, known: &[&str]) -> bool {
+    known.iter().any(|known| match known.strip_suffix("NAME}") {
+        Some(start) => {
+            let name = { piece.strip_prefix(start) }.and_then(|rest| rest.strip_suffix('}'));
+            // HTTP/2 and 3 send no field `host`; its placeholder is {host}.
+            let is_host =
+                |name: &str| name.eq_ignore_ascii_case("host") && *known == "{header:NAME}";
+            name.is_some_and(|name| token(name, 128) && !is_host(name))
+        }
+        None => piece == *known,
+    })
+}
+
+/// Returns whether the text begins with a placeholder of a field's value.
+fn opens(text: &str) -> bool {
+    matches!(text.as_bytes(), [b'{', letter, ..] if letter.is_ascii_lowercase())
+}
+
+/// Returns the placeholders and the doubled braces of a field's value, and the texts between them.
+fn pieces_of_field(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = if opens(rest) {
+            rest.find('}').map(|at| at + 1)
+        } else if rest.starts_with("{{") {
+            Some(2)
+        } else {
+            let mut braces = rest.char_indices().skip(1);
+            let next = braces.find(|(at, _)| opens(&rest[*at..]) || rest[*at..].starts_with("{{"));
+            next.map(|(at, _)| at)
+        };
+        let (piece, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = behind;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// Returns the placeholders of a text, with their braces, and the texts between them.
@@ -157,8 +277,32 @@ mod tests {
 
     #[test]
     fn every_known_placeholder_has_a_value() {
-        for known in IN_PATHS.iter().chain(IN_LOCATIONS) {
+        let lists = [IN_PATHS, IN_LOCATIONS, IN_REQUESTS, IN_RESPONSES];
+        for known in lists.concat() {
             assert!(Placeholder::read(known).is_some(), "{known}");
+        }
+    }
+
+    #[test]
+    fn braces_of_a_field_s_value_stand_for_themselves_unless_a_name_follows() {
+        let text = |text: &str| Part::Text(text.to_owned());
+        for same in [
+            "{\"max_age\":1,\"x\":[{\"y\":{}}]}",
+            "{}",
+            "{",
+            "}",
+            "{ a }",
+            "{Host}",
+        ] {
+            assert_eq!(Template::of_field(same).parts(), [text(same)], "{same}");
+        }
+        let header = Part::Value(Placeholder::Header("x-a".to_owned()));
+        for (field, parts) in [
+            ("a{host}", vec![text("a"), Part::Value(Placeholder::Host)]),
+            ("{header:X-A}", vec![header]),
+            ("<{{id}>", vec![text("<"), text("{"), text("id}>")]),
+        ] {
+            assert_eq!(Template::of_field(field).parts(), parts, "{field}");
         }
     }
 }

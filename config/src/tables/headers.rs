@@ -12,11 +12,15 @@ table! {
         /// via, forwarded, x-forwarded-for, x-forwarded-host and x-forwarded-proto, and on responses server.
         remove: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-powered-by\"]"], reload: Live },
         /// Fields with their values. Each replaces all fields of the same name. Fields about the connection, the
-        /// framing and the host cannot be set.
+        /// framing and the host cannot be set. Placeholders in a value are {host}, {path}, {rest}, {query} with its "?",
+        /// {method}, {header:NAME}, {cookie:NAME}, {query:NAME} and {capture:1} to {capture:9}, in requests also {scheme},
+        /// {client}, {client_port} and {listener}; those of responses stand for values of the client's request, too. A
+        /// field whose value is empty for a request is not sent. A brace before anything but a lower-case letter stands
+        /// for itself, and {{ for a brace before one.
         set: Vec<(String, String)> {
             kind: Kind::Fields { many: false },
             default: "{}",
-            examples: ["{ \"x-edge\" = \"frankfurt\" }"],
+            examples: ["{ \"x-edge\" = \"frankfurt\" }", "{ \"x-requested-host\" = \"{host}\" }"],
             reload: Live
         },
         /// Fields with their values, which are added to fields of the same name.

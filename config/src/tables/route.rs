@@ -149,8 +149,17 @@ table! {
     }
 }
 
-/// Checks what the handler needs of the route.
+/// Checks what the handler and the changes to fields need of the route.
 fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
+    let named = [
+        (&route.request_headers, "[route.request_headers]"),
+        (&route.response_headers, "[route.response_headers]"),
+    ];
+    for (edits, place) in named {
+        let fields = edits.set.iter().chain(&edits.add);
+        let groups = fields.map(|(_, value)| Template::of_field(value).groups());
+        check_groups((groups.max().unwrap_or(0), place), route, section)?;
+    }
     let (text, place) = match &route.handler {
         Handler::Fixed(fixed) => return check_fixed(fixed, route, section),
         Handler::Proxy(proxy) => (proxy.rewrite.as_deref(), "`rewrite` of [route.proxy]"),
@@ -167,6 +176,9 @@ fn check_groups(
     route: &Route,
     section: &Section<'_>,
 ) -> Result<(), Error> {
+    if named == 0 {
+        return Ok(());
+    }
     let groups = |path: &PathPattern| match path {
         PathPattern::Regex(regex) => {
             compile_regex(regex).map_or(0, |regex| regex.captures_len() - 1)

@@ -316,3 +316,36 @@ fn error_pages_are_for_statuses_of_errors() {
          5xx, with a file each"
     );
 }
+
+#[test]
+fn fields_have_the_placeholders_that_the_manual_names() {
+    let edits = |table: &str, value: &str| {
+        refusal_after(&format!(
+            "[[route]]\npath = \"/\"\ngenerate = {{}}\n[route.{table}]\nset = {{ x = '{value}' }}"
+        ))
+    };
+    let error = edits("request_headers", "{clinet}");
+    assert!(
+        error.starts_with("9:13: placeholder `{clinet}` in `set`; expected one of: {host}, "),
+        "{error}"
+    );
+    assert!(error.ends_with(" (nearest: {client})"), "{error}");
+    for (table, value) in [
+        ("response_headers", "{client}"),
+        ("request_headers", "{header:}"),
+        ("request_headers", "{header:Host}"),
+        ("request_headers", "{header:a b}"),
+        ("request_headers", "{cookie"),
+        ("request_headers", "{capture:0}"),
+    ] {
+        let error = edits(table, value);
+        assert!(
+            error.starts_with(&format!("9:13: placeholder `{value}` in `set`; ")),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        edits("request_headers", "{capture:1}"),
+        "6:8: {capture:1} in [route.request_headers]; expected a group of the regular expression, in each `path` of the route"
+    );
+}

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 pub use error_pages::{ErrorPage, ErrorPages};
-pub use fields::{Fields, NO_SERVER, ReplyFields};
+pub use fields::{Fields, NO_SERVER, ReplyFields, cookie};
 pub use generate::Generator;
 pub use key::{ConnectionKey, ExchangeKey};
 pub use opaque::Opaque;

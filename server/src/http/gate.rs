@@ -18,7 +18,7 @@ use super::exchange::ring::OriginRing;
 use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
 use super::peer::Peer;
-use super::route::{Action, OriginHandler, Route, Routed, Site};
+use super::route::{Action, FilledEdits, OriginHandler, Route, Routed, Site};
 
 /// The state that decisions need beside the request; a front's thread owns it and lends it.
 #[derive(Debug)]
@@ -71,6 +71,8 @@ pub struct Handling {
     route: Arc<Route>,
     /// Key of the file in memory.
     file: Option<Key>,
+    /// Changes to the response that depend on the request.
+    response_edits: Option<FilledEdits>,
 }
 
 impl Gate<'_> {
@@ -96,7 +98,14 @@ impl Gate<'_> {
                 Ok(reply) => self.discard(arrival, reply),
                 Err(file) => {
                     let route = Arc::clone(route);
-                    self.handle(arrival, Handling { route, file })
+                    self.handle(
+                        arrival,
+                        Handling {
+                            route,
+                            file,
+                            response_edits: None,
+                        },
+                    )
                 }
             },
         }
@@ -156,7 +165,7 @@ impl Gate<'_> {
         };
         let mut reply = reply_from_memory(head, entry).ok_or(None)?;
         route.error_pages().apply(&mut reply);
-        route.edit_reply(&mut reply.headers);
+        route.edit_reply(&mut reply.headers, head);
         self.counters.from_memory += 1;
         Ok(reply)
     }
@@ -192,14 +201,15 @@ impl Handling {
 
     /// Returns the request for the handler, with the route's changes to its fields.
     pub fn request(
-        &self,
+        &mut self,
         mut head: RequestHead,
         peer: Peer,
         content_length: Option<u64>,
         has_body: bool,
     ) -> Box<Request> {
         let peer = peer.of_request(&head.headers);
-        self.route.edit_request(&mut head.headers);
+        self.response_edits = self.route.fill_response(&head);
+        self.route.edit_request(&mut head, &peer);
         Box::new(Request {
             head,
             peer,
@@ -217,8 +227,9 @@ impl Handling {
     }
 
     /// Applies the route's changes to the head of the handler's response.
-    pub fn edit_response(&self, head: &mut Head) {
-        self.route.edit_response(&mut head.fields);
+    pub fn edit_response(&mut self, head: &mut Head) {
+        let filled = self.response_edits.take();
+        self.route.edit_response(&mut head.fields, filled);
     }
 
     /// Keeps the entry that the handler offers for memory, or drops the earlier one; works once for a request.

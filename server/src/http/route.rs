@@ -21,6 +21,7 @@ use std::sync::Arc;
 use sluicegate_config::Limits;
 
 pub use self::compiled::{Action, OriginHandler, Route};
+pub use self::edits::FilledEdits;
 pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
 use self::local::{LocalHandler, allowing, not_found};
@@ -160,7 +161,7 @@ impl Site {
         {
             route.error_pages().apply(&mut reply);
         }
-        route.edit_reply(&mut reply.headers);
+        route.edit_reply(&mut reply.headers, head);
         Routed::Reply(reply)
     }
 }

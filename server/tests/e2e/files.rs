@@ -14,6 +14,7 @@ on_every_backend!(
     clients_that_go_away_leave_no_file_open,
     a_small_file_is_answered_from_memory_until_it_changes,
     an_error_has_the_page_of_its_route_and_keeps_its_status,
+    fields_of_a_response_have_values_of_its_request,
 );
 
 /// Larger than all that waits between a disk and a client that reads nothing.
@@ -267,5 +268,30 @@ fn an_error_has_the_page_of_its_route_and_keeps_its_status(backend: &str) {
         let response = session.upload("/dead", 100).await;
         assert_eq!(response.head.status(), 413);
         assert_eq!(response.text().await, "<p>gone");
+    });
+}
+
+fn fields_of_a_response_have_values_of_its_request(backend: &str) {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("www")).unwrap();
+    fs::write(folder.path("www/a"), "a").unwrap();
+    let route = "[[route]]\npath = \"/site/\"\nfiles = { root = \"www\" }\n\
+                 [route.response_headers]\nset = { x-rest = \"{rest}\", x-agent = \"{header:x-agent}\" }";
+    let setup = Setup::new(backend).listener("one", "127.0.0.1:0", "cubic");
+    let server = Server::start(&setup.with(route), &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        // The file comes from the disk first, then from memory.
+        for agent in ["one", "two", "three"] {
+            let (headers, status, _) = get(&mut session, "/site/a", &[("x-agent", agent)]).await;
+            assert_eq!(status, 200);
+            assert_eq!(
+                (&headers["x-rest"], &headers["x-agent"]),
+                (&"a".parse().unwrap(), &agent.parse().unwrap())
+            );
+        }
+        let (headers, ..) = get(&mut session, "/site/a", &[]).await;
+        assert!(!headers.contains_key("x-agent"));
     });
 }

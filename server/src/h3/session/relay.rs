@@ -56,7 +56,7 @@ impl Session {
                 }
             }
             ToFront::Head(mut head) => {
-                if let Some(handler) = &exchange.handler {
+                if let Some(handler) = &mut exchange.handler {
                     handler.handling.edit_response(&mut head);
                 }
                 self.respond(stream, ToFront::Head(head));

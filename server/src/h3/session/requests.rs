@@ -115,7 +115,7 @@ impl Session {
         conn: &mut quiche::Connection,
         stream: u64,
         request: ParsedRequest,
-        handling: Handling,
+        mut handling: Handling,
         more_frames: bool,
         context: &mut SessionContext,
     ) {

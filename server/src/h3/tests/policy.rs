@@ -324,8 +324,8 @@ fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
         has_body: false,
         running: 0,
     });
-    let Decision::Handle(handling) = decision else {
-        panic!("{decision:?}");
+    let Decision::Handle(mut handling) = decision else {
+        panic!("another decision");
     };
     let text = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\ntrusted_proxies = \"10.0.0.1\"\n";
     let registry = sluicegate_cc::Registry::builtin();

@@ -3,10 +3,21 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use http::header::COOKIE;
 use http::{HeaderName, HeaderValue};
 
 /// Field lines in the order sent.
 pub type Fields = Vec<(HeaderName, HeaderValue)>;
+
+/// Returns the value of a cookie, the first of its name (RFC 6265 §5.4).
+pub fn cookie<'a>(fields: &'a [(HeaderName, HeaderValue)], name: &str) -> Option<&'a [u8]> {
+    let lines = fields.iter().filter(|(known, _)| known == COOKIE);
+    let mut pairs = lines.flat_map(|(_, line)| line.as_bytes().split(|byte| *byte == b';'));
+    pairs.find_map(|pair| {
+        let rest = pair.trim_ascii().strip_prefix(name.as_bytes())?;
+        rest.strip_prefix(b"=")
+    })
+}
 
 /// Line of a response which says that the front adds no `server` of its own, and which it does not send. No server names itself
 /// with nothing.

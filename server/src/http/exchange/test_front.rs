@@ -89,7 +89,7 @@ pub(crate) fn tunnel(protocol: Option<&str>) -> RequestHead {
 }
 
 /// Returns the client at 192.0.2.7.
-fn peer(early_data: bool) -> Peer {
+pub(crate) fn peer(early_data: bool) -> Peer {
     Peer {
         address: ([192, 0, 2, 7], 50_000).into(),
         proxy: None,
@@ -138,7 +138,7 @@ pub(crate) fn ask(
     sent: u64,
     accounts: Arc<Accounts>,
 ) -> Result<(Incoming, Front), Reply> {
-    let handling = match gate.decide(arrival) {
+    let mut handling = match gate.decide(arrival) {
         Decision::Refuse(refusal) => return Err(refusal.reply),
         Decision::Discard(_, limit) if sent > limit => return Err(replies::body_too_large()),
         Decision::Discard(reply, _) => return Err(reply),

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use http::header::COOKIE;
 use sluicegate_config::HashBy;
 
 use super::balance::{Policy, hash};
+use crate::http::exchange::cookie;
 use crate::http::exchange::message::Request;
 
 /// Returns the hash of the part of a request that the policy names; `None` if the policy names none, or the request has no such
@@ -24,15 +24,7 @@ pub(super) fn hash_key(policy: &Policy, request: &Request) -> Option<u64> {
             let field = fields.iter().find(|(known, _)| known == name.as_str());
             field.map(|(_, value)| hash(value.as_bytes()))
         }
-        HashBy::Cookie(name) => {
-            let lines = fields.iter().filter(|(known, _)| known == COOKIE);
-            let pairs = lines.flat_map(|(_, line)| line.as_bytes().split(|byte| *byte == b';'));
-            let mut values = pairs.filter_map(|pair| {
-                let rest = pair.trim_ascii().strip_prefix(name.as_bytes())?;
-                rest.strip_prefix(b"=")
-            });
-            values.next().map(hash)
-        }
+        HashBy::Cookie(name) => cookie(fields, name).map(hash),
     }
 }
 

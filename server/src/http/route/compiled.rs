@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Handler, Limits};
 
-use super::edits::Edits;
+use super::edits::{Edits, FilledEdits};
 use super::error::SiteError;
 use super::local::{LocalHandler, fixed};
 use super::location::Location;
@@ -19,6 +19,7 @@ use super::values::Values;
 use crate::http::exchange::{ErrorPage, ErrorPages, Fields, ReplyFields, RequestHead};
 use crate::http::files::{Folder, FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
+use crate::http::peer::Peer;
 use crate::http::proxy::{PoolCompiler, RequestRules, RouteProxy};
 
 /// Compiled route.
@@ -127,14 +128,22 @@ impl Route {
         rest.strip_prefix('/').filter(|_| slash).unwrap_or(rest)
     }
 
-    /// Changes a request's fields as configured.
-    pub fn edit_request(&self, fields: &mut Fields) {
-        self.request_headers.apply(fields);
+    /// Changes the fields of a request as configured.
+    pub fn edit_request(&self, head: &mut RequestHead, peer: &Peer) {
+        let filled = self
+            .request_headers
+            .fill(&self.values(head).with_peer(peer));
+        self.request_headers.apply(&mut head.headers, filled);
     }
 
-    /// Changes a final response's fields as configured.
-    pub fn edit_response(&self, fields: &mut Fields) {
-        self.response_headers.apply(fields);
+    /// Returns the configured changes to the response to a request, if they depend on the request.
+    pub fn fill_response(&self, head: &RequestHead) -> Option<FilledEdits> {
+        self.response_headers.fill(&self.values(head))
+    }
+
+    /// Changes a final response's fields as configured. `filled` is what [`Route::fill_response`] returned for its request.
+    pub fn edit_response(&self, fields: &mut Fields, filled: Option<FilledEdits>) {
+        self.response_headers.apply(fields, filled);
     }
 
     /// Returns the contents in place of those of error responses.
@@ -142,10 +151,11 @@ impl Route {
         &self.error_pages
     }
 
-    /// Changes a reply's fields as configured. Without changes, shared fields stay shared.
-    pub fn edit_reply(&self, fields: &mut ReplyFields) {
+    /// Changes the fields of the reply to a request as configured. Without changes, shared fields stay shared.
+    pub fn edit_reply(&self, fields: &mut ReplyFields, head: &RequestHead) {
         if !self.response_headers.is_empty() {
-            self.response_headers.apply(fields.edit());
+            let filled = self.fill_response(head);
+            self.response_headers.apply(fields.edit(), filled);
         }
     }
 }

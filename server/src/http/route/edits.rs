@@ -2,17 +2,34 @@
 
 use http::header::SERVER;
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::HeaderEdits;
+use sluicegate_config::{HeaderEdits, Part, Template};
 
+use super::values::Values;
 use crate::http::exchange::{Fields, NO_SERVER};
 
 /// Fields to remove, to set and to add, in this order.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
     remove: Vec<HeaderName>,
-    set: Fields,
-    add: Fields,
+    set: Vec<Line>,
+    add: Vec<Line>,
 }
+
+/// Line of a field.
+type Line = (HeaderName, Value);
+
+/// Value of a field.
+#[derive(Debug)]
+enum Value {
+    /// The same for every request.
+    Fixed(HeaderValue),
+    /// Text with placeholders.
+    Template(Template),
+}
+
+/// Changes to the fields of one message: those of a route, with the values for a request.
+#[derive(Debug)]
+pub struct FilledEdits(Fields);
 
 impl Edits {
     /// Reads the fields of a configuration.
@@ -21,17 +38,14 @@ impl Edits {
     /// A name or value cannot be sent; the configuration refuses these by the same rules.
     pub(super) fn new(edits: &HeaderEdits) -> Result<Edits, String> {
         let name = |name: &String| HeaderName::try_from(name).map_err(|_| name.clone());
-        let fields = |list: &[(String, String)]| {
-            let fields = list.iter().map(|(key, value)| {
-                let value = HeaderValue::try_from(value).map_err(|_| value.clone())?;
-                Ok((name(key)?, value))
-            });
-            fields.collect::<Result<Fields, String>>()
+        let lines = |list: &[(String, String)]| {
+            let lines = { list.iter() }.map(|(key, value)| Ok((name(key)?, Value::new(value)?)));
+            lines.collect::<Result<Vec<Line>, String>>()
         };
         Ok(Edits {
             remove: edits.remove.iter().map(name).collect::<Result<_, _>>()?,
-            set: fields(&edits.set)?,
-            add: fields(&edits.add)?,
+            set: lines(&edits.set)?,
+            add: lines(&edits.add)?,
         })
     }
 
@@ -51,14 +65,63 @@ impl Edits {
         self.remove.contains(name) && !added.any(|(added, _)| added == name)
     }
 
-    pub(super) fn apply(&self, fields: &mut Fields) {
+    /// Returns the lines for one request, without those whose value is empty for it or cannot be sent; `None` if the lines
+    /// are the same for every request.
+    pub(super) fn fill(&self, values: &Values<'_>) -> Option<FilledEdits> {
+        let mut lines = self.set.iter().chain(&self.add);
+        if !lines.any(|(_, value)| matches!(value, Value::Template(_))) {
+            return None;
+        }
+        let lines = self.set.iter().chain(&self.add);
+        let filled = lines.filter_map(|(name, value)| Some((name.clone(), value.fill(values)?)));
+        Some(FilledEdits(filled.collect()))
+    }
+
+    /// Changes the fields of a message. `filled` is what [`Edits::fill`] returned for its request.
+    pub(super) fn apply(&self, fields: &mut Fields, filled: Option<FilledEdits>) {
         if !self.remove.is_empty() || !self.set.is_empty() {
             fields.retain(|(name, _)| !self.remove.contains(name) && !self.sets(name));
         }
-        fields.extend(self.set.iter().chain(&self.add).cloned());
+        match filled {
+            Some(FilledEdits(lines)) => fields.extend(lines),
+            None => {
+                let lines = self.set.iter().chain(&self.add);
+                fields.extend(lines.filter_map(|(name, value)| match value {
+                    Value::Fixed(value) => Some((name.clone(), value.clone())),
+                    Value::Template(_) => None,
+                }));
+            }
+        }
         if self.removes(&SERVER) {
             // The front would add its own.
             fields.push(NO_SERVER);
         }
+    }
+}
+
+impl Value {
+    fn new(text: &str) -> Result<Value, String> {
+        let template = Template::of_field(text);
+        let is_text = |part: &Part| matches!(part, Part::Text(_));
+        if !template.parts().iter().all(is_text) {
+            return Ok(Value::Template(template));
+        }
+        let texts = template.parts().iter().map(|part| match part {
+            Part::Text(text) => text.as_str(),
+            Part::Value(_) => "",
+        });
+        let value = HeaderValue::try_from(texts.collect::<String>());
+        value.map(Value::Fixed).map_err(|_| text.to_owned())
+    }
+
+    /// Returns the value for a request; `None` if it is empty or cannot be sent.
+    fn fill(&self, values: &Values<'_>) -> Option<HeaderValue> {
+        let template = match self {
+            Value::Fixed(value) => return Some(value.clone()),
+            Value::Template(template) => template,
+        };
+        let text = values.text(template);
+        let text = text.trim();
+        { !text.is_empty() }.then(|| HeaderValue::try_from(text).ok())?
     }
 }

@@ -1,6 +1,6 @@
 //! Paths that upstreams get in place of the request's.
 
-use sluicegate_config::{Part, Template};
+use sluicegate_config::Template;
 
 use super::values::Values;
 use crate::http::path::{CanonicalPath, PathError};
@@ -20,13 +20,7 @@ impl Rewrite {
     /// # Errors
     /// What the client sent makes another path of it: a dot segment, or an octet that is not whole.
     pub(super) fn apply(&self, values: &Values<'_>) -> Result<CanonicalPath, PathError> {
-        let mut text = String::new();
-        for part in self.0.parts() {
-            match part {
-                Part::Text(part) => text.push_str(part),
-                Part::Value(placeholder) => text.push_str(&values.value(placeholder)),
-            }
-        }
+        let text = values.text(&self.0);
         let is_dots =
             |name: &str| matches!(&*name.replace("%2e", ".").replace("%2E", "."), "." | "..");
         if text.split('/').any(is_dots) {

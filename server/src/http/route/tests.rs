@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Handler, HeaderEdits, HostPattern, Proxy, Redirect, Route};
 
 use super::*;
-use crate::http::exchange::test_front::head;
+use crate::http::exchange::test_front::{head, peer};
 use crate::http::exchange::{Body, Fields, Generator};
 use crate::http::proxy::tests::proxy as upstreams;
 
@@ -232,16 +232,22 @@ fn fields_are_removed_set_and_added_in_this_order() {
             HeaderValue::from_static(value),
         )
     };
-    let mut fields = vec![
+    let fields = vec![
         field("x-gone", "1"),
         field("x-set", "old"),
         field("x-kept", "k"),
         field("x-again", "0"),
         field("x-set", "older"),
     ];
-    site.any_route().unwrap().edit_request(&mut fields);
+    let mut head = RequestHead {
+        headers: fields,
+        ..head("GET", "/", &[])
+    };
+    site.any_route()
+        .unwrap()
+        .edit_request(&mut head, &peer(false));
     assert_eq!(
-        shown(&fields),
+        shown(&head.headers),
         "x-kept: k, x-set: new, x-again: 1, x-set: more"
     );
     let reply = ask(&site, "GET", "/");

@@ -3,17 +3,21 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use http::header::COOKIE;
 use regex::Captures;
-use sluicegate_config::Placeholder;
+use sluicegate_config::{Part, Placeholder, Template};
 
-use super::matching::PathMatch;
+use super::matching::{PathMatch, parameters};
 use crate::http::authority::host;
-use crate::http::exchange::RequestHead;
+use crate::http::exchange::{RequestHead, cookie};
 use crate::http::path::CanonicalPath;
+use crate::http::peer::Peer;
 
 /// Values of placeholders for one request.
 pub(super) struct Values<'a> {
     head: &'a RequestHead,
+    /// Client of the request, where a placeholder may name it.
+    peer: Option<&'a Peer>,
     /// Pattern of the route that the request was found for.
     pattern: &'a PathMatch,
     groups: OnceCell<Option<Captures<'a>>>,
@@ -23,9 +27,28 @@ impl<'a> Values<'a> {
     pub(super) fn new(head: &'a RequestHead, pattern: &'a PathMatch) -> Values<'a> {
         Values {
             head,
+            peer: None,
             pattern,
             groups: OnceCell::new(),
         }
+    }
+
+    /// Returns these values, and those of the client.
+    pub(super) fn with_peer(self, peer: &'a Peer) -> Values<'a> {
+        let peer = Some(peer);
+        Values { peer, ..self }
+    }
+
+    /// Returns a text with the values in place of its placeholders.
+    pub(super) fn text(&self, template: &Template) -> String {
+        let mut text = String::new();
+        for part in template.parts() {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Value(placeholder) => text.push_str(&self.value(placeholder)),
+            }
+        }
+        text
     }
 
     /// Returns the value of a placeholder. Paths are in the spelling for other servers ([`CanonicalPath::forward`]).
@@ -39,7 +62,44 @@ impl<'a> Values<'a> {
                 None => "".into(),
             },
             Placeholder::Capture(group) => self.capture(*group).into(),
+            Placeholder::Method => self.head.method.as_str().into(),
+            Placeholder::Header(name) => self.field(name),
+            Placeholder::Cookie(name) => {
+                let value = cookie(&self.head.headers, name);
+                value.map_or("".into(), String::from_utf8_lossy)
+            }
+            Placeholder::Parameter(name) => {
+                let query = self.head.query.as_deref().unwrap_or_default();
+                parameters(query, name).next().unwrap_or_default().into()
+            }
+            Placeholder::Scheme
+            | Placeholder::Client
+            | Placeholder::ClientPort
+            | Placeholder::Listener => self.of_client(placeholder),
         }
+    }
+
+    /// Returns a value of the client; empty where it is not known.
+    fn of_client(&self, placeholder: &Placeholder) -> Cow<'a, str> {
+        let Some(peer) = self.peer else {
+            return "".into();
+        };
+        match placeholder {
+            Placeholder::Scheme => peer.connection.scheme.into(),
+            Placeholder::ClientPort => peer.address.port().to_string().into(),
+            Placeholder::Listener => (*peer.connection.listener).into(),
+            _ => peer.address.ip().to_canonical().to_string().into(),
+        }
+    }
+
+    /// Returns the value of a field; its lines as one list if there are several (RFC 9110 §5.3), those of cookies as one
+    /// line (RFC 9114 §4.2.1).
+    fn field(&self, name: &str) -> Cow<'a, str> {
+        let lines = self.head.headers.iter().filter(|(known, _)| known == name);
+        let values = lines.map(|(_, value)| String::from_utf8_lossy(value.as_bytes()));
+        let separator = if name == COOKIE { "; " } else { ", " };
+        let joined = values.reduce(|all, value| format!("{all}{separator}{value}").into());
+        joined.unwrap_or_default()
     }
 
     fn path(&self) -> &'a CanonicalPath {

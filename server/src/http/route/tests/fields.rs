@@ -14,9 +14,14 @@ fn left(edits: &str) -> Vec<String> {
     );
     let site = Site::of_routes(&text, &limits());
     let line = |name| (HeaderName::from_static(name), HeaderValue::from_static("1"));
-    let mut fields = vec![line("x-a"), line("x-b")];
-    site.any_route().unwrap().edit_request(&mut fields);
-    let lines = fields.iter();
+    let mut head = RequestHead {
+        headers: vec![line("x-a"), line("x-b")],
+        ..head("GET", "/", &[])
+    };
+    site.any_route()
+        .unwrap()
+        .edit_request(&mut head, &peer(false));
+    let lines = head.headers.iter();
     lines
         .map(|(name, value)| format!("{name}={}", value.to_str().unwrap()))
         .collect()
@@ -77,4 +82,90 @@ fn a_redirect_below_this_host_stays_there() {
     let reply = ask_at(&site, "example.org", "GET", "/go/evil.example/x");
     let (_, location) = &reply.headers[0];
     assert_eq!(location, "/evil.example/x");
+}
+
+/// Returns the value of `x-a` in a request to a route that sets it, after a client has sent it as `spoofed`.
+fn set_to(value: &str, path: &str, lines: &[(&'static str, &str)]) -> Option<String> {
+    let text = format!(
+        "[[route]]\npath = '~ ^/(.)'\nfixed = {{}}\n[route.request_headers]\nset = {{ x-a = '{value}' }}\n"
+    );
+    let site = Site::of_routes(&text, &limits());
+    let lines = [&[("x-a", "spoofed")], lines].concat();
+    let mut head = head("GET", path, &lines);
+    let Found::Route(route) = site.table.find(&head) else {
+        panic!("the route matches");
+    };
+    route.edit_request(&mut head, &peer(false));
+    let mut values = head.headers.iter().filter(|(name, _)| name == "x-a");
+    let value = values
+        .next()
+        .map(|(_, value)| value.to_str().unwrap().to_owned());
+    assert_eq!(values.next(), None);
+    value
+}
+
+#[test]
+fn placeholders_of_a_field_stand_for_values_of_the_request() {
+    let lines = [
+        ("x-b", "1"),
+        ("cookie", "a=1"),
+        ("cookie", "id=7"),
+        ("x-b", "2"),
+    ];
+    for (value, expected) in [
+        (
+            "{method} {host}{path}{query}",
+            "GET example.org/p%2Bq?v=a%20b&w",
+        ),
+        ("{rest}", "/p%2Bq"),
+        (
+            "{scheme} {client} {client_port} {listener}",
+            "https 192.0.2.7 50000 main",
+        ),
+        ("{header:X-B}, {cookie:id}, {query:v}", "1, 2, 7, a%20b"),
+        ("{header:cookie}", "a=1; id=7"),
+        ("<{capture:1}>", "<p>"),
+        (r#"{"a":{"b":1}}"#, r#"{"a":{"b":1}}"#),
+        ("{{host}", "{host}"),
+    ] {
+        let found = set_to(value, "/p%2Bq?v=a%20b&w", &lines);
+        assert_eq!(found.as_deref(), Some(expected), "{value}");
+    }
+}
+
+#[test]
+fn a_field_whose_value_is_empty_for_a_request_is_not_sent() {
+    for value in ["{cookie:id}", "{header:x-none}", "{query:v}", "{query} "] {
+        assert_eq!(
+            set_to(value.trim(), "/x", &[("cookie", "ids=1")]),
+            None,
+            "{value}"
+        );
+    }
+    assert_eq!(set_to("", "/x", &[]).as_deref(), Some(""), "as configured");
+}
+
+#[test]
+fn fields_of_a_response_have_values_of_its_request() {
+    let text = "[[route]]\npath = \"/\"\nfixed = {}\n[route.response_headers]\nset = { x-a = \"{host}{path}\", x-b = \"b\" }\n\
+                [[route]]\npath = \"/app\"\nproxy = { upstreams = \"app:80\" }\n[route.response_headers]\n\
+                remove = \"x-c\"\nadd = { x-a = \"{header:x-id}\" }\n";
+    let site = Site::of_routes(text, &limits());
+    let line = |name, value| {
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        )
+    };
+    let reply = ask(&site, "GET", "/x");
+    assert!(reply.headers.contains(&line("x-a", "example.org/x")));
+    assert!(reply.headers.contains(&line("x-b", "b")));
+
+    let head = head("GET", "/app", &[("x-id", "7")]);
+    let Routed::Origin(route) = site.route(&head) else {
+        panic!("the route forwards requests");
+    };
+    let mut fields = vec![line("x-c", "1")];
+    route.edit_response(&mut fields, route.fill_response(&head));
+    assert_eq!(fields, [line("x-a", "7")]);
 }
