@@ -22,6 +22,7 @@ mod inherit;
 mod lifecycle;
 mod memory;
 mod memory_budget;
+mod pools;
 mod proxy;
 mod raw;
 mod relay;

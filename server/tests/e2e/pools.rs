@@ -1,0 +1,228 @@
+//! Pools of upstreams: who gets a request, and the connections that stay open.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::client::{Client, Session, run};
+use crate::on_every_backend;
+use crate::server::{Folder, Process, Server, Setup};
+
+on_every_backend!(
+    routes_of_a_pool_share_its_turns_and_connections,
+    backup_serves_while_the_others_are_gone,
+    cookie_decides_which_upstream_a_session_has,
+    upstream_with_an_open_request_gets_no_other,
+);
+
+/// An HTTP/1.1 server that responds with its name, except to requests whose path ends with `/hold`.
+struct Upstream {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// State that the threads of an upstream share.
+#[derive(Default)]
+struct Shared {
+    name: &'static str,
+    accepted: AtomicUsize,
+    /// Requests that wait for a response in vain.
+    held: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Upstream {
+    fn start(name: &'static str) -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            name,
+            ..Shared::default()
+        });
+        let kept = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if kept.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                kept.accepted.fetch_add(1, Ordering::SeqCst);
+                let shared = Arc::clone(&kept);
+                std::thread::spawn(move || while respond(&stream, &shared).is_some() {});
+            }
+        });
+        Upstream { address, shared }
+    }
+
+    fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    fn held(&self) -> usize {
+        self.shared.held.load(Ordering::SeqCst)
+    }
+
+    /// Takes no connection any more, and closes each at its next request.
+    fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        // The thread that accepts sees it with the next connection.
+        drop(TcpStream::connect(self.address));
+        while TcpStream::connect(self.address).is_ok() {}
+    }
+}
+
+/// Serves one request; `None` where the connection is over.
+fn respond(stream: &TcpStream, shared: &Shared) -> Option<()> {
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next()?.ok()?;
+    while !lines.next()?.ok()?.is_empty() {}
+    if shared.stopped.load(Ordering::SeqCst) {
+        return None;
+    }
+    if first.contains("/hold ") {
+        shared.held.fetch_add(1, Ordering::SeqCst);
+        // The client closes the connection.
+        let end = lines.next();
+        shared.held.fetch_sub(1, Ordering::SeqCst);
+        return end.map(|_| ());
+    }
+    let (mut writer, name) = (stream, shared.name);
+    write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{name}").ok()
+}
+
+/// Starts a server whose routes for /one/ and /two/ refer to the same pool.
+fn server(backend: &str, folder: &Folder, pool: &str) -> Server {
+    let setup = Setup::new(backend)
+        .listener("one", "127.0.0.1:0", "cubic")
+        .with(&format!(
+            "[[pool]]\nname = \"app\"\n{pool}\n\
+             [[route]]\npath = \"/one/\"\nproxy = {{ pool = \"app\" }}\n\
+             [[route]]\npath = \"/two/\"\nproxy = {{ pool = \"app\", strip_prefix = true }}"
+        ));
+    Server::start(&setup, folder)
+}
+
+/// Returns the names of the upstreams that respond to requests of a session, whose worker shares them out.
+async fn names(session: &mut Session, count: usize) -> String {
+    let mut names = String::new();
+    for request in 0..count {
+        let path = ["/one/x", "/two/x"][request % 2];
+        names += &session.get(path).await.text().await;
+    }
+    names
+}
+
+fn routes_of_a_pool_share_its_turns_and_connections(backend: &str) {
+    let folder = Folder::new();
+    let (a, b) = (Upstream::start("a"), Upstream::start("b"));
+    let pool = format!(
+        "upstreams = [{{ address = \"{}\", weight = 3 }}, \"{}\"]",
+        a.address, b.address
+    );
+    let server = server(backend, &folder, &pool);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        assert_eq!(names(&mut session, 12).await, "aabaaabaaaba");
+    });
+    let accepted = [&a, &b].map(Upstream::accepted);
+    assert_eq!(accepted, [1, 1], "one connection each");
+}
+
+fn backup_serves_while_the_others_are_gone(backend: &str) {
+    let folder = Folder::new();
+    let (a, b) = (Upstream::start("a"), Upstream::start("b"));
+    let pool = format!(
+        "upstreams = [\"{}\", {{ address = \"{}\", backup = true }}]\nfail_timeout = \"1h\"",
+        a.address, b.address
+    );
+    let server = server(backend, &folder, &pool);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        assert_eq!(names(&mut session, 4).await, "aaaa");
+        a.stop();
+        assert_eq!(names(&mut session, 8).await, "bbbbbbbb");
+    });
+}
+
+fn cookie_decides_which_upstream_a_session_has(backend: &str) {
+    let folder = Folder::new();
+    let all = ["a", "b", "c"].map(Upstream::start);
+    let list: Vec<_> = all
+        .iter()
+        .map(|one| format!("\"{}\"", one.address))
+        .collect();
+    let pool = format!(
+        "upstreams = [{}]\nbalance = \"hash\"\nhash_by = \"cookie user\"",
+        list.join(", ")
+    );
+    let server = server(backend, &folder, &pool);
+    run(async {
+        let client = Client::new(&folder);
+        let mut homes = String::new();
+        for user in 0..16 {
+            let cookie = format!("theme=dark; user={user}");
+            let mut home = String::new();
+            for _ in 0..3 {
+                // Another connection may have another worker.
+                let mut session = client.connect(server.address()).await;
+                let response = session
+                    .get_with("/one/x", &[("cookie", cookie.as_bytes())])
+                    .await;
+                home += &response.text().await;
+            }
+            assert!(
+                ["aaa", "bbb", "ccc"].contains(&home.as_str()),
+                "{user}: {home}"
+            );
+            homes += &home;
+        }
+        for name in ["a", "b", "c"] {
+            assert!(homes.contains(name), "{homes}");
+        }
+    });
+}
+
+fn upstream_with_an_open_request_gets_no_other(backend: &str) {
+    for policy in ["least_requests", "random_two"] {
+        let folder = Folder::new();
+        let (a, b) = (Upstream::start("a"), Upstream::start("b"));
+        let pool = format!(
+            "upstreams = [\"{}\", \"{}\"]\nbalance = \"{policy}\"",
+            a.address, b.address
+        );
+        let server = server(backend, &folder, &pool);
+        run(async {
+            let client = Client::new(&folder);
+            let mut session = client.connect(server.address()).await;
+            let _open = session.ask("/one/hold").await;
+            while a.held() + b.held() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let free = if a.held() > 0 { "b" } else { "a" };
+            let names = names(&mut session, 8).await;
+            assert_eq!(names, free.repeat(8), "{policy}");
+        });
+    }
+}
+
+#[test]
+fn check_names_a_pool_that_no_route_uses() {
+    let folder = Folder::new();
+    let text = "[[listener]]\nname = \"l\"\naddress = \"127.0.0.1:0\"\ntls = \"self-signed\"\n\
+                [[pool]]\nname = \"spare\"\nupstreams = \"127.0.0.1:1\"\n";
+    std::fs::write(folder.path("pools.toml"), text).unwrap();
+    let mut process = Process::start(&["check", "pools.toml"], &folder.path(""));
+    assert_eq!(process.wait().code(), Some(0));
+    let warning = process.said.iter().find(|line| line.contains("WARN"));
+    let warning = warning.expect("a warning");
+    for part in [
+        "no route uses this pool",
+        "pool=\"spare\"",
+        "remove its [[pool]]",
+    ] {
+        assert!(warning.contains(part), "{warning}");
+    }
+}
