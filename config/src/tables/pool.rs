@@ -23,10 +23,13 @@ table! {
     pub struct Pool = [[pool]], check: check_pool {
         /// Name of the pool, which routes and the log use.
         name: String { kind: name(), required: "\"app\"", reload: Live },
-        /// Upstream servers with their ports; after http:// the port may be left out and is then 80. Connections to a
-        /// server whose address begins with https:// are encrypted; its port is 443 if none is given. Keep servers
-        /// without https:// on this host or on a private network. For a server on this host that listens on a Unix
-        /// socket, write unix: and the socket's path; the user of Sluicegate needs write permission on the socket.
+        /// Upstream servers with their ports; after http:// the port may be left out and is then 80.
+        /// Connections to a server whose address begins with https:// are encrypted; its port is 443 if none
+        /// is given. Keep servers without https:// on this host or on a private network. Servers with
+        /// https:// choose between HTTP/2 and HTTP/1.1 (see http2); h2c:// stands for HTTP/2 without TLS, as
+        /// most gRPC servers speak it; all others get HTTP/1.1. For a server on this host that listens on a
+        /// Unix socket, write unix: and the socket's path; the user of Sluicegate needs write permission on
+        /// the socket.
         upstreams: Upstreams {
             kind: Kind::WordsOrTables {
                 words: ADDRESS,
@@ -38,6 +41,7 @@ table! {
             examples: [
                 "[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]",
                 "\"https://app.internal\"",
+                "\"h2c://10.0.0.1:50051\"",
                 "\"unix:/run/app.sock\"",
                 "[\"10.0.0.1:8080\", { address = \"10.0.0.2:8080\", backup = true }]"
             ],

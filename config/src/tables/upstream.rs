@@ -13,6 +13,8 @@ use crate::words::{canonical, host, host_port};
 const MAX_SOCKET_PATH: usize = 107;
 /// Start of the address of a server that speaks TLS.
 const HTTPS: &str = "https://";
+/// Start of the address of a server that speaks HTTP/2 without TLS (RFC 9113 §3.3).
+const H2C: &str = "h2c://";
 
 /// Address of an upstream server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,16 +23,20 @@ pub enum UpstreamAddress {
     Tcp(String),
     /// Host and port of a TCP server that speaks TLS, as in `app:443`.
     Tls(String),
+    /// Host and port of a TCP server that speaks HTTP/2 without TLS, as in `app:50051`.
+    H2c(String),
     /// Absolute path of a Unix stream socket.
     Unix(PathBuf),
 }
 
 impl fmt::Display for UpstreamAddress {
-    /// Writes the address as a file does: `app:8080`, `https://app:443`, `unix:/run/app.sock`.
+    /// Writes the address as a file does: `app:8080`, `https://app:443`, `h2c://app:50051`,
+    /// `unix:/run/app.sock`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(server) => f.write_str(server),
             Self::Tls(server) => write!(f, "{HTTPS}{server}"),
+            Self::H2c(server) => write!(f, "{H2C}{server}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -40,6 +46,9 @@ impl Word for UpstreamAddress {
     fn of_canonical(word: String) -> Option<Self> {
         if let Some(server) = word.strip_prefix(HTTPS) {
             return Some(Self::Tls(server.to_owned()));
+        }
+        if let Some(server) = word.strip_prefix(H2C) {
+            return Some(Self::H2c(server.to_owned()));
         }
         // A server called `unix` has a port behind the colon, not a slash.
         Some(match word.strip_prefix("unix:/") {
@@ -51,7 +60,7 @@ impl Word for UpstreamAddress {
 
 words_in_fields!(UpstreamAddress);
 
-/// Reads `host:port`, `http://host` or `https://host`, whose port is 80 or 443 if none is given, or `unix:/path`.
+/// Reads `host:port`; `http://host`, `h2c://host` or `https://host`, whose port is 80 or 443 if none is given; or `unix:/path`.
 pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
     let server = match word.split_once("://") {
         _ if word.starts_with("unix:") && host_port(word).is_none() => return unix_socket(word),
@@ -67,6 +76,9 @@ pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
         }
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => {
             with_port(rest, 443).map(|server| format!("{HTTPS}{server}"))
+        }
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("h2c") => {
+            with_port(rest, 80).map(|server| format!("{H2C}{server}"))
         }
         Some(_) => None,
     };
@@ -120,12 +132,15 @@ mod tests {
     fn address_is_a_server_or_a_socket_and_prints_as_it_is_read() {
         let tcp = |server: &str| UpstreamAddress::Tcp(server.to_owned());
         let tls = |server: &str| UpstreamAddress::Tls(server.to_owned());
+        let h2c = |server: &str| UpstreamAddress::H2c(server.to_owned());
         let unix = |path: &str| UpstreamAddress::Unix(path.into());
         for (word, address) in [
             ("App:8080", tcp("app:8080")),
             ("http://app/", tcp("app:80")),
             ("https://App/", tls("app:443")),
             ("HTTPS://[::1]:8443", tls("[::1]:8443")),
+            ("h2c://App:50051", h2c("app:50051")),
+            ("H2C://app/", h2c("app:80")),
             ("unix:8080", tcp("unix:8080")),
             ("http://unix:8080", tcp("unix:8080")),
             ("unix:/run/App.sock", unix("/run/App.sock")),

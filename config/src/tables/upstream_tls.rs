@@ -48,6 +48,9 @@ table! {
             examples: ["\"tls/client-key.pem\""],
             reload: Live
         },
+        /// Whether upstreams with TLS are offered HTTP/2 beside HTTP/1.1, by ALPN. One that chooses it gets many requests at
+        /// a time on one connection. Upstreams without TLS get HTTP/2 if their address begins with h2c://.
+        http2: bool { kind: Kind::Switch, default: "true", reload: Live },
     }
 }
 
@@ -67,6 +70,7 @@ impl UpstreamTls {
             ("tls_verify", !self.tls_verify),
             ("tls_certificate", self.tls_certificate.is_some()),
             ("tls_key", self.tls_key.is_some()),
+            ("http2", !self.http2),
         ];
         if !upstreams.addresses().any(is_tls)
             && let Some((key, _)) = unused.iter().find(|(_, given)| *given)
@@ -119,6 +123,7 @@ mod tests {
             "tls_ca = \"a\"",
             "tls_verify = false",
             "tls_key = \"a\"",
+            "http2 = false",
         ] {
             let error = error(&format!("upstreams = \"app:443\"\n{key}")).unwrap();
             assert!(

@@ -1,8 +1,8 @@
-//! The reverse proxy: forwards requests to HTTP/1.1 servers, and their responses to clients.
+//! The reverse proxy: forwards requests to HTTP/1.1 and HTTP/2 servers, and their responses to clients.
 //!
 //! A route refers to a pool of upstreams, which is compiled with the site ([`PoolCompiler`]); each origin thread has the
-//! state of the pools ([`Pools`]). Bodies stream both ways, and neither side is read faster than the other accepts. hyper
-//! speaks the protocol. This module chooses connections, bounds times, retries, and chooses the status that a client gets
+//! state of the pools ([`Pools`]). Bodies stream both ways, and neither side is read faster than the other accepts. hyper and
+//! h2 speak the protocols. This module chooses connections, bounds times, retries, and chooses the status that a client gets
 //! for a failure. An exchange drives its HTTP/1.1 connection itself, so that dropping the exchange closes it at once.
 
 mod attempt;
@@ -19,6 +19,8 @@ mod forwarded;
 mod hash_key;
 mod health;
 mod http1;
+mod http2;
+mod http2_stream;
 mod idle;
 mod interim;
 mod metered_stream;
@@ -28,8 +30,10 @@ pub(crate) mod properties;
 mod relay;
 mod request;
 mod response;
+mod retry;
 mod retry_budget;
 mod rules;
+mod shared;
 mod stop;
 mod substitute;
 #[cfg(test)]

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use hyper::body::Incoming as IncomingBody;
 use tokio::time::Instant;
 
-use super::connection::UpstreamConnection;
+use super::connection::{ResponseBody, SendError, UpstreamConnection};
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::interim::Interims;
@@ -19,7 +18,7 @@ use sluicegate_config::Proxy;
 
 /// Events while an attempt waits for the response's head.
 enum Event {
-    Head(hyper::Result<http::Response<IncomingBody>>),
+    Head(Result<http::Response<ResponseBody>, SendError>),
     Interim,
     Over(Stop),
 }
@@ -40,12 +39,12 @@ impl Attempt<'_> {
         self,
         request: http::Request<()>,
         reply: &mut Responder,
-    ) -> Result<http::Response<IncomingBody>, Stop> {
+    ) -> Result<http::Response<ResponseBody>, Stop> {
         let (parts, ()) = request.into_parts();
         let body = UploadBody(Rc::clone(self.upload));
-        let mut request = http::Request::from_parts(parts, body);
-        let interims = Interims::of(&mut request);
-        let mut response = pin!(self.connection.send(request));
+        let request = http::Request::from_parts(parts, body);
+        let interims = Arc::<Interims>::default();
+        let mut response = pin!(self.connection.send(request, &interims)?);
         let mut deadline = Deadline::until(Instant::now() + self.proxy.head_timeout);
         loop {
             let event = std::future::poll_fn(|cx| {
@@ -75,18 +74,16 @@ impl Attempt<'_> {
         }
     }
 
-    /// Returns the reason for which hyper has no response.
-    fn blame(&self, error: &hyper::Error) -> Stop {
+    /// Returns the reason for which there is no response.
+    fn blame(&self, error: &SendError) -> Stop {
         if self.upload.broken() {
             return Stop::Cancelled;
         }
-        Stop::Failed(if error.is_parse_too_large() {
-            Failure::HeadTooLarge
-        } else if error.is_parse() {
-            Failure::Malformed
-        } else {
-            Failure::Closed
-        })
+        if error.is_unprocessed() {
+            // As if it had not been sent.
+            self.connection.meter().restart(Instant::now());
+        }
+        Stop::Failed(error.failure())
     }
 }
 
@@ -112,7 +109,7 @@ fn check_timeouts(
     timer: &mut Deadline,
 ) -> Poll<Event> {
     let written = connection.meter().written_at();
-    let (deadline, stop) = if upload.finished() {
+    let (deadline, stop) = if connection.is_sent(upload) {
         let deadline = written + proxy.head_timeout;
         (deadline, Stop::Failed(Failure::HeadTimeout))
     } else {

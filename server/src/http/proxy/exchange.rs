@@ -8,14 +8,15 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::attempt::Attempt;
-use super::connection::UpstreamConnection;
+use super::connection::{ResponseBody, UpstreamConnection};
 use super::definition::{PoolDefinition, RouteProxy};
 use super::failure::Failure;
 use super::hash_key::hash_key;
 use super::pool::{Pool, Pools};
 use super::relay::Relay;
-use super::request::{Framing, is_idempotent, rarely_has_body, rewrite};
+use super::request::{Framing, rarely_has_body, rewrite};
 use super::response;
+use super::retry::{Circumstances, FailedAttempt, Retry};
 use super::rules::RequestRules;
 use super::stop::Stop;
 use super::substitute::{discard, substitute};
@@ -32,40 +33,7 @@ struct UpstreamResponse {
     connection: UpstreamConnection,
     version: http::Version,
     head: Head,
-    body: hyper::body::Incoming,
-}
-
-/// Attempt that ended without a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FailedAttempt {
-    stop: Stop,
-    retry: Retry,
-    /// Whether the connection had served another request and was closed before a byte of this response. That says nothing
-    /// about the upstream.
-    stale: bool,
-}
-
-/// Place where a request that failed may be sent once more (RFC 9110 §9.2.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Retry {
-    /// Nowhere: its work could be done twice, or its body is gone.
-    Never,
-    /// The same upstream, on a fresh connection.
-    Reconnect,
-    /// Any upstream: nothing of it has been sent.
-    Any,
-    /// An upstream that has not seen it. It may have made the first one fail.
-    Other,
-}
-
-impl FailedAttempt {
-    fn last(stop: Stop) -> FailedAttempt {
-        FailedAttempt {
-            stop,
-            retry: Retry::Never,
-            stale: false,
-        }
-    }
+    body: ResponseBody,
 }
 
 /// Exchange with an upstream: a request, and the state of its attempts.
@@ -246,7 +214,15 @@ impl<'a> Exchange<'a> {
             proxy: self.proxy,
         };
         let response = attempt.run(request, reply).await;
-        let response = response.map_err(|stop| self.failed(stop, &connection, framing))?;
+        let response = response.map_err(|stop| {
+            let request = Circumstances {
+                method: &self.request.head.method,
+                framing,
+                taken: self.upload.taken(),
+                fresh,
+            };
+            FailedAttempt::on(&connection, stop, request)
+        })?;
         let version = response.version();
         let (head, body) = response::split(response, self.is_head)
             .map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
@@ -278,31 +254,6 @@ impl<'a> Exchange<'a> {
         };
         let by = (self.proxy, self.rules);
         rewrite(&self.request, by, path, framing, host)
-    }
-
-    /// Decides where the request may be sent once more. A reused connection that turns out to be closed is no failure of the
-    /// upstream, so the request is repeated on a fresh one.
-    fn failed(
-        &self,
-        stop: Stop,
-        connection: &UpstreamConnection,
-        framing: Framing,
-    ) -> FailedAttempt {
-        let unheard = stop == Stop::Failed(Failure::Closed) && connection.meter().read() == 0;
-        let stale = unheard && connection.is_reused();
-        let unsent = unheard && connection.meter().written() == 0;
-        let bodiless = matches!(framing, Framing::None | Framing::Length(0));
-        let repeatable = bodiless && is_idempotent(&self.request.head.method);
-        let retry = if self.upload.taken() || !unheard || !(unsent || repeatable) {
-            Retry::Never
-        } else if stale {
-            Retry::Reconnect
-        } else if unsent {
-            Retry::Any
-        } else {
-            Retry::Other
-        };
-        FailedAttempt { stop, retry, stale }
     }
 
     /// Chooses the framing of the request's body. A client may end its stream only after the head. For methods that rarely

@@ -35,7 +35,7 @@ labels! {
         WriteTimeout = "write_timeout",
         /// The response's head took too long.
         HeadTimeout = "head_timeout",
-        /// The response violates HTTP/1.1, or states its length ambiguously.
+        /// The response violates HTTP, or states its length ambiguously.
         Malformed = "malformed",
         /// The response's head is larger than allowed.
         HeadTooLarge = "head_too_large",
@@ -60,6 +60,12 @@ labels! {
         CertificateIssuer = "certificate_issuer",
         /// The upstream's certificate is invalid for another reason.
         CertificateInvalid = "certificate_invalid",
+        /// The upstream does not speak HTTP/2.
+        NoHttp2 = "no_http2",
+        /// The upstream has reset the stream of HTTP/2 before the response's head.
+        StreamReset = "stream_reset",
+        /// The upstream has refused the stream of HTTP/2 without processing the request.
+        StreamRefused = "stream_refused",
     }
 }
 
@@ -90,10 +96,14 @@ impl Failure {
             | Failure::CertificateIssuer
             | Failure::CertificateInvalid => "tls_certificate_error",
             Failure::Exhausted => "proxy_internal_error",
-            Failure::Closed => "connection_terminated",
+            Failure::Closed | Failure::StreamReset | Failure::StreamRefused => {
+                "connection_terminated"
+            }
             Failure::WriteTimeout => "connection_write_timeout",
             Failure::HeadTimeout => "http_response_timeout",
-            Failure::Malformed | Failure::TooManyInterim => "http_protocol_error",
+            Failure::Malformed | Failure::TooManyInterim | Failure::NoHttp2 => {
+                "http_protocol_error"
+            }
             Failure::HeadTooLarge => "http_response_header_section_size",
             Failure::Switched => "http_upgrade_failed",
             Failure::BodyCut | Failure::CutWhileClientPaused => "http_response_incomplete",
@@ -127,6 +137,11 @@ impl Failure {
                 "no trusted authority has issued its certificate; set `tls_ca` to the certificate of its authority"
             }
             Failure::CertificateInvalid => "its certificate is invalid",
+            Failure::NoHttp2 => {
+                "it does not speak HTTP/2; give its address without h2c:// if it speaks HTTP/1.1"
+            }
+            Failure::StreamReset => "it reset the stream before it responded",
+            Failure::StreamRefused => "it refused the stream",
             Failure::Exhausted => "no descriptors or ports are left on this host",
             Failure::Closed => "it closed the connection before it responded",
             Failure::WriteTimeout => "it accepted no more of the request",

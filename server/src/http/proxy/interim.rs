@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use super::response;
 use crate::http::exchange::Fields;
@@ -20,19 +20,21 @@ pub(super) struct Interims {
 }
 
 impl Interims {
-    /// Collects the informational responses to `request`.
-    pub(super) fn of<B>(request: &mut http::Request<B>) -> Arc<Interims> {
-        let interims = Arc::new(Interims::default());
-        let collector = Arc::clone(&interims);
+    /// Collects those to a request that is sent over HTTP/1.1.
+    pub(super) fn listen<B>(self: &Arc<Interims>, request: &mut http::Request<B>) {
+        let collector = Arc::clone(self);
         hyper::ext::on_informational(request, move |response| {
-            let seen = collector.seen.fetch_add(1, Ordering::Relaxed);
-            // The client sends the body without waiting for a 100, so 100 is not forwarded.
-            if seen < MAX_INTERIM && response.status() != http::StatusCode::CONTINUE {
-                let interim = (response.status().as_u16(), response.headers().clone());
-                collector.waiting().push_back(interim);
-            }
+            collector.add(response.status(), response.headers());
         });
-        interims
+    }
+
+    /// Adds one.
+    pub(super) fn add(&self, status: StatusCode, headers: &HeaderMap) {
+        let seen = self.seen.fetch_add(1, Ordering::Relaxed);
+        // The client sends the body without waiting for a 100, so 100 is not forwarded.
+        if seen < MAX_INTERIM && status != StatusCode::CONTINUE {
+            self.waiting().push_back((status.as_u16(), headers.clone()));
+        }
     }
 
     /// Returns whether more than [`MAX_INTERIM`] have arrived.

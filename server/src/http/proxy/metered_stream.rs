@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::transport::ByteStream;
@@ -18,15 +20,17 @@ pub(super) struct Meter {
     written: Cell<u64>,
     read_at: Cell<Instant>,
     written_at: Cell<Instant>,
+    arrived: Notify,
 }
 
 impl Meter {
-    fn new(now: Instant) -> Meter {
+    pub(super) fn new(now: Instant) -> Meter {
         Meter {
             read: Cell::new(0),
             written: Cell::new(0),
             read_at: Cell::new(now),
             written_at: Cell::new(now),
+            arrived: Notify::new(),
         }
     }
 
@@ -36,6 +40,24 @@ impl Meter {
         self.written.set(0);
         self.read_at.set(now);
         self.written_at.set(now);
+    }
+
+    /// Counts bytes that were read.
+    pub(super) fn on_read(&self, count: u64) {
+        self.read.set(self.read.get() + count);
+        self.read_at.set(Instant::now());
+        self.arrived.notify_waiters();
+    }
+
+    /// Counts bytes that the transport, or the connection of an HTTP/2 stream, has taken.
+    pub(super) fn on_written(&self, count: u64) {
+        self.written.set(self.written.get() + count);
+        self.written_at.set(Instant::now());
+    }
+
+    /// Waits until bytes arrive.
+    pub(super) fn arrived(&self) -> Notified<'_> {
+        self.arrived.notified()
     }
 
     /// Returns the bytes of the response that were read.
@@ -85,6 +107,10 @@ pub(super) struct MeteredStream {
     meter: Rc<Meter>,
     /// Whether a write has failed; no other will succeed.
     write_failed: bool,
+    /// Whether writes fail once nothing is left to read. Otherwise they wait forever.
+    ends: bool,
+    /// Whether nothing is left to read.
+    read_ended: bool,
     _open: Open,
 }
 
@@ -95,9 +121,26 @@ impl MeteredStream {
             stream,
             meter: Rc::clone(&meter),
             write_failed: false,
+            ends: false,
+            read_ended: false,
             _open: open,
         };
         (stream, meter)
+    }
+
+    /// Returns a stream whose writes fail once nothing is left to read: an HTTP/2 connection does not end before its last write.
+    pub(super) fn that_ends(stream: ByteStream, open: Open) -> (MeteredStream, Rc<Meter>) {
+        let (stream, meter) = MeteredStream::new(stream, open);
+        let ends = true;
+        (MeteredStream { ends, ..stream }, meter)
+    }
+
+    /// Returns the result of a write after one that has failed.
+    fn after_failure(&self) -> Poll<io::Result<usize>> {
+        if self.ends && self.read_ended {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Poll::Pending
     }
 
     fn after_write(
@@ -107,10 +150,7 @@ impl MeteredStream {
     ) -> Poll<io::Result<usize>> {
         match result {
             Poll::Ready(Ok(count)) => {
-                self.meter
-                    .written
-                    .set(self.meter.written.get() + count as u64);
-                self.meter.written_at.set(Instant::now());
+                self.meter.on_written(count as u64);
                 Poll::Ready(Ok(count))
             }
             Poll::Ready(Err(_)) => {
@@ -130,12 +170,12 @@ impl AsyncRead for MeteredStream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
+        let (before, room) = (buf.filled().len(), buf.remaining());
         let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         let count = buf.filled().len() - before;
+        self.read_ended |= result.is_ready() && room > 0 && count == 0;
         if count > 0 {
-            self.meter.read.set(self.meter.read.get() + count as u64);
-            self.meter.read_at.set(Instant::now());
+            self.meter.on_read(count as u64);
         }
         result
     }
@@ -148,7 +188,7 @@ impl AsyncWrite for MeteredStream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.write_failed {
-            return Poll::Pending;
+            return self.after_failure();
         }
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.after_write(cx, result)
@@ -164,7 +204,7 @@ impl AsyncWrite for MeteredStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if self.write_failed {
-            return Poll::Pending;
+            return self.after_failure();
         }
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.after_write(cx, result)

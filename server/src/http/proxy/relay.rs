@@ -7,11 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as _, Frame};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::blocks::Blocks;
-use super::connection::UpstreamConnection;
+use super::connection::{ResponseBody, UpstreamConnection};
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::upload::Upload;
@@ -35,7 +34,7 @@ enum Step {
 pub(super) struct Relay<'a> {
     pub(super) connection: &'a mut UpstreamConnection,
     pub(super) upload: &'a Upload,
-    pub(super) body: Incoming,
+    pub(super) body: ResponseBody,
     pub(super) idle_timeout: Duration,
     /// Longest time for which the client had no room for the body.
     pub(super) longest_pause: Duration,

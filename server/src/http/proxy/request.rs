@@ -1,4 +1,4 @@
-//! Rewrites a request for an HTTP/1.1 upstream.
+//! Rewrites a request for an upstream, in the form of HTTP/1.1. HTTP/2 needs another head, but the same fields.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, HOST, MAX_FORWARDS, TE, TRAILER, TRANSFER_ENCODING,

@@ -2,7 +2,7 @@
 
 use http::header::{ALT_SVC, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode};
-use http_body::Body as _;
+use http_body::Body;
 
 use super::failure::Failure;
 use super::fields::{Nominated, is_hop_by_hop};
@@ -13,10 +13,10 @@ use crate::http::exchange::message::Head;
 ///
 /// # Errors
 /// The response states its length ambiguously, or switches protocols.
-pub(super) fn split(
-    response: http::Response<hyper::body::Incoming>,
+pub(super) fn split<B: Body>(
+    response: http::Response<B>,
     is_head: bool,
-) -> Result<(Head, hyper::body::Incoming), Failure> {
+) -> Result<(Head, B), Failure> {
     let status = response.status();
     match status.as_u16() {
         101 => return Err(Failure::Switched),

@@ -3,9 +3,8 @@
 use std::pin::Pin;
 
 use http_body::Body as _;
-use hyper::body::Incoming;
 
-use super::connection::UpstreamConnection;
+use super::connection::{ResponseBody, UpstreamConnection};
 use crate::http::exchange::handler::{Cancelled, Responder};
 use crate::http::exchange::message::Head;
 use crate::http::exchange::{Body, Reply};
@@ -39,7 +38,7 @@ pub(super) async fn substitute(
 }
 
 /// Reads a body to its end. Returns whether it came to one within 64 KiB.
-pub(super) async fn discard(connection: &mut UpstreamConnection, mut body: Incoming) -> bool {
+pub(super) async fn discard(connection: &mut UpstreamConnection, mut body: ResponseBody) -> bool {
     let mut left = DISCARDED;
     loop {
         let frame = std::future::poll_fn(|cx| {

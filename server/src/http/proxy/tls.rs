@@ -17,8 +17,10 @@ use thiserror::Error;
 
 use super::transport::sessions;
 
-/// Protocols offered by ALPN (RFC 7301 §3.1).
-const ALPN: &[u8] = b"\x08http/1.1";
+/// Protocols that are offered by ALPN (RFC 7301 §3.1), with HTTP/2.
+const ALPN_HTTP2: &[u8] = b"\x02h2\x08http/1.1";
+/// Protocols that are offered by ALPN, without HTTP/2.
+const ALPN_HTTP1: &[u8] = b"\x08http/1.1";
 
 /// TLS settings of a pool's upstreams.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +35,8 @@ pub(super) struct TlsSettings {
 pub(crate) struct TlsContext {
     digest: [u8; 32],
     pub(super) verify: bool,
+    /// Whether HTTP/2 is offered.
+    pub(super) http2: bool,
     pub(super) connector: SslConnector,
 }
 
@@ -211,12 +215,14 @@ impl Source {
     }
 }
 
-/// Files of a pool's settings.
+/// Files and options of a pool's settings.
 struct Files {
     /// Trusted authorities; `None` if certificates are not verified.
     authorities: Option<Source>,
     /// This server's certificate chain and key.
     identity: Option<(Source, Source)>,
+    /// Whether HTTP/2 is offered.
+    http2: bool,
 }
 
 impl Files {
@@ -242,11 +248,13 @@ impl Files {
         Ok(Files {
             authorities,
             identity,
+            http2: tls.http2,
         })
     }
 
     fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
+        digest.update(&[u8::from(self.http2)]);
         let identity = self.identity.as_ref();
         let parts = [
             self.authorities.as_ref(),
@@ -266,7 +274,7 @@ impl Files {
     fn context(&self, digest: [u8; 32]) -> Result<TlsContext, TlsError> {
         let mut builder = SslConnector::builder(SslMethod::tls())?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
-        builder.set_alpn_protos(ALPN)?;
+        builder.set_alpn_protos(if self.http2 { ALPN_HTTP2 } else { ALPN_HTTP1 })?;
         let mut store = X509StoreBuilder::new()?;
         if let Some(authorities) = &self.authorities {
             for certificate in authorities.certificates()? {
@@ -283,6 +291,7 @@ impl Files {
         Ok(TlsContext {
             digest,
             verify: self.authorities.is_some(),
+            http2: self.http2,
             connector: builder.build(),
         })
     }

@@ -10,11 +10,12 @@ mod unix;
 use std::rc::Rc;
 use std::time::Duration;
 
+use http::uri::Scheme;
 use sluicegate_config::UpstreamAddress;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::host_name::HostName;
-use self::tls::TlsServer;
+use self::tls::{TlsServer, TlsStream};
 use self::unix::SocketPath;
 use super::counters::Tally;
 use super::failure::Failure;
@@ -28,6 +29,8 @@ use super::tls::TlsSettings;
 pub(super) enum Transport {
     /// TCP, to any address of the name.
     Tcp(Rc<HostName>),
+    /// TCP, to any address of the name, for HTTP/2.
+    H2c(Rc<HostName>),
     /// TLS over TCP.
     Tls(Box<TlsServer>),
     /// Unix stream socket at this path.
@@ -36,6 +39,13 @@ pub(super) enum Transport {
 
 /// Byte stream of a connection, whatever its transport.
 pub(super) type ByteStream = Box<dyn AsyncReadWrite>;
+
+/// Protocols that connections to upstreams speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+}
 
 /// Stream that can be read and written.
 pub(super) trait AsyncReadWrite: AsyncRead + AsyncWrite + Unpin {}
@@ -57,19 +67,51 @@ impl Transport {
                 let host = HostName::new(server, tally);
                 Transport::Tls(Box::new(TlsServer::new(server, host, settings)))
             }
+            UpstreamAddress::H2c(server) => Transport::H2c(HostName::new(server, tally)),
             UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path)),
         }
     }
 
-    /// Opens a stream within `limit`.
+    /// Returns the protocol of all connections; `None` if the upstream chooses it for each.
+    pub(super) fn protocol(&self) -> Option<Protocol> {
+        match self {
+            Transport::Tls(server) if server.offers_http2() => None,
+            Transport::H2c(_) => Some(Protocol::Http2),
+            Transport::Tcp(_) | Transport::Tls(_) | Transport::Unix(_) => Some(Protocol::Http1),
+        }
+    }
+
+    /// Returns the scheme of requests to the upstream.
+    pub(super) fn scheme(&self) -> Scheme {
+        match self {
+            Transport::Tls(_) => Scheme::HTTPS,
+            Transport::Tcp(_) | Transport::H2c(_) | Transport::Unix(_) => Scheme::HTTP,
+        }
+    }
+
+    /// Opens a stream within `limit`, and returns the protocol to speak on it.
     ///
     /// # Errors
     /// Why there is none; [`Failure::ConnectTimeout`] after `limit`.
-    pub(super) async fn connect(&self, limit: Duration) -> Result<ByteStream, Failure> {
+    pub(super) async fn connect(&self, limit: Duration) -> Result<(ByteStream, Protocol), Failure> {
         Ok(match self {
-            Transport::Tls(server) => Box::new(server.connect(limit).await?),
-            Transport::Tcp(name) => Box::new(tcp::connect(name, limit).await?),
-            Transport::Unix(path) => Box::new(path.connect(limit).await?),
+            Transport::Tls(server) => {
+                let stream = server.connect(limit).await?;
+                let protocol = chosen(&stream);
+                (Box::new(stream), protocol)
+            }
+            Transport::Tcp(name) => (Box::new(tcp::connect(name, limit).await?), Protocol::Http1),
+            Transport::H2c(name) => (Box::new(tcp::connect(name, limit).await?), Protocol::Http2),
+            Transport::Unix(path) => (Box::new(path.connect(limit).await?), Protocol::Http1),
         })
+    }
+}
+
+/// Returns the protocol that the upstream has chosen: HTTP/1.1 if it does not know ALPN.
+fn chosen(stream: &TlsStream) -> Protocol {
+    if stream.ssl().selected_alpn_protocol() == Some(b"h2") {
+        Protocol::Http2
+    } else {
+        Protocol::Http1
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::UpstreamAddress;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::connection::UpstreamConnection;
 use super::counters::{State, Tally};
@@ -14,9 +14,12 @@ use super::definition::{PoolDefinition, UpstreamSettings};
 use super::failure::Failure;
 use super::health::Health;
 use super::http1::Http1Connection;
+use super::http2::{Http2Connection, Http2Limits, StreamSlot};
+use super::http2_stream::Http2Stream;
 use super::idle::IdleConnections;
 use super::metered_stream::Open;
-use super::transport::Transport;
+use super::shared::{SharedConnections, Turn};
+use super::transport::{Protocol, Transport};
 
 /// Server that requests are forwarded to.
 #[derive(Debug)]
@@ -26,8 +29,10 @@ pub(super) struct Upstream {
     /// Value of the `host` field for routes that send the upstream's own.
     host: String,
     transport: Transport,
-    /// Largest head of a response, bytes.
-    header_bytes: u64,
+    /// Protocol of its connections: the one that it chose last, if it has a choice.
+    protocol: Cell<Option<Protocol>>,
+    http2: Http2Limits,
+    shared: SharedConnections,
     tally: Rc<Tally>,
     idle: Rc<IdleConnections>,
     connections: Rc<Cell<u64>>,
@@ -41,16 +46,27 @@ impl Upstream {
         settings: &UpstreamSettings,
         tally: &Rc<Tally>,
     ) -> Rc<Upstream> {
+        let transport = Transport::new(address, settings.tls.as_ref(), tally);
         Rc::new(Upstream {
             label: address.to_string().into(),
             host: match address {
                 UpstreamAddress::Tcp(server) => server.strip_suffix(":80").unwrap_or(server),
+                UpstreamAddress::H2c(server) => server.strip_suffix(":80").unwrap_or(server),
                 UpstreamAddress::Tls(server) => server.strip_suffix(":443").unwrap_or(server),
                 UpstreamAddress::Unix(_) => "localhost",
             }
             .to_owned(),
-            transport: Transport::new(address, settings.tls.as_ref(), tally),
-            header_bytes: settings.header_bytes,
+            protocol: Cell::new(transport.protocol()),
+            transport,
+            http2: Http2Limits {
+                idle: match settings.keepalive {
+                    0 => Duration::ZERO,
+                    _ => settings.keepalive_timeout,
+                },
+                max_age: settings.max_age,
+                header_bytes: settings.header_bytes,
+            },
+            shared: SharedConnections::default(),
             tally: Rc::clone(tally),
             idle: IdleConnections::new(settings, tally),
             connections: Rc::default(),
@@ -72,9 +88,10 @@ impl Upstream {
     /// Closes idle connections, and keeps none from now on. Exchanges that have begun go on.
     pub(super) fn retire(&self) {
         self.idle.close();
+        self.shared.close();
     }
 
-    /// Returns an idle connection, unless `fresh`, or opens one within `limit`.
+    /// Returns an idle connection, unless `fresh`, or a place on a shared one; or opens one within `limit`.
     ///
     /// # Errors
     /// Why no connection could be opened.
@@ -83,24 +100,51 @@ impl Upstream {
         fresh: bool,
         limit: Duration,
     ) -> Result<UpstreamConnection, Failure> {
+        let deadline = Instant::now() + limit;
         let idle = if fresh { None } else { self.idle.take().await };
-        let connection = match idle {
-            Some(connection) => {
+        if let Some(connection) = idle {
+            self.tally.count(|c| c.reused += 1);
+            return Ok(self.exclusive(connection));
+        }
+        loop {
+            if let Some(slot) = self.shared.take() {
                 self.tally.count(|c| c.reused += 1);
-                connection
+                return Ok(self.stream(slot));
             }
-            None => {
-                let stream = self.transport.connect(limit).await?;
-                self.tally.count(|c| c.opened += 1);
-                let open = Open::new(&self.connections);
-                let opened = Http1Connection::new(stream, open, self.header_bytes).await;
-                opened.ok_or(Failure::Closed)?
+            if self.protocol.get() == Some(Protocol::Http1) {
+                return self.open(deadline).await;
             }
-        };
-        Ok(UpstreamConnection::Exclusive(
-            connection,
-            Rc::clone(&self.idle),
-        ))
+            if let Turn::Open(opener) = self.shared.turn(deadline).await? {
+                let opened = self.open(deadline).await;
+                return opened.inspect_err(|failure| opener.fail(*failure));
+            }
+        }
+    }
+
+    /// Opens a connection, and remembers the protocol that the upstream has chosen.
+    async fn open(&self, deadline: Instant) -> Result<UpstreamConnection, Failure> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        let (stream, protocol) = self.transport.connect(limit).await?;
+        self.tally.count(|c| c.opened += 1);
+        self.protocol.set(Some(protocol));
+        let open = Open::new(&self.connections);
+        if protocol == Protocol::Http1 {
+            let opened = Http1Connection::new(stream, open, self.http2.header_bytes).await;
+            return Ok(self.exclusive(opened.ok_or(Failure::Closed)?));
+        }
+        let opened = timeout_at(deadline, Http2Connection::open(stream, open, self.http2)).await;
+        let slot = opened.map_err(|_| Failure::ConnectTimeout)??;
+        self.shared.add(slot.connection());
+        Ok(self.stream(slot))
+    }
+
+    fn exclusive(&self, connection: Http1Connection) -> UpstreamConnection {
+        UpstreamConnection::Exclusive(connection, Rc::clone(&self.idle))
+    }
+
+    fn stream(&self, slot: StreamSlot) -> UpstreamConnection {
+        let scheme = self.transport.scheme();
+        UpstreamConnection::Shared(Http2Stream::new(slot, scheme))
     }
 
     pub(super) fn is_in_rotation(&self, now: Instant) -> bool {
@@ -121,7 +165,7 @@ impl Upstream {
         State {
             active: self.active.get(),
             connections: self.connections.get(),
-            idle: self.idle.len() as u64,
+            idle: (self.idle.len() + self.shared.idle()) as u64,
             out: u64::from(self.health.is_out(now)),
             failures: self.health.failures(),
         }

@@ -31,6 +31,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
             tls_verify: true,
             tls_certificate: None,
             tls_key: None,
+            http2: true,
         },
         balance: Balance::RoundRobin,
         hash_by: HashBy::ClientAddress,

@@ -76,6 +76,11 @@ impl TlsServer {
         }
     }
 
+    /// Returns whether upstreams may choose HTTP/2.
+    pub(super) fn offers_http2(&self) -> bool {
+        self.context.http2
+    }
+
     fn configuration(&self) -> Result<ConnectConfiguration, boring::error::ErrorStack> {
         let mut configuration = self.context.connector.configure()?;
         configuration.set_verify_hostname(self.context.verify);

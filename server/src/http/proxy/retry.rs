@@ -1,0 +1,84 @@
+//! Decides where a request that failed may be sent once more.
+
+use super::connection::UpstreamConnection;
+use super::failure::Failure;
+use super::request::{Framing, is_idempotent};
+use super::stop::Stop;
+
+/// Attempt that ended without a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FailedAttempt {
+    pub(super) stop: Stop,
+    pub(super) retry: Retry,
+    /// Whether the connection had served another request and was closed before a byte of this response. That says nothing
+    /// about the upstream.
+    pub(super) stale: bool,
+}
+
+/// Place where a request that failed may be sent once more (RFC 9110 §9.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retry {
+    /// Nowhere: its work could be done twice, or its body is gone.
+    Never,
+    /// The same upstream, on a fresh connection.
+    Reconnect,
+    /// Any upstream: nothing of it has been sent, or the upstream has not processed it.
+    Any,
+    /// An upstream that has not seen it. It may have made the first one fail.
+    Other,
+}
+
+/// Facts about a request on which the decision about a retry depends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circumstances<'a> {
+    pub(super) method: &'a str,
+    pub(super) framing: Framing,
+    /// Whether a part of the body is gone.
+    pub(super) taken: bool,
+    /// Whether no connection was wanted that may be stale.
+    pub(super) fresh: bool,
+}
+
+impl FailedAttempt {
+    /// Returns an attempt that nothing may follow.
+    pub(super) fn last(stop: Stop) -> FailedAttempt {
+        FailedAttempt {
+            stop,
+            retry: Retry::Never,
+            stale: false,
+        }
+    }
+
+    /// Returns the attempt that has ended on this connection. A reused connection that turns out to be closed is no failure of the
+    /// upstream, so the request is repeated on a fresh one.
+    pub(super) fn on(
+        connection: &UpstreamConnection,
+        stop: Stop,
+        request: Circumstances<'_>,
+    ) -> FailedAttempt {
+        let Stop::Failed(failure) = stop else {
+            return FailedAttempt::last(stop);
+        };
+        let silent = matches!(
+            failure,
+            Failure::Closed | Failure::StreamReset | Failure::StreamRefused
+        );
+        let unheard = silent && connection.meter().read() == 0;
+        let closed = failure == Failure::Closed;
+        // Others may have used a fresh connection of HTTP/2, too.
+        let stale = unheard && closed && connection.is_reused() && !request.fresh;
+        let unsent = unheard && connection.meter().written() == 0;
+        let bodiless = matches!(request.framing, Framing::None | Framing::Length(0));
+        let repeatable = bodiless && is_idempotent(request.method);
+        let retry = if request.taken || !unheard || !(unsent || repeatable) {
+            Retry::Never
+        } else if stale {
+            Retry::Reconnect
+        } else if unsent {
+            Retry::Any
+        } else {
+            Retry::Other
+        };
+        FailedAttempt { stop, retry, stale }
+    }
+}
