@@ -216,6 +216,14 @@ impl Session {
         Response { head, stream }
     }
 
+    /// Sends the head of a request, whose body the test sends.
+    pub(crate) async fn begin(
+        &mut self,
+        request: http::Request<()>,
+    ) -> RequestStream<BidiStream<Bytes>, Bytes> {
+        self.requests.send_request(request).await.unwrap()
+    }
+
     pub(crate) async fn try_get(&mut self, path: &str) -> Result<Response, h3::error::StreamError> {
         self.try_get_with(path, &[]).await
     }

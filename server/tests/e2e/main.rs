@@ -16,6 +16,7 @@ mod failure;
 mod faults;
 mod files;
 mod greedy;
+mod grpc;
 mod hostile;
 mod http3;
 mod inherit;
