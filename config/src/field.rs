@@ -327,6 +327,10 @@ macro_rules! tables_as_parts {
                 $crate::field::Record::values(self)
             }
 
+            fn print_tables(&self, out: &mut String) {
+                $crate::field::Record::print_tables(self, out);
+            }
+
             fn needs_restart(&self, new: &Self, place: &str, changed: &mut Vec<String>) {
                 $crate::field::Record::needs_restart(self, new, place, changed);
             }

@@ -1,16 +1,14 @@
-//! Routes: the requests that they match, and the changes that they make.
+//! Routes: the requests that they match, and the handlers that respond.
 
 use std::fmt;
-use std::time::Duration;
 
 use super::matching::{compile_regex, field_match, path_pattern, query_match};
 use super::{
-    ErrorPage, FieldMatch, Files, Fixed, Generate, HeaderEdits, PathPattern, Proxy, QueryMatch,
-    Redirect,
+    FieldMatch, Files, Fixed, Generate, PathPattern, Proxy, QueryMatch, Redirect, RouteSettings,
 };
 use crate::error::Error;
 use crate::field::words_in_fields;
-use crate::schema::{Kind, Reason, Refusal, TIB, duration, millis, seconds, size};
+use crate::schema::{Kind, Reason, Refusal};
 use crate::section::Section;
 use crate::template::Template;
 use crate::value::Word;
@@ -109,40 +107,9 @@ table! {
             examples: ["\"v=2\""],
             reload: Live
         },
-        /// Changes to the request's header: the table `[route.request_headers]` below.
-        request_headers: HeaderEdits { kind: Kind::Table(HeaderEdits::TABLE), unset: "no changes", reload: Live },
-        /// Changes to the response's header: the table `[route.response_headers]` below.
-        response_headers: HeaderEdits {
-            kind: Kind::Table(HeaderEdits::OF_RESPONSES),
-            unset: "no changes",
-            reload: Live
-        },
-        /// Files whose bytes stand for the contents of error responses on this route, by status: 404 for this one, 4xx and
-        /// 5xx for all others of a class. The status stays. They are read at start and at each reload, and their suffix
-        /// says their media type. They apply to errors of the server itself, and with `intercept_errors` of
-        /// [route.proxy] to those of upstreams, too; not to a `fixed` response with a body.
-        error_pages: Vec<ErrorPage> {
-            kind: Kind::ErrorPages,
-            unset: "a line of text",
-            examples: ["{ 404 = \"pages/404.html\", 5xx = \"pages/sorry.html\" }"],
-            reload: Live
-        },
-        /// Largest request body on this route; a larger one gets 413. Raise it for routes that receive uploads.
-        max_request_body: Option<u64> {
-            kind: size(0, TIB),
-            unset: "limits.max_request_body",
-            examples: ["\"100MiB\""],
-            reload: Live
-        },
-        /// Time that a file or an upstream has for a whole exchange, from the request's head to the end of the
-        /// response. Then the client gets 504, or a reset if the response has begun. Set it to bound slow requests;
-        /// leave it unset for downloads, event streams and long polls.
-        timeout: Option<Duration> {
-            kind: duration(millis(1), seconds(86_400)),
-            unset: "no limit but the idle timeouts",
-            examples: ["\"5m\""],
-            reload: Live
-        },
+        ..
+        /// Settings that hold whatever the handler is.
+        settings: RouteSettings,
         ..
         /// Handler that responds.
         handler: Handler,
@@ -152,8 +119,8 @@ table! {
 /// Checks what the handler and the changes to fields need of the route.
 fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
     let named = [
-        (&route.request_headers, "[route.request_headers]"),
-        (&route.response_headers, "[route.response_headers]"),
+        (&route.settings.request_headers, "[route.request_headers]"),
+        (&route.settings.response_headers, "[route.response_headers]"),
     ];
     for (edits, place) in named {
         let fields = edits.set.iter().chain(&edits.add);
@@ -198,7 +165,7 @@ fn check_groups(
 
 /// Refuses a redirect that names no target: clients cannot follow it.
 fn check_fixed(fixed: &Fixed, route: &Route, section: &Section<'_>) -> Result<(), Error> {
-    let edits = &route.response_headers;
+    let edits = &route.settings.response_headers;
     let mut added = edits.set.iter().chain(&edits.add);
     if matches!(fixed.status, 301 | 302 | 303 | 307 | 308)
         && !added.any(|(name, _)| name == "location")
@@ -240,11 +207,7 @@ impl Route {
             match_headers: Vec::new(),
             match_query: Vec::new(),
             handler,
-            request_headers: HeaderEdits::default(),
-            response_headers: HeaderEdits::default(),
-            error_pages: Vec::new(),
-            max_request_body: None,
-            timeout: None,
+            settings: RouteSettings::default(),
         }
     }
 

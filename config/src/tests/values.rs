@@ -145,8 +145,8 @@ fn a_route_knows_its_requests_and_what_it_changes() {
         ]
     );
     assert_eq!(route.methods, ["GET", "M-SEARCH"]);
-    assert_eq!(route.max_request_body, Some(2 << 30));
-    assert_eq!(route.timeout, Some(Duration::from_secs(90)));
+    assert_eq!(route.settings.max_request_body, Some(2 << 30));
+    assert_eq!(route.settings.timeout, Some(Duration::from_secs(90)));
     let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         list.iter().map(owned).collect()
@@ -156,7 +156,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
         set: fields(&[("x-a", ""), ("x-b", "b \"' b")]),
         add: fields(&[("via", "3 edge")]),
     };
-    assert_eq!(route.request_headers, request);
+    assert_eq!(route.settings.request_headers, request);
     let response = HeaderEdits {
         remove: vec!["server".to_owned(), "x-powered-by".to_owned()],
         set: Vec::new(),
@@ -166,7 +166,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
             ("link", "<a>"),
         ]),
     };
-    assert_eq!(route.response_headers, response);
+    assert_eq!(route.settings.response_headers, response);
     let plain = &config.routes[0];
     let unchanged = Route::new("/", plain.handler.clone());
     assert_eq!(*plain, unchanged);
@@ -179,7 +179,7 @@ fn error_pages_of_a_route_have_their_statuses() {
         file: file.into(),
     };
     assert_eq!(
-        parse(UNUSUAL).unwrap().routes[3].error_pages,
+        parse(UNUSUAL).unwrap().routes[3].settings.error_pages,
         [
             page(ErrorStatuses::One(404), "/404.html"),
             page(ErrorStatuses::Class(5), "sorry.html"),

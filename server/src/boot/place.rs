@@ -67,7 +67,12 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
         }
         SiteError::ErrorPage { route, file, .. } => {
             let has_it = |one: &Route| {
-                one.label() == *route && one.error_pages.iter().any(|page| page.file == *file)
+                one.label() == *route
+                    && one
+                        .settings
+                        .error_pages
+                        .iter()
+                        .any(|page| page.file == *file)
             };
             (routes.iter().position(has_it)?, &["error_pages"])
         }

@@ -94,6 +94,7 @@ impl Route {
         limits: &Limits,
     ) -> Result<Route, SiteError> {
         let refuse = |field| refused_field(route, field);
+        let settings = &route.settings;
         Ok(Route {
             place,
             path,
@@ -103,11 +104,11 @@ impl Route {
                 Handler::Proxy(proxy) => proxy.rewrite.as_deref().map(Rewrite::new),
                 _ => None,
             },
-            request_headers: Edits::new(&route.request_headers).map_err(refuse)?,
-            response_headers: Edits::new(&route.response_headers).map_err(refuse)?,
+            request_headers: Edits::new(&settings.request_headers).map_err(refuse)?,
+            response_headers: Edits::new(&settings.response_headers).map_err(refuse)?,
             error_pages,
-            max_request_body: route.max_request_body.unwrap_or(limits.max_request_body),
-            timeout: route.timeout,
+            max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
+            timeout: settings.timeout,
         })
     }
 
@@ -214,7 +215,7 @@ impl Action {
 
 /// Reads the error pages of a route.
 fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError> {
-    let pages = route.error_pages.iter().map(|page| {
+    let pages = route.settings.error_pages.iter().map(|page| {
         let body = fs::read(&page.file).map_err(|cause| SiteError::ErrorPage {
             route: route.label(),
             file: page.file.clone(),

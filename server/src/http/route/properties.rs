@@ -146,7 +146,7 @@ pub fn route(bytes: &[u8]) -> bool {
         panic!("no route here needs an origin");
     };
     if let Body::Generated(_) = &reply.body {
-        let numbered = |route: &&Route| found == route.max_request_body.map(Ok);
+        let numbered = |route: &&Route| found == route.settings.max_request_body.map(Ok);
         let handler = config
             .routes
             .iter()
@@ -195,7 +195,8 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
     if all.is_empty() {
         return None;
     }
-    Some(best.and_then(|(_, route)| route.max_request_body).ok_or(()))
+    let number = best.and_then(|(_, route)| route.settings.max_request_body);
+    Some(number.ok_or(()))
 }
 
 /// Returns how specific a pattern is that matches: an exact path before an expression, and that before a longer prefix. Of

@@ -9,7 +9,7 @@ use std::fs;
 use bytes::Bytes;
 use http::header::{ALLOW, LOCATION};
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Handler, HeaderEdits, HostPattern, Proxy, Redirect, Route};
+use sluicegate_config::{Handler, HeaderEdits, HostPattern, Proxy, Redirect, Route, RouteSettings};
 
 use super::*;
 use crate::http::exchange::test_front::{head, peer};
@@ -216,8 +216,11 @@ fn fields_are_removed_set_and_added_in_this_order() {
         add: vec![pair("x-again", "1"), pair("x-set", "more")],
     };
     let site = site(&[Route {
-        request_headers: edits.clone(),
-        response_headers: edits,
+        settings: RouteSettings {
+            request_headers: edits.clone(),
+            response_headers: edits,
+            ..RouteSettings::default()
+        },
         ..page("/", "p")
     }]);
     let shown = |fields: &Fields| {
