@@ -131,7 +131,8 @@ fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result
         Err(error) => return Ok(wrong(&error)),
     };
     let head = args.head()?;
-    let explanation = match crate::http::route::explain(&config.routes, &config.limits, &head) {
+    let (routes, limits) = (&config.routes, &config.limits);
+    let explanation = match crate::http::route::explain(routes, limits, &head, args.from) {
         Ok(explanation) => explanation,
         Err(error) => return failed(error.into(), Some(&args.file), &config),
     };

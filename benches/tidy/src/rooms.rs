@@ -73,6 +73,7 @@ pub const ROOMS: &[Room] = &[
             "http::proxy",
             "observe",
             "clock",
+            "networks",
         ],
     ),
     room(

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use ipnet::IpNet;
+
+use super::listener::network;
 use super::{ErrorPage, HeaderEdits};
 use crate::field::tables_as_parts;
 use crate::schema::{Kind, TIB, duration, millis, seconds, size};
@@ -10,6 +13,35 @@ table! {
     /// Settings of a route that hold whatever its handler is.
     #[derive(Eq, Default)]
     pub struct RouteSettings = [route] {
+        /// Networks of the clients that may use the route. All others get 403, and so do those in `deny`: `deny` comes
+        /// first, whatever stands in `allow`. The client is the one that logs name: behind a proxy in trusted_proxies of the
+        /// listener, the one that the proxy names. A route that refuses a client still responds: the request does not go to
+        /// another route.
+        allow: Vec<IpNet> {
+            kind: Kind::Words {
+                words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
+                each: "",
+                min: 1,
+                max: 4096,
+                read: network,
+            },
+            unset: "every client that is not in `deny`",
+            examples: ["[\"10.0.0.0/8\", \"fd00::/8\"]"],
+            reload: Live
+        },
+        /// Networks of the clients that get 403, also those in `allow`.
+        deny: Vec<IpNet> {
+            kind: Kind::Words {
+                words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
+                each: "",
+                min: 1,
+                max: 4096,
+                read: network,
+            },
+            unset: "no client",
+            examples: ["[\"192.0.2.0/24\", \"2001:db8::/32\"]"],
+            reload: Live
+        },
         /// Changes to the request's header: the table `[route.request_headers]` below.
         request_headers: HeaderEdits { kind: Kind::Table(HeaderEdits::TABLE), unset: "no changes", reload: Live },
         /// Changes to the response's header: the table `[route.response_headers]` below.

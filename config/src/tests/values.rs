@@ -146,6 +146,9 @@ fn a_route_knows_its_requests_and_what_it_changes() {
     );
     assert_eq!(route.methods, ["GET", "M-SEARCH"]);
     assert_eq!(route.settings.max_request_body, Some(2 << 30));
+    let networks = |list: &[ipnet::IpNet]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(networks(&route.settings.allow), ["10.0.0.0/8", "::/0"]);
+    assert_eq!(networks(&route.settings.deny), ["192.0.2.7/32"]);
     assert_eq!(route.settings.timeout, Some(Duration::from_secs(90)));
     let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

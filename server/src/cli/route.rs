@@ -1,6 +1,7 @@
 //! `sluicegate route` says which route responds to a request, and why the others do not.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -28,6 +29,9 @@ pub(super) struct RouteArgs {
     /// Field of the request, "name: value"; may be given several times.
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// Address of the client, for `allow` and `deny`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) from: Option<IpAddr>,
 }
 
 fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {

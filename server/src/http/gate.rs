@@ -6,6 +6,8 @@ mod counters;
 mod log;
 mod refusal;
 pub mod replies;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +20,7 @@ use super::exchange::ring::OriginRing;
 use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
 use super::peer::Peer;
-use super::route::{Action, FilledEdits, OriginHandler, Route, Routed, Site};
+use super::route::{Access, Action, FilledEdits, OriginHandler, Route, Site};
 
 /// The state that decisions need beside the request; a front's thread owns it and lends it.
 #[derive(Debug)]
@@ -42,8 +44,8 @@ pub struct Arrival<'a> {
     pub head: &'a RequestHead,
     /// The path has no canonical spelling.
     pub path_refused: bool,
-    /// The request came in early data.
-    pub early_data: bool,
+    /// Client of the connection.
+    pub peer: &'a Peer,
     /// Length of the body by `content-length`, bytes.
     pub content_length: Option<u64>,
     /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
@@ -79,7 +81,7 @@ impl Gate<'_> {
     /// Decides about a request. The order is part of the policy: a request that is not allowed learns nothing about routes.
     pub fn decide(&mut self, arrival: &Arrival<'_>) -> Decision {
         let head = arrival.head;
-        if arrival.early_data && !is_early(&head.method) {
+        if arrival.peer.early_data && !is_early(&head.method) {
             // RFC 8470 §5.2: early data may be a replay, so a request with effects must wait.
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early().into());
@@ -92,23 +94,46 @@ impl Gate<'_> {
         if arrival.path_refused {
             return self.discard(arrival, replies::ambiguous_path());
         }
-        match self.site.route(head) {
-            Routed::Reply(reply) => self.discard(arrival, reply),
-            Routed::Origin(route) => match self.look_in_memory(head, route) {
-                Ok(reply) => self.discard(arrival, reply),
-                Err(file) => {
-                    let route = Arc::clone(route);
-                    self.handle(
-                        arrival,
-                        Handling {
-                            route,
-                            file,
-                            response_edits: None,
-                        },
-                    )
-                }
-            },
+        let site = self.site;
+        let route = match site.find(head) {
+            Ok(route) => route,
+            Err(reply) => return self.discard(arrival, reply),
+        };
+        if let Err(reply) = self.check_access(arrival, route.access()) {
+            return Decision::Refuse(route.refuse(reply, head).into());
         }
+        if let Some(reply) = route.respond(head) {
+            return self.discard(arrival, reply);
+        }
+        match self.look_in_memory(head, route) {
+            Ok(reply) => self.discard(arrival, reply),
+            Err(file) => {
+                let route = Arc::clone(route);
+                self.handle(
+                    arrival,
+                    Handling {
+                        route,
+                        file,
+                        response_edits: None,
+                    },
+                )
+            }
+        }
+    }
+
+    /// Checks that the client may use a route.
+    ///
+    /// # Errors
+    /// It may not; the error is the response.
+    fn check_access(&mut self, arrival: &Arrival<'_>, access: &Access) -> Result<(), Reply> {
+        if access.is_open() {
+            return Ok(());
+        }
+        let client = arrival.peer.client(&arrival.head.headers).ip();
+        access.check(client).map_err(|_| {
+            self.counters.denied += 1;
+            replies::forbidden()
+        })
     }
 
     /// Responds without a handler. A client that waits for a status gets the final one in place of 100: no body is needed.

@@ -23,6 +23,12 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Returns the address of the client of a request with these fields: another one, if this peer is a trusted proxy.
+    pub fn client(&self, fields: &[(HeaderName, HeaderValue)]) -> SocketAddr {
+        let named = self.connection.trusted_proxies.client(self.address, fields);
+        named.unwrap_or(self.address)
+    }
+
     /// Returns the client of a request with these fields: another one, if this peer is a trusted proxy.
     #[must_use]
     pub fn of_request(self, fields: &[(HeaderName, HeaderValue)]) -> Peer {

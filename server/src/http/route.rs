@@ -3,6 +3,7 @@
 //! A [`Site`] is compiled once from the configuration and shared by all workers. Routing a request reads no file and waits
 //! for nothing; handlers that need files or upstreams run on the origin thread.
 
+mod access;
 mod compiled;
 mod edits;
 mod error;
@@ -20,11 +21,12 @@ use std::sync::Arc;
 
 use sluicegate_config::Limits;
 
+pub use self::access::{Access, Denial};
 pub use self::compiled::{Action, OriginHandler, Route};
 pub use self::edits::FilledEdits;
 pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
-use self::local::{LocalHandler, allowing, not_found};
+use self::local::{allowing, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
@@ -41,7 +43,7 @@ pub struct Site {
 
 /// Result of routing a request.
 #[derive(Clone, Debug)]
-pub enum Routed<'a> {
+enum Routed<'a> {
     /// The response is known.
     Reply(Reply),
     /// The route's handler on the origin thread responds.
@@ -135,34 +137,33 @@ impl Site {
     /// Finds the route of a request: of those that match, the one with the most specific host, then one for the exact path,
     /// then the first whose regular expression matches, then the one with the longest prefix. Without a route the response
     /// is 404, or 405 if only the method does not match.
-    pub fn route(&self, head: &RequestHead) -> Routed<'_> {
+    ///
+    /// # Errors
+    /// There is no such route; the error is the response.
+    pub fn find(&self, head: &RequestHead) -> Result<&Arc<Route>, Reply> {
         if head.method == "OPTIONS" && head.path.as_str() == "*" {
-            return Routed::Reply(allowing(204, "GET, HEAD", ""));
+            return Err(allowing(204, "GET, HEAD", ""));
         }
-        let route = match self.table.find(head) {
-            Found::Route(route) => route,
-            Found::OtherMethods(methods) => {
-                return Routed::Reply(allowing(
-                    405,
-                    &methods.join(", "),
-                    "405 method not allowed\n",
-                ));
-            }
-            Found::Nothing => return Routed::Reply(not_found()),
-        };
-        let mut reply = match &route.action {
-            Action::Origin(_) => return Routed::Origin(route),
-            Action::Local(handler) => {
-                let path = &head.path;
-                handler.respond(head, route.below(path), &route.values(head))
-            }
-        };
-        if reply.body.len() == 0 || !matches!(&route.action, Action::Local(LocalHandler::Fixed(_)))
-        {
-            route.error_pages().apply(&mut reply);
+        match self.table.find(head) {
+            Found::Route(route) => Ok(route),
+            Found::OtherMethods(methods) => Err(allowing(
+                405,
+                &methods.join(", "),
+                "405 method not allowed\n",
+            )),
+            Found::Nothing => Err(not_found()),
         }
-        route.edit_reply(&mut reply.headers, head);
-        Routed::Reply(reply)
+    }
+
+    /// Routes a request of a client that may use every route.
+    fn route(&self, head: &RequestHead) -> Routed<'_> {
+        match self.find(head) {
+            Ok(route) => match route.respond(head) {
+                Some(reply) => Routed::Reply(reply),
+                None => Routed::Origin(route),
+            },
+            Err(reply) => Routed::Reply(reply),
+        }
     }
 }
 

@@ -22,6 +22,12 @@ redirect = { location = "https://example.net{rest}{query}" }
 path = "/old"
 match_headers = "x-beta"
 fixed = { status = 404 }
+
+[[route]]
+path = "= /office"
+allow = "10.0.0.0/8"
+deny = "10.1.0.0/16"
+fixed = { status = 204 }
 "#;
 
 fn route(file: &str, arguments: &[&str]) -> Output {
@@ -40,14 +46,16 @@ fn route_command_names_the_route_and_why_the_others_do_not_respond() {
             0,
             "edge.toml:11: /old, = /former on example.com, *.example.com: responds, status 308, location: https://example.net/x?y\n\
              edge.toml:6: /: matches, but is less specific\n\
-             edge.toml:16: /old: match_headers does not match\n",
+             edge.toml:16: /old: match_headers does not match\n\
+             edge.toml:21: = /office: another path\n",
         ),
         (
             &["https://example.org/old", "-H", "x-beta: 1"],
             0,
             "edge.toml:16: /old: responds, status 404\n\
              edge.toml:6: /: matches, but is less specific\n\
-             edge.toml:11: /old, = /former on example.com, *.example.com: another host\n",
+             edge.toml:11: /old, = /former on example.com, *.example.com: another host\n\
+             edge.toml:21: = /office: another path\n",
         ),
         (
             &["https://example.com/older", "--method", "PUT"],
@@ -55,12 +63,38 @@ fn route_command_names_the_route_and_why_the_others_do_not_respond() {
             "no route responds: status 405, allow: GET\n\
              edge.toml:6: /: another method\n\
              edge.toml:11: /old, = /former on example.com, *.example.com: another path\n\
-             edge.toml:16: /old: another path\n",
+             edge.toml:16: /old: another path\n\
+             edge.toml:21: = /office: another path\n",
         ),
     ] {
         let output = route(FILE, arguments);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn route_command_says_what_a_client_gets() {
+    for (client, expected) in [
+        (
+            None,
+            "status 204, if `allow` and `deny` admit the client (see --from)",
+        ),
+        (Some("10.2.0.1"), "status 204"),
+        (Some("10.1.0.1"), "status 403: the client is in `deny`"),
+        (
+            Some("2001:db8::1"),
+            "status 403: the client is not in `allow`",
+        ),
+    ] {
+        let mut arguments = vec!["https://example.net/office"];
+        arguments.extend(client.iter().flat_map(|client| ["--from", client]));
+        let output = String::from_utf8(route(FILE, &arguments).stdout).unwrap();
+        let first = output.lines().next().unwrap();
+        assert_eq!(
+            first,
+            format!("edge.toml:21: = /office: responds, {expected}")
+        );
     }
 }
 

@@ -12,6 +12,7 @@ use crate::http::exchange::ring::OriginRing;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ExchangeKey, RequestHead};
 use crate::http::gate::{Arrival, Decision, Handling, replies};
+use crate::http::peer::Peer;
 
 impl Session {
     pub(super) fn on_event(
@@ -86,10 +87,11 @@ impl Session {
         if let Some(exchange) = self.open.get_mut(&stream) {
             exchange.content_length = request.content_length;
         }
+        let peer = self.peer(conn);
         let decision = context.gate().decide(&Arrival {
             head: &request.head,
             path_refused: raw_path.is_some(),
-            early_data: !conn.is_established(),
+            peer: &peer,
             content_length: request.content_length,
             expects_status: request.expects_status,
             has_body: more_frames,
@@ -104,7 +106,8 @@ impl Session {
                 }
             }
             Decision::Handle(handling) => {
-                self.hand_over(conn, stream, request, handling, more_frames, context);
+                let handed = (request, peer);
+                self.hand_over(conn, stream, handed, handling, more_frames, context);
             }
         }
     }
@@ -114,7 +117,7 @@ impl Session {
         &mut self,
         conn: &mut quiche::Connection,
         stream: u64,
-        request: ParsedRequest,
+        (request, peer): (ParsedRequest, Peer),
         mut handling: Handling,
         more_frames: bool,
         context: &mut SessionContext,
@@ -123,7 +126,7 @@ impl Session {
             connection: self.key,
             stream,
         };
-        let (content_length, peer) = (request.content_length, self.peer(conn));
+        let content_length = request.content_length;
         let mut handed = handling.request(request.head, peer, content_length, more_frames);
         handed.wants_report = context.access.is_some();
         let credit = { context.origin_ring.as_ref() }.map_or(0, OriginRing::first_credit);

@@ -7,7 +7,7 @@ use sluicegate_config::{Files, Handler, Route, Symlinks};
 
 use super::*;
 use crate::http::exchange::Opaque;
-use crate::http::exchange::test_front::head;
+use crate::http::exchange::test_front::{head, peer};
 use crate::http::files::{Coding, Entry, Meta};
 use crate::http::gate::{Arrival, Decision, Handling};
 use crate::observe::memory_budget::MemoryBudget;
@@ -57,7 +57,7 @@ fn decide(context: &mut SessionContext, path: &str, ranges: &str) -> Decision {
     context.gate().decide(&Arrival {
         head: &head("GET", path, &[("range", ranges)]),
         path_refused: false,
-        early_data: false,
+        peer: &peer(false),
         content_length: None,
         expects_status: false,
         has_body: false,

@@ -276,7 +276,7 @@ fn the_test_front_keeps_to_the_policy() {
         let arrival = Arrival {
             head: &head,
             path_refused,
-            early_data: case.early_data,
+            peer: &test_front::peer(case.early_data),
             content_length: case.announced(),
             expects_status: matches!(case.body, Body::Expecting(_)),
             has_body: !case.ends_with_head(),
@@ -318,7 +318,7 @@ fn request_from_a_trusted_proxy_is_the_clients_that_the_proxy_names() {
     let decision = gate.decide(&Arrival {
         head: &head,
         path_refused: false,
-        early_data: false,
+        peer: &test_front::peer(false),
         content_length: None,
         expects_status: false,
         has_body: false,

@@ -144,7 +144,7 @@ pub(crate) fn ask(
         Decision::Discard(reply, _) => return Err(reply),
         Decision::Handle(handling) => handling,
     };
-    let (head, peer) = (arrival.head.clone(), peer(arrival.early_data));
+    let (head, peer) = (arrival.head.clone(), arrival.peer.clone());
     let request = handling.request(head, peer, arrival.content_length, arrival.has_body);
     let (mut origin_ring, mut worker_ring) = rings(1, accounts);
     let opened = gate.counters.open(Some(&mut origin_ring), KEY, request);

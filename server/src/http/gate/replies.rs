@@ -10,6 +10,11 @@ pub fn ambiguous_path() -> Reply {
     Reply::plain(400, "400 ambiguous path\n")
 }
 
+/// Returns 403: the client may not use the route.
+pub fn forbidden() -> Reply {
+    Reply::plain(403, "403 forbidden\n")
+}
+
 /// Returns 408: the body did not arrive in time.
 pub fn request_timeout() -> Reply {
     Reply::plain(408, "408 request body not sent in time\n")

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Handler, Limits};
 
+use super::access::Access;
 use super::edits::{Edits, FilledEdits};
 use super::error::SiteError;
 use super::local::{LocalHandler, fixed};
@@ -16,7 +17,7 @@ use super::location::Location;
 use super::matching::{Conditions, PathMatch};
 use super::rewrite::Rewrite;
 use super::values::Values;
-use crate::http::exchange::{ErrorPage, ErrorPages, Fields, ReplyFields, RequestHead};
+use crate::http::exchange::{ErrorPage, ErrorPages, Fields, Reply, ReplyFields, RequestHead};
 use crate::http::files::{Folder, FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::Peer;
@@ -38,6 +39,7 @@ pub struct Route {
     request_headers: Edits,
     response_headers: Edits,
     error_pages: Arc<ErrorPages>,
+    access: Arc<Access>,
     /// Largest request body, bytes.
     pub max_request_body: u64,
     /// Time limit of an exchange.
@@ -78,18 +80,19 @@ impl Route {
         let action = Action::compile(route, pools, folders)?;
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let pages = Arc::new(error_pages(route)?);
+        let access = Arc::new(Access::new(&route.settings));
         let paths = route.paths.iter().map(|path| {
             let path = PathMatch::compile(path)?;
             let of_path = (path, action.clone(), conditions.clone());
-            let pages = Arc::clone(&pages);
-            Route::with(of_path, pages, (place, route), limits).map(Arc::new)
+            let shared = (Arc::clone(&pages), Arc::clone(&access));
+            Route::with(of_path, shared, (place, route), limits).map(Arc::new)
         });
         paths.collect()
     }
 
     fn with(
         (path, action, conditions): (PathMatch, Action, Conditions),
-        error_pages: Arc<ErrorPages>,
+        (error_pages, access): (Arc<ErrorPages>, Arc<Access>),
         (place, route): (usize, &sluicegate_config::Route),
         limits: &Limits,
     ) -> Result<Route, SiteError> {
@@ -107,6 +110,7 @@ impl Route {
             request_headers: Edits::new(&settings.request_headers).map_err(refuse)?,
             response_headers: Edits::new(&settings.response_headers).map_err(refuse)?,
             error_pages,
+            access,
             max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
             timeout: settings.timeout,
         })
@@ -150,6 +154,32 @@ impl Route {
     /// Returns the contents in place of those of error responses.
     pub fn error_pages(&self) -> &ErrorPages {
         &self.error_pages
+    }
+
+    /// Returns the rules about clients that may use the route.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Returns the response of a handler that needs the head alone, with the route's changes; `None` if the route has
+    /// another handler.
+    pub fn respond(&self, head: &RequestHead) -> Option<Reply> {
+        let Action::Local(handler) = &self.action else {
+            return None;
+        };
+        let mut reply = handler.respond(head, self.below(&head.path), &self.values(head));
+        if reply.body.len() == 0 || !matches!(handler, LocalHandler::Fixed(_)) {
+            self.error_pages.apply(&mut reply);
+        }
+        self.edit_reply(&mut reply.headers, head);
+        Some(reply)
+    }
+
+    /// Returns an error response of the server itself with the route's page and its changes to fields.
+    pub fn refuse(&self, mut reply: Reply, head: &RequestHead) -> Reply {
+        self.error_pages.apply(&mut reply);
+        self.edit_reply(&mut reply.headers, head);
+        reply
     }
 
     /// Changes the fields of the reply to a request as configured. Without changes, shared fields stay shared.

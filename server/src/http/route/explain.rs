@@ -1,8 +1,11 @@
 //! Explains the choice of a route, for operators.
 
+use std::net::IpAddr;
+
 use sluicegate_config::Limits;
 
 use super::Site;
+use super::access::Denial;
 use super::compiled::Action;
 use super::error::SiteError;
 use super::matching::{Conditions, PathMatch};
@@ -39,7 +42,7 @@ pub struct Explanation {
     pub verdicts: Vec<Verdict>,
 }
 
-/// Explains which of the routes responds to a request, and why each of the others does not.
+/// Explains which of the routes responds to a request of a client, and why each of the others does not.
 ///
 /// # Errors
 /// The routes cannot be compiled.
@@ -47,6 +50,7 @@ pub fn explain(
     routes: &[sluicegate_config::Route],
     limits: &Limits,
     head: &RequestHead,
+    client: Option<IpAddr>,
 ) -> Result<Explanation, SiteError> {
     let site = Site::compile(routes, limits)?;
     let place = match site.table.find(head) {
@@ -62,7 +66,7 @@ pub fn explain(
     });
     Ok(Explanation {
         verdicts: verdicts.collect::<Result<_, _>>()?,
-        response: response(&site, head),
+        response: response(&site, head, client),
     })
 }
 
@@ -92,7 +96,22 @@ fn verdict(route: &sluicegate_config::Route, head: &RequestHead) -> Result<Verdi
 }
 
 /// Returns what responds to a request, in words.
-fn response(site: &Site, head: &RequestHead) -> String {
+fn response(site: &Site, head: &RequestHead, client: Option<IpAddr>) -> String {
+    let handler = handler(site, head);
+    let access = match site.find(head) {
+        Ok(route) if !route.access().is_open() => route.access(),
+        _ => return handler,
+    };
+    match client.map(|client| access.check(client)) {
+        None => format!("{handler}, if `allow` and `deny` admit the client (see --from)"),
+        Some(Ok(())) => handler,
+        Some(Err(Denial::Denied)) => "status 403: the client is in `deny`".to_owned(),
+        Some(Err(Denial::NotAllowed)) => "status 403: the client is not in `allow`".to_owned(),
+    }
+}
+
+/// Returns the response of the handler of a request, or the kind of the handler, in words.
+fn handler(site: &Site, head: &RequestHead) -> String {
     let reply = match site.route(head) {
         Routed::Reply(reply) => reply,
         Routed::Origin(route) => {
@@ -123,7 +142,7 @@ mod tests {
         let text = format!("{listener}{routes}");
         let config = Config::from_toml("test.toml", &text, &registry).unwrap();
         let routes: &[Route] = &config.routes;
-        explain(routes, &config.limits, head).unwrap()
+        explain(routes, &config.limits, head, None).unwrap()
     }
 
     const ROUTES: &str = r#"

@@ -1,3 +1,4 @@
+mod access;
 mod conditions;
 mod error_pages;
 mod fields;

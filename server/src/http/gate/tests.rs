@@ -1,0 +1,117 @@
+//! Decisions about the requests of clients that may not use a route.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_config::Config;
+
+use super::*;
+use crate::clock;
+use crate::http::exchange::test_front::{head, peer};
+use crate::http::exchange::{Body, Reply};
+use crate::http::peer::PeerConnection;
+use crate::http::trusted_proxies::TrustedProxies;
+
+/// A gate with the state that it borrows.
+struct Fixture {
+    site: Arc<Site>,
+    cache: Cache,
+    counters: Counters,
+}
+
+impl Fixture {
+    fn new(routes: &str) -> Fixture {
+        let limits = Config::embedded().limits;
+        Fixture {
+            site: Site::of_routes(routes, &limits),
+            cache: Cache::new(0, Duration::ZERO),
+            counters: Counters::default(),
+        }
+    }
+
+    fn decide(&mut self, head: &RequestHead, peer: &Peer) -> Decision {
+        let mut gate = Gate {
+            site: &self.site,
+            cache: &mut self.cache,
+            memory_is_short: false,
+            counters: &mut self.counters,
+            now: clock::now(),
+        };
+        gate.decide(&Arrival {
+            head,
+            path_refused: false,
+            peer,
+            content_length: None,
+            expects_status: false,
+            has_body: true,
+            running: 0,
+        })
+    }
+
+    /// Returns the response of a refusal.
+    fn refused(&mut self, head: &RequestHead, peer: &Peer) -> Reply {
+        match self.decide(head, peer) {
+            Decision::Refuse(refusal) => refusal.reply,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn denied_client_gets_403_by_every_handler_and_its_body_is_not_read() {
+    let mut fixture = Fixture::new(
+        "[[route]]\npath = \"/fixed\"\ndeny = \"192.0.2.0/24\"\nfixed = { body = \"secret\" }\n\
+         [route.response_headers]\nset = { x-a = \"{path}\" }\n\
+         [[route]]\npath = \"/app\"\nallow = \"10.0.0.0/8\"\nproxy = { upstreams = \"a:1\" }\n\
+         [[route]]\npath = \"/\"\nfixed = {}\n",
+    );
+    for path in ["/fixed", "/app/x"] {
+        let reply = fixture.refused(&head("GET", path, &[]), &peer(false));
+        assert_eq!(reply.status, 403, "{path}");
+        assert_eq!(reply.body, Body::Bytes("403 forbidden\n".into()));
+        let marked = reply.headers.iter().any(|(name, _)| name == "x-a");
+        assert_eq!(marked, path == "/fixed", "the route's fields");
+    }
+    assert_eq!(fixture.counters.denied, 2);
+    let decision = fixture.decide(&head("GET", "/", &[]), &peer(false));
+    assert!(matches!(decision, Decision::Discard(..)), "{decision:?}");
+    let elsewhere = Peer {
+        address: "10.0.0.1:1".parse().unwrap(),
+        ..peer(false)
+    };
+    let decision = fixture.decide(&head("GET", "/app/x", &[]), &elsewhere);
+    assert!(matches!(decision, Decision::Handle(_)), "{decision:?}");
+    assert_eq!(fixture.counters.denied, 2);
+}
+
+#[test]
+fn client_is_the_one_that_a_trusted_proxy_names_and_nobody_else_names_one() {
+    let mut fixture =
+        Fixture::new("[[route]]\npath = \"/\"\ndeny = \"198.51.100.1\"\nfixed = {}\n");
+    let text = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\ntrusted_proxies = \"10.0.0.1\"\n";
+    let registry = sluicegate_cc::Registry::builtin();
+    let config = Config::from_toml("test.toml", text, &registry).unwrap();
+    let connection = Arc::new(PeerConnection {
+        trusted_proxies: Arc::new(TrustedProxies::of(&config.listeners[0])),
+        ..PeerConnection::http3("l".into(), Box::default(), "cubic")
+    });
+    let named = head("GET", "/", &[("x-forwarded-for", "198.51.100.1")]);
+    for (address, denied) in [
+        ("10.0.0.1:443", true),
+        ("10.0.0.2:443", false),
+        ("198.51.100.1:9", true),
+    ] {
+        let peer = Peer {
+            address: address.parse().unwrap(),
+            connection: Arc::clone(&connection),
+            ..peer(false)
+        };
+        let decision = fixture.decide(&named, &peer);
+        assert_eq!(
+            matches!(decision, Decision::Refuse(_)),
+            denied,
+            "{address}: {decision:?}"
+        );
+    }
+    assert_eq!(fixture.counters.denied, 2);
+}
