@@ -93,6 +93,20 @@ table! {
         /// Age at which a connection serves no further request, so that requests follow an upstream whose name has got
         /// other addresses, and reach all machines behind a balancer. 0s means any age.
         keepalive_max_age: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1h\"", reload: Live },
+        /// Largest number of requests that an upstream handles at a time, from all workers together, for each upstream that
+        /// has no max_connections of its own. Over HTTP/1.1 each of them has a connection, over HTTP/2 a stream. Idle
+        /// connections come on top, as in nginx and HAProxy: lower keepalive if they must not. Further requests go to upstreams that have room, or
+        /// wait in the queue; backups get none of them. 0 means no limit. Set it to what the upstream can handle at a time,
+        /// such as its number of threads, if it gets slow with more.
+        max_connections: u64 { kind: count(0, 65_536, "requests"), default: "0", examples: ["64"], reload: Live },
+        /// Largest number of requests that wait, in all workers together, while every upstream has max_connections. They
+        /// go on in the order of their arrival, to the upstream that first has room, whatever balance is. Beyond it,
+        /// clients get 503 at once. With 0 none waits. It has
+        /// no effect without max_connections.
+        queue: u64 { kind: count(0, 65_536, "requests"), default: "1024", reload: Live },
+        /// Longest time that a request waits in the queue; then the client gets 503. Keep it below the patience of clients:
+        /// what is served after they have left is work for nobody.
+        queue_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"5s\"", reload: Live },
         /// Limit on retries: this percentage of the requests to the upstreams, and ten retries per second for each
         /// worker besides. It keeps retries from multiplying the load when all upstreams fail.
         /// sluicegate_proxy_retries_refused_total counts the requests that fail because no retry was left. With 0, only

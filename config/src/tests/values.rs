@@ -296,6 +296,12 @@ fn route_has_the_pool_that_it_names() {
     };
     assert_eq!((first.weight, first.backup), (1, false));
     assert_eq!((second.weight, second.backup), (3, true));
+    assert_eq!(
+        (first.max_connections, second.max_connections),
+        (None, Some(9))
+    );
+    assert_eq!((settings.max_connections, settings.queue), (8, 0));
+    assert_eq!(settings.queue_timeout, Duration::from_millis(250));
     let spare = &config.pools[1];
     assert_eq!(spare.upstreams.0[0].weight, 2);
     assert_eq!(spare.settings.hash_by, HashBy::Field("x-user".to_owned()));

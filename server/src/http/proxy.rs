@@ -5,6 +5,7 @@
 //! h2 speak the protocols. This module chooses connections, bounds times, retries, and chooses the status that a client gets
 //! for a failure. An exchange drives its HTTP/1.1 connection itself, so that dropping the exchange closes it at once.
 
+mod across_threads;
 mod attempt;
 mod balance;
 mod blocks;
@@ -27,6 +28,7 @@ mod metered_stream;
 mod pool;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
+mod queue;
 mod relay;
 mod request;
 mod response;
@@ -34,6 +36,7 @@ mod retry;
 mod retry_budget;
 mod rules;
 mod shared;
+mod slots;
 mod stop;
 mod substitute;
 #[cfg(test)]

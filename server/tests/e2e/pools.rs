@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
 use crate::on_every_backend;
 use crate::server::{Folder, Process, Server, Setup};
@@ -15,6 +16,7 @@ on_every_backend!(
     backup_serves_while_the_others_are_gone,
     cookie_decides_which_upstream_a_session_has,
     upstream_with_an_open_request_gets_no_other,
+    workers_share_the_limit_of_an_upstream,
 );
 
 /// An HTTP/1.1 server that responds with its name, except to requests whose path ends with `/hold`.
@@ -94,6 +96,7 @@ fn respond(stream: &TcpStream, shared: &Shared) -> Option<()> {
 /// Starts a server whose routes for /one/ and /two/ refer to the same pool.
 fn server(backend: &str, folder: &Folder, pool: &str) -> Server {
     let setup = Setup::new(backend)
+        .with(ADMIN)
         .listener("one", "127.0.0.1:0", "cubic")
         .with(&format!(
             "[[pool]]\nname = \"app\"\n{pool}\n\
@@ -206,6 +209,48 @@ fn upstream_with_an_open_request_gets_no_other(backend: &str) {
             assert_eq!(names, free.repeat(8), "{policy}");
         });
     }
+}
+
+fn workers_share_the_limit_of_an_upstream(backend: &str) {
+    const SESSIONS: usize = 8;
+    let folder = Folder::new();
+    let upstream = Upstream::start("a");
+    let pool = format!(
+        "upstreams = \"{}\"\nmax_connections = 3\nqueue = 5\nqueue_timeout = \"1h\"",
+        upstream.address
+    );
+    let mut server = server(backend, &folder, &pool);
+    let admin = address(&mut server);
+    run(async {
+        let mut sessions = Vec::new();
+        for _ in 0..SESSIONS {
+            // A port of its own, so that the connections are spread over the workers.
+            let client = Client::new(&folder);
+            let mut session = client.connect(server.address()).await;
+            let open = session.ask("/one/hold").await;
+            sessions.push((client, session, open));
+        }
+        while metrics(admin)["sluicegate_proxy_waiting_requests"] < 5.0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!((upstream.held(), upstream.accepted()), (3, 3));
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let refused = session.get("/one/x").await;
+        assert_eq!(refused.head.status(), 503);
+        let cause = &refused.head.headers()["proxy-status"];
+        assert_eq!(cause, "sluicegate; error=connection_limit_reached");
+        assert_eq!(
+            metrics(admin)["sluicegate_proxy_failures_total{reason=\"queue_full\"}"],
+            1.0
+        );
+        // Clients that leave make room for those that wait.
+        drop(sessions);
+        while metrics(admin)["sluicegate_proxy_waiting_requests"] > 0.0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(session.get("/one/x").await.text().await, "a");
+    });
 }
 
 #[test]

@@ -24,6 +24,10 @@ metrics! {
         pub retries: u64 = counter("sluicegate_proxy_retries_total"),
         /// Attempts that were not made because `retry_budget` was used up.
         pub retries_refused: u64 = counter("sluicegate_proxy_retries_refused_total"),
+        /// Requests that wait now because all upstreams of their pool have `max_connections`.
+        pub waiting: u64 = gauge("sluicegate_proxy_waiting_requests"),
+        /// Requests that found all upstreams of their pool with `max_connections`.
+        pub queued: u64 = counter("sluicegate_proxy_queued_total"),
         /// Lookups of upstreams' host names.
         pub lookups: u64 = counter("sluicegate_proxy_name_lookups_total"),
         /// Connections opened to upstreams.

@@ -1,12 +1,15 @@
 //! Upstream pools as a site defines them, and as its routes refer to them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::{Pool, PoolUpstream, Proxy, UpstreamAddress};
 
+use super::across_threads::{Beside, UpstreamState};
 use super::balance::Policy;
+use super::queue::Queue;
+use super::slots::Slots;
 use super::tls::{TlsContexts, TlsError, TlsSettings};
 
 /// Settings on which an upstream's connections and health depend. Pools that differ in them share no upstream.
@@ -37,14 +40,47 @@ pub(super) struct MemberDefinition {
     pub(super) weight: u64,
     /// Whether it gets requests only if all others cannot.
     pub(super) backup: bool,
+    /// Largest number of requests that it handles at a time; 0 for no limit.
+    max_connections: u64,
+    /// State on all threads.
+    pub(super) state: Beside<UpstreamState>,
 }
 
+/// Identity of an upstream: pools in which it is the same share the upstream.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct UpstreamKey {
+    address: UpstreamAddress,
+    settings: UpstreamSettings,
+    max_connections: u64,
+}
+
+/// States of upstreams on all threads.
+type UpstreamStates = BTreeMap<UpstreamKey, Beside<UpstreamState>>;
+
 impl MemberDefinition {
-    fn new(upstream: &PoolUpstream) -> MemberDefinition {
+    fn new(
+        upstream: &PoolUpstream,
+        settings: &UpstreamSettings,
+        max_connections: u64,
+        states: &mut UpstreamStates,
+    ) -> MemberDefinition {
+        let max_connections = upstream.max_connections.unwrap_or(max_connections);
+        let key = UpstreamKey {
+            address: upstream.address.clone(),
+            settings: settings.clone(),
+            max_connections,
+        };
+        let state = states.entry(key).or_insert_with(|| {
+            Beside::new(UpstreamState {
+                slots: Slots::new(max_connections),
+            })
+        });
         MemberDefinition {
             address: upstream.address.clone(),
             weight: upstream.weight,
             backup: upstream.backup,
+            max_connections,
+            state: state.clone(),
         }
     }
 }
@@ -67,6 +103,8 @@ pub(crate) struct PoolDefinition {
     pub(super) settings: UpstreamSettings,
     /// Share of the requests that may be repeated, percent; 0 for no bound.
     pub(super) retry_percent: u64,
+    /// Queue of the requests that find all upstreams busy.
+    pub(super) queue: Queue,
 }
 
 impl PoolDefinition {
@@ -74,7 +112,11 @@ impl PoolDefinition {
     ///
     /// # Errors
     /// The TLS settings cannot be used.
-    fn new(pool: &Pool, contexts: &mut TlsContexts) -> Result<PoolDefinition, TlsError> {
+    fn new(
+        pool: &Pool,
+        contexts: &mut TlsContexts,
+        states: &mut UpstreamStates,
+    ) -> Result<PoolDefinition, TlsError> {
         let settings = &pool.settings;
         let asks_for_tls = |address: &UpstreamAddress| matches!(address, UpstreamAddress::Tls(_));
         let tls = if pool.upstreams.addresses().any(asks_for_tls) {
@@ -82,22 +124,36 @@ impl PoolDefinition {
         } else {
             None
         };
+        let of_upstreams = UpstreamSettings {
+            keepalive: settings.keepalive,
+            keepalive_timeout: settings.keepalive_timeout,
+            max_age: settings.keepalive_max_age,
+            header_bytes: settings.header_bytes,
+            max_fails: settings.max_fails,
+            fail_timeout: settings.fail_timeout,
+            tls,
+        };
+        let member = |upstream: &PoolUpstream| {
+            MemberDefinition::new(upstream, &of_upstreams, settings.max_connections, states)
+        };
         Ok(PoolDefinition {
             name: pool.name.clone(),
-            members: pool.upstreams.0.iter().map(MemberDefinition::new).collect(),
+            members: pool.upstreams.0.iter().map(member).collect(),
             policy: Policy::new(settings),
             slow_start: settings.slow_start,
-            settings: UpstreamSettings {
-                keepalive: settings.keepalive,
-                keepalive_timeout: settings.keepalive_timeout,
-                max_age: settings.keepalive_max_age,
-                header_bytes: settings.header_bytes,
-                max_fails: settings.max_fails,
-                fail_timeout: settings.fail_timeout,
-                tls,
-            },
+            settings: of_upstreams,
             retry_percent: settings.retry_budget,
+            queue: Queue::new(settings.queue, settings.queue_timeout),
         })
+    }
+
+    /// Returns the identity of one of the pool's upstreams.
+    pub(super) fn key(&self, member: &MemberDefinition) -> UpstreamKey {
+        UpstreamKey {
+            address: member.address.clone(),
+            settings: self.settings.clone(),
+            max_connections: member.max_connections,
+        }
     }
 }
 
@@ -118,13 +174,18 @@ pub struct PoolCompiler<'a> {
     previous: &'a SitePools,
     pools: SitePools,
     contexts: TlsContexts,
+    states: UpstreamStates,
 }
 
 impl<'a> PoolCompiler<'a> {
     /// Starts without a pool. Pools that `previous` defines in the same way keep their identity, and therefore their
     /// connections and health.
     pub fn new(previous: &'a SitePools) -> PoolCompiler<'a> {
+        let states = previous.iter().flat_map(|pool| {
+            { pool.members.iter() }.map(|member| (pool.key(member), member.state.clone()))
+        });
         PoolCompiler {
+            states: states.collect(),
             previous,
             pools: SitePools::default(),
             contexts: TlsContexts::default(),
@@ -136,7 +197,8 @@ impl<'a> PoolCompiler<'a> {
     /// # Errors
     /// Files of the TLS settings cannot be used.
     pub fn compile(&mut self, settings: &Proxy) -> Result<RouteProxy, TlsError> {
-        let definition = PoolDefinition::new(settings.pool.pool(), &mut self.contexts)?;
+        let definition =
+            PoolDefinition::new(settings.pool.pool(), &mut self.contexts, &mut self.states)?;
         Ok(RouteProxy {
             pool: self.resolve(definition),
             settings: settings.clone(),

@@ -122,17 +122,13 @@ impl<'a> Exchange<'a> {
         pool.retry_budget().on_request();
         let key = hash_key(pool.policy(), &self.request);
         let mut tried: Vec<Rc<Upstream>> = Vec::new();
-        let mut reconnect: Option<Rc<Upstream>> = None;
+        let mut reconnect: Option<ActiveRequest> = None;
         let mut retries = self.proxy.retries;
         loop {
-            let now = Instant::now();
             let fresh = reconnect.is_some() || !tried.is_empty();
             let active = match reconnect.take() {
-                Some(same) => pool.assign_to(&same, now),
-                // The configuration names at least one upstream.
-                None => pool
-                    .assign(&tried, key, now)
-                    .ok_or(Stop::Failed(Failure::Resolve))?,
+                Some(same) => same,
+                None => { pool.assign(&tried, key).await }.map_err(Stop::Failed)?,
             };
             *self.last.borrow_mut() = Some(Rc::clone(active.upstream()));
             self.attempts.set(self.attempts.get() + 1);
@@ -147,12 +143,11 @@ impl<'a> Exchange<'a> {
             let Stop::Failed(failure) = failed.stop else {
                 return Err(failed.stop);
             };
-            let upstream = Rc::clone(active.upstream());
             if failed.retry == Retry::Reconnect {
-                reconnect = Some(upstream);
+                reconnect = Some(active);
             } else {
                 active.on_failure(failure, !failed.stale);
-                tried.push(upstream);
+                tried.push(Rc::clone(active.upstream()));
                 let has_place = match failed.retry {
                     Retry::Any => true,
                     Retry::Other => pool.has_untried(&tried),

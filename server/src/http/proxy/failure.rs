@@ -66,6 +66,10 @@ labels! {
         StreamReset = "stream_reset",
         /// The upstream has refused the stream of HTTP/2 without processing the request.
         StreamRefused = "stream_refused",
+        /// All upstreams are busy, and the queue is full.
+        QueueFull = "queue_full",
+        /// All upstreams stayed busy for as long as a request may wait.
+        QueueTimeout = "queue_timeout",
     }
 }
 
@@ -77,7 +81,7 @@ impl Failure {
             | Failure::WriteTimeout
             | Failure::HeadTimeout
             | Failure::BodyTimeout => 504,
-            Failure::Exhausted => 503,
+            Failure::Exhausted | Failure::QueueFull | Failure::QueueTimeout => 503,
             _ => 502,
         }
     }
@@ -99,6 +103,7 @@ impl Failure {
             Failure::Closed | Failure::StreamReset | Failure::StreamRefused => {
                 "connection_terminated"
             }
+            Failure::QueueFull | Failure::QueueTimeout => "connection_limit_reached",
             Failure::WriteTimeout => "connection_write_timeout",
             Failure::HeadTimeout => "http_response_timeout",
             Failure::Malformed | Failure::TooManyInterim | Failure::NoHttp2 => {
@@ -143,6 +148,10 @@ impl Failure {
             Failure::StreamReset => "it reset the stream before it responded",
             Failure::StreamRefused => "it refused the stream",
             Failure::Exhausted => "no descriptors or ports are left on this host",
+            Failure::QueueFull => "all upstreams have `max_connections` and the `queue` is full",
+            Failure::QueueTimeout => {
+                "all upstreams have had `max_connections` for as long as `queue_timeout`"
+            }
             Failure::Closed => "it closed the connection before it responded",
             Failure::WriteTimeout => "it accepted no more of the request",
             Failure::HeadTimeout => "the head of its response took too long",
@@ -183,13 +192,20 @@ impl Failure {
 
     /// Returns whether the upstream is to blame, rather than this host or the client.
     pub(super) fn blames_upstream(self) -> bool {
-        !matches!(self, Failure::Exhausted | Failure::CutWhileClientPaused)
+        !matches!(
+            self,
+            Failure::Exhausted
+                | Failure::QueueFull
+                | Failure::QueueTimeout
+                | Failure::CutWhileClientPaused
+        )
     }
 
     /// Returns the response for the client if none has begun. `proxy-status` names the cause (RFC 9209).
     pub(super) fn reply(self) -> Reply {
         let (status, error) = (self.status(), self.error());
         let text = match status {
+            503 if self != Failure::Exhausted => "503 the upstreams are busy\n",
             503 => "503 no connection to the upstream can be opened\n",
             504 => "504 the upstream took too long\n",
             _ => "502 the upstream failed\n",

@@ -1,23 +1,25 @@
 //! Upstream pools on an origin thread: which upstream a request goes to.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
-use sluicegate_config::UpstreamAddress;
 use tokio::time::Instant;
 
 use super::balance::{Balancer, Candidate, Policy, hash};
 use super::counters::{Counters, Tally};
-use super::definition::{MemberDefinition, PoolDefinition, SitePools, UpstreamSettings};
+use super::definition::{MemberDefinition, PoolDefinition, SitePools, UpstreamKey};
+use super::failure::Failure;
 use super::retry_budget::RetryBudget;
+use super::slots::{Slot, Slots};
 use super::upstream::{ActiveRequest, Upstream};
 use crate::observe::sum::Sum;
 
-/// Address and settings of an upstream: pools in which both are the same share the upstream.
-type UpstreamKey = (UpstreamAddress, UpstreamSettings);
+/// Shortest time between two warnings about the queue of a pool.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The pools of an origin thread, with the connections and the health of their upstreams.
 #[derive(Debug, Default)]
@@ -41,11 +43,12 @@ impl Pools {
         let mut in_effect = self.in_effect.borrow_mut();
         let mut before = std::mem::take(&mut *in_effect);
         for definition in site.iter() {
-            let mut find = |key: &UpstreamKey| {
-                let known = in_effect.upstreams.entry(key.clone());
+            let mut find = |member: &MemberDefinition| {
+                let key = definition.key(member);
+                let kept = before.upstreams.remove(&key);
+                let known = in_effect.upstreams.entry(key);
                 let upstream = known.or_insert_with(|| {
-                    let kept = before.upstreams.remove(key);
-                    kept.unwrap_or_else(|| Upstream::new(&key.0, &key.1, &self.tally))
+                    kept.unwrap_or_else(|| Upstream::new(definition, member, &self.tally))
                 });
                 Rc::clone(upstream)
             };
@@ -54,11 +57,11 @@ impl Pools {
                 Some(kept) => {
                     // The upstreams are in use, too.
                     for member in &definition.members {
-                        find(&key(definition, member));
+                        find(member);
                     }
                     kept
                 }
-                None => Pool::new(definition, find),
+                None => Pool::new(definition, &self.tally, find),
             };
             in_effect.pools.insert(identity, pool);
         }
@@ -93,10 +96,10 @@ impl Pools {
         if let Some(pool) = in_effect.pools.get(&Arc::as_ptr(definition)) {
             return Rc::clone(pool);
         }
-        Pool::new(definition, |key| {
-            let known = in_effect.upstreams.get(key).cloned();
+        Pool::new(definition, &self.tally, |member| {
+            let known = in_effect.upstreams.get(&definition.key(member)).cloned();
             known.unwrap_or_else(|| {
-                let upstream = Upstream::new(&key.0, &key.1, &self.tally);
+                let upstream = Upstream::new(definition, member, &self.tally);
                 upstream.retire();
                 upstream
             })
@@ -113,6 +116,9 @@ pub(super) struct Pool {
     /// Upstreams among which one is being chosen; kept for its memory.
     candidates: RefCell<Vec<Candidate>>,
     retry_budget: RetryBudget,
+    tally: Rc<Tally>,
+    /// Time of the last warning about the queue.
+    warned_at: Cell<Option<Instant>>,
 }
 
 /// An upstream of a pool.
@@ -128,10 +134,11 @@ struct Member {
 impl Pool {
     fn new(
         definition: &Arc<PoolDefinition>,
-        mut find: impl FnMut(&UpstreamKey) -> Rc<Upstream>,
+        tally: &Rc<Tally>,
+        mut find: impl FnMut(&MemberDefinition) -> Rc<Upstream>,
     ) -> Rc<Pool> {
         let member = |member: &MemberDefinition| {
-            let upstream = find(&key(definition, member));
+            let upstream = find(member);
             Member {
                 hash: hash(upstream.label().as_bytes()),
                 upstream,
@@ -151,6 +158,8 @@ impl Pool {
             members,
             candidates: RefCell::default(),
             retry_budget: RetryBudget::new(definition.retry_percent, Instant::now()),
+            tally: Rc::clone(tally),
+            warned_at: Cell::new(None),
         })
     }
 
@@ -161,21 +170,80 @@ impl Pool {
 
     /// Assigns a request, with the hash of the part that the policy names, to an upstream in rotation that it has not tried.
     /// Backups come after all others. If none is left, it goes to one out of rotation that it has not tried, then to any: an
-    /// attempt costs little, and health may be out of date.
-    pub(super) fn assign(
+    /// attempt costs little, and health may be out of date. If all that it may go to are busy, it waits in the queue.
+    ///
+    /// # Errors
+    /// The queue is full, or the request has waited for too long.
+    pub(super) async fn assign(
+        &self,
+        tried: &[Rc<Upstream>],
+        key: Option<u64>,
+    ) -> Result<ActiveRequest, Failure> {
+        let now = Instant::now();
+        let (place, slot) = match self.take_slot(tried, key, now) {
+            Some(taken) => taken,
+            None => self.queue(tried).await?,
+        };
+        let upstream = &self.members[place].upstream;
+        let now = Instant::now();
+        Ok(ActiveRequest::new(&self.definition, upstream, slot, now))
+    }
+
+    /// Returns a slot of the upstream that gets the request, with the upstream's place; `None` if all that may get it are
+    /// busy.
+    fn take_slot(
         &self,
         tried: &[Rc<Upstream>],
         key: Option<u64>,
         now: Instant,
-    ) -> Option<ActiveRequest> {
-        let untried = |member: &Member| !is_among(tried, &member.upstream);
-        let fit = |member: &Member| untried(member) && member.upstream.is_in_rotation(now);
-        let place = self
-            .choose(|member| fit(member) && !member.backup, key, now)
-            .or_else(|| self.choose(fit, key, now))
-            .or_else(|| self.choose(untried, key, now))
-            .or_else(|| self.choose(|_| true, key, now))?;
-        Some(self.assign_to(&self.members[place].upstream, now))
+    ) -> Option<(usize, Slot)> {
+        let ranks = { self.members.iter() }.map(|member| Rank::of(member, tried, now));
+        let best = ranks.min()?;
+        loop {
+            let fit = |member: &Member| {
+                Rank::of(member, tried, now) == best && member.upstream.slots().has_room()
+            };
+            let place = self.choose(fit, key, now)?;
+            // Another thread may have taken it meanwhile.
+            if let Some(slot) = self.members[place].upstream.slots().try_take() {
+                return Some((place, slot));
+            }
+        }
+    }
+
+    /// Waits until one of the upstreams that may get the request has room.
+    async fn queue(&self, tried: &[Rc<Upstream>]) -> Result<(usize, Slot), Failure> {
+        let allowed = || self.best(tried, Instant::now());
+        let _counted = Waiting::new(&self.tally);
+        let waited = self.definition.queue.wait(allowed).await;
+        waited.inspect_err(|failure| {
+            self.tally.count(|c| c.failures[*failure] += 1);
+            self.warn(*failure);
+        })
+    }
+
+    /// Returns the places of the upstreams that may get the request, with their slots.
+    fn best(&self, tried: &[Rc<Upstream>], now: Instant) -> Vec<(usize, &Slots)> {
+        let members = self.members.iter().enumerate();
+        let ranked = members.map(|(place, member)| (Rank::of(member, tried, now), (place, member)));
+        let mut ranked: Vec<_> = ranked.collect();
+        let best = ranked.iter().map(|(rank, _)| *rank).min();
+        ranked.retain(|(rank, _)| Some(*rank) == best);
+        let places = ranked.into_iter();
+        places
+            .map(|(_, (place, member))| (place, member.upstream.slots()))
+            .collect()
+    }
+
+    /// Logs that requests are refused because the upstreams are busy.
+    fn warn(&self, failure: Failure) {
+        let now = Instant::now();
+        let recent = |at: Instant| now.duration_since(at) < WARNING_INTERVAL;
+        if !self.warned_at.get().is_some_and(recent) {
+            self.warned_at.set(Some(now));
+            let (pool, cause) = (&self.definition.name, failure.text());
+            tracing::warn!(%pool, "requests get 503: {cause}");
+        }
     }
 
     /// Returns the place of an upstream that is `fit`.
@@ -208,15 +276,48 @@ impl Pool {
     pub(super) fn has_untried(&self, tried: &[Rc<Upstream>]) -> bool {
         !{ self.members.iter() }.all(|member| is_among(tried, &member.upstream))
     }
+}
 
-    /// Assigns a request to one of the pool's upstreams.
-    pub(super) fn assign_to(&self, upstream: &Rc<Upstream>, now: Instant) -> ActiveRequest {
-        ActiveRequest::new(&self.definition, upstream, now)
+/// Order in which upstreams are taken into account for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    InRotation,
+    Backup,
+    OutOfRotation,
+    Tried,
+}
+
+impl Rank {
+    fn of(member: &Member, tried: &[Rc<Upstream>], now: Instant) -> Rank {
+        if is_among(tried, &member.upstream) {
+            Rank::Tried
+        } else if !member.upstream.is_in_rotation(now) {
+            Rank::OutOfRotation
+        } else if member.backup {
+            Rank::Backup
+        } else {
+            Rank::InRotation
+        }
     }
 }
 
-fn key(definition: &PoolDefinition, member: &MemberDefinition) -> UpstreamKey {
-    (member.address.clone(), definition.settings.clone())
+/// Counts a request while it waits in a queue.
+struct Waiting<'a>(&'a Tally);
+
+impl<'a> Waiting<'a> {
+    fn new(tally: &'a Tally) -> Waiting<'a> {
+        tally.count(|c| {
+            c.queued += 1;
+            c.waiting += 1;
+        });
+        Waiting(tally)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.count(|c| c.waiting -= 1);
+    }
 }
 
 fn is_among(tried: &[Rc<Upstream>], upstream: &Rc<Upstream>) -> bool {

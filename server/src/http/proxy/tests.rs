@@ -8,6 +8,7 @@ mod health;
 mod http2;
 mod http2_faults;
 mod http2_upstream;
+mod limits;
 mod reload;
 mod reuse;
 mod rewrite;

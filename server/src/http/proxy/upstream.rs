@@ -8,9 +8,10 @@ use std::time::Duration;
 use sluicegate_config::UpstreamAddress;
 use tokio::time::{Instant, timeout_at};
 
+use super::across_threads::{Beside, UpstreamState};
 use super::connection::UpstreamConnection;
 use super::counters::{State, Tally};
-use super::definition::{PoolDefinition, UpstreamSettings};
+use super::definition::{MemberDefinition, PoolDefinition};
 use super::failure::Failure;
 use super::health::Health;
 use super::http1::Http1Connection;
@@ -19,6 +20,7 @@ use super::http2_stream::Http2Stream;
 use super::idle::IdleConnections;
 use super::metered_stream::Open;
 use super::shared::{SharedConnections, Turn};
+use super::slots::{Slot, Slots};
 use super::transport::{Protocol, Transport};
 
 /// Server that requests are forwarded to.
@@ -38,14 +40,17 @@ pub(super) struct Upstream {
     connections: Rc<Cell<u64>>,
     active: Cell<u64>,
     health: Health,
+    /// State on all threads.
+    state: Beside<UpstreamState>,
 }
 
 impl Upstream {
     pub(super) fn new(
-        address: &UpstreamAddress,
-        settings: &UpstreamSettings,
+        pool: &PoolDefinition,
+        member: &MemberDefinition,
         tally: &Rc<Tally>,
     ) -> Rc<Upstream> {
+        let (address, settings) = (&member.address, &pool.settings);
         let transport = Transport::new(address, settings.tls.as_ref(), tally);
         Rc::new(Upstream {
             label: address.to_string().into(),
@@ -72,6 +77,7 @@ impl Upstream {
             connections: Rc::default(),
             active: Cell::new(0),
             health: Health::new(settings.max_fails, settings.fail_timeout),
+            state: member.state.clone(),
         })
     }
 
@@ -147,6 +153,11 @@ impl Upstream {
         UpstreamConnection::Shared(Http2Stream::new(slot, scheme))
     }
 
+    /// Returns the slots of the upstream's requests.
+    pub(super) fn slots(&self) -> &Slots {
+        &self.state.slots
+    }
+
     pub(super) fn is_in_rotation(&self, now: Instant) -> bool {
         self.health.is_in_rotation(now)
     }
@@ -180,12 +191,14 @@ pub(super) struct ActiveRequest {
     upstream: Rc<Upstream>,
     /// Whether the request is a trial that has no result yet.
     is_trial: Cell<bool>,
+    _slot: Slot,
 }
 
 impl ActiveRequest {
     pub(super) fn new(
         pool: &Arc<PoolDefinition>,
         upstream: &Rc<Upstream>,
+        slot: Slot,
         now: Instant,
     ) -> ActiveRequest {
         upstream.active.set(upstream.active.get() + 1);
@@ -193,6 +206,7 @@ impl ActiveRequest {
             pool: Arc::clone(pool),
             upstream: Rc::clone(upstream),
             is_trial: Cell::new(upstream.health.begin_trial(now)),
+            _slot: slot,
         }
     }
 

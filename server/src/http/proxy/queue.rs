@@ -1,0 +1,95 @@
+//! Queue of the requests that wait until an upstream of their pool has room.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+
+use super::across_threads::Beside;
+use super::failure::Failure;
+use super::slots::{Slot, Slots};
+
+/// Time after which a request that waits looks which upstreams are in rotation.
+const REVIEW: Duration = Duration::from_secs(1);
+
+/// Queue of a pool, on all origin threads together.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Queue {
+    /// Largest number of requests that wait.
+    limit: u64,
+    /// Longest time that a request waits.
+    timeout: Duration,
+    waiting: Beside<AtomicU64>,
+}
+
+/// Place of a request in the queue, until it is dropped.
+struct Place<'a>(&'a AtomicU64);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An upstream's place in its pool, and the wait for one of its slots.
+type Wait<'a> = (usize, Pin<Box<dyn Future<Output = Slot> + 'a>>);
+
+impl Queue {
+    pub(super) fn new(limit: u64, timeout: Duration) -> Queue {
+        Queue {
+            limit,
+            timeout,
+            waiting: Beside::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// Waits for a slot of one of the upstreams that `allowed` names. Returns the upstream's place, and the slot.
+    ///
+    /// # Errors
+    /// [`Failure::QueueFull`] at once, or [`Failure::QueueTimeout`] later.
+    pub(super) async fn wait<'a>(
+        &self,
+        allowed: impl Fn() -> Vec<(usize, &'a Slots)>,
+    ) -> Result<(usize, Slot), Failure> {
+        let _place = self.enter().ok_or(Failure::QueueFull)?;
+        let first = first_slot(allowed);
+        let first = timeout(self.timeout, first).await;
+        first.map_err(|_| Failure::QueueTimeout)
+    }
+
+    fn enter(&self) -> Option<Place<'_>> {
+        let place = Place(&self.waiting);
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        (before < self.limit).then_some(place)
+    }
+}
+
+/// Waits for the first slot. Upstreams that come into rotation meanwhile are waited for, too, and those that leave it are not.
+async fn first_slot<'a>(allowed: impl Fn() -> Vec<(usize, &'a Slots)>) -> (usize, Slot) {
+    let mut waits: Vec<Wait<'a>> = Vec::new();
+    let mut review = interval_at(Instant::now() + REVIEW, REVIEW);
+    review.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let allowed = allowed();
+        waits.retain(|(known, _)| allowed.iter().any(|(place, _)| place == known));
+        for (place, slots) in allowed {
+            if waits.iter().all(|(known, _)| *known != place) {
+                waits.push((place, Box::pin(slots.take())));
+            }
+        }
+        let first = std::future::poll_fn(|cx| {
+            for (place, wait) in &mut waits {
+                if let Poll::Ready(slot) = wait.as_mut().poll(cx) {
+                    return Poll::Ready(Some((*place, slot)));
+                }
+            }
+            review.poll_tick(cx).map(|_| None)
+        });
+        if let Some(first) = first.await {
+            return first;
+        }
+    }
+}
