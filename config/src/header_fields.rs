@@ -14,7 +14,7 @@ const MAX_NAME: usize = 128;
 const MAX_VALUE: usize = 4096;
 
 /// Fields about the connection and the framing (RFC 9110 §7.6.1), and the one that the routing has read.
-const OWN: [&str; 8] = [
+pub(crate) const OWN: [&str; 8] = [
     "connection",
     "keep-alive",
     "proxy-connection",

@@ -18,6 +18,7 @@ mod root;
 mod route;
 mod route_settings;
 mod server;
+mod tracing;
 mod upstream;
 mod upstream_tls;
 
@@ -41,5 +42,6 @@ pub use root::Config;
 pub use route::{Handler, HostPattern, Route};
 pub use route_settings::RouteSettings;
 pub use server::Server;
+pub use tracing::{AcceptRequestId, RequestIdField, TraceparentMode, Tracing};
 pub use upstream::UpstreamAddress;
 pub use upstream_tls::UpstreamTls;

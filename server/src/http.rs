@@ -5,6 +5,7 @@ pub(crate) mod clients;
 pub mod exchange;
 pub mod files;
 pub mod gate;
+pub mod identification;
 pub mod origin;
 pub mod path;
 pub mod peer;

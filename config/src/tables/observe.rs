@@ -171,9 +171,10 @@ table! {
         /// microseconds (upstream_us), and the cause if the server itself responded with a 5xx status or reset the
         /// stream. A cause is a reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed;
         /// route_timeout, after `timeout` of the route; open_files or file_error of a file; or a reason of
-        /// sluicegate_http_requests_refused_total such as no_room or memory. combined: Apache's format of that name,
-        /// for tools that read only that. extended: the same, with upstream, attempts, seconds until the head of the
-        /// response, and cause at the end of the line.
+        /// sluicegate_http_requests_refused_total such as no_room or memory. The last members are request_id and
+        /// traceparent, as [tracing] describes them, or null. combined: Apache's format of that name, for tools that
+        /// read only that. extended: the same, with upstream, attempts, seconds until the head of the response, cause,
+        /// request ID and traceparent at the end of the line.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.

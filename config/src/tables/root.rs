@@ -10,7 +10,7 @@ use toml::de::DeTable;
 
 use super::{
     AccessLog, Admin, Group, Handler, Limits, Listener, Log, Pool, PoolChoice, Qlog, Quic, Route,
-    Server,
+    Server, Tracing,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -61,6 +61,8 @@ table! {
         admin: Admin { kind: Kind::Table(Admin::TABLE), default: "{}", reload: Restart },
         /// Access log.
         access_log: AccessLog { kind: Kind::Table(AccessLog::TABLE), default: "{}", reload: Restart },
+        /// Identification of requests across servers.
+        tracing: Tracing { kind: Kind::Table(Tracing::TABLE), default: "{}", reload: Live },
     }
 }
 

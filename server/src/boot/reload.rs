@@ -10,6 +10,7 @@ use super::advice;
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
 use super::upkeep::Upkeep;
+use crate::http::identification::Identification;
 use crate::http::origin::OriginCommand;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
@@ -117,6 +118,7 @@ impl Reloader<'_> {
             .snapshot
             .site
             .recompile(&config.routes, &config.limits)?;
+        let site = site.with_identification(Identification::new(&config.tracing));
         let site = Arc::new(site);
         let mut bound_listeners: Vec<BoundListener> = Vec::new();
         for listener in &config.listeners {

@@ -6,6 +6,7 @@ use sluicegate_config::Config;
 
 use super::error::BootError;
 use super::memory;
+use crate::http::identification::Identification;
 use crate::http::route::Site;
 use crate::observe::access::{AccessWriter, Target};
 use crate::observe::memory_budget::MemoryBudget;
@@ -37,7 +38,8 @@ impl Shared {
         let lifetime = config.quic.session_lifetime;
         secrets.ticket_keys().set_lifetime(lifetime);
         secrets.keep_ticket_keys();
-        let site = Arc::new(Site::compile(&config.routes, &config.limits)?);
+        let site = Site::compile(&config.routes, &config.limits)?;
+        let site = Arc::new(site.with_identification(Identification::new(&config.tracing)));
         let tracing = start_tracing(&config, &secrets)?;
         let access = start_access_log(&config)?;
         let memory = Arc::new(memory::budget(config.server.memory_limit));

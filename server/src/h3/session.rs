@@ -23,6 +23,7 @@ use super::stream_map::StreamMap;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::gate::{Handling, RequestRecord};
+use crate::http::identification::ReturnedId;
 use crate::http::peer::PeerConnection;
 use crate::observe::access::Outcome;
 
@@ -100,6 +101,8 @@ struct Exchange {
     stall: StallTimer,
     /// Record for the access log, until its line is written.
     record: Option<Box<RequestRecord>>,
+    /// Line of the response with the request's ID.
+    returned_id: Option<Box<ReturnedId>>,
 }
 
 /// State of the request's body.

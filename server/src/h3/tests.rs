@@ -2,6 +2,7 @@
 
 mod cached;
 mod fixture;
+mod identified;
 mod kept;
 mod policy;
 mod relay;

@@ -19,6 +19,7 @@ use super::exchange::message::{Head, Request};
 use super::exchange::ring::OriginRing;
 use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
+use super::identification::{Identification, ReturnedId};
 use super::peer::Peer;
 use super::route::{Access, Action, FilledEdits, OriginHandler, Route, Site};
 
@@ -75,9 +76,27 @@ pub struct Handling {
     file: Option<Key>,
     /// Changes to the response that depend on the request.
     response_edits: Option<FilledEdits>,
+    identification: Arc<Identification>,
 }
 
 impl Gate<'_> {
+    /// Screens the fields by which a request is identified, and adds those that are missing if the access log or the
+    /// response has them. A front calls it before anything else of the request. `is_trusted` returns whether the request came
+    /// from a trusted proxy. Returns the line for the response to the request, if it gets one.
+    pub fn identify(
+        &self,
+        head: &mut RequestHead,
+        is_logged: bool,
+        is_trusted: impl FnOnce() -> bool,
+    ) -> Option<Box<ReturnedId>> {
+        let identification = self.site.identification();
+        identification.screen(&mut head.headers, is_trusted);
+        if is_logged || identification.returns() {
+            identification.complete(&mut head.headers);
+        }
+        identification.returned(&head.headers)
+    }
+
     /// Decides about a request. The order is part of the policy: a request that is not allowed learns nothing about routes.
     pub fn decide(&mut self, arrival: &Arrival<'_>) -> Decision {
         let head = arrival.head;
@@ -115,6 +134,7 @@ impl Gate<'_> {
                         route,
                         file,
                         response_edits: None,
+                        identification: Arc::clone(self.site.identification()),
                     },
                 )
             }
@@ -233,6 +253,9 @@ impl Handling {
         has_body: bool,
     ) -> Box<Request> {
         let peer = peer.of_request(&head.headers);
+        if matches!(self.route.action, Action::Origin(OriginHandler::Proxy(_))) {
+            self.identification.complete(&mut head.headers);
+        }
         self.response_edits = self.route.fill_response(&head);
         self.route.edit_request(&mut head, &peer);
         Box::new(Request {

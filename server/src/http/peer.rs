@@ -29,6 +29,12 @@ impl Peer {
         named.unwrap_or(self.address)
     }
 
+    /// Returns whether the other end of the connection is a trusted proxy.
+    pub fn is_trusted_proxy(&self) -> bool {
+        let sender = self.proxy.unwrap_or(self.address);
+        self.connection.trusted_proxies.contains(sender.ip())
+    }
+
     /// Returns the client of a request with these fields: another one, if this peer is a trusted proxy.
     #[must_use]
     pub fn of_request(self, fields: &[(HeaderName, HeaderValue)]) -> Peer {

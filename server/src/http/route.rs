@@ -30,6 +30,7 @@ use self::local::{allowing, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
+use crate::http::identification::Identification;
 use crate::http::proxy::{PoolCompiler, SitePools};
 
 /// Routes with their handlers, and the limits for requests; immutable.
@@ -37,6 +38,7 @@ use crate::http::proxy::{PoolCompiler, SitePools};
 pub struct Site {
     table: Table,
     limits: Limits,
+    identification: Arc<Identification>,
     pools: SitePools,
     folders: SiteFolders,
 }
@@ -94,9 +96,24 @@ impl Site {
         Ok(Site {
             table,
             limits: limits.clone(),
+            identification: Arc::new(Identification::off()),
             pools: pools.finish(),
             folders: folders.finish(),
         })
+    }
+
+    /// Sets how requests are identified; at first they are not.
+    #[must_use]
+    pub fn with_identification(self, identification: Identification) -> Site {
+        Site {
+            identification: Arc::new(identification),
+            ..self
+        }
+    }
+
+    /// Returns how requests are identified.
+    pub fn identification(&self) -> &Arc<Identification> {
+        &self.identification
     }
 
     /// Returns the limits of what clients may send and hold.

@@ -19,6 +19,7 @@ mod greedy;
 mod grpc;
 mod hostile;
 mod http3;
+mod identified;
 mod inherit;
 mod lifecycle;
 mod memory;

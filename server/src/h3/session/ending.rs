@@ -113,6 +113,9 @@ impl Session {
         }
         match &mut exchange.outbound {
             Outbound::Replying(response) => {
+                if let Some(id) = &exchange.returned_id {
+                    id.add(reply.headers.edit());
+                }
                 if !response.replace(reply, exchange.is_head) {
                     return self.reset_stream(conn, stream, WireErrorCode::ExcessiveLoad, context);
                 }
@@ -123,8 +126,11 @@ impl Session {
         }
     }
 
-    pub(super) fn begin(&mut self, stream: u64, reply: Reply) {
+    pub(super) fn begin(&mut self, stream: u64, mut reply: Reply) {
         if let Some(exchange) = self.open.get_mut(&stream) {
+            if let Some(id) = &exchange.returned_id {
+                id.add(reply.headers.edit());
+            }
             exchange.outbound = Outbound::Replying(Response::whole(reply, exchange.is_head));
             self.pending.insert(exchange.priority, stream);
         }

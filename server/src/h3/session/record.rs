@@ -22,7 +22,12 @@ impl Session {
         }
         let peer = self.peer(conn);
         if let Some(exchange) = self.open.get_mut(&stream) {
-            exchange.record = Some(Box::new(RequestRecord::new(peer, head, raw_path)));
+            exchange.record = Some(Box::new(RequestRecord::new(
+                peer,
+                head,
+                raw_path,
+                context.site.identification(),
+            )));
         }
     }
 

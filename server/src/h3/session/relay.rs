@@ -59,6 +59,9 @@ impl Session {
                 if let Some(handler) = &mut exchange.handler {
                     handler.handling.edit_response(&mut head);
                 }
+                if let Some(id) = &exchange.returned_id {
+                    id.add(&mut head.fields);
+                }
                 self.respond(stream, ToFront::Head(head));
             }
             other => self.respond(stream, other),
@@ -90,6 +93,9 @@ impl Session {
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;
         };
+        if let Some(id) = &exchange.returned_id {
+            id.add(reply.headers.edit());
+        }
         if let Some(record) = &mut exchange.record {
             record.on_abort(status);
         }

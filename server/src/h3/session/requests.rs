@@ -61,7 +61,8 @@ impl Session {
         }
         self.open.insert(stream, blank(list, context));
         self.plan_stall_check(conn, context);
-        let (request, raw_path) = match request::parse(list, context.site.limits().header_bytes) {
+        let (mut request, raw_path) = match request::parse(list, context.site.limits().header_bytes)
+        {
             Ok(request) => (request, None),
             Err(Refusal::Path(refused)) => (refused.request, Some(refused.raw)),
             Err(Refusal::TooLarge) => {
@@ -73,6 +74,7 @@ impl Session {
                 return self.malformed(conn, stream, context);
             }
         };
+        self.identify(conn, stream, &mut request.head, context);
         self.note(
             conn,
             stream,
@@ -109,6 +111,22 @@ impl Session {
                 let handed = (request, peer);
                 self.hand_over(conn, stream, handed, handling, more_frames, context);
             }
+        }
+    }
+
+    /// Brings the fields that identify a request into their form.
+    fn identify(
+        &mut self,
+        conn: &quiche::Connection,
+        stream: u64,
+        head: &mut RequestHead,
+        context: &mut SessionContext,
+    ) {
+        let is_logged = context.access.is_some();
+        let is_trusted = || self.peer(conn).is_trusted_proxy();
+        let returned_id = context.gate().identify(head, is_logged, is_trusted);
+        if let Some(exchange) = self.open.get_mut(&stream) {
+            exchange.returned_id = returned_id;
         }
     }
 
@@ -261,5 +279,6 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         received: 0,
         stall: StallTimer::default(),
         record: None,
+        returned_id: None,
     }
 }

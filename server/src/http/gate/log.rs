@@ -8,6 +8,7 @@ use http::header::{REFERER, USER_AGENT};
 use crate::clock;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::message::HandlerReport;
+use crate::http::identification::Identification;
 use crate::http::peer::Peer;
 use crate::observe::access::{AccessLog, Outcome, Record};
 
@@ -23,6 +24,8 @@ pub struct RequestRecord {
     query: Option<String>,
     referer: Option<HeaderValue>,
     user_agent: Option<HeaderValue>,
+    request_id: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
     /// Facts that the handler reported.
     report: HandlerReport,
 }
@@ -45,7 +48,12 @@ pub struct Ending {
 impl RequestRecord {
     /// Begins the record of a request. Without a `head`, because it was malformed, the fields stay empty. `raw_path` is a path
     /// that was refused.
-    pub fn new(peer: Peer, head: Option<&RequestHead>, raw_path: Option<&str>) -> RequestRecord {
+    pub fn new(
+        peer: Peer,
+        head: Option<&RequestHead>,
+        raw_path: Option<&str>,
+        identification: &Identification,
+    ) -> RequestRecord {
         let field = |wanted| {
             let mut fields = head.into_iter().flat_map(|head| &head.headers);
             fields
@@ -65,6 +73,9 @@ impl RequestRecord {
             query: head.and_then(|head| head.query.clone()),
             referer: field(REFERER),
             user_agent: field(USER_AGENT),
+            request_id: { head }.and_then(|head| identification.request_id(&head.headers).cloned()),
+            traceparent: { head }
+                .and_then(|head| identification.traceparent(&head.headers).cloned()),
             report: HandlerReport::default(),
         }
     }
@@ -115,6 +126,8 @@ impl RequestRecord {
             attempts: self.report.attempts,
             upstream_time: self.report.upstream_time,
             cause: self.report.cause,
+            request_id: self.request_id.as_ref().map(HeaderValue::as_bytes),
+            traceparent: self.traceparent.as_ref().map(HeaderValue::as_bytes),
         });
     }
 }
@@ -135,7 +148,7 @@ mod tests {
             early_data: false,
             connection: Arc::new(connection),
         };
-        RequestRecord::new(peer, None, None)
+        RequestRecord::new(peer, None, None, &Identification::off())
     }
 
     fn tried(attempts: u64, cause: Option<&'static str>) -> HandlerReport {

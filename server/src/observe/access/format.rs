@@ -32,6 +32,8 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         attempts,
         upstream_time,
         cause,
+        request_id,
+        traceparent,
     } = record;
     out.extend_from_slice(b"{\"time\":\"");
     time::rfc3339(out, *received);
@@ -73,6 +75,8 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         None => put(out, format_args!(",\"upstream_us\":null")),
     }
     text(out, "cause", cause.map(str::as_bytes));
+    text(out, "request_id", *request_id);
+    text(out, "traceparent", *traceparent);
     out.extend_from_slice(b"}\n");
 }
 
@@ -112,7 +116,8 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     out.extend_from_slice(b"\"\n");
 }
 
-/// Writes the line of [`combined`], followed by upstream, number of attempts, seconds to the head of its response, and cause.
+/// Writes the line of [`combined`], followed by upstream, number of attempts, seconds to the head of its response, cause,
+/// request ID and trace context.
 pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     combined(out, record);
     out.pop();
@@ -124,6 +129,10 @@ pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
         None => out.extend_from_slice(b"- "),
     }
     escape::word(out, record.cause.unwrap_or("-").as_bytes());
+    for field in [record.request_id, record.traceparent] {
+        out.push(b' ');
+        escape::word(out, field.unwrap_or(b"-"));
+    }
     out.push(b'\n');
 }
 

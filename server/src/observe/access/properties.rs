@@ -10,7 +10,7 @@ use super::{Outcome, Record, format};
 use crate::properties::Bytes;
 
 /// Members of a line in JSON.
-const MEMBERS: usize = 22;
+const MEMBERS: usize = 24;
 
 /// Writes a request into a line of each format, and reads it back. `true`, as every string is a request.
 pub fn line(bytes: &[u8]) -> bool {
@@ -45,6 +45,8 @@ pub fn line(bytes: &[u8]) -> bool {
         attempts: 0,
         upstream_time: None,
         cause: None,
+        request_id: None,
+        traceparent: None,
     };
     check_json(&record);
     check_combined(&record);

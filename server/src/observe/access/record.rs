@@ -75,6 +75,10 @@ pub struct Record<'a> {
     pub upstream_time: Option<Duration>,
     /// Reason for which the server itself responded with a 5xx status or reset the stream.
     pub cause: Option<&'a str>,
+    /// ID of the request.
+    pub request_id: Option<&'a [u8]>,
+    /// Trace context of the request, as in `traceparent`.
+    pub traceparent: Option<&'a [u8]>,
 }
 
 impl<'a> Record<'a> {

@@ -34,6 +34,8 @@ pub(super) fn record<'a>() -> Record<'a> {
         attempts: 0,
         upstream_time: None,
         cause: None,
+        request_id: None,
+        traceparent: None,
     }
 }
 

@@ -170,13 +170,15 @@ impl Message {
         let mut fields = pairs(fields);
         let count = |name: &str| fields.iter().filter(|(known, _)| known == name).count();
         assert_eq!(count("host"), 1, "{fields:?}");
+        assert_eq!(count("x-request-id"), 1, "{fields:?}");
         let chunked = count("transfer-encoding");
         assert!(chunked + count("content-length") <= 1, "{fields:?}");
         let (body, trailers) = match chunked {
             0 => (bytes[end + 4..].to_vec(), Vec::new()),
             _ => unchunked(&bytes[end + 4..]),
         };
-        let told = |name: &str| name.contains("forwarded") || name == "via";
+        let told =
+            |name: &str| name.contains("forwarded") || matches!(name, "via" | "x-request-id");
         fields.retain(|(name, _)| !told(name));
         fields.sort();
         Message {

@@ -28,7 +28,7 @@ fn lines_tell_everything_in_their_format() {
          \"status\":200,\"bytes_sent\":77,\"bytes_received\":5,\"duration_us\":1234,\"referer\":null,\
          \"user_agent\":\"curl/8\",\"worker\":\"default-0\",\"connection\":\"ab01\",\
          \"congestion_control\":\"cubic\",\"outcome\":\"complete\",\"upstream\":null,\"attempts\":0,\"upstream_us\":null,\
-         \"cause\":null}\n"
+         \"cause\":null,\"request_id\":null,\"traceparent\":null}\n"
     );
     assert_eq!(
         as_combined(&record()),
@@ -83,10 +83,12 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
         attempts: 2,
         upstream_time: Some(Duration::from_micros(1500)),
         cause: Some("head_timeout"),
+        request_id: Some(b"4bf92f35"),
+        traceparent: Some(b"00-0af7-b7ad-01"),
         ..record()
     };
     let end = "\"outcome\":\"complete\",\"upstream\":\"10.0.0.1:80\",\"attempts\":2,\"upstream_us\":1500,\
-               \"cause\":\"head_timeout\"}\n";
+               \"cause\":\"head_timeout\",\"request_id\":\"4bf92f35\",\"traceparent\":\"00-0af7-b7ad-01\"}\n";
     assert!(as_json(&failed).ends_with(end));
     let as_extended = |record: &Record<'_>| {
         let mut out = Vec::new();
@@ -95,9 +97,9 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
     };
     let line = as_combined(&failed);
     let line = line.trim_end();
-    let expected = format!("{line} 10.0.0.1:80 2 0.001500 head_timeout\n");
+    let expected = format!("{line} 10.0.0.1:80 2 0.001500 head_timeout 4bf92f35 00-0af7-b7ad-01\n");
     assert_eq!(as_extended(&failed), expected);
-    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - -\n"));
+    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - - - -\n"));
 }
 
 #[test]
