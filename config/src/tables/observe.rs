@@ -163,18 +163,24 @@ table! {
             examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
             reload: Restart
         },
-        /// Form of a line. json: an object with time, client, trusted proxy, listener, request, status, sizes,
-        /// duration, worker, connection ID (which is also in the name of the connection's trace), congestion control,
-        /// and outcome: complete; cancelled by the client; stalled, if the server reset it after limits.client_timeout;
-        /// or reset by the server for another reason. Then follow, for requests to upstreams, the address of the
-        /// upstream that was tried last (upstream), the number of attempts, the time until the head of its response in
-        /// microseconds (upstream_us), and the cause if the server itself responded with a 5xx status or reset the
-        /// stream. A cause is a reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed;
-        /// route_timeout, after `timeout` of the route; open_files or file_error of a file; or a reason of
-        /// sluicegate_http_requests_refused_total such as no_room or memory. The last members are request_id and
-        /// traceparent, as [tracing] describes them, or null. combined: Apache's format of that name, for tools that
-        /// read only that. extended: the same, with upstream, attempts, seconds until the head of the response, cause,
-        /// request ID and traceparent at the end of the line.
+        /// Form of a line. json: an object; a member that does not apply is null. Of the request: time of its head (UTC),
+        /// client, proxy (the trusted proxy that named the client), listener, method, authority, path, protocol,
+        /// referer, user_agent, and request_id and traceparent, which `[tracing]` describes. Of the response: status;
+        /// bytes_sent and bytes_received, bytes of the bodies of response and request; duration_us, microseconds from
+        /// the request's head to the end; and outcome: complete; cancelled by the client; stalled, if the server reset
+        /// it after limits.client_timeout; or reset by the server for another reason. Of the connection: worker;
+        /// connection, its ID, which is also in the name of its trace; congestion_control; and of its TLS session
+        /// tls_version, tls_group (of the key exchange) and tls_resumed. For requests to upstreams: upstream, the
+        /// address of the one that was tried last; attempts, their number; and times in microseconds:
+        /// upstream_connect_us, which the last attempt took to get a connection, next to 0 if one was open;
+        /// upstream_us, from the first attempt to the head of the response; upstream_total_us, to the end of the
+        /// response. Last, cause, if the server itself responded with a 5xx status or reset the stream: a reason of
+        /// sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout, after `timeout`
+        /// of the route; open_files or file_error of a file; or a reason of sluicegate_http_requests_refused_total such
+        /// as no_room or memory. combined: Apache's format of that name, for tools that read only that. extended: the
+        /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
+        /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
+        /// connection, seconds to the end of the response, TLS version, TLS group, and `full` or `resumed`.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.

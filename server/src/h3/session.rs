@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
+use boring::ssl::SslRef;
 use quiche::h3::{Error, WireErrorCode};
 
 use self::stall_checks::StallChecks;
@@ -25,7 +26,7 @@ use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::gate::{Handling, RequestRecord};
 use crate::http::identification::ReturnedId;
 use crate::http::peer::PeerConnection;
-use crate::observe::access::Outcome;
+use crate::observe::access::{Outcome, TlsSession};
 
 thread_local! {
     /// Holds the next block of a body while it is handed to a stream; nothing in it outlives a call.
@@ -161,6 +162,7 @@ impl Session {
             server_name: conn.server_name().map(Box::from),
             alpn: conn.application_proto().into(),
             client_certificate: conn.peer_cert().map(Box::from),
+            tls: Some(tls_session(conn)),
             ..connection
         };
         Ok(Session {
@@ -301,6 +303,17 @@ impl Session {
         // quiche has closed the connection for most errors, and then the first code stands.
         let _ = conn.close(true, code as u64, b"");
         self.clear(context);
+    }
+}
+
+/// Returns the TLS session of a connection that can send.
+fn tls_session(conn: &mut quiche::Connection) -> TlsSession {
+    let resumed = conn.is_resumed();
+    let ssl: &mut SslRef = conn.as_mut();
+    TlsSession {
+        version: ssl.version_str(),
+        group: ssl.curve_name(),
+        resumed,
     }
 }
 

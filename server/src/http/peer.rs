@@ -6,6 +6,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Version};
 
 use super::trusted_proxies::TrustedProxies;
+use crate::observe::access::TlsSession;
 
 /// Client of a request, at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct PeerConnection {
     pub server_name: Option<Box<str>>,
     /// Protocol that the TLS handshake agreed on (ALPN); empty without TLS.
     pub alpn: Box<[u8]>,
+    /// TLS session, where there is one.
+    pub tls: Option<TlsSession>,
     /// Certificate of the client in DER, if it sent one.
     pub client_certificate: Option<Box<[u8]>>,
     /// Connection ID for logs and traces: over QUIC the client's first destination connection ID.
@@ -81,6 +84,7 @@ impl PeerConnection {
             listener,
             server_name: None,
             alpn: Box::default(),
+            tls: None,
             client_certificate: None,
             id,
             algorithm,

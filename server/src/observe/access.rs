@@ -20,7 +20,7 @@ use sluicegate_config::AccessFormat;
 use super::background::Queue;
 use super::metrics::metrics;
 
-pub use record::{Outcome, Record};
+pub use record::{Outcome, Record, TlsSession, UpstreamTimes};
 pub use target::Target;
 pub use writer::AccessWriter;
 

@@ -107,6 +107,31 @@ fn json_lines_tell_of_every_request(backend: &str) {
     assert!(download["bytes_sent"].as_u64().unwrap() > 0);
 }
 
+/// The second connection resumes the session of the first.
+#[test]
+fn lines_tell_of_the_tls_session() {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup("mio", "file = \"access.log\""), &folder);
+    run(async {
+        let client = Client::new(&folder);
+        for _ in 0..2 {
+            let mut session = client.connect(server.address()).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+            drop(session);
+            client.endpoint.wait_idle().await;
+        }
+    });
+    server.process.last_words();
+    let lines = lines(&folder.path("access.log"));
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    for (line, resumed) in lines.iter().zip([false, true]) {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(record["tls_version"], "TLSv1.3");
+        assert!(record["tls_group"].is_string(), "{record}");
+        assert_eq!(record["tls_resumed"], resumed, "{record}");
+    }
+}
+
 fn combined_lines_tell_of_every_request(backend: &str) {
     let lines = lines_after_a_visit(backend, "combined");
     let [page, refusal, download] = &lines[..] else {

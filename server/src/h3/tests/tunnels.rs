@@ -7,7 +7,7 @@ use sluicegate_config::{AccessFormat, LogTarget};
 use super::Pair;
 use super::fixture::Bench;
 use crate::http::exchange::message::{HandlerReport, ToFront};
-use crate::observe::access::AccessWriter;
+use crate::observe::access::{AccessWriter, UpstreamTimes};
 
 /// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
 #[test]
@@ -68,7 +68,7 @@ fn access_log_names_the_cause_of_a_response_in_place_of_a_handlers() {
             let report = HandlerReport {
                 upstream: Some("10.0.0.1:80".into()),
                 attempts: 2,
-                upstream_time: None,
+                upstream_times: UpstreamTimes::default(),
                 cause: Some(cause),
             };
             bench.give(exchange, ToFront::Report(Box::new(report)));

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::{Fields, Opaque, RequestHead};
 use crate::http::peer::Peer;
+use crate::observe::access::UpstreamTimes;
 
 /// Cost of a block beyond its bytes, so that one-byte blocks take no more memory than their credit.
 const BLOCK_OVERHEAD: u64 = 256;
@@ -44,8 +45,8 @@ pub struct HandlerReport {
     pub upstream: Option<Arc<str>>,
     /// Number of attempts to get a response from an upstream.
     pub attempts: u64,
-    /// Time from the beginning of the first attempt to the head of the response.
-    pub upstream_time: Option<Duration>,
+    /// Times of the exchange with upstreams.
+    pub upstream_times: UpstreamTimes,
     /// Reason for which the handler failed, if it did.
     pub cause: Option<&'static str>,
 }

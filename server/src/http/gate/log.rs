@@ -124,10 +124,11 @@ impl RequestRecord {
             outcome: ending.outcome,
             upstream: self.report.upstream.as_deref(),
             attempts: self.report.attempts,
-            upstream_time: self.report.upstream_time,
+            upstream_times: self.report.upstream_times,
             cause: self.report.cause,
             request_id: self.request_id.as_ref().map(HeaderValue::as_bytes),
             traceparent: self.traceparent.as_ref().map(HeaderValue::as_bytes),
+            tls: connection.tls,
         });
     }
 }

@@ -26,6 +26,7 @@ use super::upstream::{ActiveRequest, Upstream};
 use crate::http::exchange::Reply;
 use crate::http::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::http::exchange::message::{HandlerReport, Head, Request};
+use crate::observe::access::UpstreamTimes;
 use sluicegate_config::Proxy;
 
 /// Response of an upstream whose head has been received.
@@ -50,6 +51,7 @@ pub(super) struct Exchange<'a> {
     attempts: Cell<u64>,
     /// Upstream that was tried last.
     last: RefCell<Option<Rc<Upstream>>>,
+    times: Cell<UpstreamTimes>,
     reported: Cell<bool>,
 }
 
@@ -57,7 +59,7 @@ impl Drop for Exchange<'_> {
     /// Names the upstream of an exchange that takes too long for its route.
     fn drop(&mut self) {
         if !self.reported.get() {
-            self.report(None, None);
+            self.report(None);
         }
     }
 }
@@ -82,6 +84,7 @@ impl<'a> Exchange<'a> {
             begun: Instant::now(),
             attempts: Cell::new(0),
             last: RefCell::default(),
+            times: Cell::default(),
             reported: Cell::new(false),
         }
     }
@@ -96,7 +99,7 @@ impl<'a> Exchange<'a> {
             Err(stop) => stop,
         };
         self.upload.stop();
-        self.report(None, Some(stop));
+        self.report(Some(stop));
         let mut response = match stop {
             Stop::Failed(failure) => failure.reply(),
             Stop::Unsendable(unsendable) => {
@@ -172,13 +175,13 @@ impl<'a> Exchange<'a> {
     }
 
     /// Reports facts for the access log.
-    fn report(&self, time: Option<Duration>, stop: Option<Stop>) {
+    fn report(&self, stop: Option<Stop>) {
         self.reported.set(true);
         let last = self.last.borrow();
         self.reporter.report(|| HandlerReport {
             upstream: last.as_ref().map(|upstream| Arc::clone(upstream.label())),
             attempts: self.attempts.get(),
-            upstream_time: time,
+            upstream_times: self.times.get(),
             cause: stop.and_then(Stop::cause),
         });
     }
@@ -194,7 +197,12 @@ impl<'a> Exchange<'a> {
         let request = self
             .rewritten(framing, upstream.host())
             .map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
+        let asked = Instant::now();
         let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
+        self.times.set(UpstreamTimes {
+            connect: opened.is_ok().then(|| asked.elapsed()),
+            ..UpstreamTimes::default()
+        });
         let mut connection = opened.map_err(|failure| FailedAttempt {
             retry: match failure {
                 // Another upstream needs the same descriptors.
@@ -296,8 +304,13 @@ impl<'a> Exchange<'a> {
             body,
         } = response;
         let (length, end) = (head.length, head.end);
-        let time = Some(self.begun.elapsed());
-        self.report(time, None);
+        let head_time = Some(self.begun.elapsed());
+        self.times.set(UpstreamTimes {
+            head: head_time,
+            total: head_time.filter(|_| end),
+            ..self.times.get()
+        });
+        self.report(None);
         let page = self.rules.error_pages().page(head.status);
         let mut is_whole = true;
         if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
@@ -317,13 +330,21 @@ impl<'a> Exchange<'a> {
                     longest_pause: Duration::ZERO,
                 };
                 match relay.run(&mut writer, length).await {
-                    Ok(trailers) => writer.end(trailers),
+                    Ok(trailers) => {
+                        self.times.set(UpstreamTimes {
+                            total: Some(self.begun.elapsed()),
+                            ..self.times.get()
+                        });
+                        // Before the end, with which the front writes the line.
+                        self.report(None);
+                        writer.end(trailers);
+                    }
                     Err(stop) => {
                         if let Stop::Failed(failure) = stop {
                             active.on_failure(failure, true);
                         }
                         // Before the writer is dropped, which resets the stream.
-                        self.report(time, Some(stop));
+                        self.report(Some(stop));
                         return Err(stop);
                     }
                 }

@@ -16,6 +16,7 @@ mod rules;
 mod settings;
 mod sockets;
 mod timeouts;
+mod times;
 mod tls;
 mod tls_sessions;
 mod tls_upstream;

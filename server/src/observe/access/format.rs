@@ -1,9 +1,10 @@
 //! Formats of a line.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::escape;
-use super::record::Record;
+use super::record::{Record, TlsSession, UpstreamTimes};
 use super::time;
 
 /// Writes one JSON object without spaces. `worker` is the name of the worker that served the request.
@@ -30,10 +31,11 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         outcome,
         upstream,
         attempts,
-        upstream_time,
+        upstream_times,
         cause,
         request_id,
         traceparent,
+        tls,
     } = record;
     out.extend_from_slice(b"{\"time\":\"");
     time::rfc3339(out, *received);
@@ -70,14 +72,41 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     put(out, format_args!(",\"outcome\":\"{}\"", outcome.name()));
     text(out, "upstream", upstream.map(str::as_bytes));
     put(out, format_args!(",\"attempts\":{attempts}"));
-    match upstream_time {
-        Some(time) => put(out, format_args!(",\"upstream_us\":{}", time.as_micros())),
-        None => put(out, format_args!(",\"upstream_us\":null")),
-    }
+    json_times(out, *upstream_times);
     text(out, "cause", cause.map(str::as_bytes));
     text(out, "request_id", *request_id);
     text(out, "traceparent", *traceparent);
+    json_tls(out, *tls);
     out.extend_from_slice(b"}\n");
+}
+
+fn json_times(out: &mut Vec<u8>, times: UpstreamTimes) {
+    let UpstreamTimes {
+        connect,
+        head,
+        total,
+    } = times;
+    micros(out, "upstream_connect_us", connect);
+    micros(out, "upstream_us", head);
+    micros(out, "upstream_total_us", total);
+}
+
+fn json_tls(out: &mut Vec<u8>, session: Option<TlsSession>) {
+    let version = session.map(|session| session.version.as_bytes());
+    text(out, "tls_version", version);
+    let group = session.and_then(|session| session.group);
+    text(out, "tls_group", group.map(str::as_bytes));
+    match session {
+        Some(session) => put(out, format_args!(",\"tls_resumed\":{}", session.resumed)),
+        None => out.extend_from_slice(b",\"tls_resumed\":null"),
+    }
+}
+
+fn micros(out: &mut Vec<u8>, key: &str, time: Option<Duration>) {
+    match time {
+        Some(time) => put(out, format_args!(",\"{key}\":{}", time.as_micros())),
+        None => put(out, format_args!(",\"{key}\":null")),
+    }
 }
 
 fn text(out: &mut Vec<u8>, key: &str, content: Option<&[u8]>) {
@@ -117,23 +146,46 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
 }
 
 /// Writes the line of [`combined`], followed by upstream, number of attempts, seconds to the head of its response, cause,
-/// request ID and trace context.
+/// request ID, trace context, seconds to get a connection to the upstream, seconds to the end of its response, TLS version,
+/// group of the key exchange, and whether the TLS session was resumed.
 pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     combined(out, record);
     out.pop();
     out.push(b' ');
     escape::word(out, record.upstream.unwrap_or("-").as_bytes());
     put(out, format_args!(" {} ", record.attempts));
-    match record.upstream_time {
-        Some(time) => put(out, format_args!("{:.6} ", time.as_secs_f64())),
-        None => out.extend_from_slice(b"- "),
-    }
+    let UpstreamTimes {
+        connect,
+        head,
+        total,
+    } = record.upstream_times;
+    seconds(out, head);
+    out.push(b' ');
     escape::word(out, record.cause.unwrap_or("-").as_bytes());
     for field in [record.request_id, record.traceparent] {
         out.push(b' ');
         escape::word(out, field.unwrap_or(b"-"));
     }
+    for time in [connect, total] {
+        out.push(b' ');
+        seconds(out, time);
+    }
+    match record.tls {
+        Some(session) => {
+            let group = session.group.unwrap_or("-");
+            let kind = if session.resumed { "resumed" } else { "full" };
+            put(out, format_args!(" {} {group} {kind}", session.version));
+        }
+        None => out.extend_from_slice(b" - - -"),
+    }
     out.push(b'\n');
+}
+
+fn seconds(out: &mut Vec<u8>, time: Option<Duration>) {
+    match time {
+        Some(time) => put(out, format_args!("{:.6}", time.as_secs_f64())),
+        None => out.push(b'-'),
+    }
 }
 
 /// Returns path and query.

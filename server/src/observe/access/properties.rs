@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::escape::{CUT, MAX_FIELD};
-use super::{Outcome, Record, format};
+use super::{Outcome, Record, UpstreamTimes, format};
 use crate::properties::Bytes;
 
 /// Members of a line in JSON.
-const MEMBERS: usize = 24;
+const MEMBERS: usize = 29;
 
 /// Writes a request into a line of each format, and reads it back. `true`, as every string is a request.
 pub fn line(bytes: &[u8]) -> bool {
@@ -43,10 +43,11 @@ pub fn line(bytes: &[u8]) -> bool {
         outcome: Outcome::Complete,
         upstream: None,
         attempts: 0,
-        upstream_time: None,
+        upstream_times: UpstreamTimes::default(),
         cause: None,
         request_id: None,
         traceparent: None,
+        tls: None,
     };
     check_json(&record);
     check_combined(&record);

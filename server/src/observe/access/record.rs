@@ -71,14 +71,38 @@ pub struct Record<'a> {
     pub upstream: Option<&'a str>,
     /// Number of attempts to get a response from an upstream.
     pub attempts: u64,
-    /// Time from the first attempt to the head of the upstream's response.
-    pub upstream_time: Option<Duration>,
+    /// Times of the exchange with upstreams.
+    pub upstream_times: UpstreamTimes,
     /// Reason for which the server itself responded with a 5xx status or reset the stream.
     pub cause: Option<&'a str>,
     /// ID of the request.
     pub request_id: Option<&'a [u8]>,
     /// Trace context of the request, as in `traceparent`.
     pub traceparent: Option<&'a [u8]>,
+    /// TLS session of the client's connection.
+    pub tls: Option<TlsSession>,
+}
+
+/// Times of an exchange with upstreams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamTimes {
+    /// Time that the last attempt took to get a connection, if it got one; next to nothing for one that was open.
+    pub connect: Option<Duration>,
+    /// Time from the beginning of the exchange to the head of the response.
+    pub head: Option<Duration>,
+    /// Time from the beginning of the exchange to the end of the response.
+    pub total: Option<Duration>,
+}
+
+/// TLS session of a client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TlsSession {
+    /// Version as OpenSSL names it, as in `TLSv1.3`.
+    pub version: &'static str,
+    /// Name of the group of the key exchange, as in `X25519MLKEM768`.
+    pub group: Option<&'static str>,
+    /// The client resumed an earlier session.
+    pub resumed: bool,
 }
 
 impl<'a> Record<'a> {

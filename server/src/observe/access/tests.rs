@@ -32,10 +32,11 @@ pub(super) fn record<'a>() -> Record<'a> {
         outcome: Outcome::Complete,
         upstream: None,
         attempts: 0,
-        upstream_time: None,
+        upstream_times: UpstreamTimes::default(),
         cause: None,
         request_id: None,
         traceparent: None,
+        tls: None,
     }
 }
 

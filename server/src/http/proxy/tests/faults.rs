@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::http::exchange::message::{HandlerReport, ToFront};
+use crate::observe::access::UpstreamTimes;
 use crate::observe::metrics::Label as _;
 
 /// Returns what a client receives if the upstream sends `response` and closes, without retries.
@@ -164,7 +165,13 @@ fn a_body_that_breaks_off_does_not_look_whole() {
             assert_eq!(edge.counters().answered, 0);
             let report = received.report;
             assert_eq!(report.cause, Some("body_cut"), "{shown}");
-            assert!(report.upstream_time.is_some(), "{shown}");
+            let UpstreamTimes {
+                connect,
+                head,
+                total,
+            } = report.upstream_times;
+            assert!(connect.is_some() && connect <= head, "{shown}");
+            assert_eq!(total, None, "{shown}");
         }
     });
 }
@@ -219,7 +226,7 @@ fn an_upstream_that_is_not_there_is_502() {
         let expected = HandlerReport {
             upstream: Some(address.to_string().into()),
             attempts: 2,
-            upstream_time: None,
+            upstream_times: UpstreamTimes::default(),
             cause: Some("refused"),
         };
         assert_eq!(received.report, expected);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::super::tests::record;
-use super::super::{Outcome, escape};
+use super::super::{Outcome, TlsSession, escape};
 use super::*;
 
 fn as_json(record: &Record<'_>) -> String {
@@ -27,8 +27,9 @@ fn lines_tell_everything_in_their_format() {
          \"method\":\"GET\",\"authority\":\"localhost:4433\",\"path\":\"/a/b?c=d\",\"protocol\":\"HTTP/3\",\
          \"status\":200,\"bytes_sent\":77,\"bytes_received\":5,\"duration_us\":1234,\"referer\":null,\
          \"user_agent\":\"curl/8\",\"worker\":\"default-0\",\"connection\":\"ab01\",\
-         \"congestion_control\":\"cubic\",\"outcome\":\"complete\",\"upstream\":null,\"attempts\":0,\"upstream_us\":null,\
-         \"cause\":null,\"request_id\":null,\"traceparent\":null}\n"
+         \"congestion_control\":\"cubic\",\"outcome\":\"complete\",\"upstream\":null,\"attempts\":0,\
+         \"upstream_connect_us\":null,\"upstream_us\":null,\"upstream_total_us\":null,\"cause\":null,\
+         \"request_id\":null,\"traceparent\":null,\"tls_version\":null,\"tls_group\":null,\"tls_resumed\":null}\n"
     );
     assert_eq!(
         as_combined(&record()),
@@ -81,14 +82,25 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
         status: Some(504),
         upstream: Some("10.0.0.1:80"),
         attempts: 2,
-        upstream_time: Some(Duration::from_micros(1500)),
+        upstream_times: UpstreamTimes {
+            connect: Some(Duration::from_micros(200)),
+            head: Some(Duration::from_micros(1500)),
+            total: None,
+        },
+        tls: Some(TlsSession {
+            version: "TLSv1.3",
+            group: Some("X25519"),
+            resumed: true,
+        }),
         cause: Some("head_timeout"),
         request_id: Some(b"4bf92f35"),
         traceparent: Some(b"00-0af7-b7ad-01"),
         ..record()
     };
-    let end = "\"outcome\":\"complete\",\"upstream\":\"10.0.0.1:80\",\"attempts\":2,\"upstream_us\":1500,\
-               \"cause\":\"head_timeout\",\"request_id\":\"4bf92f35\",\"traceparent\":\"00-0af7-b7ad-01\"}\n";
+    let end = "\"outcome\":\"complete\",\"upstream\":\"10.0.0.1:80\",\"attempts\":2,\"upstream_connect_us\":200,\
+               \"upstream_us\":1500,\"upstream_total_us\":null,\"cause\":\"head_timeout\",\"request_id\":\"4bf92f35\",\
+               \"traceparent\":\"00-0af7-b7ad-01\",\"tls_version\":\"TLSv1.3\",\"tls_group\":\"X25519\",\
+               \"tls_resumed\":true}\n";
     assert!(as_json(&failed).ends_with(end));
     let as_extended = |record: &Record<'_>| {
         let mut out = Vec::new();
@@ -97,9 +109,11 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
     };
     let line = as_combined(&failed);
     let line = line.trim_end();
-    let expected = format!("{line} 10.0.0.1:80 2 0.001500 head_timeout 4bf92f35 00-0af7-b7ad-01\n");
+    let expected = format!(
+        "{line} 10.0.0.1:80 2 0.001500 head_timeout 4bf92f35 00-0af7-b7ad-01 0.000200 - TLSv1.3 X25519 resumed\n"
+    );
     assert_eq!(as_extended(&failed), expected);
-    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - - - -\n"));
+    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - - - - - - - - -\n"));
 }
 
 #[test]

@@ -1,0 +1,30 @@
+//! Times of an exchange, as the access log shows them.
+
+use super::*;
+use crate::observe::access::UpstreamTimes;
+
+#[test]
+fn times_of_a_whole_exchange_are_known_and_in_order() {
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
+        conn.send(OK).await;
+        let first = front.response().await.report;
+        task.await.unwrap();
+        let (front, task) = edge.get("/");
+        conn.head().await;
+        conn.send(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+        let second = front.response().await.report;
+        task.await.unwrap();
+        for report in [first, second] {
+            let UpstreamTimes {
+                connect,
+                head,
+                total,
+            } = report.upstream_times;
+            assert!(connect.is_some(), "{report:?}");
+            assert!(connect <= head && head <= total, "{report:?}");
+        }
+    });
+}
