@@ -48,6 +48,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         ("qlog", "max_total_bytes") => keys.push("max_trace_bytes = \"64KiB\"".to_owned()),
         (_, "tls_certificate") => keys.push("tls_key = \"key.pem\"".to_owned()),
         (_, "tls_key") => keys.push("tls_certificate = \"certificate.pem\"".to_owned()),
+        ("pool.health_check", key) if key != "path" => keys.push("path = \"/\"".to_owned()),
         ("pool" | "route.proxy", "hash_by" | "hash_load") => {
             keys.push("balance = \"hash\"".to_owned())
         }
@@ -62,6 +63,10 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         "listener" => group.to_owned(),
         "listener.tls" => listener.to_owned(),
         "listener.congestion_rule" => format!("{listener}tls = \"self-signed\"\n"),
+        "pool.health_check" => {
+            let pool = "[[pool]]\nname = \"app\"\nupstreams = \"a:1\"\n";
+            format!("{listener}tls = \"self-signed\"\n{pool}")
+        }
         "pool.upstreams" => {
             format!("{listener}tls = \"self-signed\"\n[[pool]]\nname = \"app\"\n")
         }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::HashBy;
 use super::UpstreamTls;
 use super::hash_by::hash_by;
 use super::pool_upstream::{ADDRESS, MAX_UPSTREAMS, PoolUpstream, Upstreams};
 use super::upstream::upstream_address;
+use super::{HashBy, HealthCheck};
 use crate::error::Error;
 use crate::field::{self, Part, Record, tables_as_parts};
 use crate::schema::{
@@ -47,6 +47,8 @@ table! {
             ],
             reload: Live
         },
+        /// Health checks of the upstreams: the table [pool.health_check] below.
+        health_check: HealthCheck { kind: Kind::Table(HealthCheck::TABLE), unset: "upstreams are not checked", reload: Live },
         ..
         /// Settings of all upstreams.
         settings: PoolSettings,
@@ -190,6 +192,7 @@ impl PoolChoice {
         Self::Inline(Arc::new(Pool {
             name: addresses.join(","),
             upstreams,
+            health_check: HealthCheck::none(),
             settings,
         }))
     }
@@ -226,7 +229,7 @@ impl Part for PoolChoice {
             },
             given: Given::Either("\"127.0.0.1:8080\"", POOL.name),
             examples: &["[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]"],
-            summary: "Upstream servers of this route, as in [[pool]]; weights and backups need a [[pool]].",
+            summary: "Upstream servers of this route, as in [[pool]]; weights, backups and health checks need a [[pool]].",
             ..*key
         });
         let settings = PoolSettings::keys().into_iter().map(|key| Key {
@@ -261,6 +264,7 @@ impl Part for PoolChoice {
         Ok(Self::Named(Arc::new(Pool {
             name: name.unwrap_or_default(),
             upstreams: Upstreams::default(),
+            health_check: HealthCheck::none(),
             settings: Part::read(section)?,
         })))
     }
@@ -275,6 +279,10 @@ impl Part for PoolChoice {
             Self::Inline(pool) => {
                 let mut of_pool = Record::values(&**pool);
                 of_pool[0] = None;
+                let own = |key: &Key| key.name == "health_check";
+                if let Some(place) = Pool::TABLE.fields.iter().position(own) {
+                    of_pool.remove(place);
+                }
                 of_pool
             }
         }

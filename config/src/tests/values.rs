@@ -291,6 +291,12 @@ fn route_has_the_pool_that_it_names() {
     assert_eq!(settings.hash_by, HashBy::Cookie("Session".to_owned()));
     assert_eq!(settings.hash_load, 125);
     assert_eq!(settings.slow_start, Duration::from_secs(30));
+    let check = &config.pools[0].health_check;
+    assert_eq!(check.path.as_deref(), Some("/health?deep=1"));
+    assert_eq!(
+        (check.rises, check.falls, check.status[1].last),
+        (1, 2, 302)
+    );
     let [first, second] = &config.pools[0].upstreams.0[..] else {
         panic!("two upstreams")
     };

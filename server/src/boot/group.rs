@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluicegate_cc::Registry;
-use sluicegate_config::{Group, Listener};
+use sluicegate_config::{Config, Group, Listener};
 use sluicegate_dataplane::{Backend, open_group};
 
 use super::cores::{cores, spare_cores};
@@ -160,9 +160,16 @@ fn start_origin(
         core,
         worker_ring,
         site: Arc::clone(&shared.site),
+        makes_checks: is_first(group, index, &shared.config),
     };
     let mailbox = origin::spawn(setup).map_err(BootError::Thread)?;
     Ok((origin_ring, mailbox))
+}
+
+/// Returns whether a worker is the first of the process, the one for tasks that one thread does for all.
+fn is_first(group: &Group, index: u8, config: &Config) -> bool {
+    let first = config.listeners.first();
+    index == 0 && first.is_some_and(|listener| listener.group == group.name)
 }
 
 fn settings(

@@ -38,6 +38,8 @@ pub struct OriginSetup {
     pub worker_ring: WorkerRing,
     /// Site in effect at the start.
     pub site: Arc<Site>,
+    /// Whether this thread makes the health checks of upstreams, for the whole process.
+    pub makes_checks: bool,
 }
 
 /// Commands to an origin thread that concern no exchange.
@@ -70,6 +72,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
         .build()?;
     let (sender, commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
+    let makes_checks = setup.makes_checks;
     std::thread::Builder::new()
         .name(setup.name)
         .spawn(move || {
@@ -79,14 +82,14 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             }
             let handlers = Rc::new(Handlers {
                 files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
-                pools: Pools::default(),
+                pools: Pools::new(makes_checks),
             });
-            handlers.pools.adopt(site.pools());
             let handler = {
                 let handlers = Rc::clone(&handlers);
                 move |incoming| Rc::clone(&handlers).handle(incoming)
             };
             LocalSet::new().block_on(&runtime, async {
+                handlers.pools.adopt(site.pools());
                 let execute = |command| handlers.execute(command);
                 pump::run(worker_ring, (commands, execute), handler).await;
             });

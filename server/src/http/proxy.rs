@@ -19,6 +19,7 @@ mod fields;
 mod forwarded;
 mod hash_key;
 mod health;
+mod health_check;
 mod http1;
 mod http2;
 mod http2_stream;
@@ -46,6 +47,7 @@ mod transport;
 mod unsendable;
 mod upload;
 mod upstream;
+mod verdict;
 
 pub use counters::{Counters, State};
 pub use definition::{PoolCompiler, RouteProxy, SitePools};

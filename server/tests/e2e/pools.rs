@@ -17,6 +17,7 @@ on_every_backend!(
     cookie_decides_which_upstream_a_session_has,
     upstream_with_an_open_request_gets_no_other,
     workers_share_the_limit_of_an_upstream,
+    health_checks_take_upstreams_out_and_bring_them_back,
 );
 
 /// An HTTP/1.1 server that responds with its name, except to requests whose path ends with `/hold`.
@@ -33,11 +34,17 @@ struct Shared {
     /// Requests that wait for a response in vain.
     held: AtomicUsize,
     stopped: AtomicBool,
+    /// Whether requests whose path is `/health` get 503.
+    sick: AtomicBool,
 }
 
 impl Upstream {
     fn start(name: &'static str) -> Upstream {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Upstream::start_at(name, ([127, 0, 0, 1], 0).into())
+    }
+
+    fn start_at(name: &'static str, address: SocketAddr) -> Upstream {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             name,
@@ -90,6 +97,9 @@ fn respond(stream: &TcpStream, shared: &Shared) -> Option<()> {
         return end.map(|_| ());
     }
     let (mut writer, name) = (stream, shared.name);
+    if first.contains(" /health ") && shared.sick.load(Ordering::SeqCst) {
+        return write!(writer, "HTTP/1.1 503 Sick\r\ncontent-length: 0\r\n\r\n").ok();
+    }
     write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{name}").ok()
 }
 
@@ -250,6 +260,58 @@ fn workers_share_the_limit_of_an_upstream(backend: &str) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(session.get("/one/x").await.text().await, "a");
+    });
+}
+
+fn health_checks_take_upstreams_out_and_bring_them_back(backend: &str) {
+    let folder = Folder::new();
+    let (a, b) = (Upstream::start("a"), Upstream::start("b"));
+    let pool = format!(
+        "upstreams = [\"{}\", \"{}\"]\nmax_fails = 0\n[pool.health_check]\npath = \"/health\"\n\
+         interval = \"100ms\"\nrises = 1\nfalls = 2",
+        a.address, b.address
+    );
+    let mut server = server(backend, &folder, &pool);
+    let admin = address(&mut server);
+    let down = format!("sluicegate_upstream_down{{upstream=\"{}\"}}", a.address);
+    run(async {
+        let mut sessions = Vec::new();
+        for _ in 0..4 {
+            // A port of its own, so that the connections are spread over the workers.
+            let client = Client::new(&folder);
+            let session = client.connect(server.address()).await;
+            sessions.push((client, session));
+        }
+        a.shared.sick.store(true, Ordering::SeqCst);
+        let status = "its health check failed: it responded with status 503";
+        server.process.line_with(&["WARN", status, "pool=\"app\""]);
+        for (_, session) in &mut sessions {
+            assert_eq!(names(session, 4).await, "bbbb");
+        }
+        assert_eq!(metrics(admin)[&down], 1.0);
+        a.shared.sick.store(false, Ordering::SeqCst);
+        server
+            .process
+            .line_with(&["an upstream is back in rotation"]);
+        assert_eq!(metrics(admin)[&down], 0.0);
+        for (_, session) in &mut sessions {
+            assert_eq!(names(session, 6).await.matches('a').count(), 3);
+        }
+
+        a.stop();
+        let refused = "its health check failed: it refused the connection";
+        server.process.line_with(&["WARN", refused]);
+        for (_, session) in &mut sessions {
+            assert_eq!(names(session, 4).await, "bbbb");
+        }
+        let again = Upstream::start_at("a", a.address);
+        server
+            .process
+            .line_with(&["an upstream is back in rotation"]);
+        for (_, session) in &mut sessions {
+            assert_eq!(names(session, 6).await.matches('a').count(), 3);
+        }
+        assert!(again.accepted() > 0);
     });
 }
 

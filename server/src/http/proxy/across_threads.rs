@@ -5,11 +5,15 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::slots::Slots;
+use super::verdict::Verdict;
 
 /// State of an upstream that all origin threads have in common.
 #[derive(Debug)]
 pub(super) struct UpstreamState {
+    /// Slots of the requests that it handles at a time.
     pub(super) slots: Slots,
+    /// Verdict of its health checks.
+    pub(super) verdict: Verdict,
 }
 
 /// State beside a definition, and no part of it: definitions that differ in it alone are equal.

@@ -59,6 +59,12 @@ metrics! {
         pub out: u64 = gauge("sluicegate_upstream_out_of_rotation"),
         /// Failures of an upstream.
         pub failures: u64 = counter("sluicegate_upstream_failures_total"),
+        /// Whether health checks have taken an upstream out of rotation; of pools with other settings each counts.
+        pub down: u64 = gauge("sluicegate_upstream_down"),
+        /// Health checks of an upstream.
+        pub checks: u64 = counter("sluicegate_upstream_health_checks_total"),
+        /// Health checks of an upstream that failed.
+        pub checks_failed: u64 = counter("sluicegate_upstream_health_checks_failed_total"),
     }
 }
 
@@ -90,6 +96,7 @@ mod tests {
             idle: 1,
             out: 1,
             failures: 4,
+            ..State::default()
         };
         let mut one = Counters {
             requests: 3,

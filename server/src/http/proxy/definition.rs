@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::{Pool, PoolUpstream, Proxy, UpstreamAddress};
+use sluicegate_config::{HealthCheck, Pool, PoolUpstream, Proxy, UpstreamAddress};
 
 use super::across_threads::{Beside, UpstreamState};
 use super::balance::Policy;
 use super::queue::Queue;
 use super::slots::Slots;
 use super::tls::{TlsContexts, TlsError, TlsSettings};
+use super::verdict::Verdict;
 
 /// Settings on which an upstream's connections and health depend. Pools that differ in them share no upstream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +28,8 @@ pub(super) struct UpstreamSettings {
     pub(super) max_fails: u64,
     /// Time that it stays out of rotation.
     pub(super) fail_timeout: Duration,
+    /// Health checks; `None` if there are none.
+    pub(super) health_check: Option<HealthCheck>,
     /// TLS to the upstreams; `None` if none of the pool's addresses asks for it.
     pub(super) tls: Option<TlsSettings>,
 }
@@ -73,6 +76,7 @@ impl MemberDefinition {
         let state = states.entry(key).or_insert_with(|| {
             Beside::new(UpstreamState {
                 slots: Slots::new(max_connections),
+                verdict: Verdict::default(),
             })
         });
         MemberDefinition {
@@ -131,6 +135,9 @@ impl PoolDefinition {
             header_bytes: settings.header_bytes,
             max_fails: settings.max_fails,
             fail_timeout: settings.fail_timeout,
+            health_check: Some(&pool.health_check)
+                .filter(|check| check.path.is_some())
+                .cloned(),
             tls,
         };
         let member = |upstream: &PoolUpstream| {

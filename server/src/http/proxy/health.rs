@@ -78,12 +78,19 @@ impl Health {
         self.on_trial.set(false);
     }
 
-    /// Returns the upstream to the rotation.
+    /// Returns the upstream to the rotation if it was out.
     pub(super) fn on_success(&self) {
-        self.in_a_row.set(0);
-        if self.out_until.take().is_some() {
-            self.returned_at.set(Some(Instant::now()));
+        if self.out_until.get().is_some() {
+            self.on_return(Instant::now());
         }
+        self.in_a_row.set(0);
+    }
+
+    /// Returns the upstream to the rotation, whatever requests have told: health checks succeed.
+    pub(super) fn on_return(&self, now: Instant) {
+        self.in_a_row.set(0);
+        self.out_until.set(None);
+        self.returned_at.set(Some(now));
     }
 
     /// Returns the share of its weight that the upstream gets, percent: 100, or less within `slow_start` after its return.

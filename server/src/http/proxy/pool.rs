@@ -13,6 +13,7 @@ use super::balance::{Balancer, Candidate, Policy, hash};
 use super::counters::{Counters, Tally};
 use super::definition::{MemberDefinition, PoolDefinition, SitePools, UpstreamKey};
 use super::failure::Failure;
+use super::health_check;
 use super::retry_budget::RetryBudget;
 use super::slots::{Slot, Slots};
 use super::upstream::{ActiveRequest, Upstream};
@@ -26,6 +27,8 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 pub struct Pools {
     tally: Rc<Tally>,
     in_effect: RefCell<InEffect>,
+    /// Whether this thread makes the health checks of the process.
+    makes_checks: bool,
 }
 
 /// The pools of the site in effect, and all their upstreams.
@@ -37,8 +40,17 @@ struct InEffect {
 }
 
 impl Pools {
+    /// Starts without a pool. One thread of the process makes the health checks.
+    pub fn new(makes_checks: bool) -> Pools {
+        Pools {
+            makes_checks,
+            ..Pools::default()
+        }
+    }
+
     /// Replaces the pools by those of `site`. A pool with an unchanged definition keeps its state, and so does an
-    /// upstream that some pool still has with the same settings. Every other upstream is retired.
+    /// upstream that some pool still has with the same settings. Every other upstream is retired. Runs on a `LocalSet`, where
+    /// health checks become tasks.
     pub fn adopt(&self, site: &SitePools) {
         let mut in_effect = self.in_effect.borrow_mut();
         let mut before = std::mem::take(&mut *in_effect);
@@ -47,9 +59,8 @@ impl Pools {
                 let key = definition.key(member);
                 let kept = before.upstreams.remove(&key);
                 let known = in_effect.upstreams.entry(key);
-                let upstream = known.or_insert_with(|| {
-                    kept.unwrap_or_else(|| Upstream::new(definition, member, &self.tally))
-                });
+                let upstream =
+                    known.or_insert_with(|| kept.unwrap_or_else(|| self.begin(definition, member)));
                 Rc::clone(upstream)
             };
             let identity = Arc::as_ptr(definition);
@@ -68,6 +79,22 @@ impl Pools {
         for retired in before.upstreams.values() {
             retired.retire();
         }
+    }
+
+    /// Returns an upstream that no pool had before, and begins its health checks.
+    fn begin(&self, pool: &PoolDefinition, member: &MemberDefinition) -> Rc<Upstream> {
+        let upstream = Upstream::new(pool, member, &self.tally);
+        if let Some(check) = pool
+            .settings
+            .health_check
+            .as_ref()
+            .filter(|_| self.makes_checks)
+        {
+            let (upstream_of_task, pool) = (Rc::clone(&upstream), pool.name.clone());
+            let checks = health_check::run(upstream_of_task, check.clone(), pool);
+            upstream.take_checks(tokio::task::spawn_local(checks).abort_handle());
+        }
+        upstream
     }
 
     /// Returns totals, and the states of the upstreams.

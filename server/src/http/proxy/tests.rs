@@ -5,6 +5,7 @@ mod bodies;
 mod error_pages;
 mod faults;
 mod health;
+mod health_checks;
 mod http2;
 mod http2_faults;
 mod http2_upstream;

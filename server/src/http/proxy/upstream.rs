@@ -1,11 +1,12 @@
 //! One upstream server: its transport, connections and health.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::UpstreamAddress;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::across_threads::{Beside, UpstreamState};
@@ -22,6 +23,7 @@ use super::metered_stream::Open;
 use super::shared::{SharedConnections, Turn};
 use super::slots::{Slot, Slots};
 use super::transport::{Protocol, Transport};
+use super::verdict::Verdict;
 
 /// Server that requests are forwarded to.
 #[derive(Debug)]
@@ -42,6 +44,12 @@ pub(super) struct Upstream {
     health: Health,
     /// State on all threads.
     state: Beside<UpstreamState>,
+    /// Whether health checks had taken the upstream out of rotation when it was last looked at.
+    was_down: Cell<bool>,
+    /// Task of the health checks, if this thread makes them.
+    checks: RefCell<Option<AbortHandle>>,
+    checks_made: Cell<u64>,
+    checks_failed: Cell<u64>,
 }
 
 impl Upstream {
@@ -78,6 +86,10 @@ impl Upstream {
             active: Cell::new(0),
             health: Health::new(settings.max_fails, settings.fail_timeout),
             state: member.state.clone(),
+            was_down: Cell::new(false),
+            checks: RefCell::default(),
+            checks_made: Cell::new(0),
+            checks_failed: Cell::new(0),
         })
     }
 
@@ -91,8 +103,33 @@ impl Upstream {
         &self.host
     }
 
-    /// Closes idle connections, and keeps none from now on. Exchanges that have begun go on.
+    /// Takes the task of the health checks, which ends with the upstream.
+    pub(super) fn take_checks(&self, checks: AbortHandle) {
+        *self.checks.borrow_mut() = Some(checks);
+    }
+
+    /// Counts a health check.
+    pub(super) fn count_check(&self, is_ok: bool) {
+        self.checks_made.set(self.checks_made.get() + 1);
+        let failed = self.checks_failed.get() + u64::from(!is_ok);
+        self.checks_failed.set(failed);
+    }
+
+    /// Returns the verdict of the health checks.
+    pub(super) fn verdict(&self) -> &Verdict {
+        &self.state.verdict
+    }
+
+    /// Returns the transport of its connections.
+    pub(super) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// Closes idle connections, keeps none from now on, and ends the health checks. Exchanges that have begun go on.
     pub(super) fn retire(&self) {
+        if let Some(checks) = self.checks.take() {
+            checks.abort();
+        }
         self.idle.close();
         self.shared.close();
     }
@@ -158,8 +195,13 @@ impl Upstream {
         &self.state.slots
     }
 
+    /// Returns whether requests may go to the upstream, as far as health checks and earlier requests tell.
     pub(super) fn is_in_rotation(&self, now: Instant) -> bool {
-        self.health.is_in_rotation(now)
+        let is_down = self.state.verdict.is_down();
+        if self.was_down.replace(is_down) && !is_down {
+            self.health.on_return(now);
+        }
+        !is_down && self.health.is_in_rotation(now)
     }
 
     /// Returns the number of requests that the upstream serves.
@@ -179,6 +221,10 @@ impl Upstream {
             idle: (self.idle.len() + self.shared.idle()) as u64,
             out: u64::from(self.health.is_out(now)),
             failures: self.health.failures(),
+            // The other threads report nothing, so that the sums are right.
+            down: u64::from(self.checks.borrow().is_some() && self.state.verdict.is_down()),
+            checks: self.checks_made.get(),
+            checks_failed: self.checks_failed.get(),
         }
     }
 }
