@@ -1,5 +1,6 @@
 //! Adds the fields that describe the client and the request's way to the upstream.
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use http::header::{FORWARDED, VIA};
@@ -14,6 +15,12 @@ use crate::http::trusted_proxies::{X_FORWARDED_FOR, is_token};
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
+
+/// Length that values have rarely more than, in bytes.
+const TYPICAL_LENGTH: usize = 128;
+
+/// Length of the longest address, in bytes: IPv6 with an IPv4 address in it.
+const LONGEST_ADDRESS: usize = 45;
 
 /// Fields by which some proxies name the client, beside `forwarded` and those that begin with `x-forwarded-`.
 const CLIENT_NAMES: [&str; 11] = [
@@ -77,10 +84,13 @@ pub(super) fn add(
     to: &mut HeaderMap,
 ) -> Result<(), Unsendable> {
     let peer = &request.peer;
+    // A buffer for all values: each is copied out of it, into an allocation of its own size.
+    let mut text = Vec::with_capacity(TYPICAL_LENGTH);
     if let Via::Name(name) = &proxy.via
         && !rules.removes(&VIA)
     {
-        let hop = hop(peer.connection.version, name)?;
+        push_hop(&mut text, peer.connection.version, name);
+        let hop = HeaderValue::from_bytes(&text).map_err(|_| Unsendable::Fields)?;
         to.try_append(VIA, hop).map_err(|_| Unsendable::Fields)?;
     }
     // A client that is a proxy may have received the request in early data (RFC 8470 §5.1: it must not be removed).
@@ -91,105 +101,145 @@ pub(super) fn add(
     if !proxy.forwarded {
         return Ok(());
     }
-    let authority = &request.head.authority;
-    let (client, sender) = (peer.address.ip(), peer.proxy.unwrap_or(peer.address).ip());
-    let hops = Hops {
-        client: client.to_canonical(),
-        sender: sender.to_canonical(),
-    };
-    let scheme = peer.connection.scheme;
-    for (name, text) in [
-        (FORWARDED, hops.forwarded(to, scheme, authority)),
-        (X_FORWARDED_FOR, hops.x_forwarded_for(to)),
-        (X_FORWARDED_HOST, authority.clone()),
-        (X_FORWARDED_PROTO, scheme.to_owned()),
+    let hops = Hops::of(peer.address.ip(), peer.proxy.map(|proxy| proxy.ip()));
+    let (scheme, authority) = (peer.connection.scheme, &request.head.authority);
+    for name in [
+        FORWARDED,
+        X_FORWARDED_FOR,
+        X_FORWARDED_HOST,
+        X_FORWARDED_PROTO,
     ] {
         let is_list = name == FORWARDED || name == X_FORWARDED_FOR;
-        if rules.removes(&name) || rules.sets(&name) || !is_list && to.contains_key(&name) {
+        let is_there = to.contains_key(&name);
+        if rules.removes(&name) || rules.sets(&name) || !is_list && is_there {
             continue;
         }
-        let added = HeaderValue::try_from(text).map_err(|_| Unsendable::Authority)?;
+        text.clear();
         // One line, because many upstreams read only one.
-        let mut lines: Vec<&[u8]> = to
-            .get_all(&name)
-            .iter()
-            .map(HeaderValue::as_bytes)
-            .collect();
-        let value = if lines.is_empty() {
-            added
+        for line in to.get_all(&name) {
+            text.extend_from_slice(line.as_bytes());
+            text.extend_from_slice(b", ");
+        }
+        if name == FORWARDED {
+            hops.push_forwarded(&mut text, is_there, scheme, authority);
+        } else if name == X_FORWARDED_FOR {
+            hops.push_x_forwarded_for(&mut text, is_there);
+        } else if name == X_FORWARDED_HOST {
+            text.extend_from_slice(authority.as_bytes());
         } else {
-            lines.push(added.as_bytes());
-            HeaderValue::try_from(lines.join(&b", "[..])).map_err(|_| Unsendable::Fields)?
-        };
+            text.extend_from_slice(scheme.as_bytes());
+        }
+        let value = HeaderValue::from_bytes(&text).map_err(|_| Unsendable::Authority)?;
         to.insert(name, value);
     }
     Ok(())
 }
 
-/// Returns the protocol of the request and this server's name (RFC 9110 §7.6.3).
-fn hop(version: Version, name: &str) -> Result<HeaderValue, Unsendable> {
-    let version = match version {
-        Version::HTTP_3 => "3",
-        Version::HTTP_2 => "2",
-        Version::HTTP_10 => "1.0",
-        _ => "1.1",
+/// Appends the protocol of the request and this server's name (RFC 9110 §7.6.3).
+fn push_hop(text: &mut Vec<u8>, version: Version, name: &str) {
+    let version: &[u8] = match version {
+        Version::HTTP_3 => b"3 ",
+        Version::HTTP_2 => b"2 ",
+        Version::HTTP_10 => b"1.0 ",
+        _ => b"1.1 ",
     };
-    HeaderValue::try_from(format!("{version} {name}")).map_err(|_| Unsendable::Fields)
+    text.extend_from_slice(version);
+    text.extend_from_slice(name.as_bytes());
 }
 
-/// Addresses on a request's way.
+/// Addresses on a request's way, written once: more than one field has them.
 struct Hops {
-    client: IpAddr,
+    /// Client that a trusted proxy named.
+    client: Option<Node>,
     /// Other end of the connection.
-    sender: IpAddr,
+    sender: Node,
 }
 
 impl Hops {
-    /// Returns the elements that `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field, or in
+    /// Returns the addresses of a client and of the trusted proxy through which it came.
+    fn of(client: IpAddr, proxy: Option<IpAddr>) -> Hops {
+        let sender = proxy.unwrap_or(client).to_canonical();
+        let client = client.to_canonical();
+        Hops {
+            client: (client != sender).then(|| Node::new(client)),
+            sender: Node::new(sender),
+        }
+    }
+
+    /// Appends the elements that `forwarded` lacks: this hop, and the client if a trusted proxy named it in another field, or in
     /// one that this server replaces.
-    fn forwarded(&self, fields: &HeaderMap, scheme: &str, authority: &str) -> String {
-        let hop = forwarded(self.sender, scheme, authority);
-        if self.is_unnamed_in(&FORWARDED, fields) {
-            format!("for={}, {hop}", forwarded_node(self.client))
-        } else {
-            hop
+    fn push_forwarded(&self, text: &mut Vec<u8>, is_there: bool, scheme: &str, authority: &str) {
+        if let Some(client) = self.client.as_ref().filter(|_| !is_there) {
+            text.extend_from_slice(b"for=");
+            client.push_quoted(text);
+            text.extend_from_slice(b", ");
+        }
+        push_forwarded(text, &self.sender, scheme, authority);
+    }
+
+    /// Appends what `x-forwarded-for` lacks, in the same way.
+    fn push_x_forwarded_for(&self, text: &mut Vec<u8>, is_there: bool) {
+        if let Some(client) = self.client.as_ref().filter(|_| !is_there) {
+            text.extend_from_slice(client.text.as_bytes());
+            text.extend_from_slice(b", ");
+        }
+        text.extend_from_slice(self.sender.text.as_bytes());
+    }
+}
+
+/// Address, with its text.
+struct Node {
+    text: String,
+    is_v6: bool,
+}
+
+impl Node {
+    fn new(address: IpAddr) -> Node {
+        let mut text = String::with_capacity(LONGEST_ADDRESS);
+        // Writing into a string cannot fail.
+        let _ = write!(text, "{address}");
+        Node {
+            text,
+            is_v6: address.is_ipv6(),
         }
     }
 
-    /// Returns what `x-forwarded-for` lacks, in the same way.
-    fn x_forwarded_for(&self, fields: &HeaderMap) -> String {
-        if self.is_unnamed_in(&X_FORWARDED_FOR, fields) {
-            format!("{}, {}", self.client, self.sender)
-        } else {
-            self.sender.to_string()
+    /// Appends the node of `forwarded`: an IPv6 address has brackets, and therefore quotes (RFC 7239 §6.1).
+    fn push_quoted(&self, text: &mut Vec<u8>) {
+        if self.is_v6 {
+            text.extend_from_slice(b"\"[");
+        }
+        text.extend_from_slice(self.text.as_bytes());
+        if self.is_v6 {
+            text.extend_from_slice(b"]\"");
         }
     }
-
-    fn is_unnamed_in(&self, name: &HeaderName, fields: &HeaderMap) -> bool {
-        self.client != self.sender && !fields.contains_key(name)
-    }
 }
 
-/// Returns the value of `forwarded` (RFC 7239 §4). An IPv6 address has brackets, and therefore quotes (§6.1).
-fn forwarded(client: IpAddr, scheme: &str, authority: &str) -> String {
-    let client = forwarded_node(client);
-    format!("for={client};host={};proto={scheme}", quoted(authority))
+/// Appends an element of `forwarded` (RFC 7239 §4).
+fn push_forwarded(text: &mut Vec<u8>, client: &Node, scheme: &str, authority: &str) {
+    text.extend_from_slice(b"for=");
+    client.push_quoted(text);
+    text.extend_from_slice(b";host=");
+    push_value(text, authority);
+    text.extend_from_slice(b";proto=");
+    text.extend_from_slice(scheme.as_bytes());
 }
 
-fn forwarded_node(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("\"[{address}]\""),
+/// Appends a token as it is, and other text as a quoted string (RFC 9110 §5.6.4).
+fn push_value(text: &mut Vec<u8>, value: &str) {
+    if !value.is_empty() && value.bytes().all(is_token) {
+        text.extend_from_slice(value.as_bytes());
+        return;
     }
-}
-
-/// Returns a token as it is, and other text as a quoted string (RFC 9110 §5.6.4).
-fn quoted(text: &str) -> String {
-    if !text.is_empty() && text.bytes().all(is_token) {
-        return text.to_owned();
+    text.push(b'"');
+    for byte in value.bytes() {
+        if matches!(byte, b'"' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(byte);
     }
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("\"{escaped}\"")
+    text.push(b'"');
 }
 
 #[cfg(test)]
@@ -198,14 +248,23 @@ mod tests {
 
     #[test]
     fn addresses_are_quoted_where_they_must_be() {
-        let v4 = "192.0.2.7".parse().unwrap();
+        let forwarded = |address: &str, authority| {
+            let mut text = Vec::new();
+            let node = Node::new(address.parse().unwrap());
+            push_forwarded(&mut text, &node, "https", authority);
+            String::from_utf8(text).unwrap()
+        };
+        let quoted = |value| {
+            let mut text = Vec::new();
+            push_value(&mut text, value);
+            String::from_utf8(text).unwrap()
+        };
         assert_eq!(
-            forwarded(v4, "https", "example.org"),
+            forwarded("192.0.2.7", "example.org"),
             "for=192.0.2.7;host=example.org;proto=https"
         );
-        let v6 = "2001:db8::1".parse().unwrap();
         assert_eq!(
-            forwarded(v6, "https", "example.org:8443"),
+            forwarded("2001:db8::1", "example.org:8443"),
             "for=\"[2001:db8::1]\";host=\"example.org:8443\";proto=https"
         );
         assert_eq!(quoted("a\"b\\c"), "\"a\\\"b\\\\c\"");
