@@ -4,6 +4,7 @@
 //! needs the head alone is a [`Reply`]. Every other one comes from a handler on another thread ([`handler`]), as messages
 //! ([`message`]) with a credit each way, so that neither a slow client nor a slow handler makes the other side's memory grow.
 
+mod accept;
 pub mod accounts;
 mod error_pages;
 mod fields;
@@ -20,6 +21,8 @@ pub(crate) mod test_front;
 use bytes::Bytes;
 use http::HeaderValue;
 
+pub use accept::Coding;
+pub(crate) use accept::Preference;
 pub use error_pages::{ErrorPage, ErrorPages};
 pub use fields::{Fields, NO_SERVER, ReplyFields, cookie};
 pub use generate::Generator;

@@ -3,7 +3,6 @@
 //! A worker responds with small files from its [`Cache`], the origin thread with all others from the disk ([`disk`]). Both build the
 //! response here, so it is the same. Only [`disk`] opens files and waits.
 
-mod accept;
 mod cache;
 mod condition;
 pub mod disk;
@@ -19,12 +18,10 @@ pub(crate) mod properties;
 mod range;
 pub(crate) mod response_plan;
 
-pub use accept::Coding;
 pub use cache::{Cache, Key};
 pub use folder::{Folder, FolderCompiler, SiteFolders};
 pub use meta::{Entry, Meta};
 
-pub(crate) use accept::Preference;
 pub(crate) use cache::preference;
 pub(crate) use kind::content_type;
 pub(crate) use meta::FileStat;

@@ -6,9 +6,9 @@ use http::HeaderValue;
 use sluicegate_config::{Files, Handler, Route, Symlinks};
 
 use super::*;
-use crate::http::exchange::Opaque;
 use crate::http::exchange::test_front::{head, peer};
-use crate::http::files::{Coding, Entry, Meta};
+use crate::http::exchange::{Coding, Opaque};
+use crate::http::files::{Entry, Meta};
 use crate::http::gate::{Arrival, Decision, Handling};
 use crate::observe::memory_budget::MemoryBudget;
 

@@ -1,109 +1,22 @@
 //! A handler's side of an exchange. All of it stays on one origin thread.
 
+mod responder;
+mod shared;
+
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use tokio::sync::Notify;
 
-use super::message::{Envelope, HandlerReport, Head, Request, ToFront, ToHandler, cost};
-use super::{Fields, Opaque};
-
-/// Error of a request that its client has cancelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the client has cancelled the request")]
-pub struct Cancelled;
-
-/// Messages of all exchanges of a thread, on their way to the front. The credit of each exchange bounds its part.
-#[derive(Debug, Default)]
-pub struct FrontQueue {
-    messages: RefCell<VecDeque<Envelope<ToFront>>>,
-    filled: Notify,
-}
-
-impl FrontQueue {
-    /// Adds a message.
-    pub fn push(&self, exchange: u64, message: ToFront) {
-        let mut messages = self.messages.borrow_mut();
-        messages.push_back(Envelope { exchange, message });
-        self.filled.notify_one();
-    }
-
-    /// Removes and returns the oldest message.
-    pub fn pop(&self) -> Option<Envelope<ToFront>> {
-        self.messages.borrow_mut().pop_front()
-    }
-
-    /// Puts a message back in front, if it could not be passed on.
-    pub fn put_back(&self, envelope: Envelope<ToFront>) {
-        self.messages.borrow_mut().push_front(envelope);
-    }
-
-    /// Waits for a message.
-    pub async fn filled(&self) {
-        while self.messages.borrow().is_empty() {
-            self.filled.notified().await;
-        }
-    }
-}
-
-/// State that both halves of an exchange share.
-#[derive(Debug)]
-struct Shared {
-    exchange: u64,
-    front_queue: Rc<FrontQueue>,
-    /// Credit left for the response; below zero if the last block cost more than there was.
-    credit: Cell<i64>,
-    sender: RefCell<Option<Waker>>,
-    body: RefCell<Upload>,
-    gone: Cell<bool>,
-    /// The response has begun, so that a failure can only reset the stream.
-    begun: Cell<bool>,
-    ended: Cell<bool>,
-    /// Status of the response if the handler is dropped before it responds.
-    abort_status: Cell<u16>,
-}
-
-/// Part of the request's body that has arrived and is unread.
-#[derive(Debug, Default)]
-struct Upload {
-    blocks: VecDeque<Bytes>,
-    trailers: Option<Fields>,
-    ended: bool,
-    /// The handler has dropped the body.
-    dropped: bool,
-    reader: Option<Waker>,
-}
-
-impl Shared {
-    fn send(&self, message: ToFront) {
-        if !self.gone.get() {
-            self.front_queue.push(self.exchange, message);
-        }
-    }
-
-    /// Waits until there is credit, and takes `amount` of it, even if there is less: one block is always allowed.
-    async fn spend(&self, amount: u64) -> Result<(), Cancelled> {
-        std::future::poll_fn(|cx| {
-            if self.gone.get() {
-                return Poll::Ready(Err(Cancelled));
-            }
-            if self.credit.get() <= 0 {
-                *self.sender.borrow_mut() = Some(cx.waker().clone());
-                return Poll::Pending;
-            }
-            self.credit
-                .set(self.credit.get().saturating_sub_unsigned(amount));
-            Poll::Ready(Ok(()))
-        })
-        .await
-    }
-}
+pub use self::responder::{BodySender, Responder};
+pub use self::shared::{Cancelled, FrontQueue};
+use self::shared::{Shared, Upload};
+use super::Opaque;
+use super::message::{HandlerReport, Request, ToFront, ToHandler, cost};
 
 /// Receives the front's messages to one exchange.
 #[derive(Debug)]
@@ -197,12 +110,12 @@ impl Incoming {
     /// Returns the way to send facts for the access log.
     pub fn reporter(&self) -> Reporter {
         let wanted = self.request.wants_report;
-        Reporter(wanted.then(|| Rc::clone(&self.reply.shared)))
+        Reporter(wanted.then(|| self.reply.shared()))
     }
 
     /// Returns the way to offer an entry for the front's memory.
     pub fn cache_offer(&self) -> CacheOffer {
-        CacheOffer(Rc::clone(&self.reply.shared))
+        CacheOffer(self.reply.shared())
     }
 
     /// Returns a new exchange, and the receiver of the front's further messages to it.
@@ -232,9 +145,7 @@ impl Incoming {
                 length: request.content_length,
             },
             request,
-            reply: Responder {
-                shared: Rc::clone(&shared),
-            },
+            reply: Responder::new(Rc::clone(&shared)),
         };
         (incoming, ExchangeHandle(shared))
     }
@@ -294,100 +205,6 @@ impl Drop for RequestBody {
         body.blocks.clear();
         if !body.ended {
             self.shared.send(ToFront::StopBody);
-        }
-    }
-}
-
-/// Sends the response of an exchange. Dropping it before the response begins sends 502, or the status that
-/// [`ExchangeHandle::set_abort_status`] set.
-#[derive(Debug)]
-pub struct Responder {
-    shared: Rc<Shared>,
-}
-
-impl Responder {
-    /// Sends an informational response (RFC 9110 §15.2).
-    ///
-    /// # Errors
-    /// The client has cancelled the request.
-    pub async fn interim(&mut self, status: u16, fields: Fields) -> Result<(), Cancelled> {
-        let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
-        self.shared.spend(cost(size)).await?;
-        self.shared.send(ToFront::Interim(status, fields));
-        Ok(())
-    }
-
-    /// Begins the final response. With `end` set in the head it is complete.
-    ///
-    /// # Errors
-    /// The client has cancelled the request.
-    pub async fn head(self, head: Head) -> Result<BodySender, Cancelled> {
-        if self.shared.gone.get() {
-            return Err(Cancelled);
-        }
-        self.shared.begun.set(true);
-        self.shared.ended.set(head.end);
-        self.shared.send(ToFront::Head(head));
-        Ok(BodySender {
-            shared: Rc::clone(&self.shared),
-        })
-    }
-}
-
-impl Drop for Responder {
-    fn drop(&mut self) {
-        if !self.shared.begun.get() {
-            self.shared.begun.set(true);
-            self.shared.ended.set(true);
-            self.shared
-                .send(ToFront::Abort(self.shared.abort_status.get()));
-        }
-    }
-}
-
-/// Sends the body of a response. Dropping it before the end resets the client's stream: a truncated body must not look
-/// whole.
-#[derive(Debug)]
-pub struct BodySender {
-    shared: Rc<Shared>,
-}
-
-impl BodySender {
-    /// Waits until [`BodySender::data`] would send a block at once.
-    ///
-    /// # Errors
-    /// The client has cancelled the request.
-    pub async fn ready(&mut self) -> Result<(), Cancelled> {
-        self.shared.spend(0).await
-    }
-
-    /// Sends a block, once the client has taken enough of the earlier ones. The memory behind it should not be much larger
-    /// than the block.
-    ///
-    /// # Errors
-    /// The client has cancelled the request.
-    pub async fn data(&mut self, block: Bytes) -> Result<(), Cancelled> {
-        if block.is_empty() {
-            return Ok(());
-        }
-        self.shared.spend(cost(block.len())).await?;
-        self.shared.send(ToFront::Data(block));
-        Ok(())
-    }
-
-    /// Completes the response.
-    pub fn end(self, trailers: Option<Fields>) {
-        if !self.shared.ended.replace(true) {
-            self.shared.send(ToFront::End(trailers));
-        }
-    }
-}
-
-impl Drop for BodySender {
-    fn drop(&mut self) {
-        if !self.shared.ended.replace(true) {
-            self.shared
-                .send(ToFront::Abort(self.shared.abort_status.get()));
         }
     }
 }

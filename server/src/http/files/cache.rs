@@ -8,11 +8,10 @@ use quick_cache::Weighter;
 use quick_cache::unsync::Cache as WeightedCache;
 use sluicegate_config::Files;
 
-use super::accept::Preference;
 use super::folder::{Folder, SiteFolders};
 use super::meta::Entry;
 use super::path::Target;
-use crate::http::exchange::RequestHead;
+use crate::http::exchange::{Preference, RequestHead};
 
 /// Weight of an entry beyond its bytes and its path, so that many empty files have a cost.
 const OVERHEAD: u64 = 512;

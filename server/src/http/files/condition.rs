@@ -143,11 +143,11 @@ mod tests {
 
     use http::HeaderValue;
 
-    use super::super::accept::Coding;
     use super::super::fixture::files;
     use super::super::meta::FileStat;
     use super::Verdict::{Failed, Go, Unchanged};
     use super::*;
+    use crate::http::exchange::Coding;
 
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";

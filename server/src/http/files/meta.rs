@@ -12,10 +12,9 @@ use http::header::{
 };
 use sluicegate_config::Files;
 
-use super::accept::Coding;
 use super::field_value::visible;
 use super::kind;
-use crate::http::exchange::Fields;
+use crate::http::exchange::{Coding, Fields};
 
 /// State of a file. Two states of a file differ in it, unless the file is written twice within a tick of the file system's clock, or
 /// gets back its earlier time of change, and keeps its size.

@@ -5,13 +5,12 @@ use std::time::Duration;
 use bytes::Bytes as Block;
 use http::{HeaderName, HeaderValue};
 
-use super::accept::Preference;
 use super::fixture::{files, reply};
 use super::meta::FileStat;
 use super::range::{self, Wanted};
 use super::response_plan::ResponsePlan;
-use super::{Coding, Entry, Meta, Target};
-use crate::http::exchange::{Body, Reply, RequestHead};
+use super::{Entry, Meta, Target};
+use crate::http::exchange::{Body, Coding, Preference, Reply, RequestHead};
 use crate::http::path::CanonicalPath;
 use crate::properties::{Bytes, request_head};
 

@@ -8,13 +8,12 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
 use http::header::{ACCEPT_RANGES, ALLOW, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
 
-use super::accept::Coding;
 use super::condition::{self, Verdict};
 use super::field_value::visible;
 use super::meta::{self, Entry, Meta};
 use super::path::Refusal;
 use super::range::{self, Wanted};
-use crate::http::exchange::{Body, ErrorPages, Fields, Reply, ReplyFields, RequestHead};
+use crate::http::exchange::{Body, Coding, ErrorPages, Fields, Reply, ReplyFields, RequestHead};
 
 /// Response whose bytes are still in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

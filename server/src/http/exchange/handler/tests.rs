@@ -3,6 +3,7 @@ use std::future::Future;
 use http_body_util::BodyExt as _;
 
 use super::*;
+use crate::http::exchange::message::Head;
 use crate::http::exchange::test_front::{Front, head, pair, request, tunnel};
 
 fn start(has_body: bool, credit: u64) -> (Incoming, Front) {

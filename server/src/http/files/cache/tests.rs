@@ -1,10 +1,10 @@
 use http::HeaderValue;
 use sluicegate_sim::Rng;
 
-use super::super::accept::Coding;
 use super::super::fixture::files;
 use super::super::meta::Meta;
 use super::*;
+use crate::http::exchange::Coding;
 use crate::http::exchange::test_front::head;
 
 const VALID: Duration = Duration::from_secs(10);

@@ -10,7 +10,8 @@ use sluicegate_config::Files;
 
 use super::open::{Found, Root};
 use super::stream;
-use crate::http::files::{Coding, FileStat, Meta, Preference, Target};
+use crate::http::exchange::{Coding, Preference};
+use crate::http::files::{FileStat, Meta, Target};
 
 /// Facts of a request that select its file.
 #[derive(Debug)]

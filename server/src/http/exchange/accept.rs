@@ -3,7 +3,7 @@
 use http::HeaderValue;
 use http::header::ACCEPT_ENCODING;
 
-use crate::http::exchange::Fields;
+use super::fields::Fields;
 
 /// Encoding of a file on the disk. A later variant is preferred if the client's weights are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,7 +42,7 @@ impl Coding {
     }
 
     /// Returns the value of `content-encoding`, which the original lacks.
-    pub(super) fn field(self) -> Option<HeaderValue> {
+    pub(crate) fn field(self) -> Option<HeaderValue> {
         (self != Coding::Identity).then(|| HeaderValue::from_static(self.token()))
     }
 
@@ -65,7 +65,7 @@ pub(crate) struct Preference {
 
 impl Preference {
     /// Preference for the original alone.
-    pub(super) const ORIGINAL: Preference = Preference {
+    pub(crate) const ORIGINAL: Preference = Preference {
         codings: [Coding::Identity; 4],
         count: 1,
     };
@@ -73,7 +73,7 @@ impl Preference {
     /// Returns the preference of the client that sent these fields. Without `accept-encoding` it is the original, though such a client
     /// accepts any. An encoding that is not named is not accepted; `identity` is, as the last. Ignores members that cannot be
     /// parsed.
-    pub(super) fn of(headers: &Fields) -> Preference {
+    pub(crate) fn of(headers: &Fields) -> Preference {
         let mut weights: [Option<u16>; 4] = [None; 4];
         let mut others = None;
         let values = headers.iter().filter(|(name, _)| name == ACCEPT_ENCODING);
