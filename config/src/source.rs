@@ -65,7 +65,7 @@ impl Source<'_> {
     }
 
     /// Refuses the first key of `entries` that is none of `table`. The error names the table that the key belongs to, if
-    /// that is one around `table`, or if no key of `table` looks like it.
+    /// that is one around `table`, if no key of `table` looks like it, or if it stands at the top level, where all keys are tables.
     pub(crate) fn refuse_unknown_in(
         &self,
         entries: &DeTable<'_>,
@@ -100,7 +100,7 @@ impl Source<'_> {
         };
         let (owners, remedy) = if let Some(around) = owners.iter().find(is_around) {
             (around.header(), format!("move it above {}", table.header()))
-        } else if error.nearest.is_none() && !owners.is_empty() {
+        } else if (error.nearest.is_none() || table.name.is_empty()) && !owners.is_empty() {
             let headers: Vec<String> = owners.iter().map(Table::header).collect();
             (headers.join(" or "), "move it there".to_owned())
         } else {

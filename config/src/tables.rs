@@ -1,5 +1,6 @@
 //! The tables of a file: each is a plain struct that declares its keys.
 
+mod compress;
 mod dpdk;
 mod error_pages;
 mod group;
@@ -23,6 +24,7 @@ mod tracing;
 mod upstream;
 mod upstream_tls;
 
+pub use compress::{Compress, CompressionAlgorithm, MediaRange, RouteCompression};
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use error_pages::{ErrorPage, ErrorStatuses};
 pub use group::{Cores, Group, Scheduler};

@@ -9,8 +9,8 @@ use sluicegate_cc::Registry;
 use toml::de::DeTable;
 
 use super::{
-    AccessLog, Admin, Group, Handler, Limits, Listener, Log, Pool, PoolChoice, Qlog, Quic, Route,
-    Server, Tracing,
+    AccessLog, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice, Qlog,
+    Quic, Route, Server, Tracing,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -49,6 +49,8 @@ table! {
             default: "[]",
             reload: Live
         },
+        /// Compression of responses.
+        compress: Compress { kind: Kind::Table(Compress::TABLE), default: "{}", reload: Live },
         /// Bounds on what clients may hold.
         limits: Limits { kind: Kind::Table(Limits::TABLE), default: "{}", reload: Live },
         /// Behaviour of connections.
@@ -144,6 +146,10 @@ fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     check_groups_of_listeners(config, top)?;
     check_addresses(config, top)?;
     resolve_pools(config, top)?;
+    let compress = Arc::new(config.compress.clone());
+    for route in &mut config.routes {
+        route.settings.compression.resolve(&compress);
+    }
     check_routes(config, top)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::listener::network;
-use super::{ErrorPage, HeaderEdits};
+use super::{ErrorPage, HeaderEdits, RouteCompression};
 use crate::field::tables_as_parts;
 use crate::schema::{Kind, TIB, duration, millis, seconds, size};
 
@@ -58,6 +58,14 @@ table! {
             kind: Kind::ErrorPages,
             unset: "a line of text",
             examples: ["{ 404 = \"pages/404.html\", 5xx = \"pages/sorry.html\" }"],
+            reload: Live
+        },
+        /// Whether responses of this route's files or upstreams are compressed while they are sent; `[compress]` says how.
+        /// Set it to false for pages that contain secrets beside text that others choose (BREACH).
+        compression as compress: RouteCompression {
+            kind: Kind::Switch,
+            unset: "compress.enabled",
+            examples: ["true"],
             reload: Live
         },
         /// Largest request body on this route; a larger one gets 413. Raise it for routes that receive uploads.

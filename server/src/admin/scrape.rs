@@ -9,8 +9,7 @@ use super::allocator::Allocator;
 use super::process::{Age, Process};
 use super::workers::{self, Known};
 use crate::clock;
-use crate::http::origin::OriginCommand;
-use crate::http::proxy;
+use crate::http::origin::{self, OriginCommand};
 use crate::observe::access::AccessWriter;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::memory_budget::MemoryBudget;
@@ -51,7 +50,7 @@ struct Target {
     known: Known,
     handle: WorkerHandle,
     worker: OutstandingRequest<Box<WorkerStats>>,
-    origin: OutstandingRequest<Box<proxy::Counters>>,
+    origin: OutstandingRequest<Box<origin::Counters>>,
 }
 
 impl Scraper {
@@ -131,7 +130,7 @@ impl Target {
                 index: handle.index.to_string(),
                 up: false,
                 last: Box::default(),
-                proxy: Box::default(),
+                origin: Box::default(),
             },
             handle: handle.clone(),
             worker: OutstandingRequest::default(),
@@ -146,7 +145,7 @@ impl Target {
             self.known.last = late;
         }
         if let Some(late) = self.origin.try_receive() {
-            self.known.proxy = late;
+            self.known.origin = late;
         }
         let WorkerHandle {
             mailbox, origin, ..
@@ -163,8 +162,8 @@ impl Target {
             self.known.last = stats;
             self.known.up = true;
         }
-        if let Some(proxy) = self.origin.receive_until(limit).await {
-            self.known.proxy = proxy;
+        if let Some(origin) = self.origin.receive_until(limit).await {
+            self.known.origin = origin;
         }
     }
 }

@@ -3,7 +3,7 @@
 use sluicegate_dataplane::{Counters as Datagrams, FrameCounters, InitialFilter};
 
 use crate::http::exchange::ring::Depth;
-use crate::http::proxy;
+use crate::http::origin;
 use crate::observe::metrics::{Page, Show};
 use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::ConnectionGauges;
@@ -20,8 +20,8 @@ pub(super) struct Known {
     pub(super) up: bool,
     /// The worker's last reply. It is kept until the next one, so that counters never fall.
     pub(super) last: Box<WorkerStats>,
-    /// The last reply of the origin thread's proxy, kept likewise.
-    pub(super) proxy: Box<proxy::Counters>,
+    /// The last reply of the origin thread, kept likewise.
+    pub(super) origin: Box<origin::Counters>,
 }
 
 impl Known {
@@ -90,11 +90,11 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     endpoint_sum.show(page);
     ring_sum.show(page);
     turn_sum.show(page);
-    let mut proxy_sum = proxy::Counters::default();
+    let mut origin_sum = origin::Counters::default();
     for known in workers {
-        proxy_sum.add_up(&known.proxy);
+        origin_sum.add_up(&known.origin);
     }
-    proxy_sum.show(page);
+    origin_sum.show(page);
     show_datagrams(workers, page);
     show_frames(workers, page);
 }

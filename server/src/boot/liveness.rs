@@ -1,7 +1,6 @@
 //! Checks whether the serving threads respond.
 
 use crate::http::origin::{self, OriginCommand};
-use crate::http::proxy;
 use crate::worker::{Command, MailboxSender, OutstandingRequest, WorkerHandle};
 
 /// A request to every worker and every origin thread. Nobody waits for the replies; a thread that has ended owes none.
@@ -18,7 +17,7 @@ enum Thread {
     Worker(MailboxSender, OutstandingRequest<()>),
     Origin(
         origin::OriginSender,
-        OutstandingRequest<Box<proxy::Counters>>,
+        OutstandingRequest<Box<origin::Counters>>,
     ),
 }
 

@@ -6,6 +6,7 @@
 
 mod accept;
 pub mod accounts;
+pub mod compress;
 mod error_pages;
 mod fields;
 mod generate;

@@ -15,6 +15,7 @@ use std::time::Instant;
 pub use self::counters::Counters;
 pub use self::log::{Ending, RequestRecord};
 pub use self::refusal::Refusal;
+use super::exchange::compress;
 use super::exchange::message::{Head, Request};
 use super::exchange::ring::OriginRing;
 use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
@@ -204,6 +205,9 @@ impl Gate<'_> {
         let Action::Origin(OriginHandler::Files(folder)) = &route.action else {
             return Err(None);
         };
+        if route.compression().is_some() {
+            return Err(None);
+        }
         let key = Key::of(folder, head, route.rest(&head.path)).ok_or(None)?;
         let Some(entry) = self.cache.get(&key, self.now) else {
             return Err(Some(key));
@@ -277,7 +281,12 @@ impl Handling {
     /// Applies the route's changes to the head of the handler's response.
     pub fn edit_response(&mut self, head: &mut Head) {
         let filled = self.response_edits.take();
+        let varies = self.route.compression().is_some() && compress::varies(&head.fields);
         self.route.edit_response(&mut head.fields, filled);
+        if varies {
+            // Otherwise a cache would give every client the encoding of the first.
+            compress::add_vary(&mut head.fields);
+        }
     }
 
     /// Keeps the entry that the handler offers for memory, or drops the earlier one; works once for a request.

@@ -19,9 +19,11 @@ use super::files::disk::FileServer;
 use super::proxy::{self, Pools};
 use crate::affinity;
 use crate::http::exchange::Opaque;
+use crate::http::exchange::compress::{self, Compressors, Offer};
 use crate::http::exchange::handler::Incoming;
 use crate::http::exchange::ring::WorkerRing;
 use crate::http::route::{Action, OriginHandler, Route, Site};
+use crate::observe::metrics::metrics;
 
 /// Threads for blocking system calls, such as reads of files, beside the origin thread itself.
 const BLOCKING_THREADS: usize = 16;
@@ -47,17 +49,29 @@ pub struct OriginSetup {
 pub enum OriginCommand {
     /// Takes the upstream pools of this site into effect.
     Adopt(Arc<Site>),
-    /// Requests the proxy's counters and the states of its upstreams.
-    Report(oneshot::Sender<Box<proxy::Counters>>),
+    /// Requests the counters of the handlers and the states of its upstreams.
+    Report(oneshot::Sender<Box<Counters>>),
 }
 
 /// Sends commands to an origin thread.
 pub type OriginSender = UnboundedSender<OriginCommand>;
 
+metrics! {
+    /// Counters of a thread's handlers.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct Counters: Sum {
+        /// Counters of the proxy.
+        pub proxy: proxy::Counters = group,
+        /// Counters of compressed responses.
+        pub compress: compress::Counters = group,
+    }
+}
+
 /// State that all handlers of a thread share.
 struct Handlers {
     files: FileServer,
     pools: Pools,
+    compressors: Rc<Compressors>,
 }
 
 /// Starts the thread, and returns the sender of its commands. It ends when its worker does.
@@ -83,6 +97,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             let handlers = Rc::new(Handlers {
                 files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
                 pools: Pools::new(makes_checks),
+                compressors: Rc::default(),
             });
             let handler = {
                 let handlers = Rc::clone(&handlers);
@@ -105,19 +120,29 @@ impl Handlers {
             OriginCommand::Adopt(site) => self.pools.adopt(site.pools()),
             OriginCommand::Report(reply) => {
                 // The caller may no longer wait.
-                let _ = reply.send(Box::new(self.pools.counters()));
+                let counters = Counters {
+                    proxy: self.pools.counters(),
+                    compress: self.compressors.counters(),
+                };
+                let _ = reply.send(Box::new(counters));
             }
         }
     }
 
     /// Runs the handler of an exchange's route. An exchange that is dropped without a response gets 502.
-    async fn handle(self: Rc<Self>, incoming: Incoming) {
+    async fn handle(self: Rc<Self>, mut incoming: Incoming) {
         let Some(route) = incoming.request.handler.clone().downcast::<Route>() else {
             return;
         };
         let Action::Origin(handler) = &route.action else {
             return;
         };
+        if let Some(settings) = route.compression()
+            && !incoming.request.head.is_tunnel()
+        {
+            let offer = Offer::new(&self.compressors, settings, &incoming.request.head);
+            incoming.reply.offer_compression(offer);
+        }
         match handler {
             OriginHandler::Proxy(proxy) => {
                 proxy::serve(&self.pools, proxy, &*route, incoming).await;

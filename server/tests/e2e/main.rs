@@ -10,6 +10,7 @@ mod admin;
 mod bounds;
 mod certificates;
 mod client;
+mod compress;
 mod dpdk;
 mod explain;
 mod failure;

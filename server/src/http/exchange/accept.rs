@@ -1,11 +1,11 @@
-//! Ranks the encodings of a file that a client accepts (RFC 9110 §12.5.3).
+//! Ranks the encodings that a client accepts (RFC 9110 §12.5.3).
 
 use http::HeaderValue;
 use http::header::ACCEPT_ENCODING;
 
 use super::fields::Fields;
 
-/// Encoding of a file on the disk. A later variant is preferred if the client's weights are equal.
+/// Encoding of a body. A later variant is preferred if the client's weights are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
     /// The original, without an encoding.
@@ -74,24 +74,16 @@ impl Preference {
     /// accepts any. An encoding that is not named is not accepted; `identity` is, as the last. Ignores members that cannot be
     /// parsed.
     pub(crate) fn of(headers: &Fields) -> Preference {
-        let mut weights: [Option<u16>; 4] = [None; 4];
-        let mut others = None;
-        let values = headers.iter().filter(|(name, _)| name == ACCEPT_ENCODING);
-        for value in values.filter_map(|(_, value)| value.to_str().ok()) {
-            for (token, weight) in value.split(',').filter_map(weighted) {
-                if token == "*" {
-                    others = Some(weight);
-                } else if let Some(coding) = Coding::named(token) {
-                    weights[coding as usize] = Some(weight);
-                }
-            }
-        }
+        let weights = Weights::of(headers);
         let mut wanted = Vec::with_capacity(4);
         for coding in CODINGS {
             // The least weight that can be written is 1.
             let unnamed = (coding == Coding::Identity).then_some((0, true));
-            let named = weights[coding as usize].or(others);
-            match named.map(|weight| (weight, false)).or(unnamed) {
+            match weights
+                .weight(coding)
+                .map(|weight| (weight, false))
+                .or(unnamed)
+            {
                 Some((0, false)) | None => {}
                 Some((weight, _)) => wanted.push((std::cmp::Reverse(weight), coding)),
             }
@@ -118,6 +110,51 @@ impl Preference {
     /// Returns the encodings, best first; without the original only if the client refuses it.
     pub(crate) fn codings(&self) -> &[Coding] {
         &self.codings[..usize::from(self.count)]
+    }
+}
+
+/// Weights of the encodings that a client names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Weights {
+    named: [Option<u16>; 4],
+    /// Weight of those that are not named (`*`).
+    others: Option<u16>,
+}
+
+impl Weights {
+    /// Reads the weights of `accept-encoding`; ignores members that cannot be parsed.
+    pub(crate) fn of(headers: &Fields) -> Weights {
+        let mut weights = Weights::default();
+        let values = headers.iter().filter(|(name, _)| name == ACCEPT_ENCODING);
+        for value in values.filter_map(|(_, value)| value.to_str().ok()) {
+            for (token, weight) in value.split(',').filter_map(weighted) {
+                if token == "*" {
+                    weights.others = Some(weight);
+                } else if let Some(coding) = Coding::named(token) {
+                    weights.named[coding as usize] = Some(weight);
+                }
+            }
+        }
+        weights
+    }
+
+    /// Returns the weight of an encoding in thousandths; `None` if neither it nor `*` is named.
+    fn weight(&self, coding: Coding) -> Option<u16> {
+        self.named[coding as usize].or(self.others)
+    }
+
+    /// Returns the encoding of `among` that the client prefers, the first of those with the same weight; `None` if it prefers
+    /// the original or accepts none of them.
+    pub(crate) fn best(&self, among: impl Iterator<Item = Coding>) -> Option<Coding> {
+        let least = self.weight(Coding::Identity).unwrap_or(0).max(1);
+        let mut best = None;
+        for coding in among {
+            let weight = self.weight(coding).unwrap_or(0);
+            if weight >= least && best.is_none_or(|(most, _)| weight > most) {
+                best = Some((weight, coding));
+            }
+        }
+        best.map(|(_, coding)| coding)
     }
 }
 
@@ -226,5 +263,31 @@ mod tests {
             preference(&["identity, gzip;q=0.5"]),
             preference(&["identity;q=0.9, br;q=0.1, zstd;q=0.2"])
         );
+    }
+
+    #[test]
+    fn the_first_of_the_heaviest_is_used_unless_the_original_weighs_more() {
+        let among = || [Zstd, Brotli, Gzip].into_iter();
+        for (value, expected) in [
+            ("gzip, deflate, br, zstd", Some(Zstd)),
+            ("gzip, br", Some(Brotli)),
+            ("gzip;q=1.0, br;q=0.9", Some(Gzip)),
+            ("*", Some(Zstd)),
+            ("zstd;q=0, *", Some(Brotli)),
+            ("gzip;q=0.5, identity", None),
+            ("gzip;q=0.5, identity;q=0.5", Some(Gzip)),
+            ("gzip, identity;q=0", Some(Gzip)),
+            ("gzip;q=0.2, identity;q=0", Some(Gzip)),
+            ("identity;q=0", None),
+            ("gzip;q=0", None),
+            ("*;q=0", None),
+            ("", None),
+        ] {
+            let fields = vec![(ACCEPT_ENCODING, HeaderValue::from_static(value))];
+            assert_eq!(Weights::of(&fields).best(among()), expected, "{value}");
+        }
+        assert_eq!(Weights::of(&Vec::new()).best(among()), None);
+        let gzip = vec![(ACCEPT_ENCODING, HeaderValue::from_static("br, gzip;q=0.1"))];
+        assert_eq!(Weights::of(&gzip).best([Gzip].into_iter()), Some(Gzip));
     }
 }

@@ -296,7 +296,7 @@ async fn respond(
             }
         }
     }
-    writer.end(None);
+    writer.end(None).await?;
     Ok(())
 }
 

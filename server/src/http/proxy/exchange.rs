@@ -337,7 +337,7 @@ impl<'a> Exchange<'a> {
                         });
                         // Before the end, with which the front writes the line.
                         self.report(None);
-                        writer.end(trailers);
+                        writer.end(trailers).await?;
                     }
                     Err(stop) => {
                         if let Stop::Failed(failure) = stop {

@@ -56,7 +56,7 @@ impl Relay<'_> {
         let mut resumed = Instant::now();
         let mut deadline = Deadline::until(resumed + self.idle_timeout);
         loop {
-            let may_wait = blocks.is_empty();
+            let may_wait = blocks.is_empty() && !writer.keeps_bytes();
             let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed, &mut deadline));
             match step.await? {
                 Step::Frame(frame) => match frame.into_data() {
@@ -70,6 +70,8 @@ impl Relay<'_> {
                 Step::Empty => {
                     if let Some(block) = blocks.flush() {
                         resumed = self.send(writer, block).await?;
+                    } else {
+                        resumed = self.flush(writer).await?;
                     }
                 }
                 Step::End => break,
@@ -89,6 +91,12 @@ impl Relay<'_> {
         let taken = Instant::now();
         self.longest_pause = self.longest_pause.max(taken - offered);
         Ok(taken)
+    }
+
+    /// Sends the client what a compressor keeps, in the same way.
+    async fn flush(&mut self, writer: &mut BodySender) -> Result<Instant, Cancelled> {
+        self.connection.drive(writer.flush()).await?;
+        Ok(Instant::now())
     }
 
     fn step(

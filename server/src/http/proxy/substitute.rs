@@ -32,7 +32,7 @@ pub(super) async fn substitute(
     let mut writer = reply.head(head).await?;
     if let (false, Body::Bytes(text)) = (end, substitute.body) {
         writer.data(text).await?;
-        writer.end(None);
+        writer.end(None).await?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Handler, Limits};
+use sluicegate_config::{Compress, Handler, Limits};
 
 use super::access::Access;
 use super::edits::{Edits, FilledEdits};
@@ -40,6 +40,7 @@ pub struct Route {
     response_headers: Edits,
     error_pages: Arc<ErrorPages>,
     access: Arc<Access>,
+    compression: Option<Arc<Compress>>,
     /// Largest request body, bytes.
     pub max_request_body: u64,
     /// Time limit of an exchange.
@@ -111,9 +112,15 @@ impl Route {
             response_headers: Edits::new(&settings.response_headers).map_err(refuse)?,
             error_pages,
             access,
+            compression: settings.compression.settings().cloned(),
             max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
             timeout: settings.timeout,
         })
+    }
+
+    /// Returns how responses are compressed; `None` if they are not.
+    pub fn compression(&self) -> Option<&Arc<Compress>> {
+        self.compression.as_ref()
     }
 
     /// Returns what follows the route's prefix in a path that it was found for; the whole path if the route has no prefix.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use sluicegate_config::{AccessFormat, LogTarget};
 
 use super::*;
-use crate::http::origin::OriginCommand;
+use crate::http::exchange::compress::{self, Algorithm};
+use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy::{self, Failure};
 use crate::observe::access::AccessWriter;
 use crate::observe::metrics::Label;
@@ -105,6 +106,26 @@ fn filled_stats() -> WorkerStats {
     stats
 }
 
+fn filled_origin() -> origin::Counters {
+    let mut compress = compress::Counters::default();
+    let mut n = Numbers(3000);
+    for algorithm in Algorithm::ALL {
+        for figure in [
+            &mut compress.begun,
+            &mut compress.input,
+            &mut compress.output,
+        ] {
+            figure[*algorithm] = n.next();
+        }
+    }
+    compress.skipped = n.next();
+    compress.memory = n.next();
+    origin::Counters {
+        proxy: filled_proxy(),
+        compress,
+    }
+}
+
 fn filled_proxy() -> proxy::Counters {
     let mut n = Numbers(2000);
     let mut all = proxy::Counters::default();
@@ -166,7 +187,7 @@ fn page() -> String {
         tokio::task::yield_now().await;
         assert!(reply(&mailbox, filled_stats()));
         match commands.recv().await {
-            Some(OriginCommand::Report(reply)) => reply.send(Box::new(filled_proxy())).unwrap(),
+            Some(OriginCommand::Report(reply)) => reply.send(Box::new(filled_origin())).unwrap(),
             other => panic!("{other:?}"),
         }
     };

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::shared::{Cancelled, Shared};
 use crate::http::exchange::Fields;
+use crate::http::exchange::compress::{BodyEncoder, Failed, Offer};
 use crate::http::exchange::message::{Head, ToFront, cost};
 
 /// Sends the response of an exchange. Dropping it before the response begins sends 502, or the status that
@@ -13,11 +14,20 @@ use crate::http::exchange::message::{Head, ToFront, cost};
 #[derive(Debug)]
 pub struct Responder {
     shared: Rc<Shared>,
+    offer: Option<Box<Offer>>,
 }
 
 impl Responder {
     pub(super) fn new(shared: Rc<Shared>) -> Responder {
-        Responder { shared }
+        Responder {
+            shared,
+            offer: None,
+        }
+    }
+
+    /// Compresses the response if its head is fit for that. The handler does not notice.
+    pub fn offer_compression(&mut self, offer: Offer) {
+        self.offer = Some(Box::new(offer));
     }
 
     /// Returns the state of the exchange.
@@ -40,15 +50,17 @@ impl Responder {
     ///
     /// # Errors
     /// The client has cancelled the request.
-    pub async fn head(self, head: Head) -> Result<BodySender, Cancelled> {
+    pub async fn head(self, mut head: Head) -> Result<BodySender, Cancelled> {
         if self.shared.gone.get() {
             return Err(Cancelled);
         }
+        let encoder = self.offer.as_ref().and_then(|offer| offer.begin(&mut head));
         self.shared.begun.set(true);
         self.shared.ended.set(head.end);
         self.shared.send(ToFront::Head(head));
         Ok(BodySender {
             shared: Rc::clone(&self.shared),
+            encoder,
         })
     }
 }
@@ -69,6 +81,15 @@ impl Drop for Responder {
 #[derive(Debug)]
 pub struct BodySender {
     shared: Rc<Shared>,
+    encoder: Option<BodyEncoder>,
+}
+
+/// A body whose compressor failed is not completed, as if the client had cancelled it.
+impl From<Failed> for Cancelled {
+    fn from(_: Failed) -> Cancelled {
+        tracing::error!("a response is reset because its compressor failed");
+        Cancelled
+    }
 }
 
 impl BodySender {
@@ -89,16 +110,60 @@ impl BodySender {
         if block.is_empty() {
             return Ok(());
         }
+        match &mut self.encoder {
+            None => self.send(block).await,
+            Some(encoder) => {
+                let blocks = encoder.data(block).await?;
+                self.send_all(blocks).await
+            }
+        }
+    }
+
+    /// Returns whether bytes of the blocks so far wait for more of them, which [`BodySender::flush`] ends.
+    pub fn keeps_bytes(&self) -> bool {
+        self.encoder.as_ref().is_some_and(BodyEncoder::keeps_input)
+    }
+
+    /// Sends what is kept of the blocks so far. A handler calls it when it does not know how soon it has the next one.
+    ///
+    /// # Errors
+    /// The client has cancelled the request.
+    pub async fn flush(&mut self) -> Result<(), Cancelled> {
+        match &mut self.encoder {
+            Some(encoder) if encoder.keeps_input() => {
+                let blocks = encoder.flush().await?;
+                self.send_all(blocks).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes the response.
+    ///
+    /// # Errors
+    /// The client has cancelled the request.
+    pub async fn end(mut self, trailers: Option<Fields>) -> Result<(), Cancelled> {
+        if let Some(encoder) = self.encoder.take() {
+            let blocks = encoder.finish().await?;
+            self.send_all(blocks).await?;
+        }
+        if !self.shared.ended.replace(true) {
+            self.shared.send(ToFront::End(trailers));
+        }
+        Ok(())
+    }
+
+    async fn send(&self, block: Bytes) -> Result<(), Cancelled> {
         self.shared.spend(cost(block.len())).await?;
         self.shared.send(ToFront::Data(block));
         Ok(())
     }
 
-    /// Completes the response.
-    pub fn end(self, trailers: Option<Fields>) {
-        if !self.shared.ended.replace(true) {
-            self.shared.send(ToFront::End(trailers));
+    async fn send_all(&self, blocks: Vec<Bytes>) -> Result<(), Cancelled> {
+        for block in blocks {
+            self.send(block).await?;
         }
+        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ fn a_body_goes_no_further_than_its_credit() {
             for _ in 0..5 {
                 writer.data(Bytes::from_static(&[7; 10])).await.unwrap();
             }
-            writer.end(None);
+            writer.end(None).await.unwrap();
         });
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -68,7 +68,7 @@ fn a_credit_overdrawn_is_paid_back_and_never_grows() {
                 let block = vec![0; 1 + number * 977 % LARGEST];
                 writer.data(block.into()).await.unwrap();
             }
-            writer.end(None);
+            writer.end(None).await.unwrap();
         });
         let (mut held, mut overflow) = (0, 0);
         loop {
@@ -126,7 +126,7 @@ fn a_tunnel_carries_bytes_both_ways_after_its_head() {
             let block = frame.unwrap().into_data().unwrap();
             writer.data(block).await.unwrap();
         }
-        writer.end(None);
+        writer.end(None).await.unwrap();
     };
     for protocol in [None, Some("websocket")] {
         run(async {
@@ -152,7 +152,7 @@ fn either_direction_of_a_tunnel_may_end_first() {
     run(async {
         let (mut incoming, front) = pair(request(tunnel(None), None, true), 1000);
         let writer = incoming.reply.head(ok(false)).await.unwrap();
-        writer.end(None);
+        writer.end(None).await.unwrap();
         assert!(matches!(front.next().await, ToFront::Head(_)));
         assert!(matches!(front.next().await, ToFront::End(None)));
         front.data(b"later");
@@ -165,7 +165,7 @@ fn either_direction_of_a_tunnel_may_end_first() {
         assert!(incoming.body.frame().await.is_none());
         let mut writer = incoming.reply.head(ok(false)).await.unwrap();
         writer.data(Bytes::from_static(b"later")).await.unwrap();
-        writer.end(None);
+        writer.end(None).await.unwrap();
         let response = front.response().await;
         assert_eq!(
             (&response.body[..], response.complete),

@@ -96,7 +96,7 @@ async fn echo(incoming: Incoming) {
     let head = ok(Some(body.len() as u64));
     let mut writer = incoming.reply.head(head).await.unwrap();
     writer.data(body).await.unwrap();
-    writer.end(None);
+    writer.end(None).await.unwrap();
 }
 
 #[test]
@@ -161,7 +161,8 @@ fn a_command_is_executed_before_the_requests_that_are_sent_after_it() {
 #[test]
 fn a_tunnel_lasts_until_both_directions_have_ended() {
     let handler = |incoming: Incoming| async move {
-        incoming.reply.head(ok(None)).await.unwrap().end(None);
+        let writer = incoming.reply.head(ok(None)).await.unwrap();
+        writer.end(None).await.unwrap();
         let rest = incoming.body.collect().await.unwrap().to_bytes();
         assert_eq!(rest, "onetwo");
     };
@@ -247,7 +248,7 @@ fn a_full_ring_delays_messages_and_loses_none() {
         for _ in 0..10 {
             writer.data(Bytes::from_static(b"x")).await.unwrap();
         }
-        writer.end(None);
+        writer.end(None).await.unwrap();
     };
     with(2, 1 << 20, handler, async |mut origin_ring| {
         let exchange = open(&mut origin_ring, request("/", None)).unwrap();

@@ -1,0 +1,109 @@
+//! Compresses the bodies of responses (RFC 9110 §8.4.1), as a step between a handler and the front that neither knows.
+//!
+//! A response is compressed by its head alone: [`Offer`] says what a client accepts, and [`Offer::begin`] whether the response
+//! is fit for it. [`BodyEncoder`] then takes the place of the body.
+
+mod body;
+mod counters;
+mod encoder;
+mod fields;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, IF_NONE_MATCH};
+use sluicegate_config::{Compress, CompressionAlgorithm};
+
+pub use self::body::Compressors;
+pub(crate) use self::body::{BodyEncoder, Failed};
+pub use self::counters::{Algorithm, Counters};
+pub use self::fields::{add_vary, varies};
+use super::accept::{Coding, Weights};
+use super::message::Head;
+use super::{Fields, RequestHead};
+
+/// Compression that a route offers for the response to one request.
+#[derive(Debug)]
+pub struct Offer {
+    compressors: Rc<Compressors>,
+    settings: Arc<Compress>,
+    /// Algorithm that the client prefers to the original.
+    algorithm: Option<Algorithm>,
+    is_head: bool,
+    /// Lines of `if-none-match`.
+    held: Fields,
+}
+
+impl Offer {
+    /// Returns what to offer for a request.
+    pub fn new(
+        compressors: &Rc<Compressors>,
+        settings: &Arc<Compress>,
+        head: &RequestHead,
+    ) -> Offer {
+        let held = { head.headers.iter() }.filter(|(name, _)| name == IF_NONE_MATCH);
+        Offer {
+            compressors: Rc::clone(compressors),
+            settings: Arc::clone(settings),
+            algorithm: preferred(settings, &head.headers),
+            is_head: head.method == "HEAD",
+            held: held.cloned().collect(),
+        }
+    }
+
+    /// Begins to compress the response with this head if it is fit for that, and describes it in the head.
+    pub(crate) fn begin(&self, head: &mut Head) -> Option<BodyEncoder> {
+        if head.status == 304 {
+            add_vary(&mut head.fields);
+            fields::name_as_held(&mut head.fields, &self.held);
+            return None;
+        }
+        if !is_fit(&self.settings, head) {
+            return None;
+        }
+        add_vary(&mut head.fields);
+        if head.end || self.is_head {
+            return None;
+        }
+        let algorithm = self.algorithm?;
+        let encoder = self.compressors.begin(algorithm, &self.settings)?;
+        fields::describe(&mut head.fields, coding(algorithm));
+        head.length = None;
+        Some(encoder)
+    }
+}
+
+/// Returns the algorithm that the client prefers to the original.
+fn preferred(settings: &Compress, headers: &Fields) -> Option<Algorithm> {
+    if fields::has_directive(headers, &CACHE_CONTROL, "no-transform") {
+        return None;
+    }
+    let known = settings.algorithms.iter().map(|known| match known {
+        CompressionAlgorithm::Zstd => Algorithm::Zstd,
+        CompressionAlgorithm::Brotli => Algorithm::Brotli,
+        CompressionAlgorithm::Gzip => Algorithm::Gzip,
+    });
+    let best = Weights::of(headers).best(known.clone().map(coding))?;
+    known.into_iter().find(|known| coding(*known) == best)
+}
+
+fn coding(algorithm: Algorithm) -> Coding {
+    match algorithm {
+        Algorithm::Zstd => Coding::Zstd,
+        Algorithm::Brotli => Coding::Brotli,
+        Algorithm::Gzip => Coding::Gzip,
+    }
+}
+
+/// Returns whether a response may be compressed for a client that accepts it.
+fn is_fit(settings: &Compress, head: &Head) -> bool {
+    // 205 has no body, and a part of a file is a part of its original (RFC 9110 §14.4).
+    let status = (200..=599).contains(&head.status) && !matches!(head.status, 204..=206);
+    let length = head
+        .length
+        .is_none_or(|length| length >= settings.min_size.max(1));
+    status && length && fields::are_fit(settings, &head.fields)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Compresses the body of one response, off the origin thread.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sluicegate_config::Compress;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::counters::{Algorithm, Counters};
+use super::encoder::{Encoder, Then};
+
+/// Pieces that an origin thread has compressed at a time, on threads beside it. The others wait in order, so that the threads
+/// which read files stay free.
+const AT_A_TIME: usize = 2;
+/// Largest input of which the origin thread compresses what has not left the compressor yet, bytes. It takes some tens of
+/// microseconds, no more than to pass it to another thread and back.
+const AT_ONCE: usize = 2 * 1024;
+/// Largest piece, bytes.
+const PIECE: usize = 64 * 1024;
+
+const KIB: u64 = 1024;
+
+/// Error of a compressor. The body cannot be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the compressor failed")]
+pub(crate) struct Failed;
+
+/// The compression of an origin thread.
+#[derive(Debug)]
+pub struct Compressors {
+    running: Arc<Semaphore>,
+    counters: RefCell<Counters>,
+}
+
+impl Default for Compressors {
+    fn default() -> Compressors {
+        Compressors {
+            running: Arc::new(Semaphore::new(AT_A_TIME)),
+            counters: RefCell::default(),
+        }
+    }
+}
+
+/// Returns the memory that a body takes while it is compressed, bytes: what the libraries were measured to take.
+fn cost(algorithm: Algorithm, settings: &Compress) -> u64 {
+    match algorithm {
+        Algorithm::Gzip => 384 * KIB,
+        Algorithm::Zstd if settings.zstd_level <= 3 => 1280 * KIB,
+        Algorithm::Brotli if settings.br_level <= 4 => 1536 * KIB,
+        Algorithm::Zstd | Algorithm::Brotli => 3072 * KIB,
+    }
+}
+
+impl Compressors {
+    /// Returns the counters.
+    pub fn counters(&self) -> Counters {
+        self.counters.borrow().clone()
+    }
+
+    /// Begins a body; `None` if there is no memory for another one.
+    pub(super) fn begin(
+        self: &Rc<Self>,
+        algorithm: Algorithm,
+        settings: &Compress,
+    ) -> Option<BodyEncoder> {
+        let cost = cost(algorithm, settings);
+        let mut counters = self.counters.borrow_mut();
+        if settings.memory > 0 && counters.memory + cost > settings.memory {
+            counters.skipped += 1;
+            return None;
+        }
+        counters.memory += cost;
+        counters.begun[algorithm] += 1;
+        Some(BodyEncoder {
+            compressors: Rc::clone(self),
+            algorithm,
+            cost,
+            encoder: Some(Encoder::new(algorithm, settings)),
+            kept: 0,
+        })
+    }
+}
+
+/// A body that is being compressed.
+pub(crate) struct BodyEncoder {
+    compressors: Rc<Compressors>,
+    algorithm: Algorithm,
+    cost: u64,
+    /// `None` while another thread has it, and after a failure.
+    encoder: Option<Encoder>,
+    /// Input since the last flush, bytes: the compressor may have kept all of it.
+    kept: usize,
+}
+
+impl std::fmt::Debug for BodyEncoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("BodyEncoder");
+        debug.field("algorithm", &self.algorithm);
+        debug.finish_non_exhaustive()
+    }
+}
+
+impl Drop for BodyEncoder {
+    fn drop(&mut self) {
+        self.compressors.counters.borrow_mut().memory -= self.cost;
+    }
+}
+
+impl BodyEncoder {
+    /// Returns whether the compressor may hold back input.
+    pub(crate) fn keeps_input(&self) -> bool {
+        self.kept > 0
+    }
+
+    /// Compresses a block, and returns the output that is ready.
+    ///
+    /// # Errors
+    /// The compressor failed.
+    pub(crate) async fn data(&mut self, mut block: Bytes) -> Result<Vec<Bytes>, Failed> {
+        let mut output = Vec::new();
+        while !block.is_empty() {
+            let piece = block.split_to(block.len().min(PIECE));
+            output.append(&mut self.run(piece, Then::More).await?);
+        }
+        Ok(output)
+    }
+
+    /// Returns the rest of the output for the input so far.
+    ///
+    /// # Errors
+    /// The same as of [`BodyEncoder::data`].
+    pub(crate) async fn flush(&mut self) -> Result<Vec<Bytes>, Failed> {
+        self.run(Bytes::new(), Then::Flush).await
+    }
+
+    /// Completes the body, and returns its last output.
+    ///
+    /// # Errors
+    /// The same as of [`BodyEncoder::data`].
+    pub(crate) async fn finish(mut self) -> Result<Vec<Bytes>, Failed> {
+        self.run(Bytes::new(), Then::Finish).await
+    }
+
+    async fn run(&mut self, piece: Bytes, then: Then) -> Result<Vec<Bytes>, Failed> {
+        let mut encoder = self.encoder.take().ok_or(Failed)?;
+        let length = piece.len();
+        self.kept = self.kept.saturating_add(length);
+        let result = if self.kept <= AT_ONCE {
+            let result = encoder.run(&piece, then);
+            (encoder, result)
+        } else {
+            let turn = Arc::clone(&self.compressors.running).acquire_owned().await;
+            let work = spawn_blocking(move || {
+                let _turn = turn;
+                let result = encoder.run(&piece, then);
+                (encoder, result)
+            });
+            work.await.map_err(|_| Failed)?
+        };
+        let (encoder, output) = result;
+        let output = output.map_err(|_| Failed)?;
+        self.encoder = Some(encoder);
+        if then != Then::More {
+            self.kept = 0;
+        }
+        let mut counters = self.compressors.counters.borrow_mut();
+        counters.input[self.algorithm] += length as u64;
+        counters.output[self.algorithm] += output.iter().map(Bytes::len).sum::<usize>() as u64;
+        Ok(output)
+    }
+}
