@@ -17,7 +17,8 @@ table! {
     /// the route does not say otherwise. Compressed are responses of files and of upstreams whose client accepts one of
     /// the algorithms (Accept-Encoding, with its weights) and whose type and length fit; a response that already has a
     /// Content-Encoding, that says `Cache-Control: no-transform`, or that is a part of a file is sent as it is. Files
-    /// that lie compressed beside the original (`precompressed`) come first and cost nothing. A response that compression may change has
+    /// that lie compressed beside the original (`precompressed`) come first and cost nothing, and small files are
+    /// compressed once for limits.file_cache. A response that compression may change has
     /// `Vary: accept-encoding`. A compressed one has no Content-Length, and its strong entity tag becomes a weak one (RFC
     /// 9110 §8.8.1): caches can still use it, If-Match and If-Range cannot.
     /// Do not compress pages that contain both a secret, such as a token against forged requests, and text that others
@@ -165,7 +166,7 @@ words_in_fields!(CompressionAlgorithm, MediaRange);
 /// Compression of a route's responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteCompression {
-    /// What the route says.
+    /// Value of the key; `None` if the route does not have it.
     switch: Option<bool>,
     /// Settings in effect; `None` if nothing is compressed.
     settings: Option<Arc<Compress>>,

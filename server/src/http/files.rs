@@ -22,7 +22,6 @@ pub use cache::{Cache, Key};
 pub use folder::{Folder, FolderCompiler, SiteFolders};
 pub use meta::{Entry, Meta};
 
-pub(crate) use cache::preference;
 pub(crate) use kind::content_type;
 pub(crate) use meta::FileStat;
 pub(crate) use path::{Refusal, Target};

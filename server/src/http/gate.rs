@@ -205,16 +205,17 @@ impl Gate<'_> {
         let Action::Origin(OriginHandler::Files(folder)) = &route.action else {
             return Err(None);
         };
-        if route.compression().is_some() {
-            return Err(None);
-        }
         let key = Key::of(folder, head, route.rest(&head.path)).ok_or(None)?;
         let Some(entry) = self.cache.get(&key, self.now) else {
             return Err(Some(key));
         };
         let mut reply = reply_from_memory(head, entry).ok_or(None)?;
         route.error_pages().apply(&mut reply);
+        let varies = route.compression().is_some() && compress::varies(&reply.headers);
         route.edit_reply(&mut reply.headers, head);
+        if varies && !compress::varies(&reply.headers) {
+            compress::add_vary(reply.headers.edit());
+        }
         self.counters.from_memory += 1;
         Ok(reply)
     }

@@ -94,10 +94,15 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             if let Some(Err(error)) = core.map(affinity::pin) {
                 tracing::warn!(%error, "an origin thread cannot be pinned");
             }
+            let compressors = Rc::<Compressors>::default();
             let handlers = Rc::new(Handlers {
-                files: FileServer::new(OPEN_FILES, site.limits().file_cache_entry),
+                files: FileServer::new(
+                    OPEN_FILES,
+                    site.limits().file_cache_entry,
+                    Rc::clone(&compressors),
+                ),
                 pools: Pools::new(makes_checks),
-                compressors: Rc::default(),
+                compressors,
             });
             let handler = {
                 let handlers = Rc::clone(&handlers);
@@ -152,7 +157,7 @@ impl Handlers {
                 let cache_offer = incoming.cache_offer();
                 let learn = |entry: Option<Arc<Entry>>| cache_offer.keep(entry.map(Opaque::new));
                 self.files
-                    .serve((&folder.files, route.error_pages()), &rest, incoming, learn)
+                    .serve((folder, route.error_pages()), &rest, incoming, learn)
                     .await;
             }
         }

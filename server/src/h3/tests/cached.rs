@@ -32,6 +32,7 @@ fn entry() -> Arc<Entry> {
         content_type: HeaderValue::from_static("text/plain"),
         encoding: Coding::Identity,
         varies: false,
+        compressed: false,
     };
     let bytes = vec![7; 1000].into();
     Arc::new(Entry::new(meta, bytes))

@@ -11,12 +11,14 @@ mod fields;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, IF_NONE_MATCH};
 use sluicegate_config::{Compress, CompressionAlgorithm};
 
 pub use self::body::Compressors;
 pub(crate) use self::body::{BodyEncoder, Failed};
 pub use self::counters::{Algorithm, Counters};
+pub(crate) use self::fields::weaken;
 pub use self::fields::{add_vary, varies};
 use super::accept::{Coding, Weights};
 use super::message::Head;
@@ -58,7 +60,10 @@ impl Offer {
             fields::name_as_held(&mut head.fields, &self.held);
             return None;
         }
-        if !is_fit(&self.settings, head) {
+        // 205 has no body, and a part of a file is a part of its original (RFC 9110 §14.4).
+        let has_body = (200..=599).contains(&head.status) && !matches!(head.status, 204..=206);
+        let length = head.length.unwrap_or(u64::MAX);
+        if !has_body || !is_fit(&self.settings, &head.fields, length) {
             return None;
         }
         add_vary(&mut head.fields);
@@ -95,14 +100,24 @@ fn coding(algorithm: Algorithm) -> Coding {
     }
 }
 
-/// Returns whether a response may be compressed for a client that accepts it.
-fn is_fit(settings: &Compress, head: &Head) -> bool {
-    // 205 has no body, and a part of a file is a part of its original (RFC 9110 §14.4).
-    let status = (200..=599).contains(&head.status) && !matches!(head.status, 204..=206);
-    let length = head
-        .length
-        .is_none_or(|length| length >= settings.min_size.max(1));
-    status && length && fields::are_fit(settings, &head.fields)
+/// Returns whether a body with these fields and of this length may be compressed for a client that accepts it.
+pub fn is_fit(settings: &Compress, fields: &Fields, length: u64) -> bool {
+    length >= settings.min_size.max(1) && fields::are_fit(settings, fields)
+}
+
+/// Compresses a whole body for a request with these fields, if its client accepts that and it makes the body smaller.
+pub async fn whole(
+    compressors: &Rc<Compressors>,
+    settings: &Compress,
+    (request, body): (&Fields, Bytes),
+) -> Option<(Coding, Bytes)> {
+    let algorithm = preferred(settings, request)?;
+    let original = body.len();
+    let mut encoder = compressors.begin(algorithm, settings)?;
+    let mut blocks = encoder.data(body).await.ok()?;
+    blocks.append(&mut encoder.finish().await.ok()?);
+    let compressed = Bytes::from(blocks.concat());
+    (compressed.len() < original).then_some((coding(algorithm), compressed))
 }
 
 #[cfg(test)]

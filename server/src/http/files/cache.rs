@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache as WeightedCache;
-use sluicegate_config::Files;
 
 use super::folder::{Folder, SiteFolders};
 use super::meta::Entry;
@@ -35,17 +34,8 @@ impl Key {
         Some(Key {
             folder: folder.id,
             target: Target::of(&head.path, rest).ok()?,
-            preference: preference(&folder.files, head),
+            preference: folder.preference(head),
         })
-    }
-}
-
-/// Returns the encodings that a client accepts; only the original if the folder has no others.
-pub(crate) fn preference(files: &Files, head: &RequestHead) -> Preference {
-    if files.precompressed {
-        Preference::of(&head.headers)
-    } else {
-        Preference::ORIGINAL
     }
 }
 

@@ -103,11 +103,12 @@ impl<'a> Tag<'a> {
 
     /// Returns whether the tag is that of the file, byte for byte.
     fn is_strongly(self, meta: &Meta) -> bool {
-        !self.weak && self.is_weakly(meta)
+        !self.weak && !meta.compressed && self.is_weakly(meta)
     }
 
     fn is_weakly(self, meta: &Meta) -> bool {
-        self.opaque == meta.etag.as_bytes()
+        let tag = meta.etag.as_bytes();
+        self.opaque == tag.strip_prefix(b"W/").unwrap_or(tag)
     }
 }
 

@@ -10,6 +10,7 @@
 //!
 //! [`FileServer::serve`] waits for the disk on threads beside the origin's.
 
+mod compressed;
 mod locate;
 mod open;
 mod open_files;
@@ -33,11 +34,12 @@ use self::locate::{Candidate, Located, Miss, Query};
 use self::open_files::{OpenFiles, Place};
 use self::stream::{BLOCK, Broken, Held};
 use crate::http::clients::ClientPrefix;
+use crate::http::exchange::compress::Compressors;
 use crate::http::exchange::handler::{Cancelled, Incoming, Responder};
 use crate::http::exchange::message::{HandlerReport, Head};
 use crate::http::exchange::{ErrorPages, RequestHead};
 use crate::http::files::response_plan::{self, Piece, ResponsePlan};
-use crate::http::files::{Entry, Refusal, Target, preference};
+use crate::http::files::{Entry, Folder, Refusal, Target};
 
 /// Number of requests of an origin that look for their files at the same time; each holds up to three descriptors meanwhile. The
 /// others wait in order.
@@ -50,6 +52,7 @@ const QUIET: Duration = Duration::from_secs(10);
 pub struct FileServer {
     looking: Arc<Semaphore>,
     open: Rc<OpenFiles>,
+    compressors: Rc<Compressors>,
     entry_max: u64,
     /// Time of the next warning at the earliest.
     quiet_until: Cell<Option<Instant>>,
@@ -63,11 +66,12 @@ enum Source {
 
 impl FileServer {
     /// Returns a server that keeps up to `open_files` files open while it sends them, and offers files of up to `entry_max` bytes to a
-    /// cache.
-    pub fn new(open_files: usize, entry_max: u64) -> FileServer {
+    /// cache, compressed by `compressors` where the folder says so.
+    pub fn new(open_files: usize, entry_max: u64, compressors: Rc<Compressors>) -> FileServer {
         FileServer {
             looking: Arc::new(Semaphore::new(LOOKING)),
             open: OpenFiles::new(open_files),
+            compressors,
             entry_max,
             quiet_until: Cell::new(None),
         }
@@ -78,7 +82,7 @@ impl FileServer {
     /// `pages` replace the contents of errors.
     pub async fn serve(
         &self,
-        (files, pages): (&Arc<Files>, &ErrorPages),
+        (folder, pages): (&Folder, &ErrorPages),
         rest: &str,
         incoming: Incoming,
         learn: impl FnOnce(Option<Arc<Entry>>),
@@ -93,8 +97,11 @@ impl FileServer {
         drop(body);
         let head = &request.head;
         let client = ClientPrefix::from(request.peer.address.ip());
-        let (mut plan, source) = match self.find(files, rest, head).await {
-            Ok(located) => self.prepare(head, client, located, learn).await,
+        let (mut plan, source) = match self.find(folder, rest, head).await {
+            Ok(located) => {
+                let located = self.compress(folder, head, located).await;
+                self.prepare(head, client, located, learn).await
+            }
             Err(plan) => {
                 learn(None);
                 (plan, Source::Memory(Bytes::new()))
@@ -120,7 +127,7 @@ impl FileServer {
                     );
                 }
             }
-            Err(Broken::Disk(error)) => self.warn(files, head, &error),
+            Err(Broken::Disk(error)) => self.warn(&folder.files, head, &error),
         }
     }
 
@@ -130,10 +137,11 @@ impl FileServer {
     /// The file cannot be served; the returned plan is the response that reports it.
     async fn find(
         &self,
-        files: &Arc<Files>,
+        folder: &Folder,
         rest: &str,
         head: &RequestHead,
     ) -> Result<Located, ResponsePlan> {
+        let files = &folder.files;
         if let Some(plan) = response_plan::refuse_method(&head.method) {
             return Err(plan);
         }
@@ -142,7 +150,8 @@ impl FileServer {
         let at_once = if head.method == "GET" { BLOCK } else { 0 };
         let query = Query {
             candidates: candidates(files, rest, &target),
-            preference: preference(files, head),
+            preference: folder.variants(head),
+            compresses: folder.compress.is_some(),
             whole: self.entry_max.max(at_once),
             now: crate::clock::unix(),
         };
@@ -188,7 +197,9 @@ impl FileServer {
             is_requested,
         } = located;
         let plan = response_plan::respond(head, &meta);
-        let small = bytes.clone().filter(|bytes| bytes.len() as u64 <= BLOCK);
+        // Compressed bytes are nowhere else.
+        let small = bytes.clone();
+        let small = small.filter(|bytes| meta.compressed || bytes.len() as u64 <= BLOCK);
         // Under the request's key a file that stands in for others would be kept once for each of them.
         let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max;
         let kept = bytes.filter(is_kept);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sluicegate_config::Files;
+use sluicegate_config::{Compress, Files};
+
+use crate::http::exchange::{Preference, RequestHead};
 
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
@@ -14,6 +16,29 @@ pub struct Folder {
     pub id: u64,
     /// Settings of the folder.
     pub files: Arc<Files>,
+    /// Compression of the responses; `None` if they are not compressed.
+    pub compress: Option<Arc<Compress>>,
+}
+
+impl Folder {
+    /// Returns the encodings that a client accepts; only the original if there are no others. Requests with the same
+    /// preference get the same bytes.
+    pub(crate) fn preference(&self, head: &RequestHead) -> Preference {
+        if self.files.precompressed || self.compress.is_some() {
+            Preference::of(&head.headers)
+        } else {
+            Preference::ORIGINAL
+        }
+    }
+
+    /// Returns the encodings of files on the disk that a client accepts.
+    pub(crate) fn variants(&self, head: &RequestHead) -> Preference {
+        if self.files.precompressed {
+            Preference::of(&head.headers)
+        } else {
+            Preference::ORIGINAL
+        }
+    }
 }
 
 /// The folders of a site, each once.
@@ -31,8 +56,9 @@ impl SiteFolders {
         other.0.iter().all(|folder| self.has(folder.id))
     }
 
-    fn get(&self, files: &Files) -> Option<&Folder> {
-        self.0.iter().find(|folder| *folder.files == *files)
+    fn get(&self, files: &Files, compress: Option<&Arc<Compress>>) -> Option<&Folder> {
+        let mut folders = self.0.iter();
+        folders.find(|folder| *folder.files == *files && folder.compress.as_ref() == compress)
     }
 }
 
@@ -54,14 +80,15 @@ impl<'a> FolderCompiler<'a> {
     }
 
     /// Compiles the folder of a route; routes with the same settings share one.
-    pub fn compile(&mut self, files: &Files) -> Folder {
-        if let Some(folder) = self.folders.get(files) {
+    pub fn compile(&mut self, files: &Files, compress: Option<&Arc<Compress>>) -> Folder {
+        if let Some(folder) = self.folders.get(files, compress) {
             return folder.clone();
         }
-        let known = self.previous.get(files).cloned();
+        let known = self.previous.get(files, compress).cloned();
         let folder = known.unwrap_or_else(|| Folder {
             id: LAST_ID.fetch_add(1, Ordering::Relaxed),
             files: Arc::new(files.clone()),
+            compress: compress.cloned(),
         });
         self.folders.0.push(folder.clone());
         folder
@@ -80,7 +107,7 @@ mod tests {
 
     fn compile(previous: &SiteFolders, all: &[&Files]) -> (SiteFolders, Vec<u64>) {
         let mut compiler = FolderCompiler::new(previous);
-        let ids = all.iter().map(|files| compiler.compile(files).id);
+        let ids = all.iter().map(|files| compiler.compile(files, None).id);
         let ids = ids.collect();
         (compiler.finish(), ids)
     }
@@ -99,5 +126,16 @@ mod tests {
         assert!(second.covers(&without) && !without.covers(&second));
         let (_, back) = compile(&without, &[&one]);
         assert!(!ids.contains(&back[0]));
+    }
+
+    #[test]
+    fn a_folder_that_is_compressed_is_another_one() {
+        let settings = Arc::new(sluicegate_config::Config::embedded().compress);
+        let (files, previous) = (files(true), SiteFolders::default());
+        let mut compiler = FolderCompiler::new(&previous);
+        let plain = compiler.compile(&files, None);
+        let compressed = compiler.compile(&files, Some(&settings));
+        assert_ne!(plain.id, compressed.id);
+        assert_eq!(compiler.compile(&files, Some(&settings)).id, compressed.id);
     }
 }

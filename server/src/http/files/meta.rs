@@ -14,7 +14,7 @@ use sluicegate_config::Files;
 
 use super::field_value::visible;
 use super::kind;
-use crate::http::exchange::{Coding, Fields};
+use crate::http::exchange::{Coding, Fields, compress};
 
 /// State of a file. Two states of a file differ in it, unless the file is written twice within a tick of the file system's clock, or
 /// gets back its earlier time of change, and keeps its size.
@@ -47,7 +47,7 @@ impl FileStat {
 pub struct Meta {
     /// Length in bytes.
     pub size: u64,
-    /// Strong entity tag, different for each encoding and each state of the file, and the same on all servers that have the file
+    /// Entity tag, strong unless the server has compressed the bytes, different for each encoding and each state of the file, and the same on all servers that have the file
     /// with the same time of change. It is strong, because ranges need that (RFC 9110 §13.1.5).
     pub etag: HeaderValue,
     /// Time of the last change, in seconds since 1970 and as text; `None` for a time in the future, which RFC 9110 §8.8.2.1 forbids to
@@ -59,6 +59,8 @@ pub struct Meta {
     pub encoding: Coding,
     /// Whether clients with other preferences may get another file.
     pub varies: bool,
+    /// Whether the server has compressed the bytes. Then the tag is that of the original, but weak, and there are no ranges.
+    pub compressed: bool,
 }
 
 impl Meta {
@@ -90,6 +92,20 @@ impl Meta {
             content_type: kind::content_type(path, &files.mime_types),
             encoding,
             varies: files.precompressed,
+            compressed: false,
+        }
+    }
+
+    /// Describes the same file in `size` bytes of another encoding.
+    pub(crate) fn compressed(&self, encoding: Coding, size: u64) -> Meta {
+        let mut etag = self.etag.clone();
+        compress::weaken(&mut etag);
+        Meta {
+            size,
+            etag,
+            encoding,
+            compressed: true,
+            ..self.clone()
         }
     }
 
@@ -107,7 +123,9 @@ impl Meta {
 
     /// Adds the fields that accompany the file's bytes, except their type.
     pub(super) fn describe(&self, fields: &mut Fields) {
-        fields.push((ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+        if !self.compressed {
+            fields.push((ACCEPT_RANGES, HeaderValue::from_static("bytes")));
+        }
         if let Some(encoding) = self.encoding.field() {
             fields.push((CONTENT_ENCODING, encoding));
         }

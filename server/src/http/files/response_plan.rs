@@ -194,8 +194,12 @@ fn evaluate(head: &RequestHead, meta: &Meta) -> Option<ResponsePlan> {
     Some(plan)
 }
 
-/// Returns the response with a file in memory; `None` for several ranges, which a handler sends within its memory accounts.
+/// Returns the response with a file in memory; `None` for several ranges, which a handler sends within its memory accounts, and
+/// for any ranges of a file that the server has compressed, which are those of its original.
 pub(crate) fn reply_from_memory(head: &RequestHead, entry: &Entry) -> Option<Reply> {
+    if entry.meta.compressed && head.headers.iter().any(|(name, _)| name == RANGE) {
+        return None;
+    }
     if let Some(plan) = refuse_method(&head.method) {
         return plan.into_reply(&entry.bytes);
     }

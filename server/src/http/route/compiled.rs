@@ -224,7 +224,8 @@ impl Action {
                     root: files.root.clone(),
                     cause,
                 })?;
-                Action::Origin(OriginHandler::Files(folders.compile(files)))
+                let compress = route.settings.compression.settings();
+                Action::Origin(OriginHandler::Files(folders.compile(files, compress)))
             }
             Handler::Fixed(reply) => {
                 let bytes = match &reply.body_file {

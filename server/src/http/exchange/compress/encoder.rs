@@ -20,7 +20,7 @@ const BROTLI_BLOCK: i32 = 16;
 /// Bytes of an output block.
 const OUTPUT: usize = 16 * 1024;
 
-/// What to do behind a piece of the input.
+/// Step that follows a piece of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// Nothing: the compressor may keep bytes back for better compression.

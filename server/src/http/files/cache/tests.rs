@@ -16,7 +16,11 @@ fn key(number: usize) -> Key {
 
 fn folder(id: u64, precompressed: bool) -> Folder {
     let files = Arc::new(files(precompressed));
-    Folder { id, files }
+    Folder {
+        id,
+        files,
+        compress: None,
+    }
 }
 
 fn entry(size: usize) -> Arc<Entry> {
@@ -27,6 +31,7 @@ fn entry(size: usize) -> Arc<Entry> {
         content_type: HeaderValue::from_static("text/plain"),
         encoding: Coding::Identity,
         varies: false,
+        compressed: false,
     };
     let bytes = vec![0; size].into();
     Arc::new(Entry::new(meta, bytes))

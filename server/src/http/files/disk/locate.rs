@@ -19,6 +19,8 @@ pub(super) struct Query {
     /// Targets in the order in which they are tried.
     pub(super) candidates: Vec<Candidate>,
     pub(super) preference: Preference,
+    /// Whether the original will do for a client that refuses it, since it is compressed.
+    pub(super) compresses: bool,
     /// Largest file that is read at once, bytes.
     pub(super) whole: u64,
     /// Time since 1970.
@@ -94,7 +96,7 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
         }
     })?;
     let ((path, file, stat), is_requested) = first(&root, files, &query.candidates)?;
-    let (file, stat, encoding) = encoded(&root, &path, file, stat, query.preference)?;
+    let (file, stat, encoding) = encoded(&root, &path, (file, stat), query)?;
     let meta = Meta::new(&path, &stat, encoding, files, query.now);
     let bytes = if stat.size <= query.whole {
         read_whole(&file, &stat)?
@@ -164,11 +166,10 @@ fn original(root: &Root, files: &Files, target: &Target) -> Result<Original, Mis
 fn encoded(
     root: &Root,
     path: &[u8],
-    file: File,
-    stat: FileStat,
-    preference: Preference,
+    (file, stat): (File, FileStat),
+    query: &Query,
 ) -> Result<(File, FileStat, Coding), Miss> {
-    for coding in preference.codings() {
+    for coding in query.preference.codings() {
         if *coding == Coding::Identity {
             return Ok((file, stat, Coding::Identity));
         }
@@ -181,7 +182,11 @@ fn encoded(
             _ => {}
         }
     }
-    Err(Miss::NotAcceptable)
+    if query.compresses {
+        Ok((file, stat, Coding::Identity))
+    } else {
+        Err(Miss::NotAcceptable)
+    }
 }
 
 /// Reads the whole file; returns `None` if it changed since `stat`.

@@ -1,6 +1,7 @@
 //! Requests files through an exchange.
 
 mod candidates;
+mod compressed;
 mod responses;
 mod streams;
 
@@ -12,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sluicegate_config::{Files, Symlinks};
+use sluicegate_config::{Compress, Files, Symlinks};
 use tempfile::TempDir;
 
 use super::stream::FIRST;
@@ -27,6 +28,7 @@ const LONG_AGO: Duration = Duration::from_secs(784_111_777);
 struct Folder {
     outer: TempDir,
     files: Files,
+    compress: Option<Arc<Compress>>,
     server: Rc<FileServer>,
     /// Last entry offered to a cache.
     learnt: Rc<RefCell<Option<Arc<Entry>>>>,
@@ -47,8 +49,18 @@ impl Folder {
                 candidates: vec!["{path}".to_owned()],
                 mime_types: Vec::new(),
             },
-            server: Rc::new(FileServer::new(8, 1000)),
+            compress: None,
+            server: Rc::new(FileServer::new(8, 1000, Rc::default())),
             learnt: Rc::default(),
+        }
+    }
+
+    /// Returns the folder as a route has it.
+    fn served(&self) -> crate::http::files::Folder {
+        crate::http::files::Folder {
+            id: 0,
+            files: Arc::new(self.files.clone()),
+            compress: self.compress.clone(),
         }
     }
 
@@ -86,10 +98,10 @@ impl Folder {
         request.peer.address.set_ip([192, 0, 2, client].into());
         let (incoming, front) = pair(request, credit);
         let (server, learnt) = (Rc::clone(&self.server), Rc::clone(&self.learnt));
-        let files = Arc::new(self.files.clone());
+        let folder = self.served();
         let task =
             tokio::task::spawn_local(
-                async move { serve(&server, &files, incoming, &learnt).await },
+                async move { serve(&server, &folder, incoming, &learnt).await },
             );
         (front, task)
     }
@@ -120,14 +132,14 @@ impl Folder {
 
 async fn serve(
     server: &FileServer,
-    files: &Arc<Files>,
+    folder: &crate::http::files::Folder,
     incoming: Incoming,
     learnt: &RefCell<Option<Arc<Entry>>>,
 ) {
     let rest = incoming.request.head.path[1..].to_owned();
     let learn = |entry| *learnt.borrow_mut() = entry;
     let pages = ErrorPages::default();
-    server.serve((files, &pages), &rest, incoming, learn).await;
+    server.serve((folder, &pages), &rest, incoming, learn).await;
 }
 
 fn run<F: Future>(future: F) -> F::Output {

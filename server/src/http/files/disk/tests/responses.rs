@@ -106,8 +106,8 @@ fn an_error_has_its_page() {
         let response = run(async {
             let asked = request(head(method, "/none", &[]), None, false);
             let (incoming, front) = pair(asked, 1 << 20);
-            let files = Arc::new(folder.files.clone());
-            let served = (&files, &pages);
+            let served = folder.served();
+            let served = (&served, &pages);
             folder.server.serve(served, "none", incoming, drop).await;
             front.response().await
         });
@@ -127,11 +127,11 @@ fn the_root_of_a_prefix_is_a_folder() {
         run(async {
             let asked = request(head("GET", path, &[]), None, false);
             let (incoming, front) = pair(asked, 1 << 20);
-            let files = Arc::new(folder.files.clone());
+            let served = folder.served();
             let pages = ErrorPages::default();
             folder
                 .server
-                .serve((&files, &pages), rest, incoming, drop)
+                .serve((&served, &pages), rest, incoming, drop)
                 .await;
             front.response().await
         })

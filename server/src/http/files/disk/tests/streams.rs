@@ -175,7 +175,7 @@ fn more_open_files_than_allowed_are_refused_and_small_ones_are_not() {
     run(async {
         let mut folder = with_large();
         folder.write("small", "small");
-        folder.server = Rc::new(FileServer::new(1, 0));
+        folder.server = Rc::new(FileServer::new(1, 0, Rc::default()));
         let (front, task) = begin_large(&folder).await;
         let refused = folder.response(head("GET", "/large", &[])).await;
         assert_eq!((status(&refused), refused.complete), (503, true));
@@ -198,7 +198,7 @@ fn more_open_files_than_allowed_are_refused_and_small_ones_are_not() {
 fn the_client_with_the_most_open_files_gives_way() {
     run(async {
         let mut folder = with_large();
-        folder.server = Rc::new(FileServer::new(4, 0));
+        folder.server = Rc::new(FileServer::new(4, 0, Rc::default()));
         let large = || head("GET", "/large", &[]);
         let begin = async |client| {
             let (front, task) = folder.begin_for(client, large(), cost(1));

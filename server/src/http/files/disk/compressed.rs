@@ -1,0 +1,41 @@
+//! Compresses small files once, for a cache.
+
+use http::header::RANGE;
+
+use super::FileServer;
+use super::locate::Located;
+use crate::http::exchange::{Coding, RequestHead, compress};
+use crate::http::files::Folder;
+
+impl FileServer {
+    /// Compresses a file that a cache may keep, if the folder says so and the client accepts it. Others are compressed while they are
+    /// sent. Ranges are those of the original.
+    pub(super) async fn compress(
+        &self,
+        folder: &Folder,
+        head: &RequestHead,
+        mut located: Located,
+    ) -> Located {
+        let Some(settings) = &folder.compress else {
+            return located;
+        };
+        let meta = &mut located.meta;
+        if meta.encoding != Coding::Identity
+            || !compress::is_fit(settings, &meta.fields(), meta.size)
+        {
+            return located;
+        }
+        meta.varies = true;
+        let is_kept = located.is_requested && meta.size <= self.entry_max;
+        let has_range = head.headers.iter().any(|(name, _)| name == RANGE);
+        let Some(original) = located.bytes.as_ref().filter(|_| is_kept && !has_range) else {
+            return located;
+        };
+        let whole = (&head.headers, original.clone());
+        if let Some((coding, bytes)) = compress::whole(&self.compressors, settings, whole).await {
+            located.meta = meta.compressed(coding, bytes.len() as u64);
+            located.bytes = Some(bytes);
+        }
+        located
+    }
+}
