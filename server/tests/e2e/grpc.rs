@@ -13,7 +13,7 @@ use crate::server::{Folder, Server, Setup};
 on_every_backend!(calls_stream_both_ways_and_end_with_their_status);
 
 /// Starts an upstream that sends each message back, unless the method is another than `Echo`.
-fn start() -> SocketAddr {
+pub(crate) fn start() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();

@@ -12,6 +12,7 @@ mod certificates;
 mod client;
 mod compress;
 mod dpdk;
+mod examples;
 mod explain;
 mod failure;
 mod faults;

@@ -62,6 +62,11 @@ impl Setup {
         Setup { text }
     }
 
+    /// Returns a whole configuration as it is.
+    pub(crate) fn of(text: String) -> Setup {
+        Setup { text }
+    }
+
     /// Adds a listener with the folder's certificate.
     pub(crate) fn listener(mut self, name: &str, address: &str, algorithm: &str) -> Setup {
         writeln!(
