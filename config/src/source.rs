@@ -47,7 +47,9 @@ impl Source<'_> {
         known: &[&str],
     ) -> Error {
         let mut error = self.error(offset, found, format!("one of: {}", known.join(", ")));
-        error.nearest = nearest(word, known.iter().copied());
+        let own = own_word(word).filter(|own| known.contains(own));
+        let own = own.map(str::to_owned);
+        error.nearest = own.or_else(|| nearest(word, known.iter().copied()));
         error
     }
 
@@ -83,12 +85,7 @@ impl Source<'_> {
             && let Some(header) = table_header(word, entries.get(word).map(Spanned::get_ref))
         {
             let found = format!("unknown table {header}");
-            let mut error = self.unknown(at, found, word, &known);
-            // nginx's name for it.
-            if word == "location" {
-                error.nearest = Some("route".to_owned());
-            }
-            return Err(error);
+            return Err(self.unknown(at, found, word, &known));
         }
         let error = self.unknown_key(at, word, &place, &known);
         let has_it = |owner: &Table| owner.keys().any(|key| key.name == word);
@@ -139,6 +136,19 @@ fn table_header(name: &str, value: Option<&DeValue<'_>>) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Returns the key or table for which nginx, Caddy or HAProxy has this word.
+fn own_word(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "location" => "route",
+        "gzip" | "brotli" | "zstd" | "encode" | "compression" => "compress",
+        "listen" | "bind" => "address",
+        "server_name" => "host",
+        "proxy_pass" | "reverse_proxy" => "proxy",
+        "file_server" => "files",
+        _ => return None,
+    })
 }
 
 /// Returns a word from a file, escaped and cut to fit one line of an error.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use toml::de::DeValue;
+
 use crate::error::Error;
 use crate::field::{Field, words_in_fields};
 use crate::schema::{Key, Kind, MIB, Reason, Refusal, TIB, count, size};
@@ -187,8 +189,15 @@ impl RouteCompression {
 
 impl Field for RouteCompression {
     fn read(item: &Item<'_>) -> Result<Self, Error> {
+        let switch = item.switch().map_err(|error| match &*item.value {
+            DeValue::Array(_) | DeValue::Table(_) | DeValue::String(_) => Error {
+                expected: "true or false; the table [compress] has the settings".to_owned(),
+                ..error
+            },
+            _ => error,
+        })?;
         Ok(Self {
-            switch: Some(item.switch()?),
+            switch: Some(switch),
             settings: None,
         })
     }

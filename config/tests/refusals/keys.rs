@@ -100,6 +100,22 @@ fn unknown_keys_in_tables_of_tables() {
             "7:14: unknown key `locaton` in [route.redirect]",
             "location",
         ),
+        // Words of other servers.
+        (
+            "path = \"/\"\nencode = \"gzip\"",
+            "7:1: unknown key `encode` in [[route]]",
+            "compress",
+        ),
+        (
+            "path = \"/\"\nserver_name = \"example.com\"",
+            "7:1: unknown key `server_name` in [[route]]",
+            "host",
+        ),
+        (
+            "path = \"/\"\n[gzip]\nlevel = 5",
+            "7:2: unknown table [gzip]",
+            "compress",
+        ),
     ] {
         assert_unknown(&format!("{LISTENER}[[route]]\n{keys}"), found, nearest);
     }

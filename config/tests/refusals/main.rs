@@ -1,5 +1,6 @@
 //! Errors and their places, word by word.
 
+mod compress;
 mod edge;
 mod handlers;
 mod keys;
