@@ -34,7 +34,7 @@ table! {
         /// Whether the server gets requests only while all that are no backup are out of rotation, or have failed the
         /// request.
         backup: bool { kind: Kind::Switch, default: "false", reload: Live },
-        /// Largest number of requests that the server handles at a time, as max_connections of [[pool]]; 0 means no limit.
+        /// Largest number of requests that the server handles at a time, as max_connections of `[[pool]]`; 0 means no limit.
         max_connections: Option<u64> {
             kind: count(0, 65_536, "requests"),
             unset: "that of the [[pool]]",

@@ -1,7 +1,7 @@
 //! Compresses the bodies of responses (RFC 9110 §8.4.1), as a step between a handler and the front that neither knows.
 //!
-//! A response is compressed by its head alone: [`Offer`] says what a client accepts, and [`Offer::begin`] whether the response
-//! is fit for it. [`BodyEncoder`] then takes the place of the body.
+//! The head of a response alone decides: an [`Offer`] knows what the client accepts, and whether the response is fit for it. A
+//! `BodyEncoder` then compresses the body, block by block.
 
 mod body;
 mod counters;

@@ -10,7 +10,7 @@ use crate::http::exchange::compress::{BodyEncoder, Failed, Offer};
 use crate::http::exchange::message::{Head, ToFront, cost};
 
 /// Sends the response of an exchange. Dropping it before the response begins sends 502, or the status that
-/// [`ExchangeHandle::set_abort_status`] set.
+/// [`ExchangeHandle::set_abort_status`](super::ExchangeHandle::set_abort_status) set.
 #[derive(Debug)]
 pub struct Responder {
     shared: Rc<Shared>,
