@@ -113,6 +113,7 @@ pub fn serve(
         ),
         snapshot,
         secrets: Arc::clone(&shared.secrets),
+        access: Arc::clone(&shared.access),
         workers,
         retired: Retired::default(),
     };
@@ -231,6 +232,7 @@ fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> Confi
         limits: shared.config.limits.clone(),
         quic: shared.config.quic.clone(),
         bound_listeners,
+        access: shared.access.get(),
     }
 }
 

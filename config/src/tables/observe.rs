@@ -152,7 +152,7 @@ table! {
 
 table! {
     /// Access log: one line for each request. Lines that exceed the queue are dropped and counted; no request waits for
-    /// the disk.
+    /// the disk. A reload may begin, end or move the log; requests that are open get their lines in the new one.
     #[derive(Eq)]
     pub struct AccessLog = [access_log] {
         /// File that lines are appended to; it is created if missing, and SIGUSR1 reopens it. "stdout" writes to
@@ -161,7 +161,7 @@ table! {
             kind: Kind::LogTarget,
             unset: "no access log",
             examples: ["\"/var/log/sluicegate/access.log\"", "\"stdout\""],
-            reload: Restart
+            reload: Live
         },
         /// Form of a line. json: an object; a member that does not apply is null. Of the request: time of its head (UTC),
         /// client, proxy (the trusted proxy that named the client), listener, method, authority, path, protocol,
@@ -181,13 +181,13 @@ table! {
         /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
         /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
         /// connection, seconds to the end of the response, TLS version, TLS group, and `full` or `resumed`.
-        format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Restart },
+        format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Live },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.
-        query: bool { kind: Kind::Switch, default: "false", reload: Restart },
+        query: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Memory for lines that wait to be written. Raise it if sluicegate_access_log_records_dropped_total grows
         /// although the disk is fast enough on average.
-        queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"4MiB\"", reload: Restart },
+        queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"4MiB\"", reload: Live },
     }
 }
 

@@ -62,7 +62,7 @@ table! {
         /// Health and metrics.
         admin: Admin { kind: Kind::Table(Admin::TABLE), default: "{}", reload: Restart },
         /// Access log.
-        access_log: AccessLog { kind: Kind::Table(AccessLog::TABLE), default: "{}", reload: Restart },
+        access_log: AccessLog { kind: Kind::Table(AccessLog::TABLE), default: "{}", reload: Live },
         /// Identification of requests across servers.
         tracing: Tracing { kind: Kind::Table(Tracing::TABLE), default: "{}", reload: Live },
     }

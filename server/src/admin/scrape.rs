@@ -10,7 +10,7 @@ use super::process::{Age, Process};
 use super::workers::{self, Known};
 use crate::clock;
 use crate::http::origin::{self, OriginCommand};
-use crate::observe::access::AccessWriter;
+use crate::observe::access::CurrentAccess;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{Page, Show};
@@ -27,8 +27,8 @@ const SCRAPE_LIMIT: Duration = Duration::from_secs(1);
 pub struct Sources {
     /// Writer of the traces, if tracing is on.
     pub traces: Option<Arc<QlogWriter>>,
-    /// Writer of the access log, if there is one.
-    pub access: Option<Arc<AccessWriter>>,
+    /// The access log in effect.
+    pub access: Arc<CurrentAccess>,
     /// Phase of the process and number of its configuration.
     pub lifecycle: Arc<Lifecycle>,
     /// Memory budget of the process.
@@ -102,7 +102,7 @@ impl Scraper {
             page.family("gauge", "sluicegate_qlog_traces_open", "Traces open now.");
             page.sample(&[], traces.open_traces());
         }
-        if let Some(access) = access {
+        if let Some(access) = access.get() {
             access.counters().show(&mut page);
             page.family(
                 "gauge",

@@ -64,7 +64,6 @@ pub(super) fn prepare_group(
             group: group.name.clone(),
         })?;
         let (shared, group_name) = (Arc::clone(shared), group.name.clone());
-        let name = format!("{}-{index}", group.name);
         let (origin_ring, origin) = start_origin(group, index, &spare, &shared)?;
         setups.push((
             WorkerSetup {
@@ -77,7 +76,6 @@ pub(super) fn prepare_group(
                         &shared,
                         snapshot,
                         &group_name,
-                        &name,
                         (index, workers),
                         origin_ring,
                     )
@@ -176,16 +174,15 @@ fn settings(
     shared: &Shared,
     snapshot: &ConfigSnapshot,
     group: &str,
-    name: &str,
     (worker, workers): (u8, usize),
     origin_ring: OriginRing,
 ) -> Result<Settings, String> {
-    let own = snapshot.for_worker(group, &shared.secrets);
+    let own = snapshot.for_worker((group, usize::from(worker)), &shared.secrets);
     let own = own.map_err(|e| e.to_string())?;
     let mut sessions = SessionContext::new(Arc::clone(&snapshot.site), own.h3, clock::now());
     sessions.origin_ring = Some(origin_ring);
     sessions.memory = Arc::clone(&shared.memory);
-    sessions.access = shared.access.as_ref().map(|log| log.log(name.to_owned()));
+    sessions.access = own.access;
     Ok(Settings {
         listeners: own.listeners,
         sessions,

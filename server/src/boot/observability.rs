@@ -21,7 +21,7 @@ impl Observability {
     pub(super) fn open(shared: &Shared) -> Result<Observability, BootError> {
         let sources = Sources {
             traces: shared.tracing.as_ref().map(|t| Arc::clone(&t.writer)),
-            access: shared.access.clone(),
+            access: Arc::clone(&shared.access),
             lifecycle: Arc::new(Lifecycle::default()),
             memory: Arc::clone(&shared.memory),
         };
@@ -57,7 +57,7 @@ impl Observability {
 
     /// Has the access log opened again.
     pub(super) fn reopen(&self) {
-        match &self.sources.access {
+        match self.sources.access.get() {
             Some(access) => access.reopen(),
             None => tracing::info!("there is no access log to reopen"),
         }
@@ -65,9 +65,10 @@ impl Observability {
 
     /// Ends the logs and writes their totals.
     pub(super) fn close(&self) {
-        if let Some(access) = &self.sources.access {
-            access.shutdown(STOP_LIMIT);
-            access.counters().log();
+        let access = &self.sources.access;
+        access.shutdown(STOP_LIMIT);
+        if let Some(writer) = access.get() {
+            writer.counters().log();
         }
         if let Some(traces) = &self.sources.traces {
             traces.shutdown(STOP_LIMIT);

@@ -9,11 +9,13 @@ use sluicegate_config::Config;
 use super::advice;
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
+use super::shared::open_access_log;
 use super::upkeep::Upkeep;
 use crate::http::identification::Identification;
 use crate::http::origin::OriginCommand;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
+use crate::observe::access::CurrentAccess;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
 use crate::quic::transport::Alternatives;
@@ -57,6 +59,7 @@ pub(super) struct Reloader<'a> {
     pub(super) config: Config,
     pub(super) snapshot: Arc<ConfigSnapshot>,
     pub(super) secrets: Arc<Secrets>,
+    pub(super) access: Arc<CurrentAccess>,
     pub(super) workers: Vec<WorkerHandle>,
     /// Parts of previous snapshots.
     pub(super) retired: Retired,
@@ -84,7 +87,10 @@ impl Reloader<'_> {
         }
         let snapshot = Arc::new(self.make(&config)?);
         // Whatever can fail comes before the first worker learns of it.
-        let of_worker = |worker: &WorkerHandle| snapshot.for_worker(&worker.group, &self.secrets);
+        let of_worker = |worker: &WorkerHandle| {
+            let place = (&*worker.group, worker.index);
+            snapshot.for_worker(place, &self.secrets)
+        };
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
         // Origins first: they execute a command before the requests that are sent after it, so the pools of a new route
@@ -99,6 +105,7 @@ impl Reloader<'_> {
             worker.mailbox.send(command);
         }
         advice::on_pools(&config);
+        self.access.set(&config.access_log, snapshot.access.clone());
         self.config = config;
         self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;
@@ -111,6 +118,7 @@ impl Reloader<'_> {
     /// Drops the parts of previous configurations that nobody uses any more.
     pub(super) fn drop_unused(&mut self) {
         self.retired.drop_unused();
+        self.access.drop_unused();
     }
 
     fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
@@ -151,6 +159,8 @@ impl Reloader<'_> {
             limits: config.limits.clone(),
             quic: config.quic.clone(),
             bound_listeners,
+            // Last, because it may create a file.
+            access: open_access_log(&self.access, config)?,
         })
     }
 
@@ -228,6 +238,7 @@ mod tests {
             limits: config.limits.clone(),
             quic: config.quic.clone(),
             bound_listeners: Vec::new(),
+            access: None,
         };
         let lifecycle = Arc::<Lifecycle>::default();
         let secrets = Arc::new(Secrets::in_memory());
@@ -238,6 +249,7 @@ mod tests {
             snapshot: Arc::new(snapshot),
             config,
             secrets,
+            access: Arc::default(),
             workers,
             retired: Retired::default(),
         };
@@ -308,6 +320,7 @@ mod tests {
                     }),
                 })
                 .into(),
+            access: None,
         };
         let count = |retired: &Retired| (retired.certificates.len(), retired.sites.len());
         let first = make(&identities, &Alternatives::default());

@@ -8,7 +8,7 @@ use super::error::BootError;
 use super::memory;
 use crate::http::identification::Identification;
 use crate::http::route::Site;
-use crate::observe::access::{AccessWriter, Target};
+use crate::observe::access::{AccessWriter, CurrentAccess, Target};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
 use crate::quic::secrets::{Secrets, SecretsConfig};
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     pub(super) used_tokens: Arc<UsedTokens>,
     pub(super) site: Arc<Site>,
     pub(super) tracing: Option<Tracing>,
-    pub(super) access: Option<Arc<AccessWriter>>,
+    pub(super) access: Arc<CurrentAccess>,
     pub(super) memory: Arc<MemoryBudget>,
 }
 
@@ -41,7 +41,9 @@ impl Shared {
         let site = Site::compile(&config.routes, &config.limits)?;
         let site = Arc::new(site.with_identification(Identification::new(&config.tracing)));
         let tracing = start_tracing(&config, &secrets)?;
-        let access = start_access_log(&config)?;
+        let access = Arc::<CurrentAccess>::default();
+        let log = open_access_log(&access, &config)?;
+        access.set(&config.access_log, log);
         let memory = Arc::new(memory::budget(config.server.memory_limit));
         Ok(Shared {
             config,
@@ -78,14 +80,16 @@ fn start_tracing(config: &Config, secrets: &Secrets) -> Result<Option<Tracing>, 
     }))
 }
 
-/// Starts the access log, if the configuration has one.
-fn start_access_log(config: &Config) -> Result<Option<Arc<AccessWriter>>, BootError> {
-    let Some(target) = config.access_log.file.clone() else {
-        return Ok(None);
-    };
-    let name = target.name();
-    let (format, queue) = (config.access_log.format, config.access_log.queue);
-    let started = AccessWriter::start(Box::new(target), format, queue);
-    let writer = started.map_err(|source| BootError::AccessLog { name, source })?;
-    Ok(Some(Arc::new(writer.with_queries(config.access_log.query))))
+/// Opens the access log of a configuration, if it has one. It is in effect once `access` has it set.
+pub(super) fn open_access_log(
+    access: &CurrentAccess,
+    config: &Config,
+) -> Result<Option<Arc<AccessWriter>>, BootError> {
+    let file = config.access_log.file.as_ref();
+    access
+        .prepare(&config.access_log)
+        .map_err(|source| BootError::AccessLog {
+            name: file.map(Target::name).unwrap_or_default(),
+            source,
+        })
 }

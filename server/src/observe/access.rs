@@ -3,6 +3,7 @@
 //! A worker writes lines into memory and hands them over once in a turn; it never waits for a disk. If too much waits, or the
 //! disk fails, it drops whole lines and counts them. Whatever a client sends, a line stays one line, and ends whole.
 
+mod current;
 mod escape;
 mod format;
 #[cfg(any(test, fuzzing))]
@@ -20,6 +21,7 @@ use sluicegate_config::AccessFormat;
 use super::background::Queue;
 use super::metrics::metrics;
 
+pub use current::CurrentAccess;
 pub use record::{Outcome, Record, TlsSession, UpstreamTimes};
 pub use target::Target;
 pub use writer::AccessWriter;
@@ -84,6 +86,8 @@ pub struct AccessLog {
     queries: bool,
     worker: String,
     lines: Lines,
+    /// Tells the writer that somebody may still hand lines over.
+    _user: Arc<()>,
 }
 
 impl AccessLog {

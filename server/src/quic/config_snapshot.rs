@@ -12,6 +12,7 @@ use super::settings::Listener;
 use super::transport::{Alternatives, Identity, TransportError, server_config};
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
+use crate::observe::access::{AccessLog, AccessWriter};
 use crate::observe::certificates::Certificate;
 
 /// A listener's certificates.
@@ -55,6 +56,8 @@ pub struct ConfigSnapshot {
     pub quic: Quic,
     /// Listeners of all groups, one for each address.
     pub bound_listeners: Vec<BoundListener>,
+    /// Writer of the access log, if there is one.
+    pub access: Option<Arc<AccessWriter>>,
 }
 
 /// The part of a snapshot that a worker does not share with others. Whoever has it can take the snapshot up without failing.
@@ -63,6 +66,8 @@ pub struct WorkerConfig {
     pub listeners: HashMap<ListenerId, Listener>,
     /// quiche's configuration of HTTP/3.
     pub h3: quiche::h3::Config,
+    /// Worker's end of the access log.
+    pub access: Option<AccessLog>,
 }
 
 /// Omits the keys.
@@ -95,14 +100,14 @@ impl ConfigSnapshot {
         all.collect()
     }
 
-    /// Makes the own state of a worker of `group`. No file is read; the TLS contexts of all certificates of a listener but
+    /// Makes the own state of a worker of `group` by its index there. No file is read; the TLS contexts of all certificates of a listener but
     /// the first are shared.
     ///
     /// # Errors
     /// Certificates or settings that cannot be used.
     pub fn for_worker(
         &self,
-        group: &str,
+        (group, index): (&str, usize),
         secrets: &Secrets,
     ) -> Result<WorkerConfig, TransportError> {
         let of_group = self.bound_listeners.iter().filter(|b| b.group == group);
@@ -120,6 +125,7 @@ impl ConfigSnapshot {
         Ok(WorkerConfig {
             listeners: listeners.collect::<Result<_, TransportError>>()?,
             h3: crate::h3::config(&self.limits).map_err(TransportError::Http)?,
+            access: { self.access.as_ref() }.map(|log| log.log(format!("{group}-{index}"))),
         })
     }
 }

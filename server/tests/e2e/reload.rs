@@ -1,6 +1,7 @@
 //! The configuration changes while clients are served.
 
 mod certificates;
+mod logs;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

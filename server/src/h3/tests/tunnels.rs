@@ -1,5 +1,6 @@
 //! Requests for tunnels.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_config::{AccessFormat, LogTarget};
@@ -15,7 +16,8 @@ fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
     let target = Box::new(LogTarget::File(file.clone()));
-    let writer = AccessWriter::start(target, AccessFormat::Combined, 1 << 20).unwrap();
+    let writer =
+        AccessWriter::start(target, AccessFormat::Combined, 1 << 20, Arc::default()).unwrap();
     let mut pair = Pair::new();
     pair.context.access = Some(writer.log("worker".to_owned()));
     let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];
@@ -55,7 +57,7 @@ fn access_log_names_the_cause_of_a_response_in_place_of_a_handlers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
     let target = Box::new(LogTarget::File(file.clone()));
-    let writer = AccessWriter::start(target, AccessFormat::Json, 1 << 20).unwrap();
+    let writer = AccessWriter::start(target, AccessFormat::Json, 1 << 20, Arc::default()).unwrap();
     let mut bench = Bench::new();
     bench.pair.context.access = Some(writer.log("worker".to_owned()));
     let plain = [(":method", "CONNECT"), (":authority", "example.org:443")];

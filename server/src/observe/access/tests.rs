@@ -129,9 +129,14 @@ impl Write for Open {
 }
 
 fn started(disk: &Disk, queue: u64) -> AccessWriter {
-    AccessWriter::start(Box::new(disk.clone()), AccessFormat::Combined, queue)
-        .unwrap()
-        .with_queries(true)
+    AccessWriter::start(
+        Box::new(disk.clone()),
+        AccessFormat::Combined,
+        queue,
+        Arc::default(),
+    )
+    .unwrap()
+    .with_queries(true)
 }
 
 /// Writes a line with this number and hands it over at once.
@@ -197,7 +202,12 @@ fn lines_contain_queries_only_if_that_is_configured() {
         (true, "/a/b?c=d", "https://a/x?y"),
     ] {
         let disk = Disk::with_room(usize::MAX);
-        let writer = AccessWriter::start(Box::new(disk.clone()), AccessFormat::Combined, 1 << 20);
+        let writer = AccessWriter::start(
+            Box::new(disk.clone()),
+            AccessFormat::Combined,
+            1 << 20,
+            Arc::default(),
+        );
         let mut writer = writer.unwrap();
         if wanted {
             writer = writer.with_queries(true);

@@ -19,7 +19,10 @@ const PLACES: std::ops::RangeInclusive<usize> = 64..=65_536;
 /// Owns the thread, and makes the workers' ends of the log.
 #[derive(Debug)]
 pub struct AccessWriter {
-    thread: Background<Lines>,
+    /// Formats of the same file share the thread.
+    thread: Arc<Background<Lines>>,
+    /// Each worker's end has a clone.
+    users: Arc<()>,
     counters: Arc<AccessCounters>,
     reopen: Arc<AtomicBool>,
     format: AccessFormat,
@@ -27,7 +30,7 @@ pub struct AccessWriter {
 }
 
 impl AccessWriter {
-    /// Opens `target` and starts the thread; `queue` bytes may wait for it.
+    /// Opens `target` and starts the thread; `queue` bytes may wait for it. `counters` go on from where they are.
     ///
     /// # Errors
     /// The target cannot be opened, or there is no thread.
@@ -35,8 +38,8 @@ impl AccessWriter {
         mut target: Box<dyn Target>,
         format: AccessFormat,
         queue: u64,
+        counters: Arc<AccessCounters>,
     ) -> io::Result<AccessWriter> {
-        let counters = Arc::new(AccessCounters::default());
         let reopen = Arc::new(AtomicBool::new(false));
         let sink = target.open()?;
         let log_writer = LogWriter {
@@ -53,12 +56,35 @@ impl AccessWriter {
             bytes: queue,
         };
         Ok(AccessWriter {
-            thread: Background::start("access-log", bounds, log_writer)?,
+            thread: Arc::new(Background::start("access-log", bounds, log_writer)?),
+            users: Arc::new(()),
             counters,
             reopen,
             format,
             queries: false,
         })
+    }
+
+    /// Returns a writer of lines of another format, by the same thread.
+    pub(super) fn with_format(&self, format: AccessFormat) -> AccessWriter {
+        AccessWriter {
+            thread: Arc::clone(&self.thread),
+            users: Arc::clone(&self.users),
+            counters: Arc::clone(&self.counters),
+            reopen: Arc::clone(&self.reopen),
+            format,
+            queries: self.queries,
+        }
+    }
+
+    /// Returns whether another writer uses the same thread.
+    pub(super) fn shares_thread(&self, other: &AccessWriter) -> bool {
+        Arc::ptr_eq(&self.thread, &other.thread)
+    }
+
+    /// Ends the thread if no worker has an end of the log any more, and returns whether it has written all and ended.
+    pub(super) fn has_ended(&self) -> bool {
+        Arc::strong_count(&self.users) == 1 && self.thread.shutdown(Duration::ZERO)
     }
 
     /// Sets whether lines contain queries; at first they do not.
@@ -79,6 +105,7 @@ impl AccessWriter {
                 bytes: Vec::new(),
                 records: 0,
             },
+            _user: Arc::clone(&self.users),
         }
     }
 

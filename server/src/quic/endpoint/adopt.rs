@@ -11,7 +11,11 @@ impl Endpoint {
     /// keep the transport that they began with.
     pub fn adopt(&mut self, snapshot: &ConfigSnapshot, own: WorkerConfig) {
         let settings = &mut self.settings;
-        let WorkerConfig { mut listeners, h3 } = own;
+        let WorkerConfig {
+            mut listeners,
+            h3,
+            access,
+        } = own;
         for bound in &snapshot.bound_listeners {
             if let Some(listener) = listeners.get_mut(&bound.id)
                 && let Some(before) = settings.listeners.get_mut(&bound.id)
@@ -21,6 +25,8 @@ impl Endpoint {
         }
         settings.listeners = listeners;
         settings.sessions.h3 = h3;
+        // Lines that wait in the previous one reach their writer with its end.
+        settings.sessions.access = access;
         settings.sessions.adopt(Arc::clone(&snapshot.site));
         settings.limits = snapshot.limits.clone();
         settings.quic = snapshot.quic.clone();

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use sluicegate_config::{AccessFormat, LogTarget};
+use sluicegate_config::{Config, LogTarget};
 
 use super::*;
 use crate::http::exchange::compress::{self, Algorithm};
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy::{self, Failure};
-use crate::observe::access::AccessWriter;
+use crate::observe::access::CurrentAccess;
 use crate::observe::metrics::Label;
 use crate::observe::qlog::{QlogOptions, QlogWriter};
 use crate::quic::counters::{Counters, DropReason, RefusalReason};
@@ -167,11 +167,15 @@ fn filled_proxy() -> proxy::Counters {
 fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
     let options = QlogOptions::new(folder.path().join("qlog"));
-    let file = LogTarget::File(folder.path().join("access.log"));
-    let access = AccessWriter::start(Box::new(file), AccessFormat::Json, 1 << 20).unwrap();
+    let settings = sluicegate_config::AccessLog {
+        file: Some(LogTarget::File(folder.path().join("access.log"))),
+        ..Config::embedded().access_log
+    };
+    let access = CurrentAccess::default();
+    access.set(&settings, access.prepare(&settings).unwrap());
     let scraper = Scraper::new(Sources {
         traces: Some(Arc::new(QlogWriter::start(&options).unwrap())),
-        access: Some(Arc::new(access)),
+        access: Arc::new(access),
         ..Sources::default()
     });
     let (mut watched, mailbox) = worker("a", 0);
