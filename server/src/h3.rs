@@ -1,6 +1,5 @@
 //! HTTP/3 (RFC 9114) for the server: sessions, checks of requests, responses.
 
-mod counters;
 mod date;
 mod head;
 mod priority;
@@ -11,13 +10,10 @@ mod response;
 mod session;
 mod session_context;
 mod sink;
-mod statuses;
 mod stream_map;
 
-pub use counters::Counters;
 pub use session::Session;
 pub use session_context::SessionContext;
-pub use statuses::Statuses;
 
 /// Returns the HTTP/3 settings of every connection.
 ///

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Counters;
 use crate::http::exchange::ring::OriginRing;
 use crate::http::files::Cache;
-use crate::http::gate::Gate;
+use crate::http::gate::{Gate, RequestCounters};
 use crate::http::route::Site;
 use crate::observe::access::AccessLog;
 use crate::observe::memory_budget::MemoryBudget;
@@ -20,7 +19,7 @@ pub struct SessionContext {
     /// Ring to the worker's origin thread.
     pub origin_ring: Option<OriginRing>,
     /// Counters of all sessions.
-    pub counters: Counters,
+    pub counters: RequestCounters,
     /// Files in memory.
     pub cache: Cache,
     /// Memory budget of the process.
@@ -76,7 +75,7 @@ impl SessionContext {
             site,
             h3,
             origin_ring: None,
-            counters: Counters::default(),
+            counters: RequestCounters::default(),
             cache,
             memory: Arc::default(),
             memory_is_short: false,

@@ -1,7 +1,7 @@
 //! The stream of a response, with the connection and counters that writing to it needs.
 
-use super::Counters;
 use super::priority::Priority;
+use crate::http::gate::RequestCounters;
 
 /// Stream that a response is written to, lent for one call.
 pub(super) struct Sink<'a> {
@@ -13,5 +13,5 @@ pub(super) struct Sink<'a> {
     pub(super) scratch: &'a mut [u8],
     /// Bytes of body that may be handed to the connection.
     pub(super) room: usize,
-    pub(super) counters: &'a mut Counters,
+    pub(super) counters: &'a mut RequestCounters,
 }

@@ -6,6 +6,8 @@ mod counters;
 mod log;
 mod refusal;
 pub mod replies;
+mod requests;
+mod statuses;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +17,8 @@ use std::time::Instant;
 pub use self::counters::Counters;
 pub use self::log::{Ending, RequestRecord};
 pub use self::refusal::Refusal;
+pub use self::requests::RequestCounters;
+pub use self::statuses::Statuses;
 use super::exchange::compress;
 use super::exchange::message::{Head, Request};
 use super::exchange::ring::OriginRing;

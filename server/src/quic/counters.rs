@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::h3;
+use crate::http::gate::RequestCounters;
 use crate::observe::metrics::{PerLabel, labels, metrics};
 use crate::quic::token::NewTokenRefusal;
 
@@ -117,7 +117,7 @@ metrics! {
         /// Datagrams dropped or stateless packets withheld, by reason.
         pub dropped: PerLabel<DropReason> = counter("sluicegate_datagrams_dropped_total" by "reason"),
         /// Counters of the HTTP/3 sessions.
-        pub h3: h3::Counters = group,
+        pub h3: RequestCounters = group,
     }
 }
 

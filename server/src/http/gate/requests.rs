@@ -1,14 +1,13 @@
-//! Counters of HTTP/3 sessions.
+//! Counters of the requests of a front.
 
-use super::Statuses;
-use crate::http::gate;
+use super::{Counters, Statuses};
 use crate::observe::histogram::Histogram;
 use crate::observe::metrics::metrics;
 
 metrics! {
-    /// Totals over the sessions that share it; they only rise.
+    /// Totals over the connections of a front that share it; they only rise.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct Counters: Sum {
+    pub struct RequestCounters: Sum {
         /// Request heads received, including malformed and refused ones.
         pub requests: u64 = counter("sluicegate_http_requests_total"),
         /// Bytes of request bodies.
@@ -33,7 +32,7 @@ metrics! {
         /// Connections closed because of an error of the client.
         pub errors: u64 = counter("sluicegate_http_connection_errors_total"),
         /// Decisions of the gate.
-        pub gate: gate::Counters = group,
+        pub gate: Counters = group,
         /// Response heads written to streams, by status.
         pub responses: Statuses = counter("sluicegate_http_responses_total" by "code"),
         /// Time from a request's head until the last byte of its response is written to the stream.
