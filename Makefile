@@ -33,7 +33,7 @@ DESTDIR ?=
 
 # Packages that are no members of the workspace.
 OUTSIDE := cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
-PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
+PACKAGES := cmake curl g++ git libclang-dev nghttp2-client pkg-config python3-venv
 # Evaluated when it is used: `make setup` may install the library.
 FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -80,6 +80,7 @@ setup: ## Installs the Debian packages that are missing and checks Rust's versio
 	        libclang-dev)
 	            [ -n "$${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang.so' >/dev/null ||
 	                [ -e /usr/lib64/libclang.so ] || missing+=" $$package" ;;
+	        nghttp2-client) command -v h2load >/dev/null || missing+=" $$package" ;;
 	        python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=" $$package" ;;
 	        *) command -v $$package >/dev/null || missing+=" $$package" ;;
 	    esac

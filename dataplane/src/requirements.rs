@@ -8,7 +8,15 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 5] = ["io_uring", "namespace", "aioquic", "ptrace", "dpdk"];
+const NAMES: [&str; 7] = [
+    "io_uring",
+    "namespace",
+    "aioquic",
+    "ptrace",
+    "dpdk",
+    "curl",
+    "h2load",
+];
 
 /// Reports that a test cannot run on this host, for want of `missing`.
 ///

@@ -1,6 +1,7 @@
 //! Starts the workers of a configuration, reloads it, drains and stops.
 
 mod advice;
+mod bind_tcp;
 mod cores;
 mod descriptors;
 mod error;
@@ -16,6 +17,7 @@ mod reload;
 mod shared;
 pub mod signal;
 mod supervisor;
+mod tcp;
 mod totals;
 mod upkeep;
 mod watch;
@@ -38,6 +40,7 @@ use self::ports::{OnPort, OpenPorts};
 use self::reload::{Reloader, Retired};
 use self::shared::Shared;
 use self::supervisor::Supervisor;
+use self::tcp::Fronts;
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
 use crate::affinity::scheduler;
@@ -65,22 +68,15 @@ pub fn serve(
     let observability = Observability::open(&shared)?;
     memory::watch(&shared.memory)?;
     let (events, inbox) = channel();
-    let (mut setups, mut mailboxes) = (Vec::new(), Vec::new());
-    let mut workers = Vec::new();
     let mut announced = Announced::inherit();
     let mut ports = OpenPorts::start(&on_ports(&shared.config)?)?;
-    for group in &shared.config.groups {
-        let prepared = prepare_group(group, &shared, registry, &mut announced, &mut ports)?;
-        for (setup, mailbox) in prepared {
-            workers.push(handle(&setup, &mailbox));
-            setups.push(setup);
-            mailboxes.push(mailbox);
-        }
-    }
-    if mailboxes.is_empty() {
-        return Err(BootError::NothingToServe);
-    }
+    let prepared = prepare_groups(&shared, registry, &mut announced, &mut ports, &events)?;
+    let handles = prepared.iter();
+    let workers: Vec<WorkerHandle> = handles.map(|(setup, sent)| handle(setup, sent)).collect();
+    let (setups, mailboxes): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
     let snapshot = Arc::new(first_snapshot(&shared, announced.bound_listeners));
+    let fronts = Fronts::new(&workers, &announced.tcp);
+    let over_tcp = fronts.prepare(&shared.config, &snapshot, &shared.secrets)?;
     for setup in setups {
         let (reports, forward) = channel();
         let snapshot = Arc::clone(&snapshot);
@@ -95,6 +91,7 @@ pub fn serve(
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
+    fronts.adopt(&over_tcp);
     ports.announce();
     observability.announce();
     for address in announced.inherited.left() {
@@ -115,6 +112,7 @@ pub fn serve(
         secrets: Arc::clone(&shared.secrets),
         access: Arc::clone(&shared.access),
         workers,
+        fronts,
         retired: Retired::default(),
     };
     supervisor.ready(&reloader.standing());
@@ -129,6 +127,26 @@ pub fn serve(
     ports.close();
     observability.close();
     Ok(())
+}
+
+/// Binds the listeners of all groups, and returns the setup of each worker with the sender to its mailbox.
+fn prepare_groups(
+    shared: &Arc<Shared>,
+    registry: &Registry,
+    announced: &mut Announced,
+    ports: &mut OpenPorts,
+    events: &Sender<Event>,
+) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
+    let mut all = Vec::new();
+    for group in &shared.config.groups {
+        all.extend(prepare_group(
+            group, shared, registry, announced, ports, events,
+        )?);
+    }
+    if all.is_empty() {
+        return Err(BootError::NothingToServe);
+    }
+    Ok(all)
 }
 
 /// Checks what needs no port and leaves no trace: secrets, certificates and keys, replies in files, cores, folders of logs.
@@ -166,6 +184,7 @@ fn handle(setup: &WorkerSetup, mailbox: &MailboxSender) -> WorkerHandle {
         index: usize::from(setup.index),
         mailbox: mailbox.clone(),
         origin: setup.origin.clone(),
+        front: setup.front.clone(),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod observe;
 #[doc(hidden)]
 pub mod properties;
 pub mod quic;
+pub mod tcp;
 pub mod worker;
 
 /// Lets tests count what a thread allocates. AddressSanitizer and Miri check the memory of their own allocators alone.

@@ -36,6 +36,7 @@ use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::endpoint::Endpoint;
 use crate::quic::settings::Settings;
+use crate::tcp::FrontSender;
 
 /// Makes an endpoint's settings of a snapshot of the configuration.
 pub type MakeSettings = Box<dyn FnOnce(&ConfigSnapshot) -> Result<Settings, String> + Send>;
@@ -67,6 +68,8 @@ pub struct WorkerSetup {
     pub settings: MakeSettings,
     /// Sender to the origin thread beside it.
     pub origin: origin::OriginSender,
+    /// Sender to the front over TCP on that thread, if there is one.
+    pub front: Option<FrontSender>,
     /// Commands of other threads.
     pub inbox: Mailbox,
     /// Mailboxes of the group's workers, by index.

@@ -30,11 +30,11 @@ pub const ROOMS: &[Room] = &[
     ),
     room(
         "admin",
-        &["worker", "quic", "h3", "http*", "observe", "clock"],
+        &["worker", "quic", "h3", "tcp", "http*", "observe", "clock"],
     ),
     room(
         "worker",
-        &["quic", "h3", "http*", "observe", "affinity", "clock"],
+        &["quic", "h3", "tcp", "http*", "observe", "affinity", "clock"],
     ),
     room("quic", &["h3", "http*", "observe", "clock", "networks"]),
     room("h3", &["http*", "observe", "clock"]),

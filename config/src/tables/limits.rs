@@ -15,7 +15,7 @@ table! {
     /// for worker_buffer.
     #[derive(Eq)]
     pub struct Limits = [limits], check: check {
-        /// Connections that a worker may have open; further ones are refused (CONNECTION_REFUSED). An idle connection takes some tens of
+        /// Connections that a worker may have open, and as many again over TCP; further ones are refused (CONNECTION_REFUSED). An idle connection takes some tens of
         /// KiB, so choose it by the memory of the machine.
         connections_per_worker: u64 { kind: count(1, 10_000_000, "connections"), default: "20000", reload: Live },
         /// Connections that one client may have open at one worker; further ones are refused (CONNECTION_REFUSED). Here
@@ -101,7 +101,7 @@ table! {
         /// direction. When the buffer is full, the faster side waits. Raise it for fast transfers with distant
         /// upstreams. The larger it is, the fewer requests with moving bodies fit into worker_buffer.
         stream_buffer: u64 { kind: size(32 * KIB, 16 * MIB), default: "\"128KiB\"", reload: Restart },
-        /// Memory of a worker for the buffers of all its requests to files and upstreams. A request takes 64 KiB of it
+        /// Memory of a worker for the buffers of all its requests to files and upstreams, and as much again over TCP. A request takes 64 KiB of it
         /// at first, or twice stream_buffer if that is less; when its bodies move, up to twice stream_buffer, as long
         /// as half of the memory stays free. One client alone may use all of it. If it is used up, the client that has
         /// most gives way: its further requests get 503, and a request of a client that has less ends one of its open
@@ -115,7 +115,7 @@ table! {
         /// Connection IDs that each side may have in use (active_connection_id_limit, RFC 9000 §18.2). A client needs a
         /// spare one each time it changes networks.
         cids_per_connection: u64 { kind: count(2, 16, "connection IDs"), default: "4", reload: Live },
-        /// Memory of each worker for files that are requested often; 0 disables the cache. Raise it towards the total
+        /// Memory of each worker for files that are requested often, and as much again over TCP; 0 disables the cache. Raise it towards the total
         /// size of the files that most requests ask for.
         file_cache: u64 { kind: size(0, TIB), default: "\"64MiB\"", reload: Restart },
         /// Largest file that is cached. A response keeps its file in memory until the client has acknowledged it, even

@@ -10,7 +10,9 @@ use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::field::Element;
 use crate::print;
-use crate::schema::{Key, Kind, Reason, Refusal, choice, duration, micros, millis, name, ratio};
+use crate::schema::{
+    Key, Kind, Reason, Refusal, choice, duration, micros, millis, name, ratio, seconds,
+};
 use crate::value::{Item, Word};
 use crate::words::{canonical, socket_address};
 
@@ -20,7 +22,7 @@ table! {
     pub struct Listener = [[listener]] {
         /// Name of the listener in metrics and logs. Must differ from the other listeners' names.
         name: String { kind: name(), required: "\"public\"", reload: Restart },
-        /// UDP addresses that the listener binds. Host names are not resolved, except localhost, which is 127.0.0.1.
+        /// Addresses that the listener binds, for UDP and, unless tcp is off, for TCP. Host names are not resolved, except localhost, which is 127.0.0.1.
         /// Port 0 takes a free port. Any other address may occur only once in the file.
         addresses as address: Vec<SocketAddr> {
             kind: Kind::Words {
@@ -34,6 +36,16 @@ table! {
             examples: ["\"localhost:4433\""],
             reload: Restart
         },
+        /// Whether the listener also serves HTTP/1.1 and HTTP/2, over TCP at the same addresses and ports, with the same
+        /// certificates, routes and limits. Browsers begin there and continue with HTTP/3, see alt_svc. The origin threads
+        /// serve it. With the backend dpdk the kernel must have the addresses; without, the log says so and there is only
+        /// HTTP/3.
+        tcp: bool { kind: Kind::Switch, default: "true", reload: Restart },
+        /// Time for which clients remember that this server speaks HTTP/3: responses over TCP advertise the listener's
+        /// port by Alt-Svc (RFC 7838), unless a route sets that field itself. 0s advertises nothing. Set it to 0s, and
+        /// write the field yourself by a route's response_headers, if clients reach the server by another UDP port than the
+        /// listener's.
+        alt_svc: Duration { kind: duration(seconds(0), seconds(365 * 86_400)), default: "\"1d\"", reload: Live },
         /// Name of the `[[group]]` whose workers serve the listener.
         group: String { kind: name(), default: "\"default\"", reload: Restart },
         /// Congestion control algorithm for the listener's clients. The algorithms and their options are listed below.

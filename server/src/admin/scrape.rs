@@ -15,6 +15,7 @@ use crate::observe::lifecycle::Lifecycle;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{Page, Show};
 use crate::observe::qlog::QlogWriter;
+use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 
 /// Time limit of a scrape: figures of workers that reply later are those of their last reply.
@@ -44,13 +45,14 @@ pub struct Scraper {
     started: (Duration, Instant),
 }
 
-/// A worker with its origin thread, and the requests outstanding at both.
+/// A worker with its origin thread and the front there, and the requests outstanding at each.
 #[derive(Debug)]
 struct Target {
     known: Known,
     handle: WorkerHandle,
     worker: OutstandingRequest<Box<WorkerStats>>,
     origin: OutstandingRequest<Box<origin::Counters>>,
+    front: OutstandingRequest<Box<tcp::Counters>>,
 }
 
 impl Scraper {
@@ -131,10 +133,12 @@ impl Target {
                 up: false,
                 last: Box::default(),
                 origin: Box::default(),
+                tcp: Box::default(),
             },
             handle: handle.clone(),
             worker: OutstandingRequest::default(),
             origin: OutstandingRequest::default(),
+            front: OutstandingRequest::default(),
         }
     }
 
@@ -147,13 +151,23 @@ impl Target {
         if let Some(late) = self.origin.try_receive() {
             self.known.origin = late;
         }
+        if let Some(late) = self.front.try_receive() {
+            self.known.tcp = late;
+        }
         let WorkerHandle {
-            mailbox, origin, ..
+            mailbox,
+            origin,
+            front,
+            ..
         } = &self.handle;
         self.worker
             .send(|reply| mailbox.send(Command::Stats(reply)));
         self.origin
             .send(|reply| origin.send(OriginCommand::Report(reply)).is_ok());
+        if let Some(front) = front {
+            self.front
+                .send(|reply| front.send(FrontCommand::Report(reply)).is_ok());
+        }
     }
 
     /// Waits for the replies, until `limit` at most.
@@ -164,6 +178,9 @@ impl Target {
         }
         if let Some(origin) = self.origin.receive_until(limit).await {
             self.known.origin = origin;
+        }
+        if let Some(tcp) = self.front.receive_until(limit).await {
+            self.known.tcp = tcp;
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::observe::sum::Sum;
 use crate::quic::connection_gauges::ConnectionGauges;
 use crate::quic::counters::Counters;
 use crate::quic::initials::InitialShares;
+use crate::tcp;
 use crate::worker::{TurnTimes, WorkerStats};
 
 /// The last known figures of a worker and its origin thread.
@@ -22,6 +23,8 @@ pub(super) struct Known {
     pub(super) last: Box<WorkerStats>,
     /// The last reply of the origin thread, kept likewise.
     pub(super) origin: Box<origin::Counters>,
+    /// The last reply of the front over TCP, kept likewise.
+    pub(super) tcp: Box<tcp::Counters>,
 }
 
 impl Known {
@@ -69,6 +72,7 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
     let (mut endpoint_sum, mut gauges_sum, mut ring_sum) =
         <(Counters, ConnectionGauges, Depth)>::default();
     let mut turn_sum = TurnTimes::default();
+    let mut tcp_sum = tcp::ConnectionCounters::default();
     for known in workers {
         let WorkerStats {
             backend: _,
@@ -82,12 +86,15 @@ pub(super) fn show(workers: &[&Known], page: &mut Page) {
             times,
         } = &*known.last;
         endpoint_sum.add_up(endpoint);
+        endpoint_sum.h3.add_up(&known.tcp.requests);
+        tcp_sum.add_up(&known.tcp.connections);
         gauges_sum.add_up(gauges);
         ring_sum.add_up(origin);
         turn_sum.add_up(times);
     }
     gauges_sum.show(page);
     endpoint_sum.show(page);
+    tcp_sum.show(page);
     ring_sum.show(page);
     turn_sum.show(page);
     let mut origin_sum = origin::Counters::default();

@@ -11,6 +11,8 @@ const PROCESS: u64 = 128;
 const WORKER: u64 = 256;
 /// Requests of a worker that may hold a descriptor each, however low the limit.
 const LEAST: u64 = 64;
+/// Part of a worker's descriptors for connections over TCP, and as much for their requests: one in so many.
+const TCP_PART: u64 = 8;
 /// Requests of a worker with which a limit is worth a warning.
 const FEW: u64 = 1024;
 
@@ -27,9 +29,19 @@ pub(super) fn raise_limit() {
     }
 }
 
-/// Returns the number of requests that a worker may pass to its origin thread at a time, where each may hold a descriptor: a file
-/// or a connection to an upstream.
-pub(super) fn exchanges_per_worker(config: &Config) -> u64 {
+/// Numbers of what a worker may have at a time, where each may hold a descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Descriptors {
+    /// Requests passed to the origin thread: a file or a connection to an upstream.
+    pub(super) exchanges: u64,
+    /// Connections over TCP.
+    pub(super) tcp_connections: u64,
+    /// Requests over TCP that handlers have.
+    pub(super) tcp_exchanges: u64,
+}
+
+/// Returns a worker's part of the process's limit.
+pub(super) fn of_worker(config: &Config) -> Descriptors {
     let limit = getrlimit(Resource::Nofile).current;
     let traces = if config.qlog.sample_rate > 0.0 {
         config.qlog.max_open_traces
@@ -41,16 +53,42 @@ pub(super) fn exchanges_per_worker(config: &Config) -> u64 {
         Cores::List(list) => list.len(),
     });
     let workers = workers.sum::<usize>() as u64;
-    limit.map_or(u64::MAX, |limit| share(limit, traces, workers))
+    let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
+    if config.listeners.iter().any(|listener| listener.tcp) {
+        Descriptors::beside_tcp(share)
+    } else {
+        Descriptors {
+            exchanges: share,
+            ..Descriptors::default()
+        }
+    }
+}
+
+impl Descriptors {
+    /// Divides a worker's part where there is a front over TCP: its connections hold descriptors, and so do their requests.
+    fn beside_tcp(share: u64) -> Descriptors {
+        let tcp = (share / TCP_PART).max(LEAST);
+        Descriptors {
+            exchanges: share.saturating_sub(2 * tcp).max(LEAST),
+            tcp_connections: tcp,
+            tcp_exchanges: tcp,
+        }
+    }
 }
 
 /// Warns of a limit that leaves few requests.
 pub(super) fn advise(config: &Config) {
-    let exchanges = exchanges_per_worker(config);
+    let Descriptors {
+        exchanges,
+        tcp_connections,
+        ..
+    } = of_worker(config);
     if exchanges < FEW {
         tracing::warn!(
             exchanges,
-            "the limit of file descriptors (ulimit -n, LimitNOFILE) bounds the requests to files and upstreams of a worker"
+            tcp_connections,
+            "the limit of file descriptors (ulimit -n, LimitNOFILE) bounds the requests to files and upstreams of a worker, and its \
+             connections over TCP"
         );
     }
 }
@@ -71,5 +109,15 @@ mod tests {
         assert_eq!(share(65_536, 408, 1), 64_744);
         assert_eq!(share(1024, 0, 16), LEAST);
         assert_eq!(share(0, 1, 0), LEAST);
+    }
+
+    #[test]
+    fn tcp_has_a_quarter_of_a_worker_s_part() {
+        let divided = |share| {
+            let all = Descriptors::beside_tcp(share);
+            (all.exchanges, all.tcp_connections, all.tcp_exchanges)
+        };
+        assert_eq!(divided(16_000), (12_000, 2000, 2000));
+        assert_eq!(divided(LEAST), (LEAST, LEAST, LEAST));
     }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use sluicegate_dataplane::{BindError, PortError};
 use thiserror::Error;
 
+use super::bind_tcp::TcpBindError;
+
 use crate::admin::AdminError;
 use crate::http::route::SiteError;
 use crate::quic::secrets::SecretsError;
@@ -143,6 +145,9 @@ pub enum ListenerError {
     /// The address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The address cannot be bound for TCP.
+    #[error(transparent)]
+    BindTcp(#[from] TcpBindError),
     /// Listeners have more addresses than can be numbered.
     #[error("more than 65536 listening addresses")]
     TooManyAddresses,

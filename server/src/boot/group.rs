@@ -1,17 +1,21 @@
 //! Opens a group: its listeners, and the setup of each worker.
 
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener};
 use sluicegate_dataplane::{Backend, open_group};
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::cores::{cores, spare_cores};
-use super::descriptors::exchanges_per_worker;
+use super::descriptors::{self, Descriptors};
 use super::error::BootError;
 use super::listen::{Announced, Bound, BoundListeners, open_listener};
 use super::ports::OpenPorts;
 use super::shared::Shared;
+use super::watch::Event;
 use crate::clock;
 use crate::h3::SessionContext;
 use crate::http::exchange::accounts::Accounts;
@@ -19,6 +23,7 @@ use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
+use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
 /// Binds a group's listeners and returns the setup of each worker with the sender to its mailbox: none for a group without
@@ -29,13 +34,10 @@ pub(super) fn prepare_group(
     registry: &Registry,
     announced: &mut Announced,
     ports: &mut OpenPorts,
+    events: &Sender<Event>,
 ) -> Result<Vec<(WorkerSetup, MailboxSender)>, BootError> {
-    let listeners: Vec<&Listener> = shared
-        .config
-        .listeners
-        .iter()
-        .filter(|l| l.group == group.name)
-        .collect();
+    let all = shared.config.listeners.iter();
+    let listeners: Vec<&Listener> = all.filter(|l| l.group == group.name).collect();
     if listeners.is_empty() {
         return Ok(Vec::new());
     }
@@ -64,7 +66,12 @@ pub(super) fn prepare_group(
             group: group.name.clone(),
         })?;
         let (shared, group_name) = (Arc::clone(shared), group.name.clone());
-        let (origin_ring, origin) = start_origin(group, index, &spare, &shared)?;
+        let tcp = announced.take_tcp(&group.name);
+        let Origin {
+            ring: origin_ring,
+            sender: origin,
+            front,
+        } = start_origin(group, index, &spare, &shared, tcp, events)?;
         setups.push((
             WorkerSetup {
                 group: group.name.clone(),
@@ -81,6 +88,7 @@ pub(super) fn prepare_group(
                     )
                 }),
                 origin,
+                front,
                 inbox,
                 peers: Arc::clone(&peers),
                 misrouted,
@@ -131,6 +139,13 @@ fn open_listeners(
     Ok(opened)
 }
 
+/// Ways to a worker's origin thread.
+struct Origin {
+    ring: OriginRing,
+    sender: origin::OriginSender,
+    front: Option<FrontSender>,
+}
+
 /// Starts a worker's origin thread, on a core without a worker if there is one. Otherwise it is not pinned: its own worker
 /// may be busy while another one is not.
 fn start_origin(
@@ -138,30 +153,53 @@ fn start_origin(
     index: u8,
     spare: &[usize],
     shared: &Shared,
-) -> Result<(OriginRing, origin::OriginSender), BootError> {
+    tcp: Vec<(usize, TcpListener)>,
+    events: &Sender<Event>,
+) -> Result<Origin, BootError> {
     let limits = &shared.config.limits;
     let queue = usize::try_from(limits.origin_queue).unwrap_or(usize::MAX);
-    let (origin_ring, worker_ring) = rings(
-        queue,
-        Accounts::with_limit(
-            limits.stream_buffer,
-            limits.worker_buffer,
-            exchanges_per_worker(&shared.config),
-        ),
-    );
+    let Descriptors {
+        exchanges,
+        tcp_connections,
+        tcp_exchanges,
+    } = descriptors::of_worker(&shared.config);
+    let accounts = |most| Accounts::with_limit(limits.stream_buffer, limits.worker_buffer, most);
+    let (ring, worker_ring) = rings(queue, accounts(exchanges));
+    let name = format!("{}-{index}-origin", group.name);
+    let (front, sender) = if tcp.is_empty() {
+        (None, None)
+    } else {
+        let (sender, commands) = unbounded_channel();
+        let events = events.clone();
+        let setup = FrontSetup {
+            sockets: tcp,
+            accounts: accounts(tcp_exchanges),
+            most_connections: tcp_connections,
+            memory: Arc::clone(&shared.memory),
+            name: name.clone(),
+            commands,
+            // The main thread is gone only at the end of the process.
+            stopped: Box::new(move |counters| drop(events.send(Event::Front(counters)))),
+        };
+        (Some(tcp::start(setup)), Some(sender))
+    };
     let core = match spare.len() {
         0 => None,
         count => Some(spare[usize::from(index) % count]),
     };
     let setup = origin::OriginSetup {
-        name: format!("{}-{index}-origin", group.name),
+        name,
         core,
         worker_ring,
         site: Arc::clone(&shared.site),
         makes_checks: is_first(group, index, &shared.config),
+        front,
     };
-    let mailbox = origin::spawn(setup).map_err(BootError::Thread)?;
-    Ok((origin_ring, mailbox))
+    Ok(Origin {
+        ring,
+        sender: origin::spawn(setup).map_err(BootError::Thread)?,
+        front: sender,
+    })
 }
 
 /// Returns whether a worker is the first of the process, the one for tasks that one thread does for all.

@@ -1,6 +1,6 @@
 //! Listeners, bound for every worker of their group.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener, Tls};
 use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId, Payloads};
 
+use super::bind_tcp::{self, TcpSockets};
 use super::error::{BootError, ListenerError};
 use super::shared::Shared;
 use crate::clock;
@@ -19,6 +20,8 @@ use crate::quic::transport::{Alternatives, Identity, alternatives, server_config
 
 /// Time for a port in use to become free.
 const BIND_LIMIT: Duration = Duration::from_secs(1);
+/// Attempts to find a port that is free for UDP and for TCP.
+const FREE_PORTS: usize = 32;
 /// Pause between two attempts to bind.
 const BIND_STEP: Duration = Duration::from_millis(20);
 
@@ -46,6 +49,8 @@ pub(super) struct Announced {
     pub(super) inherited: Inherited,
     pub(super) lines: Vec<Line>,
     pub(super) bound_listeners: Vec<BoundListener>,
+    /// Sockets of TCP, until the groups take them.
+    pub(super) tcp: Vec<TcpSockets>,
 }
 
 /// Facts of a listening address, logged once its workers serve.
@@ -69,6 +74,27 @@ impl Announced {
             inherited: passed.unwrap_or_default(),
             ..Announced::default()
         }
+    }
+
+    /// Takes the sockets of TCP beside an address, if there are any.
+    fn add_tcp(&mut self, listener: &Listener, address: SocketAddr, sockets: Vec<TcpListener>) {
+        if !sockets.is_empty() {
+            self.tcp.push(TcpSockets {
+                group: listener.group.clone(),
+                listener: listener.name.clone(),
+                address,
+                sockets,
+            });
+        }
+    }
+
+    /// Returns the sockets of TCP of the next worker of a group, each with the index of its listening address.
+    pub(super) fn take_tcp(&mut self, group: &str) -> Vec<(usize, TcpListener)> {
+        let all = self.tcp.iter_mut().enumerate();
+        let of_group = all.filter(|(_, tcp)| tcp.group == group);
+        of_group
+            .filter_map(|(index, tcp)| Some((index, tcp.sockets.pop()?)))
+            .collect()
     }
 
     /// Takes the facts of listeners whose group was opened.
@@ -162,18 +188,22 @@ pub(super) fn open_listener(
         let workers = bound_listeners.workers;
         let local = match &mut bound_listeners.bound {
             Bound::Sockets(sockets) => {
-                let bound = match announced.inherited.acquire(id, *address, workers) {
-                    Ok(None) => bind_with_retries(id, *address, workers),
-                    Ok(Some(inherited)) => Ok(inherited),
-                    Err(error) => Err(error),
-                };
-                let bound = bound.map_err(|error| BootError::listener(&listener.name, error))?;
+                let opened =
+                    open_address(listener, id, *address, workers, &mut announced.inherited);
+                let (bound, tcp) =
+                    opened.map_err(|error| BootError::listener(&listener.name, error))?;
                 let local = bound.local_addr();
                 sockets.push(bound);
+                announced.add_tcp(listener, local, tcp);
                 local
             }
             Bound::Port(addresses) => {
                 addresses.push((id, *address));
+                if listener.tcp {
+                    let bound = bind_tcp::bind_beside_port(*address, workers);
+                    let bound = bound.map_err(|e| BootError::listener(&listener.name, e))?;
+                    announced.add_tcp(listener, *address, bound);
+                }
                 *address
             }
         };
@@ -197,6 +227,33 @@ pub(super) fn open_listener(
         });
     }
     Ok(())
+}
+
+/// Binds an address for UDP, unless a service manager has, and for TCP if the listener has it. A free port is one that is free for
+/// both.
+fn open_address(
+    listener: &Listener,
+    id: ListenerId,
+    address: SocketAddr,
+    workers: usize,
+    inherited: &mut Inherited,
+) -> Result<(Acquired, Vec<TcpListener>), ListenerError> {
+    let mut attempts = if address.port() == 0 { FREE_PORTS } else { 1 };
+    loop {
+        attempts -= 1;
+        let bound = match inherited.acquire(id, address, workers)? {
+            None => bind_with_retries(id, address, workers)?,
+            Some(inherited) => inherited,
+        };
+        if !listener.tcp {
+            return Ok((bound, Vec::new()));
+        }
+        match bind_tcp::bind(bound.local_addr(), workers) {
+            Ok(tcp) => return Ok((bound, tcp)),
+            Err(error) if error.is_in_use() && attempts > 0 => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Binds a listener. A port in use gets a second to become free. A process that used io_uring and was killed holds its sockets for

@@ -96,6 +96,7 @@ pub(super) mod tests {
             index,
             mailbox: sender,
             origin,
+            front: None,
         };
         (watched, mailbox, commands)
     }

@@ -10,6 +10,7 @@ use super::advice;
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
 use super::shared::open_access_log;
+use super::tcp::Fronts;
 use super::upkeep::Upkeep;
 use crate::http::identification::Identification;
 use crate::http::origin::OriginCommand;
@@ -61,6 +62,8 @@ pub(super) struct Reloader<'a> {
     pub(super) secrets: Arc<Secrets>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) workers: Vec<WorkerHandle>,
+    /// Fronts over TCP.
+    pub(super) fronts: Fronts,
     /// Parts of previous snapshots.
     pub(super) retired: Retired,
     pub(super) upkeep: Upkeep,
@@ -93,6 +96,7 @@ impl Reloader<'_> {
         };
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
+        let tcp = self.fronts.prepare(&config, &snapshot, &self.secrets)?;
         // Origins first: they execute a command before the requests that are sent after it, so the pools of a new route
         // are in effect when its first request runs.
         for worker in &self.workers {
@@ -106,6 +110,7 @@ impl Reloader<'_> {
         }
         advice::on_pools(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
+        self.fronts.adopt(&tcp);
         self.config = config;
         self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;
@@ -250,6 +255,7 @@ mod tests {
             config,
             secrets,
             access: Arc::default(),
+            fronts: Fronts::new(&workers, &[]),
             workers,
             retired: Retired::default(),
         };

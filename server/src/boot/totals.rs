@@ -22,6 +22,11 @@ impl Totals {
         self.datagrams += datagrams;
     }
 
+    /// Adds the requests of a front over TCP.
+    pub(super) fn add_front(&mut self, counters: &crate::tcp::Counters) {
+        self.endpoints.h3.add_up(&counters.requests);
+    }
+
     /// Writes the totals to the log, a line for each subject, and for each reason that refused connections or dropped datagrams.
     pub(super) fn log(&self) {
         let (all, net) = (&self.endpoints, &self.datagrams);

@@ -16,11 +16,14 @@ use super::totals::Totals;
 use crate::boot::signal::Signal;
 use crate::clock;
 use crate::observe::lifecycle::Phase;
+use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, MailboxSender, Report};
 
 /// An event for the main thread.
 pub(super) enum Event {
     Worker(Report),
+    /// A front over TCP has drained or stopped.
+    Front(Box<tcp::Counters>),
     Signal(Signal),
 }
 
@@ -65,7 +68,9 @@ pub(super) fn await_ready(
             Ok(Event::Signal(Signal::Reload)) => {
                 tracing::warn!("no reload while the server starts; send SIGHUP again");
             }
-            Ok(Event::Worker(Report::Stopped(..))) => return Err(BootError::WorkerStopped),
+            Ok(Event::Worker(Report::Stopped(..)) | Event::Front(_)) => {
+                return Err(BootError::WorkerStopped);
+            }
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
@@ -112,7 +117,7 @@ pub(super) fn run_down(
 ) -> Totals {
     let limit = reloader.config.server.drain_timeout;
     let mut totals = Totals::default();
-    let mut running = mailboxes.len();
+    let mut running = mailboxes.len() + reloader.fronts.count();
     let mut deadline: Option<Instant> = None;
     let mut stopped = false;
     while running > 0 {
@@ -126,11 +131,16 @@ pub(super) fn run_down(
                 running -= 1;
                 totals.add(&endpoint, &datagrams);
             }
+            Ok(Event::Front(counters)) => {
+                running -= 1;
+                totals.add_front(&counters);
+            }
             Ok(Event::Signal(Signal::Stop)) if deadline.is_none() => {
                 observability.lifecycle().set(Phase::Draining);
                 mailboxes.iter().for_each(|p| {
                     p.send(Command::Drain);
                 });
+                reloader.fronts.send(|| FrontCommand::Drain);
                 // From here on no worker accepts a request that follows a response.
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
                 supervisor.stopping(limit);
@@ -152,6 +162,7 @@ pub(super) fn run_down(
                 mailboxes.iter().for_each(|p| {
                     p.send(Command::Stop);
                 });
+                reloader.fronts.send(|| FrontCommand::Stop);
                 deadline = Some(clock::now() + STOP_LIMIT);
             }
         }

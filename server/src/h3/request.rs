@@ -5,12 +5,8 @@ use quiche::h3::NameValue;
 
 use crate::http::authority::is_authority;
 use crate::http::exchange::{Fields, RequestHead};
+use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
 use crate::http::path::CanonicalPath;
-
-/// Largest number of field lines of a head or trailer section.
-const MAX_FIELDS: usize = 128;
-/// Bytes that a field line counts beyond its name and value (RFC 9114 §4.2.2).
-const FIELD_OVERHEAD: usize = 32;
 
 /// Well-formed head.
 #[derive(Debug, PartialEq, Eq)]

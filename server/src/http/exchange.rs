@@ -12,8 +12,10 @@ mod fields;
 mod generate;
 pub mod handler;
 mod key;
+pub mod local;
 pub mod message;
 mod opaque;
+mod revocable;
 pub mod ring;
 pub mod stall;
 #[cfg(test)]

@@ -28,6 +28,11 @@ use super::identification::{Identification, ReturnedId};
 use super::peer::Peer;
 use super::route::{Access, Action, FilledEdits, OriginHandler, Route, Site};
 
+/// Largest number of field lines of a head or trailer section.
+pub const MAX_FIELDS: usize = 128;
+/// Bytes that a field line counts beyond its name and value (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+pub const FIELD_OVERHEAD: usize = 32;
+
 /// The state that decisions need beside the request; a front's thread owns it and lends it.
 #[derive(Debug)]
 pub struct Gate<'a> {

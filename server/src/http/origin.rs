@@ -5,14 +5,16 @@
 
 mod pump;
 
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::task::LocalSet;
+use tokio::task::{LocalSet, spawn_local};
 
 use super::files::Entry;
 use super::files::disk::FileServer;
@@ -42,6 +44,47 @@ pub struct OriginSetup {
     pub site: Arc<Site>,
     /// Whether this thread makes the health checks of upstreams, for the whole process.
     pub makes_checks: bool,
+    /// Starts the front that accepts connections on this thread, if there is one.
+    pub front: Option<StartFront>,
+}
+
+/// Returns a front's work, for the thread to do beside the handlers; the thread ends after it.
+pub type StartFront = Box<dyn FnOnce(LocalHandlers) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+
+/// Handlers of the thread, for a front on the same thread.
+#[derive(Clone)]
+pub struct LocalHandlers(Rc<dyn RunHandler>);
+
+/// Runs handlers for a front on their thread.
+pub trait RunHandler {
+    /// Takes the upstream pools of a site into effect.
+    fn adopt(&self, site: &Site);
+    /// Runs the handler of an exchange's route.
+    fn run(self: Rc<Self>, incoming: Incoming) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+impl LocalHandlers {
+    /// Wraps the handlers of a thread.
+    pub fn new(handlers: Rc<dyn RunHandler>) -> LocalHandlers {
+        LocalHandlers(handlers)
+    }
+
+    /// Takes the upstream pools of a site into effect, before its first request.
+    pub fn adopt(&self, site: &Site) {
+        self.0.adopt(site);
+    }
+
+    /// Runs the handler of an exchange's route.
+    pub fn run(&self, incoming: Incoming) -> Pin<Box<dyn Future<Output = ()>>> {
+        Rc::clone(&self.0).run(incoming)
+    }
+}
+
+/// Names nothing: handlers have no text.
+impl std::fmt::Debug for LocalHandlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalHandlers").finish_non_exhaustive()
+    }
 }
 
 /// Commands to an origin thread that concern no exchange.
@@ -87,6 +130,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
     let (sender, commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
     let makes_checks = setup.makes_checks;
+    let front = setup.front;
     std::thread::Builder::new()
         .name(setup.name)
         .spawn(move || {
@@ -110,13 +154,29 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             };
             LocalSet::new().block_on(&runtime, async {
                 handlers.pools.adopt(site.pools());
+                let local = LocalHandlers(Rc::clone(&handlers) as Rc<dyn RunHandler>);
+                let front = front.map(|start| spawn_local(start(local)));
                 let execute = |command| handlers.execute(command);
                 pump::run(worker_ring, (commands, execute), handler).await;
+                if let Some(front) = front {
+                    // It drains by itself; an error is a panic, which has ended the process.
+                    let _ = front.await;
+                }
             });
             // The end of the thread does not wait for a read of a file.
             runtime.shutdown_background();
         })?;
     Ok(sender)
+}
+
+impl RunHandler for Handlers {
+    fn adopt(&self, site: &Site) {
+        self.pools.adopt(site.pools());
+    }
+
+    fn run(self: Rc<Self>, incoming: Incoming) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(self.handle(incoming))
+    }
 }
 
 impl Handlers {

@@ -69,7 +69,7 @@ pub struct PeerConnection {
     pub client_certificate: Option<Box<[u8]>>,
     /// Connection ID for logs and traces: over QUIC the client's first destination connection ID.
     pub id: Box<[u8]>,
-    /// Congestion control algorithm of the connection.
+    /// Congestion control algorithm of the connection; `kernel` over TCP.
     pub algorithm: &'static str,
     /// Trusted proxies of the listener.
     pub trusted_proxies: Arc<TrustedProxies>,
@@ -89,6 +89,20 @@ impl PeerConnection {
             id,
             algorithm,
             trusted_proxies: Arc::default(),
+        }
+    }
+
+    /// Returns a connection of the front over TCP, after its TLS handshake if it has one.
+    pub fn tcp(
+        listener: Arc<str>,
+        version: Version,
+        scheme: &'static str,
+        id: Box<[u8]>,
+    ) -> PeerConnection {
+        PeerConnection {
+            version,
+            scheme,
+            ..PeerConnection::http3(listener, id, "kernel")
         }
     }
 

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "boring has no safe call for the lifetime of TLS 1.3 sessions and for the keys of tickets"
+    reason = "boring has no safe call for the lifetime of TLS 1.3 sessions, the keys of tickets and the transport of a handshake"
 )]
 
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use boring::hmac::HmacCtxRef;
 use boring::sha::sha256;
 use boring::ssl::{SslContextBuilder, SslOptions, SslRef, TicketKeyCallbackResult};
 use boring::symm::{Cipher, CipherCtxRef};
+use foreign_types::ForeignTypeRef as _;
 use sluicegate_config::Limits;
 
 use super::entropy::draw;
@@ -75,6 +76,12 @@ pub(super) fn bind(context: &mut SslContextBuilder, limits: &Limits) -> Result<(
     ];
     let remembered = remembered.map(u64::to_be_bytes);
     context.set_session_id_context(&sha256(remembered.as_flattened()))
+}
+
+/// Returns whether a handshake is that of a connection over QUIC, and not over TCP.
+pub(super) fn is_quic(ssl: &SslRef) -> bool {
+    // SAFETY: the reference is to a valid SSL, which the call only reads.
+    unsafe { boring_sys::SSL_is_quic(ssl.as_ptr()) == 1 }
 }
 
 /// Accepts early data. quiche has a call of its own for this, but it reaches a listener's first certificate alone.

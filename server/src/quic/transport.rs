@@ -11,7 +11,7 @@ use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::sha::Sha256;
-use boring::ssl::{SslContextBuilder, SslMethod};
+use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslVersion};
 use boring::x509::X509;
 use sluicegate_config::{Limits, Quic};
 use thiserror::Error;
@@ -309,6 +309,40 @@ pub fn server_config(
     config.set_disable_active_migration(!quic.migration);
     config.enable_pacing(true);
     Ok(config)
+}
+
+/// Makes the TLS context for connections of `listener` over TCP: the same certificates and ticket keys as over QUIC, without early
+/// data.
+///
+/// # Errors
+/// A certificate or key that cannot be used.
+pub fn tcp_context(
+    listener: &str,
+    (first, others): (&Identity, &Alternatives),
+    quic: &Quic,
+    limits: &Limits,
+    secrets: &Secrets,
+) -> Result<SslContext, TransportError> {
+    let lost = |e: ErrorStack| TransportError::Tls {
+        origin: first.origin.clone(),
+        cause: e.to_string(),
+        remedy: "see the TLS library's words",
+    };
+    let (names, mut context) = first.context()?;
+    let quic = Quic {
+        early_data: false,
+        ..quic.clone()
+    };
+    ticketing((listener, secrets), &mut context, first, &quic, limits)?;
+    context
+        .set_min_proto_version(Some(SslVersion::TLS1_2))
+        .map_err(lost)?;
+    context.set_options(SslOptions::NO_RENEGOTIATION | SslOptions::CIPHER_SERVER_PREFERENCE);
+    // hyper writes what is left again from another place, with more behind it.
+    context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER);
+    sni::select_tcp_protocol(&mut context);
+    sni::select(&mut context, names, others);
+    Ok(context.build())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::MailboxSender;
 use crate::http::origin;
+use crate::tcp::FrontSender;
 
 /// A worker's name and the ways to reach it and its origin thread.
 #[derive(Clone, Debug)]
@@ -14,4 +15,6 @@ pub struct WorkerHandle {
     pub mailbox: MailboxSender,
     /// Sender to the worker's origin thread.
     pub origin: origin::OriginSender,
+    /// Sender to the front over TCP on that thread, if there is one.
+    pub front: Option<FrontSender>,
 }

@@ -37,6 +37,7 @@ mod secrets;
 mod server;
 mod smuggling;
 mod supervisor;
+mod tcp;
 mod tls_upstream;
 mod transfer;
 mod unix_upstream;

@@ -24,8 +24,8 @@ on_every_backend!(
 const SIZE: u64 = 40_000_000;
 
 /// An HTTP/1.1 server of a few lines; open connections are counted.
-struct Upstream {
-    address: SocketAddr,
+pub(crate) struct Upstream {
+    pub(crate) address: SocketAddr,
     open: Arc<AtomicUsize>,
     late: Arc<Late>,
 }
@@ -53,7 +53,7 @@ impl Late {
 }
 
 impl Upstream {
-    fn start() -> Upstream {
+    pub(crate) fn start() -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let open = Arc::new(AtomicUsize::new(0));
@@ -75,6 +75,18 @@ impl Upstream {
             open,
             late,
         }
+    }
+
+    /// Waits until a request for a late response has come.
+    pub(crate) fn wait_for_late(&self) {
+        while self.late.waiting.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Has the late responses sent.
+    pub(crate) fn release_late(&self) {
+        self.late.release();
     }
 }
 

@@ -20,6 +20,7 @@ fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
         index,
         mailbox: sender,
         origin,
+        front: None,
     };
     (watched, mailbox)
 }

@@ -8,7 +8,7 @@ use quiche::h3::WireErrorCode;
 use super::{Exchange, Inbound, Outbound, Session};
 use crate::h3::session_context::SessionContext;
 use crate::http::exchange::message::cost;
-use crate::http::exchange::stall::{StallRule, WaitsFor};
+use crate::http::exchange::stall::{LinkProgress, StallRule, WaitsFor};
 use crate::http::gate::replies;
 use crate::observe::access::Outcome;
 
@@ -63,15 +63,9 @@ impl Session {
         let acknowledged = conn.acknowledged_bytes();
         let more = acknowledged.saturating_sub(checks.acknowledged);
         let unacked = conn.has_unacked();
-        let link = Link {
-            // Nothing was missing at one of the two checks.
-            moved: if checks.unacked && unacked {
-                rule.worth(more)
-            } else {
-                Duration::MAX
-            },
-            elapsed,
-        };
+        // Unless nothing was missing at one of the two checks.
+        let waits = checks.unacked && unacked;
+        let link = LinkProgress::new(&rule, waits.then_some(more), elapsed);
         checks.planned = Some((context.now, context.now + rule.interval()));
         (checks.acknowledged, checks.unacked) = (acknowledged, unacked);
         let waiting: Vec<(u64, WaitsFor)> = { self.open.iter() }
@@ -145,28 +139,6 @@ impl Session {
         }
         self.record(stream, Outcome::Stalled, context);
         self.reset_stream(conn, stream, WireErrorCode::RequestCancelled, context);
-    }
-}
-
-/// Progress of the connection since the last check: the bytes that the client has acknowledged.
-struct Link {
-    /// Time that those bytes win back.
-    moved: Duration,
-    /// Time since the last check.
-    elapsed: Duration,
-}
-
-impl Link {
-    /// Returns the party that `in_line` requests wait for whose responses could be sent.
-    fn blames(&self, in_line: usize) -> WaitsFor {
-        let count = u32::try_from(in_line).unwrap_or(u32::MAX);
-        if self.moved < self.elapsed {
-            WaitsFor::Client
-        } else if self.moved < self.elapsed.saturating_mul(count) {
-            WaitsFor::SlowLink
-        } else {
-            WaitsFor::Server
-        }
     }
 }
 

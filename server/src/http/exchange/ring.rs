@@ -5,7 +5,6 @@
 //! few of them for each exchange, and the number of exchanges is bounded.
 
 mod depth;
-mod revocable;
 mod revoke;
 
 use std::collections::{HashMap, VecDeque, hash_map};
@@ -23,7 +22,7 @@ use super::{ExchangeKey, Fields};
 use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
-use self::revocable::Revocable;
+use super::revocable::Revocable;
 
 /// Part of the ring's capacity up to which a client's exchanges may wait beside the ring.
 const FEW: u64 = 64;

@@ -100,6 +100,37 @@ impl StallRule {
     }
 }
 
+/// Progress of a connection since the last check.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkProgress {
+    /// Time that the bytes which the client has acknowledged win back.
+    moved: Duration,
+    /// Time since the last check.
+    elapsed: Duration,
+}
+
+impl LinkProgress {
+    /// Returns the progress by the bytes that the client has acknowledged within `elapsed`; `None` if it owed nothing.
+    pub fn new(rule: &StallRule, acknowledged: Option<u64>, elapsed: Duration) -> LinkProgress {
+        LinkProgress {
+            moved: acknowledged.map_or(Duration::MAX, |bytes| rule.worth(bytes)),
+            elapsed,
+        }
+    }
+
+    /// Returns the party that `in_line` requests wait for whose responses could be sent.
+    pub fn blames(&self, in_line: usize) -> WaitsFor {
+        let count = u32::try_from(in_line).unwrap_or(u32::MAX);
+        if self.moved < self.elapsed {
+            WaitsFor::Client
+        } else if self.moved < self.elapsed.saturating_mul(count) {
+            WaitsFor::SlowLink
+        } else {
+            WaitsFor::Server
+        }
+    }
+}
+
 impl StallTimer {
     /// Accounts for the time since the last check, after which `moved` bytes have moved in all. Returns whether the request has
     /// stalled: never before it has waited for its client for the whole time.

@@ -15,6 +15,11 @@ pub fn forbidden() -> Reply {
     Reply::plain(403, "403 forbidden\n")
 }
 
+/// Returns 400: the head of the request is malformed.
+pub fn malformed() -> Reply {
+    Reply::plain(400, "400 malformed request\n")
+}
+
 /// Returns 408: the body did not arrive in time.
 pub fn request_timeout() -> Reply {
     Reply::plain(408, "408 request body not sent in time\n")

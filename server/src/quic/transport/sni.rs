@@ -6,8 +6,12 @@ use std::sync::Arc;
 use boring::ssl::{AlpnError, NameType, SslContext, SslContextBuilder, select_next_proto};
 use boring::x509::X509;
 
-/// Protocol name of HTTP/3 as ALPN writes it: a length and the name.
-const H3: &[u8] = b"\x02h3";
+use crate::quic::tickets;
+
+/// Protocols of connections over QUIC as ALPN writes them: a length and the name.
+const QUIC: &[u8] = b"\x02h3";
+/// Protocols of connections over TCP, the preferred one first.
+const TCP: &[u8] = b"\x02h2\x08http/1.1\x08http/1.0";
 
 /// Certificates of a listener beside its first one, each in a TLS context. Clones share them, so that a listener with
 /// many names costs each further worker nothing.
@@ -40,8 +44,9 @@ impl Alternative {
         mut builder: SslContextBuilder,
     ) -> Alternative {
         // The library asks the context that a handshake has been moved to.
-        builder.set_alpn_select_callback(|_, offered| {
-            select_next_proto(H3, offered).ok_or(AlpnError::ALERT_FATAL)
+        builder.set_alpn_select_callback(|ssl, offered| {
+            let known = if tickets::is_quic(ssl) { QUIC } else { TCP };
+            select_next_proto(known, offered).ok_or(AlpnError::ALERT_FATAL)
         });
         Alternative {
             digest,
@@ -123,6 +128,13 @@ impl Table {
         let index = self.exact.get(asked).or_else(by_wildcard)?;
         Some(&self.all.get(*index)?.context)
     }
+}
+
+/// Has a context for connections over TCP choose HTTP/2 or HTTP/1.1.
+pub(super) fn select_tcp_protocol(context: &mut SslContextBuilder) {
+    context.set_alpn_select_callback(|_, offered| {
+        select_next_proto(TCP, offered).ok_or(AlpnError::ALERT_FATAL)
+    });
 }
 
 /// Returns the names that a certificate is for, in lower case: those of its subjectAltName, `*.` in front of wildcards.

@@ -11,6 +11,7 @@ use super::on_a_port::{
     V4, V6, does_not_start, download, nat_changes_ports, pages, setup, start, stop,
 };
 use crate::server::{Folder, Setup};
+use crate::tcp::assert_serves;
 
 /// Longer than any exchange over the veth.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -27,15 +28,16 @@ fn network() -> Network {
     network
 }
 
-/// The kernel's own services on the server's addresses: ping, TCP on the port of the server, UDP on another one.
+/// The kernel's own services on the server's addresses: ping, TCP and UDP on another port than the server's.
 fn kernel_serves(network: &Network) {
     for (server, client) in [
         (IpAddr::from(SERVER), IpAddr::from(CLIENT)),
         (SERVER_V6.into(), CLIENT_V6.into()),
     ] {
         ping(server);
-        tcp(network, SocketAddr::new(server, V4.port()));
-        udp(network, SocketAddr::new(server, V4.port() + 1), client);
+        let other = SocketAddr::new(server, V4.port() + 1);
+        tcp(network, other);
+        udp(network, other, client);
     }
 }
 
@@ -73,6 +75,12 @@ fn udp(network: &Network, at: SocketAddr, client: IpAddr) {
     }
 }
 
+/// The server's own front over TCP, which the kernel carries.
+fn server_serves_tcp() {
+    assert_serves(V4);
+    assert_serves(V6);
+}
+
 /// Fragments of a datagram to the server go to the kernel, which puts them together for nobody.
 fn send_fragments() {
     for (client, server) in [(IpAddr::from(CLIENT), V4), (CLIENT_V6.into(), V6)] {
@@ -93,6 +101,7 @@ fn the_kernel_keeps_the_interface_while_the_server_serves_its_listeners() {
     kernel_serves(&network);
     let server = start(&network, &beside_kernel(), &folder);
     pages(&folder);
+    server_serves_tcp();
     kernel_serves(&network);
     send_fragments();
     nat_changes_ports(&folder);
@@ -106,6 +115,7 @@ fn the_kernel_keeps_the_interface_while_the_server_serves_its_listeners() {
     assert!(!has_program(&network));
     kernel_serves(&network);
     // The kernel has the listeners' port again.
+    tcp(&network, V4);
     udp(&network, V4, CLIENT.into());
 }
 
@@ -118,6 +128,7 @@ fn the_kernel_has_all_frames_again_after_a_kill_and_the_server_starts_again() {
     for _ in 0..2 {
         let mut server = start(&network, &beside_kernel(), &folder);
         pages(&folder);
+        server_serves_tcp();
         server.process.kill();
         assert!(!has_program(&network));
         kernel_serves(&network);

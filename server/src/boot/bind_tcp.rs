@@ -1,0 +1,135 @@
+//! Sockets of TCP, beside those of UDP.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Connections that the system has established and no front has accepted, per socket.
+const BACKLOG: i32 = 4096;
+
+/// Sockets of the TCP side of a listening address, one for each worker.
+pub(super) struct TcpSockets {
+    /// Name of the group whose origin threads accept.
+    pub(super) group: String,
+    /// Name of the listener.
+    pub(super) listener: String,
+    /// Address with the port.
+    pub(super) address: SocketAddr,
+    /// A socket for each worker; a group takes them when it starts.
+    pub(super) sockets: Vec<TcpListener>,
+}
+
+/// Binds `address` for so many workers, among which the system distributes the connections.
+///
+/// # Errors
+/// The first socket cannot be bound, for instance because somebody else has the port.
+pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, TcpBindError> {
+    try_bind(address, workers).map_err(|source| TcpBindError {
+        address,
+        remedy: remedy(&source),
+        source,
+    })
+}
+
+/// Binds `address` likewise, beside a port that the server drives itself: none where the kernel does not have the address.
+///
+/// # Errors
+/// The kernel has the address, and it cannot be bound.
+pub(super) fn bind_beside_port(
+    address: SocketAddr,
+    workers: usize,
+) -> Result<Vec<TcpListener>, TcpBindError> {
+    match bind(address, workers) {
+        Err(error) if error.source.kind() == io::ErrorKind::AddrNotAvailable => {
+            tracing::warn!(%address, "no HTTP/1.1 and HTTP/2: the kernel does not have the address");
+            Ok(Vec::new())
+        }
+        result => result,
+    }
+}
+
+fn try_bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+    let mut sockets: Vec<Socket> = Vec::new();
+    for index in 0..workers {
+        let socket = Socket::new(
+            Domain::for_address(address),
+            Type::STREAM,
+            Some(Protocol::TCP),
+        )?;
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        // Connections of a previous process that are closing do not keep the port.
+        socket.set_reuse_address(true)?;
+        // The first one is bound alone, so that it finds others that listen.
+        if index > 0 {
+            socket.set_reuse_port(true)?;
+        }
+        socket.bind(&address.into())?;
+        if index == 0 && workers > 1 {
+            socket.set_reuse_port(true)?;
+        }
+        sockets.push(socket);
+    }
+    let listen = |socket: Socket| {
+        socket.listen(BACKLOG)?;
+        socket.set_nonblocking(true)?;
+        Ok(TcpListener::from(socket))
+    };
+    sockets.into_iter().map(listen).collect()
+}
+
+/// Error of binding an address for TCP.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot bind {address} for TCP: {source}; {remedy}")]
+pub struct TcpBindError {
+    address: SocketAddr,
+    remedy: &'static str,
+    source: io::Error,
+}
+
+impl TcpBindError {
+    /// Returns whether somebody else has the port.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "stop what uses it, choose another port, or set `tcp = false` to serve HTTP/3 alone"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below net.ipv4.ip_unprivileged_port_start need CAP_NET_BIND_SERVICE"
+        }
+        _ => "see the listener's `address`, or set `tcp = false` to serve HTTP/3 alone",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+    #[test]
+    fn workers_share_a_port_that_nobody_else_may_bind() {
+        let first = bind(ANY, 1).unwrap();
+        let address = first[0].local_addr().unwrap();
+        for workers in [1, 2] {
+            let refused = bind(address, workers).unwrap_err();
+            assert_eq!(refused.source.kind(), io::ErrorKind::AddrInUse);
+        }
+        drop(first);
+        let shared = bind(address, 3).unwrap();
+        assert!(
+            shared
+                .iter()
+                .all(|one| one.local_addr().unwrap() == address)
+        );
+        let refused = bind(address, 2).unwrap_err();
+        assert_eq!(refused.source.kind(), io::ErrorKind::AddrInUse);
+    }
+}

@@ -1,0 +1,29 @@
+//! HTTP/1.1 (RFC 9112) and HTTP/2 (RFC 9113) over TCP: accepts connections, and serves their requests on an origin thread.
+//!
+//! hyper parses and frames; the gate decides; handlers run on the same thread, so no ring stands in between.
+
+mod accept;
+mod body;
+mod config;
+mod connection;
+mod counters;
+mod exchange;
+mod front;
+mod lingering;
+mod metered;
+mod open_connections;
+mod open_request;
+mod request;
+mod request_guard;
+mod response;
+mod run;
+mod serve;
+mod service;
+mod stream_task;
+mod upload;
+mod watchdog;
+
+pub use config::{TcpConfig, TcpListenerConfig};
+pub use counters::{ConnectionCounters, Counters};
+pub use front::{FrontCommand, FrontSender};
+pub use run::{FrontSetup, start};

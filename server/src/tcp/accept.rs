@@ -1,0 +1,44 @@
+//! Accepts connections of a listening socket.
+
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+
+use super::front::{Front, Phase};
+use super::serve::serve;
+
+/// Pause after the system refused to accept a connection, for instance for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts connections until the front drains. The socket is closed then, so the system refuses further ones.
+pub(super) async fn accept(front: Rc<Front>, listener: usize, socket: TcpListener) {
+    let mut phase = front.phase();
+    let socket = match tokio::net::TcpListener::from_std(socket) {
+        Ok(socket) => socket,
+        Err(error) => {
+            tracing::error!(%error, "a listening socket of TCP cannot be used");
+            return;
+        }
+    };
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
+        };
+        match accepted {
+            Ok((stream, client)) => {
+                if let Some(admission) = front.admit(listener, client) {
+                    spawn_local(serve(admission, listener, stream, client));
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a connection was not accepted");
+                front.count(|counters| counters.connections.refused_system += 1);
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}

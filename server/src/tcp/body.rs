@@ -1,0 +1,176 @@
+//! Bodies of responses, as hyper takes them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+
+use super::exchange::{Exchange, Next};
+use super::request_guard::RequestGuard;
+use crate::http::exchange::Generator;
+
+/// Largest block that is handed to hyper at once, bytes.
+const BLOCK: usize = 32 * 1024;
+/// Largest part of a response that HTTP/2 may hold for a client when the request counts as complete, bytes. hyper hands a block over
+/// as soon as the stream's window has room for its first byte; the end of a response follows as a block of its own, so that it
+/// waits until there is room for all in front of it.
+const END: usize = 1024;
+
+/// Error of a response that cannot be completed: HTTP/2 resets the stream, HTTP/1.1 closes the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the response was not completed")]
+pub(super) struct Broken;
+
+/// Body of a response.
+#[derive(Debug)]
+pub(super) struct ResponseBody {
+    content: Content,
+    /// End of the block that hyper took last, if it may be that of the body.
+    end: Option<Bytes>,
+    /// Bytes that are left, if the length is known.
+    left: Option<u64>,
+    /// It is the response to a request that had stalled before.
+    is_late: bool,
+    guard: RequestGuard,
+}
+
+/// Source of a body.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Nothing, or nothing more.
+    Empty,
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// Bytes that are generated from an offset on.
+    Generated(Generator, u64),
+    /// Blocks of a handler.
+    Handler(Exchange),
+}
+
+impl ResponseBody {
+    /// Returns a body of `left` bytes, if that is known.
+    pub(super) fn new(content: Content, left: Option<u64>, guard: RequestGuard) -> ResponseBody {
+        let mut body = ResponseBody {
+            content,
+            end: None,
+            left,
+            is_late: guard.request.has_stalled(),
+            guard,
+        };
+        body.note();
+        body
+    }
+
+    /// Updates what the watchdog sees, and notes the end.
+    fn note(&mut self) {
+        let (output, over) = match &self.content {
+            Content::Empty => (false, true),
+            Content::Bytes(_) | Content::Generated(..) => {
+                (self.left != Some(0), self.left == Some(0))
+            }
+            Content::Handler(exchange) => {
+                let all = self.left == Some(0);
+                // hyper asks a body of HTTP/1.1 for nothing after its length.
+                let ended = exchange.is_empty() || !self.guard.connection.is_http2();
+                (
+                    exchange.has_output(),
+                    all && ended || self.left.is_none() && exchange.is_empty(),
+                )
+            }
+        };
+        let (output, over) = (output || self.end.is_some(), over && self.end.is_none());
+        self.guard.request.has_output.set(output && !over);
+        if over {
+            self.guard.complete();
+            if let Content::Handler(exchange) = &mut self.content {
+                exchange.finish();
+            }
+        }
+    }
+
+    /// Returns the next block of what is in memory or is generated.
+    fn next_known(&mut self) -> Option<Bytes> {
+        match &mut self.content {
+            Content::Bytes(bytes) if !bytes.is_empty() => {
+                Some(bytes.split_to(bytes.len().min(BLOCK)))
+            }
+            Content::Generated(generator, offset) => {
+                let mut block = BytesMut::zeroed(BLOCK);
+                let count = generator.read(*offset, &mut block);
+                *offset += count as u64;
+                block.truncate(count);
+                (count > 0).then(|| block.freeze())
+            }
+            Content::Bytes(_) | Content::Empty | Content::Handler(_) => None,
+        }
+    }
+
+    /// Takes a block that hyper gets. A handler's body that is longer than its head says is broken.
+    fn sent(&mut self, mut block: Bytes) -> Result<Frame<Bytes>, Broken> {
+        if self.guard.connection.is_http2() {
+            self.guard.request.is_held.set(true);
+            let is_last = self.left.is_none_or(|left| left <= block.len() as u64);
+            if is_last && block.len() > END {
+                self.end = Some(block.split_off(block.len() - END));
+            }
+        }
+        let length = block.len() as u64;
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(length).ok_or(Broken)?;
+        }
+        let sent = &self.guard.request.sent;
+        sent.set(sent.get() + length);
+        self.note();
+        Ok(Frame::data(block))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let this = &mut *self;
+        this.guard.request.is_held.set(false);
+        if !this.is_late && this.guard.request.has_stalled() {
+            return Poll::Ready(Some(Err(Broken)));
+        }
+        if let Some(end) = this.end.take() {
+            return Poll::Ready(Some(this.sent(end)));
+        }
+        let Content::Handler(exchange) = &mut this.content else {
+            let block = this.next_known();
+            return Poll::Ready(block.map(|block| this.sent(block)));
+        };
+        match std::task::ready!(exchange.poll_next(cx)) {
+            Next::Data(block) => Poll::Ready(Some(this.sent(block))),
+            Next::Broken => Poll::Ready(Some(Err(Broken))),
+            // The body is shorter than its head says.
+            Next::End(_) if this.left.is_some_and(|left| left > 0) => {
+                Poll::Ready(Some(Err(Broken)))
+            }
+            Next::End(trailers) => {
+                this.note();
+                this.content = Content::Empty;
+                Poll::Ready(trailers.map(|fields| {
+                    let trailers: HeaderMap = fields.into_iter().collect();
+                    Ok(Frame::trailers(trailers))
+                }))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.guard.is_complete()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

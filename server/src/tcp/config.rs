@@ -1,0 +1,43 @@
+//! The part of a configuration that fronts over TCP adopt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use boring::ssl::SslContext;
+use http::HeaderValue;
+
+use crate::http::route::Site;
+use crate::http::trusted_proxies::TrustedProxies;
+use crate::observe::access::AccessWriter;
+
+/// What is served over TCP, and how; all fronts share it, and a reload makes another one.
+pub struct TcpConfig {
+    /// Routes and limits.
+    pub site: Arc<Site>,
+    /// Writer of the access log, if there is one.
+    pub access: Option<Arc<AccessWriter>>,
+    /// Time after which a connection without requests is closed.
+    pub idle_timeout: Duration,
+    /// Listeners, in an order that reloads keep.
+    pub listeners: Vec<TcpListenerConfig>,
+}
+
+/// A listener on one address.
+pub struct TcpListenerConfig {
+    /// Name of the listener.
+    pub name: Arc<str>,
+    /// TLS context of its certificates; `None` for a listener without TLS.
+    pub tls: Option<SslContext>,
+    /// Proxies whose word about a client counts.
+    pub trusted_proxies: Arc<TrustedProxies>,
+    /// Value of `alt-svc` in responses (RFC 7838), if they have one.
+    pub alt_svc: Option<HeaderValue>,
+}
+
+/// Omits the keys.
+impl std::fmt::Debug for TcpConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = self.listeners.iter().map(|listener| &listener.name);
+        f.debug_list().entries(names).finish()
+    }
+}

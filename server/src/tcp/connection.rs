@@ -1,0 +1,151 @@
+//! State of a connection, which its requests share.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use http::{HeaderValue, Version};
+use tokio::sync::Notify;
+
+use super::front::Front;
+use super::metered::Meter;
+use super::open_connections::ConnectionHandle;
+use super::open_request::OpenRequest;
+use crate::http::peer::Peer;
+
+/// Facts of a connection, which its requests share.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) front: Rc<Front>,
+    /// Client as of every request, before a trusted proxy names another one.
+    pub(super) peer: Peer,
+    /// Value of `alt-svc` in its responses.
+    pub(super) alt_svc: Option<HeaderValue>,
+    pub(super) meter: Rc<Meter>,
+    handle: Rc<ConnectionHandle>,
+    open: RefCell<BTreeMap<u64, Rc<OpenRequest>>>,
+    /// Number of the request accepted last.
+    taken: Cell<u64>,
+    cancelled: Cell<u64>,
+    /// Handlers that have not finished, those of cancelled requests included.
+    pub(super) running: Cell<u64>,
+    /// The client is to open another connection.
+    leaving: Cell<bool>,
+    /// The connection is to be closed at once.
+    broken: Cell<bool>,
+    news: Notify,
+}
+
+impl Connection {
+    /// Returns a connection without requests.
+    pub(super) fn new(
+        front: &Rc<Front>,
+        peer: Peer,
+        alt_svc: Option<HeaderValue>,
+        meter: &Rc<Meter>,
+        handle: &Rc<ConnectionHandle>,
+    ) -> Rc<Connection> {
+        Rc::new(Connection {
+            front: Rc::clone(front),
+            peer,
+            alt_svc,
+            meter: Rc::clone(meter),
+            handle: Rc::clone(handle),
+            open: RefCell::default(),
+            taken: Cell::new(0),
+            cancelled: Cell::new(0),
+            running: Cell::new(0),
+            leaving: Cell::new(false),
+            broken: Cell::new(false),
+            news: Notify::new(),
+        })
+    }
+
+    /// Waits until the connection is to be left or closed.
+    pub(super) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// Returns whether the connection is to be closed at once.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.get()
+    }
+
+    /// Adds a request and returns its number.
+    pub(super) fn add(&self, request: Rc<OpenRequest>) -> u64 {
+        let number = self.taken.get() + 1;
+        self.taken.set(number);
+        self.open.borrow_mut().insert(number, request);
+        self.handle.is_busy.set(true);
+        let most = self.front.config().site.limits().requests_per_connection;
+        if most > 0 && number >= most {
+            self.leave();
+        }
+        number
+    }
+
+    /// Removes a request that has ended.
+    pub(super) fn remove(&self, number: u64) {
+        let mut open = self.open.borrow_mut();
+        open.remove(&number);
+        self.handle.is_busy.set(!open.is_empty());
+    }
+
+    /// Lends the open requests.
+    pub(super) fn with_open<T>(
+        &self,
+        using: impl FnOnce(&BTreeMap<u64, Rc<OpenRequest>>) -> T,
+    ) -> T {
+        using(&self.open.borrow())
+    }
+
+    /// Counts a request that its client has cancelled. A client that cancels most of them keeps the server busy in vain.
+    pub(super) fn on_cancel(&self) {
+        let cancelled = self.cancelled.get() + 1;
+        self.cancelled.set(cancelled);
+        let allowed = self.front.config().site.limits().cancelled_requests + self.taken.get() / 2;
+        if cancelled > allowed && !self.broken.get() {
+            self.front
+                .count(|counters| counters.connections.closed_abuse += 1);
+            self.break_off();
+        }
+    }
+
+    /// Asks the client to open another connection, and serves the requests that are open.
+    pub(super) fn leave(&self) {
+        if !self.leaving.replace(true) {
+            self.news.notify_one();
+        }
+    }
+
+    /// Closes the connection at once.
+    pub(super) fn break_off(&self) {
+        self.broken.set(true);
+        self.news.notify_one();
+    }
+
+    /// Ends a request without its response, or in the middle of it, and asks the client to open another connection. HTTP/1.1 has no
+    /// way to end a response, so its connection is closed.
+    pub(super) fn cut(&self, request: &OpenRequest) {
+        if request.cut() {
+            self.leave();
+        } else {
+            self.break_off();
+        }
+    }
+
+    /// Returns the number of the request accepted last.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.get()
+    }
+
+    /// Returns whether the client is to open another connection.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.leaving.get()
+    }
+
+    /// Returns whether the protocol is HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.peer.connection.version == Version::HTTP_2
+    }
+}

@@ -1,0 +1,152 @@
+//! An exchange with a handler, from the front's side: what hyper takes of its response.
+
+mod flow;
+mod task;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::task::{AbortHandle, spawn_local};
+
+use flow::Flow;
+use task::HandlerTask;
+
+use super::connection::Connection;
+use super::open_request::OpenRequest;
+use super::upload::Upload;
+use crate::http::exchange::accounts::Direction;
+use crate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
+use crate::http::exchange::local::LocalExchange;
+use crate::http::exchange::message::{Head, Request, ToHandler, cost};
+use crate::http::exchange::{Fields, Reply};
+use crate::http::gate::Handling;
+
+/// Next part of a handler's response.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// A block of the body.
+    Data(Bytes),
+    /// The end, perhaps with trailers.
+    End(Option<Fields>),
+    /// The handler failed after the head.
+    Broken,
+}
+
+/// Front's side of an exchange. Dropping it before the response has ended cancels the handler.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    flow: Rc<RefCell<Flow>>,
+    handle: Rc<ExchangeHandle>,
+    task: AbortHandle,
+    over: bool,
+}
+
+impl Exchange {
+    /// Starts a handler.
+    pub(super) fn start(
+        connection: &Rc<Connection>,
+        open: &Rc<OpenRequest>,
+        request: Box<Request>,
+        handling: Handling,
+        permit: LocalExchange,
+        body: Option<hyper::body::Incoming>,
+    ) -> Exchange {
+        let revocation = permit.revocation();
+        let flow = Rc::new(RefCell::new(Flow::new(permit)));
+        let queue = Rc::<FrontQueue>::default();
+        let credit = connection.front.exchanges.first_credit();
+        let limit = request.timeout;
+        let (incoming, handle) = Incoming::new(0, *request, credit, Rc::clone(&queue));
+        let handle = Rc::new(handle);
+        let task = HandlerTask {
+            connection: Rc::clone(connection),
+            request: Rc::clone(open),
+            flow: Rc::clone(&flow),
+            handle: Rc::clone(&handle),
+            revocation,
+            queue,
+            upload: Upload::new(body, handling.max_body(), credit),
+            handling,
+        };
+        connection.running.set(connection.running.get() + 1);
+        let handler = connection.front.handlers.run(incoming);
+        let task = spawn_local(task.run(handler, limit));
+        Exchange {
+            flow,
+            handle,
+            task: task.abort_handle(),
+            over: false,
+        }
+    }
+
+    /// Waits for the head of the response, or for the reply in its place.
+    pub(super) async fn head(&mut self) -> Result<Head, Reply> {
+        let head = poll_fn(|cx| {
+            let mut flow = self.flow.borrow_mut();
+            match flow.head.take() {
+                Some(head) => Poll::Ready(head),
+                None => {
+                    flow.waker = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        self.over = match &head {
+            Ok(head) => head.end,
+            Err(_) => true,
+        };
+        head
+    }
+
+    /// Returns the next part of the response, and the credit for it to the handler.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        let mut flow = self.flow.borrow_mut();
+        if flow.broken {
+            return Poll::Ready(Next::Broken);
+        }
+        if let Some(block) = flow.blocks.pop_front() {
+            let amount = cost(block.len()) + flow.grow(Direction::Response);
+            drop(flow);
+            self.handle.deliver(ToHandler::Credit(amount));
+            return Poll::Ready(Next::Data(block));
+        }
+        if flow.ended {
+            self.over = true;
+            return Poll::Ready(Next::End(flow.trailers.take()));
+        }
+        flow.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Returns whether a block or the end waits to be taken.
+    pub(super) fn has_output(&self) -> bool {
+        let flow = self.flow.borrow();
+        !flow.blocks.is_empty() || flow.ended
+    }
+
+    /// Returns whether the response has ended and everything was taken.
+    pub(super) fn is_empty(&self) -> bool {
+        let flow = self.flow.borrow();
+        flow.ended && flow.blocks.is_empty() && flow.trailers.is_none()
+    }
+
+    /// Lets the handler end by itself: its whole response was taken.
+    pub(super) fn finish(&mut self) {
+        self.over = true;
+        self.flow.borrow_mut().taken = true;
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if self.over {
+            self.flow.borrow_mut().leave();
+        } else {
+            self.task.abort();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The response of a handler on its way to hyper.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+
+use crate::http::exchange::accounts::Direction;
+use crate::http::exchange::local::LocalExchange;
+use crate::http::exchange::message::Head;
+use crate::http::exchange::{Fields, Reply};
+
+/// Response of a handler, as far as hyper has not taken it.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) head: Option<Result<Head, Reply>>,
+    pub(super) blocks: VecDeque<Bytes>,
+    pub(super) trailers: Option<Fields>,
+    /// The handler has completed the response.
+    pub(super) ended: bool,
+    /// The front responds in place of the handler.
+    pub(super) refused: bool,
+    /// The response was not completed, so it must not look whole.
+    pub(super) broken: bool,
+    /// hyper has the whole response and takes no more.
+    pub(super) taken: bool,
+    pub(super) waker: Option<Waker>,
+    /// Memory of the exchange; `None` once it was revoked, or given back early.
+    permit: Option<LocalExchange>,
+    /// hyper has dropped its side after the response.
+    left: bool,
+    /// Wakes the handler's task once hyper has.
+    on_leave: Option<Waker>,
+}
+
+impl Flow {
+    /// Returns an empty response with the memory of its exchange.
+    pub(super) fn new(permit: LocalExchange) -> Flow {
+        Flow {
+            head: None,
+            blocks: VecDeque::new(),
+            trailers: None,
+            ended: false,
+            refused: false,
+            broken: false,
+            taken: false,
+            waker: None,
+            permit: Some(permit),
+            left: false,
+            on_leave: None,
+        }
+    }
+
+    /// Raises the memory of a direction that moves. Returns the further credit, bytes.
+    pub(super) fn grow(&self, direction: Direction) -> u64 {
+        { self.permit.as_ref() }.map_or(0, |permit| permit.grow(direction))
+    }
+
+    /// Drops the blocks that hyper has not taken, and gives their memory back. The response is broken off, unless the front responds
+    /// itself.
+    pub(super) fn release(&mut self) {
+        self.broken |= !self.refused;
+        self.blocks.clear();
+        self.permit = None;
+    }
+
+    /// Notes that hyper has dropped its side.
+    pub(super) fn leave(&mut self) {
+        self.left = true;
+        if let Some(waker) = self.on_leave.take() {
+            waker.wake();
+        }
+    }
+
+    /// Waits until hyper has dropped its side.
+    pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.left {
+            return Poll::Ready(());
+        }
+        self.on_leave = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Returns whether the front responds in place of the handler, or has broken its response off.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused || self.broken
+    }
+}

@@ -1,0 +1,253 @@
+//! The task of an exchange: runs the handler, and carries messages between it and hyper.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::flow::Flow;
+use crate::http::exchange::Reply;
+use crate::http::exchange::accounts::Direction;
+use crate::http::exchange::handler::{ExchangeHandle, FrontQueue};
+use crate::http::exchange::local::Revocation;
+use crate::http::exchange::message::{ToFront, ToHandler, cost};
+use crate::http::gate::{Handling, Refusal, replies};
+use crate::observe::access::Outcome;
+use crate::tcp::connection::Connection;
+use crate::tcp::open_request::OpenRequest;
+use crate::tcp::upload::{Part, Upload};
+
+/// Task that runs a handler, with everything that it needs.
+pub(super) struct HandlerTask {
+    pub(super) connection: Rc<Connection>,
+    pub(super) request: Rc<OpenRequest>,
+    pub(super) flow: Rc<RefCell<Flow>>,
+    pub(super) handle: Rc<ExchangeHandle>,
+    pub(super) revocation: Rc<Revocation>,
+    pub(super) queue: Rc<FrontQueue>,
+    pub(super) handling: Handling,
+    pub(super) upload: Upload,
+}
+
+impl HandlerTask {
+    /// Runs the handler until it has finished, or is ended, and holds its memory until hyper has dropped the response.
+    pub(super) async fn run(
+        mut self,
+        mut handler: Pin<Box<dyn Future<Output = ()>>>,
+        limit: Option<Duration>,
+    ) {
+        let running = Running(Rc::clone(&self.connection));
+        let limit = async {
+            match limit {
+                Some(limit) => sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut limit = Box::pin(limit);
+        loop {
+            self.take_messages();
+            if self.flow.borrow().broken {
+                break;
+            }
+            let wanted = self.upload.is_wanted();
+            self.request.awaits_body.set(wanted);
+            tokio::select! {
+                () = handler.as_mut() => break,
+                () = self.queue.filled() => {}
+                () = self.revocation.revoked() => {
+                    self.revoke();
+                    break;
+                }
+                () = self.request.stalled() => break,
+                () = limit.as_mut() => {
+                    self.handle.set_abort_status(504);
+                    break;
+                }
+                part = self.upload.next(), if wanted => {
+                    if !self.take_part(part) {
+                        break;
+                    }
+                }
+            }
+        }
+        self.request.awaits_body.set(false);
+        drop(handler);
+        self.take_messages();
+        if self.upload.stop() {
+            self.connection.meter.leave_unread();
+        }
+        drop(running);
+        self.hold().await;
+    }
+
+    /// Holds what the handler has left until hyper has dropped the response, unless the memory is needed before.
+    async fn hold(self) {
+        if self.request.has_stalled() || self.flow.borrow().broken {
+            return self.with_flow(Flow::release);
+        }
+        tokio::select! {
+            () = poll_fn(|cx| self.flow.borrow_mut().poll_left(cx)) => {}
+            () = self.revocation.revoked() => self.revoke(),
+            () = self.request.stalled() => self.with_flow(Flow::release),
+        }
+    }
+
+    /// Ends the response because its memory is taken for another client. hyper may wait for the client with a block of it.
+    fn revoke(&self) {
+        self.refuse(Refusal::no_room());
+        self.with_flow(Flow::release);
+        if self.request.status.get().is_some() {
+            self.request.outcome.set(Some(Outcome::Reset));
+            self.connection.cut(&self.request);
+        }
+    }
+
+    /// Passes a part of the body to the handler. Returns whether the handler goes on.
+    fn take_part(&mut self, part: Part) -> bool {
+        match part {
+            Part::Data(block) => {
+                let received = &self.request.received;
+                received.set(received.get() + block.len() as u64);
+                self.handle.deliver(ToHandler::Data(block));
+            }
+            Part::End(trailers) => self.handle.deliver(ToHandler::End(trailers)),
+            Part::TooLarge => {
+                self.refuse(replies::body_too_large().into());
+                return false;
+            }
+            Part::Malformed => {
+                self.connection
+                    .front
+                    .count(|counters| counters.requests.malformed += 1);
+                self.refuse(replies::malformed().into());
+                return false;
+            }
+            Part::Gone => {
+                self.handle.deliver(ToHandler::Cancel);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes what the handler has sent.
+    fn take_messages(&mut self) {
+        while let Some(envelope) = self.queue.pop() {
+            self.take(envelope.message);
+        }
+    }
+
+    fn take(&mut self, message: ToFront) {
+        match message {
+            ToFront::Interim(_, fields) => {
+                // hyper sends no informational responses but 100.
+                let size: usize = fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum();
+                self.handle.deliver(ToHandler::Credit(cost(size)));
+            }
+            ToFront::Head(mut head) => {
+                self.handling.edit_response(&mut head);
+                self.with_flow(|flow| {
+                    flow.ended = head.end;
+                    flow.head.get_or_insert(Ok(head));
+                });
+            }
+            ToFront::Data(block) => self.with_flow(|flow| {
+                // More than the head promised; nobody would take it.
+                flow.broken |= flow.taken;
+                flow.blocks.push_back(block);
+            }),
+            ToFront::End(trailers) => self.with_flow(|flow| {
+                flow.trailers = trailers;
+                flow.ended = true;
+            }),
+            ToFront::Abort(status) => self.on_abort(status),
+            ToFront::Credit(amount) => {
+                let more = self.flow.borrow().grow(Direction::Request);
+                self.upload.add_credit(amount + more);
+            }
+            ToFront::StopBody => {
+                if self.upload.stop() {
+                    self.connection.meter.leave_unread();
+                }
+            }
+            ToFront::Keep(entry) => {
+                let front = &self.connection.front;
+                let entry = entry.filter(|_| !front.memory_is_short());
+                let now = front.now();
+                front.with_cache(|cache| self.handling.keep(entry, cache, now));
+            }
+            ToFront::Report(report) => {
+                if let Some(record) = self.request.record.borrow_mut().as_mut() {
+                    record.report(*report);
+                }
+            }
+            ToFront::Closed => {}
+        }
+    }
+
+    /// Changes the response, and wakes hyper's side of it.
+    fn with_flow(&self, change: impl FnOnce(&mut Flow)) {
+        let mut flow = self.flow.borrow_mut();
+        change(&mut flow);
+        self.request
+            .has_output
+            .set(!flow.blocks.is_empty() || flow.ended);
+        if let Some(waker) = flow.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Ends a response whose handler failed.
+    fn on_abort(&self, status: u16) {
+        if self.request.has_stalled() {
+            return self.end(replies::request_timeout(), false);
+        }
+        if self.flow.borrow().is_refused() {
+            // The handler was dropped for that.
+            return;
+        }
+        if let Some(record) = self.request.record.borrow_mut().as_mut() {
+            record.on_abort(status);
+        }
+        self.end(replies::handler_failed(status), true);
+    }
+
+    /// Responds in place of the handler, or breaks its response off.
+    fn refuse(&self, refusal: Refusal) {
+        if let Some(cause) = refusal.cause {
+            self.request.set_cause(cause);
+        }
+        self.end(refusal.reply, false);
+    }
+
+    fn end(&self, mut reply: Reply, failed: bool) {
+        self.handling.apply_error_page(&mut reply);
+        let is_new = self.request.status.get().is_none();
+        self.with_flow(|flow| {
+            if is_new && flow.head.is_none() {
+                flow.refused = true;
+                flow.head = Some(Err(reply));
+            } else if !flow.refused && !flow.ended && !flow.broken {
+                flow.broken = true;
+                self.request.outcome.set(Some(Outcome::Reset));
+                if failed {
+                    self.connection
+                        .front
+                        .count(|counters| counters.requests.broken += 1);
+                }
+            }
+        });
+    }
+}
+
+/// Counts a handler that runs, until it has stopped.
+struct Running(Rc<Connection>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.set(self.0.running.get().saturating_sub(1));
+    }
+}

@@ -1,0 +1,333 @@
+//! The front over TCP of one origin thread.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, oneshot, watch};
+
+use super::config::TcpConfig;
+use super::counters::Counters;
+use super::open_connections::{ConnectionHandle, OpenConnections};
+use crate::clock;
+use crate::http::clients::ClientPrefix;
+use crate::http::exchange::RequestHead;
+use crate::http::exchange::accounts::Accounts;
+use crate::http::exchange::local::LocalExchanges;
+use crate::http::files::Cache;
+use crate::http::gate::{Arrival, Decision, Ending, Gate, RequestRecord};
+use crate::http::identification::ReturnedId;
+use crate::http::origin::LocalHandlers;
+use crate::http::peer::Peer;
+use crate::observe::access::{AccessLog, Outcome};
+use crate::observe::memory_budget::MemoryBudget;
+
+/// Command to a front.
+#[derive(Debug)]
+pub enum FrontCommand {
+    /// Serves new requests by this configuration, and new connections by its certificates. The front begins with the first one.
+    Adopt(Arc<TcpConfig>),
+    /// Requests the counters.
+    Report(oneshot::Sender<Box<Counters>>),
+    /// Accepts no more connections and closes each after its requests.
+    Drain,
+    /// Closes all connections.
+    Stop,
+}
+
+/// Sends commands to a front.
+pub type FrontSender = UnboundedSender<FrontCommand>;
+
+/// Phase of a front, as its connections see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Serving,
+    Draining,
+    Stopped,
+}
+
+/// State of a front, which its connections share.
+pub(super) struct Front {
+    state: RefCell<State>,
+    pub(super) handlers: LocalHandlers,
+    pub(super) exchanges: Rc<LocalExchanges>,
+    /// Name in the access log's counters.
+    name: String,
+    memory: Arc<MemoryBudget>,
+    most_connections: u64,
+    phase: watch::Sender<Phase>,
+    /// A connection has ended.
+    ended: Notify,
+    /// The access log has lines.
+    noted: Notify,
+}
+
+struct State {
+    config: Arc<TcpConfig>,
+    cache: Cache,
+    counters: Counters,
+    access: Option<AccessLog>,
+    /// Connections that are closed in favour of others, and have not ended.
+    closing: u64,
+    open: OpenConnections,
+}
+
+impl Front {
+    /// Begins to serve a configuration, within these accounts.
+    pub(super) fn new(
+        config: Arc<TcpConfig>,
+        handlers: LocalHandlers,
+        accounts: Arc<Accounts>,
+        memory: Arc<MemoryBudget>,
+        most_connections: u64,
+        name: String,
+    ) -> Rc<Front> {
+        handlers.adopt(&config.site);
+        let limits = config.site.limits();
+        let cache = Cache::new(limits.file_cache, limits.file_cache_valid);
+        Rc::new(Front {
+            state: RefCell::new(State {
+                cache,
+                counters: Counters::default(),
+                access: config
+                    .access
+                    .as_ref()
+                    .map(|writer| writer.log(name.clone())),
+                closing: 0,
+                open: OpenConnections::default(),
+                config,
+            }),
+            handlers,
+            name,
+            exchanges: LocalExchanges::new(accounts),
+            memory,
+            most_connections,
+            phase: watch::Sender::new(Phase::Serving),
+            ended: Notify::new(),
+            noted: Notify::new(),
+        })
+    }
+
+    /// Waits until a connection ends.
+    pub(super) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Waits until the access log has lines.
+    pub(super) async fn noted(&self) {
+        self.noted.notified().await;
+    }
+
+    /// Executes a command.
+    pub(super) fn execute(&self, command: FrontCommand) {
+        match command {
+            FrontCommand::Adopt(config) => self.adopt(config),
+            // Whoever asked may have gone.
+            FrontCommand::Report(reply) => drop(reply.send(self.totals())),
+            FrontCommand::Drain => self.enter(Phase::Draining),
+            FrontCommand::Stop => self.enter(Phase::Stopped),
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase
+            .send_modify(|current| *current = phase.max(*current));
+    }
+
+    fn adopt(&self, config: Arc<TcpConfig>) {
+        self.handlers.adopt(&config.site);
+        let state = &mut *self.state.borrow_mut();
+        let (before, folders) = (&state.config.site, config.site.folders());
+        if !folders.covers(before.folders()) {
+            state.cache.keep_folders(folders);
+        }
+        // The end of the previous log hands its lines over as it is dropped.
+        state.access = { config.access.as_ref() }.map(|writer| writer.log(self.name.clone()));
+        state.config = config;
+    }
+
+    /// Returns whether all connections of a front that drains have ended.
+    pub(super) fn is_over(&self) -> bool {
+        match *self.phase.borrow() {
+            Phase::Serving => false,
+            Phase::Draining => self.state.borrow().counters.connections.open == 0,
+            Phase::Stopped => true,
+        }
+    }
+
+    /// Returns the phase, to wait for another one.
+    pub(super) fn phase(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Returns the configuration in effect.
+    pub(super) fn config(&self) -> Arc<TcpConfig> {
+        Arc::clone(&self.state.borrow().config)
+    }
+
+    /// Returns the time of an event.
+    #[expect(
+        clippy::unused_self,
+        reason = "the front's clock; tests of a front pause it with the runtime's"
+    )]
+    pub(super) fn now(&self) -> Instant {
+        clock::now()
+    }
+
+    /// Changes the counters.
+    pub(super) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        change(&mut self.state.borrow_mut().counters);
+    }
+
+    /// Returns whether the process has used up its memory budget. It then keeps no files in memory.
+    pub(super) fn memory_is_short(&self) -> bool {
+        self.memory.is_short()
+    }
+
+    /// Brings the fields that identify a request into their form. Returns the line for its response, if it gets one.
+    pub(super) fn identify(&self, head: &mut RequestHead, peer: &Peer) -> Option<Box<ReturnedId>> {
+        let is_logged = self.has_log();
+        self.with_gate(|gate| gate.identify(head, is_logged, || peer.is_trusted_proxy()))
+    }
+
+    /// Decides about a request.
+    pub(super) fn decide(&self, arrival: &Arrival<'_>) -> Decision {
+        if self.memory_is_short() {
+            self.with_cache(Cache::clear);
+        }
+        self.with_gate(|mut gate| gate.decide(arrival))
+    }
+
+    fn with_gate<T>(&self, using: impl FnOnce(Gate<'_>) -> T) -> T {
+        let state = &mut *self.state.borrow_mut();
+        using(Gate {
+            site: &state.config.site,
+            cache: &mut state.cache,
+            memory_is_short: self.memory_is_short(),
+            counters: &mut state.counters.requests.gate,
+            now: self.now(),
+        })
+    }
+
+    /// Lends the files in memory.
+    pub(super) fn with_cache(&self, using: impl FnOnce(&mut Cache)) {
+        using(&mut self.state.borrow_mut().cache);
+    }
+
+    /// Returns whether requests are recorded for the access log.
+    pub(super) fn has_log(&self) -> bool {
+        self.state.borrow().access.is_some()
+    }
+
+    /// Counts the end of a request, and writes its line.
+    pub(super) fn on_end(&self, ending: &Ending, record: Option<Box<RequestRecord>>) {
+        let state = &mut *self.state.borrow_mut();
+        let requests = &mut state.counters.requests;
+        requests.bytes_in += ending.bytes_received;
+        requests.bytes_out += ending.bytes_sent;
+        match ending.outcome {
+            Outcome::Complete => requests.latency.record(ending.duration),
+            Outcome::Cancelled => requests.cancelled += 1,
+            Outcome::Stalled | Outcome::Reset => {}
+        }
+        if let Some(access) = state.access.as_mut()
+            && let Some(record) = record
+        {
+            record.write(ending, access);
+            self.noted.notify_one();
+        }
+    }
+
+    /// Takes a client's connection, unless the worker, the client or the process has too much.
+    pub(super) fn admit(self: &Rc<Self>, listener: usize, client: SocketAddr) -> Option<Admission> {
+        let short = self.memory_is_short();
+        let state = &mut *self.state.borrow_mut();
+        let limits = state.config.site.limits();
+        let is_proxy = { state.config.listeners.get(listener) }
+            .is_some_and(|listener| listener.trusted_proxies.contains(client.ip()));
+        let prefix = ClientPrefix::from(client.ip());
+        let counters = &mut state.counters.connections;
+        let most = limits.connections_per_worker.min(self.most_connections);
+        let is_full = counters.open.saturating_sub(state.closing) >= most;
+        if short {
+            counters.refused_memory += 1;
+        } else if !is_proxy && state.open.of(prefix) >= limits.connections_per_client {
+            counters.refused_client += 1;
+        } else if is_full && !state.open.make_room(prefix) {
+            counters.refused_worker += 1;
+        } else {
+            if is_full {
+                counters.closed_connections += 1;
+                state.closing += 1;
+            }
+            counters.open += 1;
+            counters.accepted += 1;
+            let (number, handle) = (counters.accepted, Rc::<ConnectionHandle>::default());
+            if !is_proxy {
+                state.open.add(prefix, number, Rc::clone(&handle));
+            }
+            return Some(Admission {
+                front: Rc::clone(self),
+                prefix,
+                number,
+                handle,
+            });
+        }
+        None
+    }
+
+    /// Closes connections of the clients that have most while memory is short.
+    pub(super) fn relieve(&self) {
+        if self.memory_is_short() {
+            let state = &mut *self.state.borrow_mut();
+            let closed = state.open.relieve();
+            state.counters.connections.closed_memory += closed;
+            state.closing += closed;
+        }
+    }
+
+    /// Hands the lines of the access log to its writer.
+    pub(super) fn flush_log(&self) {
+        if let Some(access) = self.state.borrow_mut().access.as_mut() {
+            access.flush();
+        }
+    }
+
+    /// Returns the counters.
+    pub(super) fn totals(&self) -> Box<Counters> {
+        let mut totals = self.state.borrow().counters.clone();
+        totals.connections.exchanges = self.exchanges.counters();
+        Box::new(totals)
+    }
+}
+
+impl std::fmt::Debug for Front {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Front").finish_non_exhaustive()
+    }
+}
+
+/// Place of a connection among those of the worker and of its client; dropping it frees it.
+#[derive(Debug)]
+pub(super) struct Admission {
+    pub(super) front: Rc<Front>,
+    prefix: ClientPrefix,
+    /// Number of the connection, which no other one of the front has.
+    pub(super) number: u64,
+    pub(super) handle: Rc<ConnectionHandle>,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let state = &mut *self.front.state.borrow_mut();
+        state.counters.connections.open -= 1;
+        if self.handle.is_closed() {
+            state.closing -= 1;
+        }
+        state.open.remove(self.prefix, self.number);
+        self.front.ended.notify_one();
+    }
+}

@@ -1,0 +1,50 @@
+//! The end of a connection whose client is still sending.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+
+/// Longest time for which bytes are read and dropped.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Most bytes that are read and dropped.
+const MOST: usize = 1 << 20;
+
+/// Reads and drops what a client sends after the last response, until it closes its side, for a limited time.
+#[derive(Debug)]
+pub(super) struct Lingering {
+    limit: Pin<Box<Sleep>>,
+    left: usize,
+}
+
+impl Lingering {
+    pub(super) fn begin() -> Lingering {
+        Lingering {
+            limit: Box::pin(sleep(LIMIT)),
+            left: MOST,
+        }
+    }
+
+    /// Reads what has arrived. Ready once the connection may be closed.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut TcpStream,
+    ) -> Poll<io::Result<()>> {
+        let mut scratch = [MaybeUninit::uninit(); 4096];
+        while self.left > 0 && self.limit.as_mut().poll(cx).is_pending() {
+            let mut buffer = ReadBuf::uninit(&mut scratch);
+            std::task::ready!(Pin::new(&mut *stream).poll_read(cx, &mut buffer))?;
+            match buffer.filled().len() {
+                0 => break,
+                count => self.left = self.left.saturating_sub(count),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

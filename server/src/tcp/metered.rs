@@ -1,0 +1,120 @@
+//! Byte stream of a connection, with a count of what the client takes.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::lingering::Lingering;
+
+/// Bytes that a connection has sent, below TLS.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    written: Cell<u64>,
+    /// The system took nothing of the last write: the client does not acknowledge what was sent before.
+    blocked: Cell<bool>,
+    /// A request's body was not read to its end.
+    unread: Cell<bool>,
+}
+
+impl Meter {
+    /// Returns the bytes that the system has taken so far.
+    pub(super) fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    /// Returns whether the client acknowledges too little for more to be sent.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked.get()
+    }
+
+    /// Has the stream read what the client is still sending before it is closed, for a while: a system that closes a connection
+    /// with unread bytes resets it, and the client may lose the response.
+    pub(super) fn leave_unread(&self) {
+        self.unread.set(true);
+    }
+}
+
+/// Stream of TCP whose bytes a [`Meter`] counts.
+#[derive(Debug)]
+pub(super) struct MeteredStream {
+    stream: TcpStream,
+    meter: Rc<Meter>,
+    lingering: Option<Lingering>,
+}
+
+impl MeteredStream {
+    pub(super) fn new(stream: TcpStream, meter: &Rc<Meter>) -> MeteredStream {
+        MeteredStream {
+            stream,
+            meter: Rc::clone(meter),
+            lingering: None,
+        }
+    }
+
+    fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.meter.blocked.set(result.is_pending());
+        if let Poll::Ready(Ok(count)) = &result {
+            let written = &self.meter.written;
+            written.set(written.get() + *count as u64);
+        }
+        result
+    }
+}
+
+impl AsyncRead for MeteredStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for MeteredStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.wrote(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        match &mut this.lingering {
+            None => {
+                std::task::ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+                if !this.meter.unread.get() {
+                    return Poll::Ready(Ok(()));
+                }
+                let lingering = this.lingering.insert(Lingering::begin());
+                lingering.poll(cx, &mut this.stream)
+            }
+            Some(lingering) => lingering.poll(cx, &mut this.stream),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A request from its head to the last byte of its response.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use tokio::sync::Notify;
+
+use super::stream_task::StreamTask;
+use crate::http::exchange::stall::StallTimer;
+use crate::http::gate::RequestRecord;
+use crate::http::identification::ReturnedId;
+use crate::observe::access::Outcome;
+
+/// Facts of an open request, which its parts share: its body, its handler and its response.
+#[derive(Debug)]
+pub(super) struct OpenRequest {
+    pub(super) begun: Instant,
+    /// Record for the access log, until its line is written.
+    pub(super) record: RefCell<Option<Box<RequestRecord>>>,
+    /// Line of the response that identifies the request.
+    pub(super) returned_id: Option<Box<ReturnedId>>,
+    /// Status of the final response, once hyper has its head.
+    pub(super) status: Cell<Option<u16>>,
+    /// Bytes of the response's body that hyper has taken.
+    pub(super) sent: Cell<u64>,
+    /// Bytes of the request's body received.
+    pub(super) received: Cell<u64>,
+    /// Somebody reads the request's body, and has read all that arrived.
+    pub(super) awaits_body: Cell<bool>,
+    /// A part of the response waits for hyper to take it.
+    pub(super) has_output: Cell<bool>,
+    /// hyper keeps the block that it took last until the client's window of HTTP/2 has room.
+    pub(super) is_held: Cell<bool>,
+    /// End of the request if it is not the client's doing.
+    pub(super) outcome: Cell<Option<Outcome>>,
+    pub(super) stall: RefCell<StallTimer>,
+    stalled: Cell<bool>,
+    cut: Cell<bool>,
+    stop: Notify,
+    /// Task of the HTTP/2 stream.
+    stream: Option<StreamTask>,
+}
+
+impl OpenRequest {
+    /// Returns a request that has just come, on the stream whose task runs.
+    pub(super) fn new(
+        record: Option<Box<RequestRecord>>,
+        returned_id: Option<Box<ReturnedId>>,
+        now: Instant,
+    ) -> Rc<OpenRequest> {
+        Rc::new(OpenRequest {
+            begun: now,
+            record: RefCell::new(record),
+            returned_id,
+            status: Cell::new(None),
+            sent: Cell::new(0),
+            received: Cell::new(0),
+            awaits_body: Cell::new(false),
+            has_output: Cell::new(false),
+            is_held: Cell::new(false),
+            outcome: Cell::new(None),
+            stall: RefCell::default(),
+            stalled: Cell::new(false),
+            cut: Cell::new(false),
+            stop: Notify::new(),
+            stream: StreamTask::current(),
+        })
+    }
+
+    /// Returns the bytes of both bodies that have moved so far.
+    pub(super) fn moved(&self) -> u64 {
+        self.sent.get() + self.received.get()
+    }
+
+    /// Ends the request because it has waited too long for its client.
+    pub(super) fn on_stall(&self) {
+        self.stalled.set(true);
+        self.outcome.set(Some(Outcome::Stalled));
+        self.stop.notify_waiters();
+    }
+
+    /// Waits until the request has stalled.
+    pub(super) async fn stalled(&self) {
+        while !self.stalled.get() {
+            self.stop.notified().await;
+        }
+    }
+
+    /// Returns whether the request has stalled.
+    pub(super) fn has_stalled(&self) -> bool {
+        self.stalled.get()
+    }
+
+    /// Returns whether a part of the response waits for the client.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.has_output.get() || self.is_held.get()
+    }
+
+    /// Ends the request without its response, or in the middle of it. Returns `false` if it has no stream that could be reset.
+    pub(super) fn cut(&self) -> bool {
+        self.cut.set(true);
+        if let Some(stream) = &self.stream {
+            stream.cancel();
+        }
+        self.stream.is_some()
+    }
+
+    /// Returns whether the request was ended without its whole response.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.get()
+    }
+
+    /// Takes the cause for which the server itself responds with a 5xx status.
+    pub(super) fn set_cause(&self, cause: &'static str) {
+        if let Some(record) = self.record.borrow_mut().as_mut() {
+            record.set_cause(cause);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Heads of requests: from hyper's form to that of handlers, with all that servers could read differently refused.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderValue, Method, Version, request};
+
+use crate::http::authority::is_authority;
+use crate::http::exchange::{Fields, RequestHead};
+use crate::http::gate::{FIELD_OVERHEAD, MAX_FIELDS};
+use crate::http::path::CanonicalPath;
+
+/// Well-formed head.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ParsedRequest {
+    pub(super) head: RequestHead,
+    pub(super) content_length: Option<u64>,
+    /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
+    pub(super) expects_status: bool,
+    /// Path as the client sent it, if servers read it differently; that of the head is then empty.
+    pub(super) refused_path: Option<String>,
+}
+
+/// Reason to refuse a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The head is malformed: 400.
+    Malformed,
+    /// The field section is larger than the limit: 431.
+    TooLarge,
+}
+
+use Refusal::{Malformed, TooLarge};
+
+/// Checks a head that came over a connection of `scheme`; `max_section` is the largest size as RFC 9113 §6.5.2 counts it.
+pub(super) fn parse(
+    parts: &request::Parts,
+    scheme: &str,
+    max_section: u64,
+) -> Result<ParsedRequest, Refusal> {
+    check_size(&parts.headers, max_section)?;
+    let is_connect = parts.method == Method::CONNECT;
+    let authority = authority(parts)?;
+    let scheme = match parts.uri.scheme_str() {
+        _ if is_connect => None,
+        None => Some(scheme.to_owned()),
+        Some(given) if given == "http" || given == "https" => Some(given.to_owned()),
+        Some(_) => return Err(Malformed),
+    };
+    let (path, query) = target(parts)?;
+    let canonical = match path {
+        "" => Ok(CanonicalPath::empty()),
+        "*" => Ok(CanonicalPath::asterisk()),
+        path => CanonicalPath::parse(path),
+    };
+    let refused_path = canonical.is_err().then(|| path.to_owned());
+    let expects_status = { parts.headers.get(EXPECT) }
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    Ok(ParsedRequest {
+        content_length: content_length(&parts.headers)?,
+        head: RequestHead {
+            method: parts.method.as_str().to_owned(),
+            protocol: None,
+            scheme,
+            authority,
+            path: canonical.unwrap_or_else(|_| CanonicalPath::empty()),
+            query: query.map(str::to_owned),
+            headers: fields(&parts.headers)?,
+        },
+        expects_status,
+        refused_path,
+    })
+}
+
+fn check_size(headers: &HeaderMap, max_section: u64) -> Result<(), Refusal> {
+    let size = headers.iter().fold(0_u64, |sum, (name, value)| {
+        sum.saturating_add((name.as_str().len() + value.len() + FIELD_OVERHEAD) as u64)
+    });
+    if size > max_section || headers.len() > MAX_FIELDS {
+        return Err(TooLarge);
+    }
+    Ok(())
+}
+
+/// Takes the authority from the target, or else from Host; both must agree, and be a host with a port or without. A request of
+/// HTTP/1.1 has one Host line (RFC 9112 §3.2).
+fn authority(parts: &request::Parts) -> Result<String, Refusal> {
+    let mut lines = parts.headers.get_all(HOST).iter();
+    let host = lines.next();
+    if lines.next().is_some() {
+        return Err(Malformed);
+    }
+    let host = host.map(|value| value.to_str().map_err(|_| Malformed));
+    let host = host.transpose()?;
+    if host.is_none() && parts.version == Version::HTTP_11 {
+        return Err(Malformed);
+    }
+    let authority = match (parts.uri.authority(), host) {
+        (Some(authority), Some(host)) if !authority.as_str().eq_ignore_ascii_case(host) => {
+            return Err(Malformed);
+        }
+        (Some(authority), _) => authority.as_str(),
+        (None, Some(host)) => host,
+        (None, None) => return Err(Malformed),
+    };
+    if is_authority(authority) {
+        Ok(authority.to_owned())
+    } else {
+        Err(Malformed)
+    }
+}
+
+/// Returns path and query (RFC 9112 §3.2): both empty for CONNECT, which names only whom to connect to.
+fn target(parts: &request::Parts) -> Result<(&str, Option<&str>), Refusal> {
+    if parts.method == Method::CONNECT {
+        return if parts.uri.path_and_query().is_none_or(|path| path == "/") {
+            Ok(("", None))
+        } else {
+            Err(Malformed)
+        };
+    }
+    let path = parts.uri.path();
+    let asterisk = path == "*" && parts.method == Method::OPTIONS;
+    let visible = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
+    let query = parts.uri.query();
+    if !(path.starts_with('/') || asterisk) || !visible(path) || !query.is_none_or(visible) {
+        return Err(Malformed);
+    }
+    Ok((path, query))
+}
+
+fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
+    let mut known = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        let digits = value.as_bytes();
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return Err(Malformed);
+        }
+        let text = value.to_str().map_err(|_| Malformed)?;
+        let length: u64 = text.parse().map_err(|_| Malformed)?;
+        if known.replace(length).is_some_and(|before| before != length) {
+            return Err(Malformed);
+        }
+    }
+    Ok(known)
+}
+
+/// Returns the fields that concern the request: neither those of the connection nor those that the client names in `connection`,
+/// so that nothing which the route adds later can be among them.
+fn fields(headers: &HeaderMap) -> Result<Fields, Refusal> {
+    let mut nominated = Vec::new();
+    for value in headers.get_all(CONNECTION) {
+        let text = value.to_str().map_err(|_| Malformed)?;
+        nominated.extend(text.split(',').map(|name| name.trim().to_ascii_lowercase()));
+    }
+    let is_of_connection = |name: &HeaderName| {
+        let own = [CONNECTION, TRANSFER_ENCODING, UPGRADE];
+        let legacy = ["keep-alive", "proxy-connection", "http2-settings", "te"];
+        own.contains(name) || legacy.contains(&name.as_str())
+    };
+    let is_nominated = |name: &HeaderName| {
+        // Framing and host are the request's own, whatever the client says.
+        let kept = [HOST, CONTENT_LENGTH].contains(name);
+        !kept && nominated.iter().any(|nominated| nominated == name.as_str())
+    };
+    let lines = headers.iter();
+    let kept = lines.filter(|(name, _)| !is_of_connection(name) && !is_nominated(name));
+    Ok(kept
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect())
+}
+
+/// Returns the fields of a trailer section; `None` if one of them would frame the message or name its host.
+pub(super) fn trailers(map: &HeaderMap) -> Option<Fields> {
+    let refused = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+    let lines = map
+        .iter()
+        .map(|(name, value): (&HeaderName, &HeaderValue)| {
+            (!refused.contains(name)).then(|| (name.clone(), value.clone()))
+        });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests;

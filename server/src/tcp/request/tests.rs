@@ -1,0 +1,114 @@
+use http::Request;
+
+use super::*;
+
+/// Returns the parts of a request of HTTP/1.1 with these lines.
+fn parts(method: &str, target: &str, lines: &[(&str, &str)]) -> request::Parts {
+    let mut request = Request::builder().method(method).uri(target);
+    for (name, value) in lines {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+fn get(lines: &[(&str, &str)]) -> Result<ParsedRequest, Refusal> {
+    parse(&parts("GET", "/a?b", lines), "https", 1000)
+}
+
+#[test]
+fn the_target_and_the_host_make_the_head() {
+    let parsed = get(&[("host", "example.org"), ("accept", "*/*")]).unwrap();
+    let head = &parsed.head;
+    assert_eq!((head.method.as_str(), head.path.as_str()), ("GET", "/a"));
+    assert_eq!(head.query.as_deref(), Some("b"));
+    assert_eq!(head.scheme.as_deref(), Some("https"));
+    assert_eq!(head.authority, "example.org");
+    assert_eq!(head.headers.len(), 2);
+    assert_eq!((parsed.content_length, parsed.refused_path), (None, None));
+}
+
+#[test]
+fn fields_of_the_connection_and_those_that_it_names_are_dropped() {
+    let lines = [
+        ("host", "a"),
+        ("connection", "keep-alive, X-Secret, host, content-length"),
+        ("keep-alive", "1"),
+        ("te", "trailers"),
+        ("upgrade", "h2c"),
+        ("x-secret", "1"),
+        ("content-length", "5"),
+        ("x-kept", "1"),
+    ];
+    let parsed = get(&lines).unwrap();
+    let names: Vec<&str> = { parsed.head.headers.iter() }
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(names, ["host", "content-length", "x-kept"]);
+    assert_eq!(parsed.content_length, Some(5));
+}
+
+#[test]
+fn a_host_that_is_missing_repeated_or_another_one_is_refused() {
+    for lines in [
+        &[][..],
+        &[("host", "a"), ("host", "a")],
+        &[("host", "")],
+        &[("host", "a b")],
+        &[("host", "user@a")],
+    ] {
+        assert_eq!(get(lines).unwrap_err(), Malformed, "{lines:?}");
+    }
+    let absolute = |host| {
+        let parts = parts("GET", "http://example.org/", &[("host", host)]);
+        parse(&parts, "https", 1000).map(|parsed| parsed.head.authority)
+    };
+    assert_eq!(absolute("Example.org"), Ok("example.org".to_owned()));
+    assert_eq!(absolute("example.com"), Err(Malformed));
+}
+
+#[test]
+fn lengths_must_agree_and_be_digits() {
+    let length = |values: &[&str]| {
+        let lines: Vec<_> = values
+            .iter()
+            .map(|value| ("content-length", *value))
+            .collect();
+        get(&[&[("host", "a")], lines.as_slice()].concat()).map(|parsed| parsed.content_length)
+    };
+    assert_eq!(length(&["7", "7"]), Ok(Some(7)));
+    for refused in [
+        &["7", "8"][..],
+        &["+7"],
+        &["7,7"],
+        &[""],
+        &["99999999999999999999"],
+    ] {
+        assert_eq!(length(refused), Err(Malformed), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_section_beyond_the_limit_is_too_large() {
+    let long = "x".repeat(1000);
+    assert!(get(&[("host", "a"), ("y", &long[..850])]).is_ok());
+    assert_eq!(get(&[("host", "a"), ("y", &long)]), Err(TooLarge));
+}
+
+#[test]
+fn a_path_that_servers_read_differently_is_kept_for_the_log() {
+    let parts = parts("GET", "/a%2fb", &[("host", "a")]);
+    let parsed = parse(&parts, "https", 1000).unwrap();
+    assert_eq!(parsed.refused_path.as_deref(), Some("/a%2fb"));
+    assert_eq!(parsed.head.path.as_str(), "");
+}
+
+#[test]
+fn trailers_that_frame_or_route_are_refused() {
+    let map = |name: &'static str| {
+        HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static("1"))])
+    };
+    assert_eq!(trailers(&map("x-sum")).map(|fields| fields.len()), Some(1));
+    for name in ["host", "content-length", "transfer-encoding"] {
+        assert_eq!(trailers(&map(name)), None, "{name}");
+    }
+}

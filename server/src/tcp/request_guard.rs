@@ -1,0 +1,65 @@
+//! The end of a request, however it comes.
+
+use std::rc::Rc;
+
+use super::connection::Connection;
+use super::open_request::OpenRequest;
+use crate::http::gate::Ending;
+use crate::observe::access::Outcome;
+
+/// Counts and records the end of a request when it is dropped.
+#[derive(Debug)]
+pub(super) struct RequestGuard {
+    pub(super) request: Rc<OpenRequest>,
+    pub(super) connection: Rc<Connection>,
+    number: u64,
+    complete: bool,
+}
+
+impl RequestGuard {
+    /// Adds the request to its connection.
+    pub(super) fn new(connection: &Rc<Connection>, request: Rc<OpenRequest>) -> RequestGuard {
+        RequestGuard {
+            number: connection.add(Rc::clone(&request)),
+            connection: Rc::clone(connection),
+            request,
+            complete: false,
+        }
+    }
+
+    /// Notes that hyper has taken the whole response.
+    pub(super) fn complete(&mut self) {
+        self.complete = true;
+    }
+
+    /// Returns whether hyper has taken the whole response.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.connection.remove(self.number);
+        let request = &self.request;
+        let early = request.outcome.get().unwrap_or(Outcome::Cancelled);
+        let outcome = if self.complete && !request.is_cut() {
+            Outcome::Complete
+        } else {
+            early
+        };
+        let front = &self.connection.front;
+        let duration = front.now().saturating_duration_since(request.begun);
+        let ending = Ending {
+            duration,
+            status: request.status.get(),
+            bytes_sent: request.sent.get(),
+            bytes_received: request.received.get(),
+            outcome,
+        };
+        if outcome == Outcome::Cancelled {
+            self.connection.on_cancel();
+        }
+        front.on_end(&ending, request.record.take());
+    }
+}

@@ -1,0 +1,101 @@
+//! Heads of responses, in hyper's form.
+
+use http::header::{ALT_SVC, CONTENT_LENGTH, SERVER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+use super::body::{Content, ResponseBody};
+use super::exchange::Exchange;
+use super::request_guard::RequestGuard;
+use crate::http::exchange::message::Head;
+use crate::http::exchange::{Body, Fields, NO_SERVER, Reply};
+
+/// Name of this server in responses that have no other.
+const OWN_NAME: HeaderValue = HeaderValue::from_static("sluicegate");
+
+/// Returns the response with a reply; for HEAD only the length of its body.
+pub(super) fn of_reply(
+    mut reply: Reply,
+    is_head: bool,
+    guard: RequestGuard,
+) -> Response<ResponseBody> {
+    if let Some(id) = &guard.request.returned_id {
+        id.add(reply.headers.edit());
+    }
+    let length = reply.body.len();
+    let content = match reply.body {
+        _ if is_head || !has_body(reply.status) => Content::Empty,
+        Body::Empty => Content::Empty,
+        Body::Bytes(bytes) => Content::Bytes(bytes),
+        Body::Generated(generator) => Content::Generated(generator, 0),
+    };
+    framed(reply.status, &reply.headers, Some(length), content, guard)
+}
+
+/// Returns the response of a handler.
+pub(super) fn of_handler(
+    mut head: Head,
+    mut exchange: Exchange,
+    is_head: bool,
+    guard: RequestGuard,
+) -> Response<ResponseBody> {
+    if let Some(id) = &guard.request.returned_id {
+        id.add(&mut head.fields);
+    }
+    let content = if head.end {
+        exchange.finish();
+        Content::Empty
+    } else if is_head || !has_body(head.status) {
+        // Nobody would take what the handler sends.
+        Content::Empty
+    } else {
+        Content::Handler(exchange)
+    };
+    let length = match (head.length, head.end && !is_head) {
+        (None, true) => Some(0),
+        (length, _) => length,
+    };
+    framed(head.status, &head.fields, length, content, guard)
+}
+
+/// Returns whether responses with a status have a body (RFC 9110 §6.4.1).
+fn has_body(status: u16) -> bool {
+    !matches!(status, 204 | 304)
+}
+
+fn framed(
+    status: u16,
+    fields: &Fields,
+    length: Option<u64>,
+    content: Content,
+    guard: RequestGuard,
+) -> Response<ResponseBody> {
+    let mut headers = HeaderMap::with_capacity(fields.len() + 4);
+    for line in fields.iter().filter(|line| **line != NO_SERVER) {
+        headers.append(line.0.clone(), line.1.clone());
+    }
+    if !fields.iter().any(|(name, _)| *name == SERVER) {
+        headers.insert(SERVER, OWN_NAME);
+    }
+    if let Some(alt_svc) = &guard.connection.alt_svc
+        && !headers.contains_key(ALT_SVC)
+    {
+        headers.insert(ALT_SVC, alt_svc.clone());
+    }
+    // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
+    if let Some(length) = length
+        && has_body(status)
+    {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    guard.request.status.set(Some(status));
+    let front = &guard.connection.front;
+    front.count(|counters| counters.requests.responses.record(status));
+    let left = match &content {
+        Content::Empty => Some(0),
+        _ => length,
+    };
+    let mut response = Response::new(ResponseBody::new(content, left, guard));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    *response.headers_mut() = headers;
+    response
+}

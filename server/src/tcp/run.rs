@@ -1,0 +1,89 @@
+//! Runs the front over TCP of one origin thread.
+
+use std::future::Future;
+use std::net::TcpListener;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::{spawn_local, yield_now};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::accept::accept;
+use super::counters::Counters;
+use super::front::{Front, FrontCommand};
+use crate::http::exchange::accounts::Accounts;
+use crate::http::origin::{LocalHandlers, StartFront};
+use crate::observe::memory_budget::MemoryBudget;
+
+/// Time in which closed connections free their memory, and a measurement notices.
+const RELIEF: Duration = Duration::from_millis(200);
+
+/// Everything that a front needs to start.
+pub struct FrontSetup {
+    /// Listening sockets, each with the index of its listener.
+    pub sockets: Vec<(usize, TcpListener)>,
+    /// Accounts of the exchanges.
+    pub accounts: Arc<Accounts>,
+    /// Largest number of connections, beside `limits.connections_per_worker`: each holds a descriptor.
+    pub most_connections: u64,
+    /// Memory budget of the process.
+    pub memory: Arc<MemoryBudget>,
+    /// Name of the front in the access log's counters.
+    pub name: String,
+    /// Commands of other threads.
+    pub commands: UnboundedReceiver<FrontCommand>,
+    /// Receives the counters once the front has drained or stopped.
+    pub stopped: Box<dyn FnOnce(Box<Counters>) + Send>,
+}
+
+/// Returns the start of a front on an origin thread.
+pub fn start(setup: FrontSetup) -> StartFront {
+    Box::new(move |handlers| Box::pin(run(setup, handlers)) as Pin<Box<dyn Future<Output = ()>>>)
+}
+
+async fn run(setup: FrontSetup, handlers: LocalHandlers) {
+    let FrontSetup {
+        sockets,
+        mut commands,
+        stopped,
+        ..
+    } = setup;
+    // The first configuration comes once all workers serve.
+    let config = loop {
+        match commands.recv().await {
+            Some(FrontCommand::Adopt(config)) => break config,
+            Some(FrontCommand::Report(reply)) => drop(reply.send(Box::default())),
+            Some(FrontCommand::Drain | FrontCommand::Stop) | None => return stopped(Box::default()),
+        }
+    };
+    let front = Front::new(
+        config,
+        handlers,
+        setup.accounts,
+        setup.memory,
+        setup.most_connections,
+        setup.name,
+    );
+    for (listener, socket) in sockets {
+        spawn_local(accept(Rc::clone(&front), listener, socket));
+    }
+    let mut relief = interval(RELIEF);
+    relief.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !front.is_over() {
+        tokio::select! {
+            command = commands.recv() => front.execute(command.unwrap_or(FrontCommand::Stop)),
+            () = front.noted() => {
+                // The requests that end in the same round share a batch.
+                yield_now().await;
+                front.flush_log();
+            }
+            () = front.ended() => {}
+            _ = relief.tick() => front.relieve(),
+        }
+    }
+    front.flush_log();
+    stopped(front.totals());
+}

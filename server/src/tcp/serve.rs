@@ -1,0 +1,271 @@
+//! One connection: its TLS handshake, its protocol, and its end.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use boring::ssl::{NameType, Ssl, SslContext};
+use http::Version;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_boring::{SslStream, SslStreamBuilder};
+
+use super::connection::Connection;
+use super::front::{Admission, Front, Phase};
+use super::metered::{Meter, MeteredStream};
+use super::service::RequestService;
+use super::stream_task::StreamExecutor;
+use super::watchdog::{Verdict, Watchdog};
+use crate::http::gate::MAX_FIELDS;
+use crate::http::peer::{Peer, PeerConnection};
+
+/// Resets of HTTP/2 streams that the client sends before their requests were processed; with more, the connection is closed.
+const PENDING_RESETS: usize = 20;
+/// Resets of HTTP/2 streams for errors of the client; with more, the connection is closed.
+const ERROR_RESETS: usize = 256;
+/// Bytes of a response that an HTTP/2 stream may hold ahead of the client's window.
+const STREAM_SEND_BUFFER: usize = 64 * 1024;
+/// Bytes that a connection of HTTP/1.1 may hold beside a head of `limits.header_bytes`.
+const HTTP1_ROOM: u64 = 16 * 1024;
+
+/// Serves a connection until it is closed, perhaps in favour of others.
+pub(super) async fn serve(
+    admission: Admission,
+    listener: usize,
+    stream: TcpStream,
+    client: SocketAddr,
+) {
+    tokio::select! {
+        () = serve_admitted(&admission, listener, stream, client) => {}
+        () = admission.handle.closed() => {}
+    }
+}
+
+async fn serve_admitted(
+    admission: &Admission,
+    listener: usize,
+    stream: TcpStream,
+    client: SocketAddr,
+) {
+    let front = Rc::clone(&admission.front);
+    // Without it the system would hold the end of a response back until the client acknowledges what came before.
+    let _ = stream.set_nodelay(true);
+    let local = stream.local_addr().ok();
+    let config = front.config();
+    let Some(settings) = config.listeners.get(listener) else {
+        return;
+    };
+    let meter = Rc::<Meter>::default();
+    let stream = MeteredStream::new(stream, &meter);
+    let describe = |version, scheme| PeerConnection {
+        trusted_proxies: Arc::clone(&settings.trusted_proxies),
+        ..PeerConnection::tcp(
+            Arc::clone(&settings.name),
+            version,
+            scheme,
+            Box::from(admission.number.to_be_bytes()),
+        )
+    };
+    let connect = |described| {
+        let peer = Peer {
+            address: client,
+            proxy: None,
+            local,
+            early_data: false,
+            connection: Arc::new(described),
+        };
+        let alt_svc = settings.alt_svc.clone();
+        Connection::new(&front, peer, alt_svc, &meter, &admission.handle)
+    };
+    let Some(context) = &settings.tls else {
+        let connection = connect(describe(Version::HTTP_11, "http"));
+        drop(config);
+        return serve_http1(&connection, stream).await;
+    };
+    let Some(stream) = handshake(&front, context, stream).await else {
+        return;
+    };
+    let ssl = stream.ssl();
+    let is_http2 = ssl.selected_alpn_protocol() == Some(b"h2");
+    let version = if is_http2 {
+        Version::HTTP_2
+    } else {
+        Version::HTTP_11
+    };
+    let connection = connect(PeerConnection {
+        server_name: { ssl.servername(NameType::HOST_NAME) }.map(Box::from),
+        alpn: ssl.selected_alpn_protocol().unwrap_or_default().into(),
+        ..describe(version, "https")
+    });
+    // A reload frees the certificates of the previous configuration.
+    drop(config);
+    if is_http2 {
+        serve_http2(&connection, stream).await;
+    } else {
+        serve_http1(&connection, stream).await;
+    }
+}
+
+async fn handshake(
+    front: &Rc<Front>,
+    context: &SslContext,
+    stream: MeteredStream,
+) -> Option<SslStream<MeteredStream>> {
+    let limit = front.config().site.limits().handshake_timeout;
+    let mut phase = front.phase();
+    let ssl = Ssl::new(context).ok()?;
+    let accepted = tokio::select! {
+        accepted = timeout(limit, SslStreamBuilder::new(ssl, stream).accept()) => accepted,
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
+    };
+    match accepted {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::trace!(%error, "a TLS handshake failed");
+            front.count(|counters| counters.connections.handshakes_failed += 1);
+            None
+        }
+        Err(_) => {
+            front.count(|counters| counters.connections.handshakes_timed_out += 1);
+            None
+        }
+    }
+}
+
+/// A connection as hyper serves it.
+trait Served: Future<Output = hyper::Result<()>> {
+    /// Asks the client to open another connection: GOAWAY, or `connection: close`.
+    fn leave(self: Pin<&mut Self>);
+}
+
+impl<I> Served for http1::Connection<I, RequestService>
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+{
+    fn leave(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I> Served for http2::Connection<I, RequestService, StreamExecutor>
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin,
+{
+    fn leave(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+async fn serve_http1<S>(connection: &Rc<Connection>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let config = connection.front.config();
+    let limits = config.site.limits();
+    let mut builder = http1::Builder::new();
+    // hyper responds with 431 to a head that fills the buffer, and needs 8 KiB at least.
+    let room = limits.header_bytes.saturating_add(HTTP1_ROOM);
+    builder
+        .timer(TokioTimer::new())
+        .max_buf_size(usize::try_from(room).unwrap_or(usize::MAX))
+        .max_headers(MAX_FIELDS)
+        .header_read_timeout((!limits.client_timeout.is_zero()).then_some(limits.client_timeout));
+    // A reload frees the previous configuration.
+    drop(config);
+    let service = RequestService::new(connection);
+    let served = builder.serve_connection(TokioIo::new(stream), service);
+    drive(connection, served).await;
+}
+
+async fn serve_http2<S>(connection: &Rc<Connection>, stream: S)
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let config = connection.front.config();
+    let limits = config.site.limits();
+    let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    // Windows have 31 bits.
+    let window = |bytes: u64| count(bytes).min(i32::MAX.unsigned_abs());
+    let mut builder = http2::Builder::new(StreamExecutor);
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(count(limits.max_concurrent_streams))
+        .initial_stream_window_size(window(limits.stream_window))
+        .initial_connection_window_size(window(limits.connection_window))
+        // Between this and header_bytes, the client gets 431.
+        .max_header_list_size(count(limits.header_bytes.saturating_mul(2)))
+        .max_send_buf_size(STREAM_SEND_BUFFER)
+        .max_pending_accept_reset_streams(PENDING_RESETS)
+        .max_local_error_reset_streams(ERROR_RESETS);
+    // A reload frees the previous configuration.
+    drop(config);
+    let service = RequestService::new(connection);
+    let served = builder.serve_connection(TokioIo::new(stream), service);
+    drive(connection, served).await;
+}
+
+/// Drives a connection to its end. It ends early if the front stops, or if the client makes no progress.
+async fn drive(connection: &Rc<Connection>, served: impl Served) {
+    let mut served = pin!(served);
+    let mut phase = connection.front.phase();
+    let mut watchdog = Watchdog::new(connection);
+    let mut left = false;
+    loop {
+        let now = *phase.borrow_and_update();
+        if connection.is_broken() || now == Phase::Stopped {
+            return;
+        }
+        if now == Phase::Draining {
+            connection.leave();
+        }
+        if connection.is_leaving() && !left {
+            left = true;
+            served.as_mut().leave();
+        }
+        tokio::select! {
+            result = poll_fn(|cx| served.as_mut().poll(cx)) => {
+                if let Err(error) = result {
+                    on_error(connection, &error);
+                }
+                return;
+            }
+            _ = phase.changed() => {}
+            () = connection.news() => {}
+            () = watchdog.tick() => match watchdog.check(connection) {
+                Verdict::Fine => {}
+                Verdict::Leave => connection.leave(),
+                Verdict::Stalled => {
+                    connection.front.count(|counters| counters.connections.closed_stalled += 1);
+                    return;
+                }
+                Verdict::Over => return,
+            }
+        }
+    }
+}
+
+/// Counts the error that ended a connection, unless the client merely went away.
+fn on_error(connection: &Connection, error: &hyper::Error) {
+    tracing::trace!(%error, "a connection over TCP ended by an error");
+    if error.is_timeout() {
+        let front = &connection.front;
+        front.count(|counters| {
+            counters.connections.closed_stalled += 1;
+            counters.requests.stalled_heads += 1;
+        });
+        return;
+    }
+    let went_away =
+        std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>());
+    if error.is_parse() || !(went_away || error.is_user() || error.is_incomplete_message()) {
+        connection.front.count(|counters| {
+            counters.connections.closed_protocol += 1;
+            counters.requests.errors += 1;
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! Serves one request: parses its head, asks the gate, and carries out the decision.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use http::{Method, Request, Response, Version, request};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::service::Service;
+
+use super::body::ResponseBody;
+use super::connection::Connection;
+use super::exchange::Exchange;
+use super::open_request::OpenRequest;
+use super::request::{self as head, ParsedRequest, Refusal as HeadRefusal};
+use super::request_guard::RequestGuard;
+use super::response::{of_handler, of_reply};
+use super::upload::{Part, Upload};
+use crate::http::exchange::Reply;
+use crate::http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
+use crate::http::identification::ReturnedId;
+use crate::http::peer::Peer;
+
+/// Service of a connection, for hyper.
+#[derive(Clone, Debug)]
+pub(super) struct RequestService(Rc<Connection>);
+
+impl RequestService {
+    pub(super) fn new(connection: &Rc<Connection>) -> RequestService {
+        RequestService(Rc::clone(connection))
+    }
+}
+
+impl Service<Request<Incoming>> for RequestService {
+    type Response = Response<ResponseBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>>>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let connection = Rc::clone(&self.0);
+        Box::pin(async move { Ok(respond(&connection, request).await) })
+    }
+}
+
+async fn respond(
+    connection: &Rc<Connection>,
+    request: Request<Incoming>,
+) -> Response<ResponseBody> {
+    let (parts, body) = request.into_parts();
+    connection.front.count(|counters| {
+        counters.requests.requests += 1;
+        if connection.is_http2() {
+            counters.connections.http2 += 1;
+        } else {
+            counters.connections.http1 += 1;
+        }
+    });
+    let front = &connection.front;
+    let max_section = front.config().site.limits().header_bytes;
+    let peer = peer(connection, &parts);
+    let mut parsed = head::parse(&parts, peer.connection.scheme, max_section);
+    let head = parsed.as_mut().ok().map(|parsed| &mut parsed.head);
+    let returned_id = head.and_then(|head| front.identify(head, &peer));
+    let guard = begin(connection, &peer, parsed.as_ref().ok(), returned_id);
+    let is_head = parts.method == Method::HEAD;
+    let has_body = !body.is_end_stream();
+    let reply = match parsed {
+        Ok(parsed) => {
+            let arrival = Arrival {
+                head: &parsed.head,
+                path_refused: parsed.refused_path.is_some(),
+                peer: &peer,
+                content_length: parsed.content_length,
+                expects_status: parsed.expects_status,
+                has_body,
+                running: connection.running.get(),
+            };
+            match front.decide(&arrival) {
+                Decision::Refuse(refusal) => Err((refusal, body)),
+                Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
+                Decision::Handle(handling) => {
+                    return handle(guard, parsed, peer, handling, body, is_head).await;
+                }
+            }
+        }
+        Err(HeadRefusal::TooLarge) => Err((replies::head_too_large().into(), body)),
+        Err(HeadRefusal::Malformed) => {
+            front.count(|counters| counters.requests.malformed += 1);
+            Err((replies::malformed().into(), body))
+        }
+    };
+    let reply = reply.unwrap_or_else(|(refusal, body)| {
+        leave_unread(connection, &body);
+        refused(&guard, refusal)
+    });
+    of_reply(reply, is_head, guard)
+}
+
+/// Returns the client of a request. HTTP/1.1 and HTTP/1.0 may follow each other on a connection.
+fn peer(connection: &Connection, parts: &request::Parts) -> Peer {
+    let mut peer = connection.peer.clone();
+    if parts.version == Version::HTTP_10 {
+        let mut described = (*peer.connection).clone();
+        described.version = Version::HTTP_10;
+        peer.connection = described.into();
+    }
+    peer
+}
+
+/// Begins the record of a request, and its place among those of the connection.
+fn begin(
+    connection: &Rc<Connection>,
+    peer: &Peer,
+    parsed: Option<&ParsedRequest>,
+    returned_id: Option<Box<ReturnedId>>,
+) -> RequestGuard {
+    let front = &connection.front;
+    let record = front.has_log().then(|| {
+        let raw = parsed.and_then(|parsed| parsed.refused_path.as_deref());
+        let head = parsed.map(|parsed| &parsed.head);
+        let config = front.config();
+        let identification = config.site.identification();
+        Box::new(RequestRecord::new(peer.clone(), head, raw, identification))
+    });
+    RequestGuard::new(
+        connection,
+        OpenRequest::new(record, returned_id, front.now()),
+    )
+}
+
+/// Notes the cause of a refusal and returns its reply.
+fn refused(guard: &RequestGuard, refusal: Refusal) -> Reply {
+    if let Some(cause) = refusal.cause {
+        guard.request.set_cause(cause);
+    }
+    refusal.reply
+}
+
+/// Has the connection read what is left of a body before it closes.
+fn leave_unread(connection: &Connection, body: &Incoming) {
+    if !body.is_end_stream() {
+        connection.meter.leave_unread();
+    }
+}
+
+/// Discards the body, of at most `limit` bytes, before the reply.
+async fn discard(
+    guard: &RequestGuard,
+    body: Incoming,
+    reply: Reply,
+    limit: u64,
+) -> Result<Reply, (Refusal, Incoming)> {
+    if body.is_end_stream() {
+        return Ok(reply);
+    }
+    let request = &guard.request;
+    let mut upload = Upload::new(Some(body), limit, u64::MAX);
+    let reply = loop {
+        request.awaits_body.set(true);
+        let part = tokio::select! {
+            part = upload.next() => part,
+            () = request.stalled() => break replies::request_timeout(),
+        };
+        match part {
+            Part::Data(block) => {
+                request
+                    .received
+                    .set(request.received.get() + block.len() as u64);
+            }
+            Part::End(_) => break reply,
+            Part::TooLarge => break replies::body_too_large(),
+            Part::Malformed | Part::Gone => {
+                let front = &guard.connection.front;
+                front.count(|counters| counters.requests.malformed += 1);
+                break replies::malformed();
+            }
+        }
+    };
+    request.awaits_body.set(false);
+    if upload.stop() {
+        guard.connection.meter.leave_unread();
+    }
+    Ok(reply)
+}
+
+/// Hands a request to a handler, and waits for the head of its response.
+async fn handle(
+    guard: RequestGuard,
+    parsed: ParsedRequest,
+    peer: Peer,
+    mut handling: Handling,
+    body: Incoming,
+    is_head: bool,
+) -> Response<ResponseBody> {
+    let connection = Rc::clone(&guard.connection);
+    let front = &connection.front;
+    let has_body = !body.is_end_stream();
+    let mut handed = handling.request(parsed.head, peer, parsed.content_length, has_body);
+    handed.wants_report = front.has_log();
+    let Some(permit) = front.exchanges.open(handed.peer.address.ip()) else {
+        front.count(|counters| counters.requests.gate.overloaded += 1);
+        leave_unread(&connection, &body);
+        let mut reply = refused(&guard, Refusal::no_room());
+        handling.apply_error_page(&mut reply);
+        return of_reply(reply, is_head, guard);
+    };
+    let body = has_body.then_some(body);
+    let mut exchange = Exchange::start(&connection, &guard.request, handed, handling, permit, body);
+    match exchange.head().await {
+        Ok(head) => of_handler(head, exchange, is_head, guard),
+        Err(reply) => of_reply(reply, is_head, guard),
+    }
+}
