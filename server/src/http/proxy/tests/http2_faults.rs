@@ -258,10 +258,10 @@ fn slow_clients_hold_up_no_other_and_bound_what_the_upstream_sends() {
     });
 }
 
-/// Waits for the end of a request in virtual time, and returns what the client has received.
-async fn timed_out(front: &Front, task: JoinHandle<()>) -> Received {
+/// Waits for the end of a request in virtual time, and returns what the client has received. The timeout runs since `begun` or
+/// later.
+async fn timed_out(begun: Instant, front: &Front, task: JoinHandle<()>) -> Received {
     tokio::time::pause();
-    let begun = Instant::now();
     let received = front.response().await;
     assert!(begun.elapsed() >= Duration::from_secs(60));
     tokio::time::resume();
@@ -275,29 +275,33 @@ fn timeouts_of_requests_leave_the_connection_to_others() {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
         // The upstream does not respond.
+        let begun = Instant::now();
         let (front, task) = edge.post(Some(0));
         let mut conn = upstream.accept().await;
         let _asked = conn.asked().await;
-        assert_eq!(status(&timed_out(&front, task).await), 504);
+        assert_eq!(status(&timed_out(begun, &front, task).await), 504);
         assert_eq!(edge.failures(Failure::HeadTimeout), 1);
         // It does not read: more than its window and the buffers hold.
+        let begun = Instant::now();
         let (front, task) = edge.post(None);
         let _asked = conn.asked().await;
         for _ in 0..20 {
             front.data(&[7; 64 << 10]);
         }
         settle().await;
-        assert_eq!(status(&timed_out(&front, task).await), 504);
+        assert_eq!(status(&timed_out(begun, &front, task).await), 504);
         assert_eq!(edge.failures(Failure::WriteTimeout), 1);
         // The client does not send.
+        let begun = Instant::now();
         let (front, task) = edge.post(None);
         let _asked = conn.asked().await;
-        assert_eq!(status(&timed_out(&front, task).await), 408);
+        assert_eq!(status(&timed_out(begun, &front, task).await), 408);
         // The body of the response pauses.
+        let begun = Instant::now();
         let (front, task) = edge.get("/");
         let _body = begin(conn.asked().await.1, &[]);
         assert!(matches!(front.next().await, ToFront::Head(_)));
-        assert!(!timed_out(&front, task).await.complete);
+        assert!(!timed_out(begun, &front, task).await.complete);
         assert_eq!(edge.failures(Failure::BodyTimeout), 1);
         let (front, _task) = edge.get("/");
         conn.respond().await;
