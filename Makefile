@@ -38,8 +38,10 @@ PACKAGES := cmake curl g++ git libclang-dev nghttp2-client pkg-config python3-ve
 FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
-AIOQUIC := aioquic==1.7.2
+PYTHON_CLIENTS := aioquic==1.7.2 websockets==17.4
 VENV := $(TARGET)/venv
+# Its name has the versions, so that another one is installed.
+VENV_IS_READY := $(VENV)/$(subst $() ,+,$(PYTHON_CLIENTS))
 
 # For the tools of nightly Rust; nothing else needs it.
 NIGHTLY := rustup run nightly
@@ -173,13 +175,13 @@ deny: setup ## Checks licences, sources and banned crates, where cargo-deny is i
 	fi
 
 # A QUIC client that is not ours, for the end-to-end tests.
-venv: setup $(VENV)/$(AIOQUIC)
+venv: setup $(VENV_IS_READY)
 
-$(VENV)/$(AIOQUIC):
-	@echo "== Python client $(AIOQUIC)"
+$(VENV_IS_READY):
+	@echo "== Python clients $(PYTHON_CLIENTS)"
 	rm -rf "$(VENV)"
 	python3 -m venv "$(VENV)"
-	"$(VENV)/bin/pip" install --quiet --disable-pip-version-check --retries 5 $(AIOQUIC)
+	"$(VENV)/bin/pip" install --quiet --disable-pip-version-check --retries 5 $(PYTHON_CLIENTS)
 	touch "$@"
 
 # With the workspace's versions and profile, so that what is built already is not built again.

@@ -25,6 +25,8 @@ pub use session_context::SessionContext;
 pub fn config(limits: &sluicegate_config::Limits) -> Result<quiche::h3::Config, quiche::h3::Error> {
     let mut config = quiche::h3::Config::new()?;
     config.set_max_field_section_size(limits.header_bytes.saturating_mul(2));
+    // WebSocket (RFC 9220 §3).
+    config.enable_extended_connect(true);
     // Header compression uses the static table alone: peers fill no memory, and no stream waits for another.
     config.set_qpack_max_table_capacity(0);
     config.set_qpack_blocked_streams(0);

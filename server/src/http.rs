@@ -12,3 +12,4 @@ pub mod peer;
 pub mod proxy;
 pub mod route;
 pub mod trusted_proxies;
+pub mod websocket;

@@ -69,6 +69,12 @@ table! {
         /// Longest time between two reads of a response body from the upstream, or between two writes of a request body to it.
         /// Raise it for event streams that are silent for longer.
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
+        /// Whether clients may open WebSockets through this route. The upstream decides about each; this server only passes the
+        /// bytes on. A route for certain methods must allow GET. Turn it off if the application has none.
+        websocket: bool { kind: Kind::Switch, default: "true", reload: Live },
+        /// Longest time without a byte through a WebSocket, in either direction, after which it is closed. "0s" sets no
+        /// limit. `timeout` of the route and `max_request_body` do not bound WebSockets.
+        tunnel_timeout: Duration { kind: duration(millis(0), seconds(86_400)), default: "\"1h\"", reload: Live },
         /// Attempts on further upstreams after one that failed. A request is repeated only if that is safe: no upstream
         /// has received it; or, on an upstream that has not seen it, if it has no body, its method is idempotent and
         /// the connection was closed before a response began. A request that meets an idle connection which the

@@ -120,9 +120,6 @@ impl<'a> Pseudo<'a> {
     fn take(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
         let slot = match name {
             b":method" => &mut self.method,
-            // No handler opens tunnels, so this server does not send SETTINGS_ENABLE_CONNECT_PROTOCOL. It could treat the
-            // request as malformed (RFC 8441 §3). It responds with 501 instead, as to a protocol that it does not support
-            // (RFC 9220 §3): the status names the cause, and RFC 9114 §4.1.2 allows a response to a malformed request.
             b":protocol" => &mut self.protocol,
             b":scheme" => &mut self.scheme,
             b":authority" => &mut self.authority,

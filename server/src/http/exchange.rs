@@ -60,6 +60,20 @@ impl RequestHead {
     pub fn is_tunnel(&self) -> bool {
         self.method == "CONNECT"
     }
+
+    /// Returns whether the request asks for a tunnel that carries WebSocket (RFC 8441, RFC 9220; for HTTP/1.1, RFC 6455).
+    pub fn is_websocket(&self) -> bool {
+        self.is_tunnel() && self.protocol.as_deref() == Some("websocket")
+    }
+
+    /// Returns the method for which a route must be: a request for WebSocket is a GET over HTTP/1.1, so it counts as one.
+    pub fn method_of_route(&self) -> &str {
+        if self.is_websocket() {
+            "GET"
+        } else {
+            &self.method
+        }
+    }
 }
 
 /// Response that is known at once.

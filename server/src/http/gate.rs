@@ -87,6 +87,8 @@ pub struct Handling {
     /// Changes to the response that depend on the request.
     response_edits: Option<FilledEdits>,
     identification: Arc<Identification>,
+    /// The request asks for a tunnel, whose bytes no limit of a body bounds.
+    is_tunnel: bool,
 }
 
 impl Gate<'_> {
@@ -115,10 +117,8 @@ impl Gate<'_> {
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early().into());
         }
-        if head.is_tunnel() {
-            // The client leaves its stream open until it gets a response. So the response does not wait for the request's end.
-            self.counters.tunnels += 1;
-            return Decision::Refuse(Refusal::because("tunnel", replies::no_tunnels()));
+        if head.is_tunnel() && !head.is_websocket() {
+            return self.refuse_tunnel();
         }
         if arrival.path_refused {
             return self.discard(arrival, replies::ambiguous_path());
@@ -134,6 +134,9 @@ impl Gate<'_> {
         if let Some(reply) = route.respond(head) {
             return self.discard(arrival, reply);
         }
+        if head.is_tunnel() && !route.takes_websocket() {
+            return self.refuse_tunnel();
+        }
         match self.look_in_memory(head, route) {
             Ok(reply) => self.discard(arrival, reply),
             Err(file) => {
@@ -145,6 +148,7 @@ impl Gate<'_> {
                         file,
                         response_edits: None,
                         identification: Arc::clone(self.site.identification()),
+                        is_tunnel: head.is_tunnel(),
                     },
                 )
             }
@@ -166,8 +170,22 @@ impl Gate<'_> {
         })
     }
 
+    /// Refuses a request for a tunnel that its route does not open.
+    fn refuse_tunnel(&mut self) -> Decision {
+        self.counters.tunnels += 1;
+        Decision::Refuse(Refusal::because("tunnel", replies::no_tunnels()))
+    }
+
     /// Responds without a handler. A client that waits for a status gets the final one in place of 100: no body is needed.
-    fn discard(&self, arrival: &Arrival<'_>, reply: Reply) -> Decision {
+    fn discard(&mut self, arrival: &Arrival<'_>, reply: Reply) -> Decision {
+        if arrival.head.is_tunnel() {
+            // The client leaves its stream open until it gets a response. One of 2xx would open the tunnel.
+            return if reply.status >= 300 {
+                Decision::Refuse(reply.into())
+            } else {
+                self.refuse_tunnel()
+            };
+        }
         let limit = self.site.limits().max_request_body;
         if arrival.content_length.is_some_and(|length| length > limit) {
             return Decision::Refuse(replies::body_too_large().into());
@@ -255,7 +273,16 @@ impl Counters {
 impl Handling {
     /// Returns the largest request body, bytes.
     pub fn max_body(&self) -> u64 {
-        self.route.max_request_body
+        if self.is_tunnel {
+            u64::MAX
+        } else {
+            self.route.max_request_body
+        }
+    }
+
+    /// Returns whether the request asks for a tunnel. One may be silent in both directions, and its handler bounds for how long.
+    pub fn is_tunnel(&self) -> bool {
+        self.is_tunnel
     }
 
     /// Returns the request for the handler, with the route's changes to its fields.
@@ -276,7 +303,7 @@ impl Handling {
             head,
             peer,
             handler: Opaque::new(Arc::clone(&self.route)),
-            timeout: self.route.timeout,
+            timeout: self.route.timeout.filter(|_| !self.is_tunnel),
             content_length,
             has_body,
             wants_report: false,

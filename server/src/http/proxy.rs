@@ -44,10 +44,12 @@ mod substitute;
 pub(crate) mod tests;
 mod tls;
 mod transport;
+mod tunnel;
 mod unsendable;
 mod upload;
 mod upstream;
 mod verdict;
+mod websocket;
 
 pub use counters::{Counters, State};
 pub use definition::{PoolCompiler, RouteProxy, SitePools};

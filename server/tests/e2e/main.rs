@@ -41,6 +41,7 @@ mod tcp;
 mod tls_upstream;
 mod transfer;
 mod unix_upstream;
+mod websocket;
 mod wire;
 
 use sluicegate_dataplane::requirements::skip;

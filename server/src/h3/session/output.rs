@@ -102,8 +102,11 @@ impl Session {
             return;
         };
         self.pending.remove(exchange.priority, stream);
-        let duration = context.now.saturating_duration_since(exchange.begun);
-        context.counters.latency.record(duration);
+        let is_tunnel = { exchange.handler.as_ref() }.is_some_and(|h| h.handling.is_tunnel());
+        if !is_tunnel {
+            let duration = context.now.saturating_duration_since(exchange.begun);
+            context.counters.latency.record(duration);
+        }
         self.record(stream, Outcome::Complete, context);
         let Some(exchange) = self.open.get_mut(&stream) else {
             return;

@@ -156,8 +156,10 @@ impl Exchange {
     fn awaits_body(&self) -> bool {
         match &self.inbound {
             Inbound::Discarding(_) => true,
-            Inbound::Passing => { self.handler.as_ref() }
-                .is_some_and(|handler| !handler.readable && handler.credit > cost(0)),
+            Inbound::Passing => { self.handler.as_ref() }.is_some_and(|handler| {
+                // Nobody waits for the next bytes of a tunnel.
+                !handler.handling.is_tunnel() && !handler.readable && handler.credit > cost(0)
+            }),
             Inbound::Over => false,
         }
     }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::clock;
+use crate::http::exchange::RequestHead;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::message::{Envelope, ToHandler};
 use crate::http::exchange::ring::{WorkerRing, rings};
@@ -111,9 +112,13 @@ fn cases() -> Vec<Case> {
         ask("OPTIONS", "*", Body::None, Some(204)),
         // Tunnels.
         ask("CONNECT", "", Body::None, Some(501)),
-        ask("CONNECT", "/app/x", Body::None, Some(501)),
-        ask("CONNECT", "/app%2fx", Body::None, Some(501)),
+        ask("CONNECT", "/app/x", Body::None, None),
+        ask("CONNECT", "/app%2fx", Body::None, Some(400)),
+        // A response of 2xx would open the tunnel.
+        ask("CONNECT", "/page", Body::None, Some(501)),
+        ask("CONNECT", "/nothing", Body::None, Some(404)),
         early("CONNECT", "", Some(425)),
+        early("CONNECT", "/app/x", Some(425)),
         // Every spelling of a path meets the same route.
         get("//page", Some(200)),
         get("/%70age", Some(200)),
@@ -259,7 +264,10 @@ fn the_test_front_keeps_to_the_policy() {
         let path_refused = path.starts_with('/') && CanonicalPath::parse(path).is_err();
         let path = if path_refused { "" } else { path };
         let head = match method {
-            "CONNECT" => test_front::tunnel(case.protocol()),
+            "CONNECT" => RequestHead {
+                path: test_front::head("GET", path, &[]).path,
+                ..test_front::tunnel(case.protocol())
+            },
             method => test_front::head(method, path, &[]),
         };
         let sent = match case.body {

@@ -21,7 +21,7 @@ fn with_zero_windows() -> Pair {
 
 impl Pair {
     /// Lets a second pass, in which the client sends a PING.
-    fn ping(&mut self) {
+    pub(super) fn ping(&mut self) {
         self.passed += Duration::from_secs(1);
         self.client.send_ack_eliciting().unwrap();
         self.step();

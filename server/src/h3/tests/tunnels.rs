@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use sluicegate_config::{AccessFormat, LogTarget};
 
 use super::Pair;
 use super::fixture::Bench;
-use crate::http::exchange::message::{HandlerReport, ToFront};
+use crate::http::exchange::message::{HandlerReport, ToFront, ToHandler, cost};
 use crate::observe::access::{AccessWriter, UpstreamTimes};
 
 /// A client that asks for a tunnel sends nothing more, and does not end its stream, before it gets a response.
@@ -38,8 +39,8 @@ fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
     assert_eq!(pair.context.counters.gate.tunnels, 2);
     assert_eq!(pair.context.counters.malformed, 0);
     assert!(pair.session.is_idle());
-    // As long as no handler opens tunnels, no client is invited to ask for them (RFC 9220 §3).
-    assert!(!pair.h3.extended_connect_enabled_by_peer());
+    // Clients may ask for WebSocket (RFC 9220 §3).
+    assert!(pair.h3.extended_connect_enabled_by_peer());
     drop(pair);
     assert!(writer.shutdown(Duration::from_secs(60)));
     let log = std::fs::read_to_string(file).unwrap();
@@ -50,6 +51,49 @@ fn a_tunnel_gets_501_at_once_and_is_counted_and_logged() {
         "{log}"
     );
     assert!(lines[1].contains("\"CONNECT /page HTTP/3\" 501 "), "{log}");
+}
+
+/// The fixture's route takes bodies of 60,000 bytes, and requests wait for their client for a minute at most.
+#[test]
+fn a_websocket_has_no_limit_of_a_body_and_may_be_silent() {
+    let mut bench = Bench::new();
+    let lines = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/app/x"),
+    ];
+    let stream = bench.pair.send_head(&lines, false);
+    bench.pair.settle();
+    let (exchange, request) = bench.opened();
+    assert!(request.head.is_websocket() && request.has_body);
+    bench.head(exchange, None, false);
+    bench.pair.settle();
+    assert_eq!(bench.pair.streams[&stream].status(), "200");
+    let mut passed = 0;
+    while passed < 100_000 {
+        passed += bench.send(stream, &[7; 1000], false);
+        bench.pair.settle();
+        for envelope in std::iter::from_fn(|| bench.worker_ring.take()).collect::<Vec<_>>() {
+            if let ToHandler::Data(block) = envelope.message {
+                bench.give(exchange, ToFront::Credit(cost(block.len())));
+            }
+        }
+    }
+    for _ in 0..600 {
+        bench.pair.ping();
+    }
+    assert_eq!(bench.pair.context.counters.stalled_bodies, 0);
+    assert_eq!(bench.send(stream, b"still there", false), 11);
+    bench.give(exchange, ToFront::Data(Bytes::from_static(b"so am I")));
+    bench.pair.settle();
+    assert_eq!(bench.pair.streams[&stream].body, b"so am I");
+    // Its duration is no response time.
+    bench.give(exchange, ToFront::End(None));
+    bench.pair.settle();
+    assert!(bench.pair.streams[&stream].finished);
+    assert_eq!(bench.pair.context.counters.latency.count(), 0);
 }
 
 #[test]

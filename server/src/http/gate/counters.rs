@@ -20,7 +20,7 @@ metrics! {
         pub memory: u64 = also(reason = "memory"),
         /// Requests refused with 425: an unsafe method in early data.
         pub too_early: u64 = also(reason = "early_data"),
-        /// Requests for a tunnel, refused with 501: CONNECT, with or without a protocol.
+        /// Requests for a tunnel that their route does not open, refused with 501: CONNECT, with or without a protocol.
         pub tunnels: u64 = also(reason = "tunnel"),
         /// Requests refused with 403: the client may not use the route.
         pub denied: u64 = also(reason = "denied"),

@@ -40,9 +40,9 @@ pub fn head_too_large() -> Reply {
     Reply::plain(431, "431 header section too large\n")
 }
 
-/// Returns 501: the request asks for a tunnel, and no handler opens any (RFC 9110 §9.3.6, RFC 9220 §3).
+/// Returns 501: the request asks for a tunnel that its route does not open (RFC 9110 §9.3.6, RFC 9220 §3).
 pub fn no_tunnels() -> Reply {
-    Reply::plain(501, "501 this server opens no tunnels\n")
+    Reply::plain(501, "501 this route opens no such tunnel\n")
 }
 
 /// Returns 503: the connection has as many running handlers as it may.

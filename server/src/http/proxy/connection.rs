@@ -18,6 +18,7 @@ use super::http2_stream::{Http2Body, Http2Stream, is_unprocessed};
 use super::idle::IdleConnections;
 use super::interim::Interims;
 use super::metered_stream::Meter;
+use super::tunnel::TunnelStream;
 use super::unsendable::Unsendable;
 use super::upload::{Upload, UploadBody};
 
@@ -146,6 +147,14 @@ impl UpstreamConnection {
             UpstreamConnection::Shared(stream) => stream.poll(cx),
         }
         poll(cx)
+    }
+
+    /// Returns the byte stream of a connection that carries a tunnel from now on; `None` if it failed.
+    pub(super) async fn into_tunnel(self) -> Option<TunnelStream> {
+        match self {
+            UpstreamConnection::Exclusive(connection, _) => connection.into_tunnel().await,
+            UpstreamConnection::Shared(_) => None,
+        }
     }
 
     /// Releases the connection after a complete exchange whose response had this version. An exchange that ends early

@@ -241,6 +241,13 @@ pub struct RouteProxy {
     pub(super) pool: Arc<PoolDefinition>,
 }
 
+impl RouteProxy {
+    /// Returns whether clients may open WebSockets to the upstreams.
+    pub fn takes_websocket(&self) -> bool {
+        self.settings.websocket
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{proxy, with};

@@ -1,11 +1,13 @@
 //! Forwards one request: chooses the upstream and the connection, retries, and responds to the client.
 
+mod prepare;
+mod respond;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::attempt::Attempt;
 use super::connection::{ResponseBody, UpstreamConnection};
@@ -13,16 +15,15 @@ use super::definition::{PoolDefinition, RouteProxy};
 use super::failure::Failure;
 use super::hash_key::hash_key;
 use super::pool::{Pool, Pools};
-use super::relay::Relay;
-use super::request::{Framing, rarely_has_body, rewrite};
+use super::request::Framing;
 use super::response;
 use super::retry::{Circumstances, FailedAttempt, Retry};
 use super::rules::RequestRules;
 use super::stop::Stop;
-use super::substitute::{discard, substitute};
-use super::unsendable::Unsendable;
+use super::substitute::substitute;
 use super::upload::Upload;
 use super::upstream::{ActiveRequest, Upstream};
+use super::websocket::Handshake;
 use crate::http::exchange::Reply;
 use crate::http::exchange::handler::{Reporter, RequestBody, Responder};
 use crate::http::exchange::message::{HandlerReport, Head, Request};
@@ -35,6 +36,8 @@ struct UpstreamResponse {
     version: http::Version,
     head: Head,
     body: ResponseBody,
+    /// Whether the upstream has opened the tunnel that the client asked for.
+    is_tunnel: bool,
 }
 
 /// Exchange with an upstream: a request, and the state of its attempts.
@@ -45,6 +48,8 @@ pub(super) struct Exchange<'a> {
     rules: &'a dyn RequestRules,
     request: Request,
     pub(super) upload: Rc<Upload>,
+    /// Handshake for a client that asks for a WebSocket.
+    websocket: Option<Handshake>,
     is_head: bool,
     reporter: Reporter,
     begun: Instant,
@@ -72,12 +77,18 @@ impl<'a> Exchange<'a> {
         reporter: Reporter,
     ) -> Exchange<'a> {
         let announced = request.content_length.filter(|_| request.has_body);
+        let (upload, websocket) = if request.head.is_websocket() {
+            (Upload::none(), Handshake::new(body))
+        } else {
+            (Upload::new(body, announced), None)
+        };
         Exchange {
             pools,
             pool: &proxy.pool,
             proxy: &proxy.settings,
             rules,
-            upload: Upload::new(body, announced),
+            upload,
+            websocket,
             is_head: request.head.method == "HEAD",
             request,
             reporter,
@@ -95,6 +106,9 @@ impl<'a> Exchange<'a> {
     /// The client does not get an upstream's whole response.
     pub(super) async fn run(self, mut reply: Responder) -> Result<(), Stop> {
         let stop = match self.request(&mut reply).await {
+            Ok((active, response)) if response.is_tunnel => {
+                return self.tunnel(&active, response, reply).await;
+            }
             Ok((active, response)) => return self.respond(&active, response, reply).await,
             Err(stop) => stop,
         };
@@ -197,8 +211,13 @@ impl<'a> Exchange<'a> {
         let request = self
             .rewritten(framing, upstream.host())
             .map_err(|unsendable| FailedAttempt::last(unsendable.into()))?;
+        let limit = self.proxy.connect_timeout;
         let asked = Instant::now();
-        let opened = upstream.connection(fresh, self.proxy.connect_timeout).await;
+        let opened = if self.websocket.is_some() {
+            upstream.connection_for_tunnel(limit).await
+        } else {
+            upstream.connection(fresh, limit).await
+        };
         self.times.set(UpstreamTimes {
             connect: opened.is_ok().then(|| asked.elapsed()),
             ..UpstreamTimes::default()
@@ -219,7 +238,7 @@ impl<'a> Exchange<'a> {
         let response = attempt.run(request, reply).await;
         let response = response.map_err(|stop| {
             let request = Circumstances {
-                method: &self.request.head.method,
+                method: self.request.head.method_of_route(),
                 framing,
                 taken: self.upload.taken(),
                 fresh,
@@ -227,135 +246,28 @@ impl<'a> Exchange<'a> {
             FailedAttempt::on(&connection, stop, request)
         })?;
         let version = response.version();
-        let (head, body) = response::split(response, self.is_head)
-            .map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
+        let opened = self.opened(&response);
+        let is_tunnel = matches!(opened, Ok(Some(_)));
+        let split = match opened {
+            Ok(Some(head)) => Ok((head, response.into_body())),
+            Ok(None) => response::split(response, self.is_head),
+            Err(failure) => Err(failure),
+        };
+        let (head, body) = split.map_err(|failure| FailedAttempt::last(Stop::Failed(failure)))?;
         Ok(UpstreamResponse {
             connection,
             version,
             head,
             body,
+            is_tunnel,
         })
     }
 
-    /// Returns the head of the request for an upstream, `host`.
-    pub(super) fn rewritten(
-        &self,
-        framing: Framing,
-        host: &str,
-    ) -> Result<http::Request<()>, Unsendable> {
-        let path = &self.request.head.path;
-        let other = self.rules.rewrite(&self.request.head).transpose();
-        let other = other.map_err(|_| Unsendable::Path)?;
-        let path = if let Some(other) = &other {
-            other.forward(0)
-        } else if self.proxy.strip_prefix {
-            self.rules.rest(path)
-        } else if self.proxy.raw_path {
-            path.raw()
-        } else {
-            path.forward(0)
-        };
-        let by = (self.proxy, self.rules);
-        rewrite(&self.request, by, path, framing, host)
-    }
-
-    /// Chooses the framing of the request's body. A client may end its stream only after the head. For methods that rarely
-    /// have a body, this waits for the body's first block or its end, so that such a request does not become a chunked one.
-    pub(super) async fn framing(&self) -> Result<Framing, Stop> {
-        let Request {
-            head,
-            content_length,
-            has_body,
-            ..
-        } = &self.request;
-        if head.is_tunnel() {
-            return Err(Unsendable::Tunnel.into());
+    /// Returns the head for the client if the response opens the WebSocket that it asked for.
+    fn opened(&self, response: &http::Response<ResponseBody>) -> Result<Option<Head>, Failure> {
+        match &self.websocket {
+            Some(handshake) => handshake.opened(response.status(), response.headers()),
+            None => Ok(None),
         }
-        match (*content_length, *has_body) {
-            (Some(0), _) => return Ok(Framing::Length(0)),
-            (Some(length), true) => return Ok(Framing::Length(length)),
-            (Some(_), false) => return Err(Unsendable::Length.into()),
-            (None, false) => return Ok(Framing::None),
-            (None, true) => {}
-        }
-        if rarely_has_body(&head.method) {
-            let empty = timeout(self.proxy.idle_timeout, self.upload.is_empty()).await;
-            if empty.map_err(|_| Stop::ClientStalled)? {
-                return Ok(Framing::None);
-            }
-            if self.upload.broken() {
-                return Err(Stop::Cancelled);
-            }
-        }
-        Ok(Framing::Chunked)
-    }
-
-    /// Forwards the response, and releases the connection if it is fit for another request.
-    async fn respond(
-        &self,
-        active: &ActiveRequest,
-        response: UpstreamResponse,
-        reply: Responder,
-    ) -> Result<(), Stop> {
-        let UpstreamResponse {
-            mut connection,
-            version,
-            head,
-            body,
-        } = response;
-        let (length, end) = (head.length, head.end);
-        let head_time = Some(self.begun.elapsed());
-        self.times.set(UpstreamTimes {
-            head: head_time,
-            total: head_time.filter(|_| end),
-            ..self.times.get()
-        });
-        self.report(None);
-        let page = self.rules.error_pages().page(head.status);
-        let mut is_whole = true;
-        if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
-            substitute(page.reply(head), self.is_head, reply).await?;
-            if !end && self.upload.finished() {
-                let rest = discard(&mut connection, body);
-                is_whole = timeout(self.proxy.idle_timeout, rest).await == Ok(true);
-            }
-        } else {
-            let mut writer = reply.head(head).await?;
-            if !end {
-                let relay = Relay {
-                    connection: &mut connection,
-                    upload: &self.upload,
-                    body,
-                    idle_timeout: self.proxy.idle_timeout,
-                    longest_pause: Duration::ZERO,
-                };
-                match relay.run(&mut writer, length).await {
-                    Ok(trailers) => {
-                        self.times.set(UpstreamTimes {
-                            total: Some(self.begun.elapsed()),
-                            ..self.times.get()
-                        });
-                        // Before the end, with which the front writes the line.
-                        self.report(None);
-                        writer.end(trailers).await?;
-                    }
-                    Err(stop) => {
-                        if let Stop::Failed(failure) = stop {
-                            active.on_failure(failure, true);
-                        }
-                        // Before the writer is dropped, which resets the stream.
-                        self.report(Some(stop));
-                        return Err(stop);
-                    }
-                }
-            }
-        }
-        if !self.upload.finished() {
-            self.upload.stop();
-            self.pools.tally().count(|c| c.early_answers += 1);
-        } else if is_whole {
-            connection.release(version).await;
-        }
-        Ok(())
     }
 }

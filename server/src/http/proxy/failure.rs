@@ -43,6 +43,10 @@ labels! {
         TooManyInterim = "too_many_interim",
         /// The upstream switched protocols unasked.
         Switched = "switched",
+        /// The upstream responded to a request for WebSocket with success, but does not speak it.
+        NoWebsocket = "no_websocket",
+        /// No byte passed through a WebSocket for too long, in neither direction.
+        TunnelTimeout = "tunnel_timeout",
         /// The response's body ended early, or violates its framing.
         BodyCut = "body_cut",
         /// The response's body paused for too long.
@@ -80,7 +84,8 @@ impl Failure {
             Failure::ConnectTimeout
             | Failure::WriteTimeout
             | Failure::HeadTimeout
-            | Failure::BodyTimeout => 504,
+            | Failure::BodyTimeout
+            | Failure::TunnelTimeout => 504,
             Failure::Exhausted | Failure::QueueFull | Failure::QueueTimeout => 503,
             _ => 502,
         }
@@ -110,9 +115,9 @@ impl Failure {
                 "http_protocol_error"
             }
             Failure::HeadTooLarge => "http_response_header_section_size",
-            Failure::Switched => "http_upgrade_failed",
+            Failure::Switched | Failure::NoWebsocket => "http_upgrade_failed",
             Failure::BodyCut | Failure::CutWhileClientPaused => "http_response_incomplete",
-            Failure::BodyTimeout => "connection_read_timeout",
+            Failure::BodyTimeout | Failure::TunnelTimeout => "connection_read_timeout",
         }
     }
 
@@ -159,6 +164,8 @@ impl Failure {
             Failure::HeadTooLarge => "the head of its response is too large",
             Failure::TooManyInterim => "it sent too many informational responses",
             Failure::Switched => "it switched protocols unasked",
+            Failure::NoWebsocket => "it does not speak WebSocket",
+            Failure::TunnelTimeout => "no byte passed through the WebSocket for too long",
             Failure::BodyCut => "the body of its response ended early",
             Failure::CutWhileClientPaused => {
                 "the body of its response ended early after the client had stopped reading"
@@ -198,6 +205,8 @@ impl Failure {
                 | Failure::QueueFull
                 | Failure::QueueTimeout
                 | Failure::CutWhileClientPaused
+                | Failure::NoWebsocket
+                | Failure::TunnelTimeout
         )
     }
 

@@ -3,15 +3,17 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Context;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use http::header::UPGRADE;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
 use super::metered_stream::{Meter, MeteredStream, Open};
 use super::transport::ByteStream;
+use super::tunnel::TunnelStream;
 use super::upload::UploadBody;
 
 /// Largest read and write of hyper, bytes, unless a larger head is allowed; hyper takes no less than 8 KiB.
@@ -25,6 +27,9 @@ pub(super) struct Http1Connection {
     sender: SendRequest<UploadBody>,
     /// State machine of the connection; `None` once the connection is closed.
     driver: Option<Pin<Box<Driver>>>,
+    /// State machine of a connection that speaks another protocol now, for which its request asked.
+    switched: Option<Pin<Box<Driver>>>,
+    asks_upgrade: bool,
     meter: Rc<Meter>,
     opened_at: Instant,
     /// Requests sent so far.
@@ -48,6 +53,8 @@ impl Http1Connection {
         Some(Http1Connection {
             sender,
             driver: Some(Box::pin(driver)),
+            switched: None,
+            asks_upgrade: false,
             meter,
             opened_at: Instant::now(),
             requests: 0,
@@ -61,6 +68,7 @@ impl Http1Connection {
     ) -> impl Future<Output = hyper::Result<http::Response<hyper::body::Incoming>>> + use<> {
         self.meter.restart(Instant::now());
         self.requests += 1;
+        self.asks_upgrade = request.headers().contains_key(UPGRADE);
         self.sender.send_request(request)
     }
 
@@ -84,8 +92,28 @@ impl Http1Connection {
         if let Some(driver) = &mut self.driver
             && driver.as_mut().poll(cx).is_ready()
         {
-            self.driver = None;
+            let driver = self.driver.take();
+            self.switched = driver.filter(|_| self.asks_upgrade);
         }
+    }
+
+    /// Returns the byte stream after the upstream has switched to another protocol; `None` if the connection failed.
+    pub(super) async fn into_tunnel(mut self) -> Option<TunnelStream> {
+        // hyper is done once it has passed on the response.
+        std::future::poll_fn(|cx| {
+            self.poll(cx);
+            match self.driver {
+                Some(_) => Poll::Pending,
+                None => Poll::Ready(()),
+            }
+        })
+        .await;
+        let parts = Pin::into_inner(self.switched?).into_parts();
+        Some(TunnelStream {
+            stream: parts.io.into_inner(),
+            meter: self.meter,
+            early: parts.read_buf,
+        })
     }
 
     /// Returns whether another request can be sent, as far as the last [`Http1Connection::poll`] has seen.

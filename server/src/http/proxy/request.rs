@@ -46,8 +46,9 @@ pub(super) fn rewrite(
 ) -> Result<http::Request<()>, Unsendable> {
     let head = &request.head;
     let mut rewritten = http::Request::new(());
+    // A tunnel of HTTP/2 or HTTP/3 for WebSocket is a GET of HTTP/1.1 (RFC 8441 §5).
     *rewritten.method_mut() =
-        Method::from_bytes(head.method.as_bytes()).map_err(|_| Unsendable::Method)?;
+        Method::from_bytes(head.method_of_route().as_bytes()).map_err(|_| Unsendable::Method)?;
     *rewritten.version_mut() = Version::HTTP_11;
     *rewritten.uri_mut() = request_target(head, path)?;
     let mut headers = HeaderMap::with_capacity(head.headers.len() + 8);

@@ -21,6 +21,7 @@ mod times;
 mod tls;
 mod tls_sessions;
 mod tls_upstream;
+mod websocket;
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -20,7 +20,7 @@ use super::transport::sessions;
 /// Protocols that are offered by ALPN (RFC 7301 §3.1), with HTTP/2.
 const ALPN_HTTP2: &[u8] = b"\x02h2\x08http/1.1";
 /// Protocols that are offered by ALPN, without HTTP/2.
-const ALPN_HTTP1: &[u8] = b"\x08http/1.1";
+pub(super) const ALPN_HTTP1: &[u8] = b"\x08http/1.1";
 
 /// TLS settings of a pool's upstreams.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

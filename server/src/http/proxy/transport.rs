@@ -94,9 +94,34 @@ impl Transport {
     /// # Errors
     /// Why there is none; [`Failure::ConnectTimeout`] after `limit`.
     pub(super) async fn connect(&self, limit: Duration) -> Result<(ByteStream, Protocol), Failure> {
+        self.connect_for(limit, None).await
+    }
+
+    /// Opens a stream within `limit` for HTTP/1.1.
+    ///
+    /// # Errors
+    /// Those of [`Transport::connect`]; [`Failure::NoWebsocket`] for an upstream that speaks HTTP/2 only.
+    pub(super) async fn connect_http1(&self, limit: Duration) -> Result<ByteStream, Failure> {
+        if matches!(self, Transport::H2c(_)) {
+            return Err(Failure::NoWebsocket);
+        }
+        let (stream, protocol) = self.connect_for(limit, Some(Protocol::Http1)).await?;
+        match protocol {
+            Protocol::Http1 => Ok(stream),
+            Protocol::Http2 => Err(Failure::NoWebsocket),
+        }
+    }
+
+    /// Opens a stream, and offers only the protocol `only` where the upstream would choose.
+    async fn connect_for(
+        &self,
+        limit: Duration,
+        only: Option<Protocol>,
+    ) -> Result<(ByteStream, Protocol), Failure> {
         Ok(match self {
             Transport::Tls(server) => {
-                let stream = server.connect(limit).await?;
+                let http2 = only != Some(Protocol::Http1);
+                let stream = server.connect(limit, http2).await?;
                 let protocol = chosen(&stream);
                 (Box::new(stream), protocol)
             }

@@ -11,7 +11,7 @@ pub(super) enum Unsendable {
     Authority,
     /// The request has too many fields.
     Fields,
-    /// The request asks for a tunnel.
+    /// The request asks for a tunnel that carries something else than WebSocket.
     Tunnel,
     /// Length and body of the request contradict each other.
     Length,
@@ -27,7 +27,7 @@ impl Unsendable {
             Unsendable::Path => (400, "400 this path cannot be passed on\n"),
             Unsendable::Authority => (400, "400 this host cannot be passed on\n"),
             Unsendable::Fields => (431, "431 too many header fields\n"),
-            Unsendable::Tunnel => (501, "501 this server opens no tunnels\n"),
+            Unsendable::Tunnel => (501, "501 this server opens no such tunnel\n"),
             Unsendable::LastHop => (200, "200 max-forwards ends here\n"),
             Unsendable::Length => (400, "400 content-length does not fit the body\n"),
         }

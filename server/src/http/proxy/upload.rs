@@ -42,6 +42,20 @@ impl Upload {
         })
     }
 
+    /// Returns the body of a request that has none.
+    pub(super) fn none() -> Rc<Upload> {
+        Rc::new(Upload {
+            body: RefCell::default(),
+            first: RefCell::default(),
+            left: Cell::new(Some(0)),
+            taken: Cell::new(false),
+            ended: Cell::new(true),
+            broken: Cell::new(false),
+            client_stalled: Cell::new(false),
+            moved_at: Cell::new(Instant::now()),
+        })
+    }
+
     /// Waits for the body's first block or its end, and returns whether the body is empty.
     pub(super) async fn is_empty(&self) -> bool {
         std::future::poll_fn(|cx| {

@@ -22,7 +22,7 @@ use super::idle::IdleConnections;
 use super::metered_stream::Open;
 use super::shared::{SharedConnections, Turn};
 use super::slots::{Slot, Slots};
-use super::transport::{Protocol, Transport};
+use super::transport::{ByteStream, Protocol, Transport};
 use super::verdict::Verdict;
 
 /// Server that requests are forwarded to.
@@ -164,21 +164,40 @@ impl Upstream {
         }
     }
 
+    /// Opens a connection of HTTP/1.1 within `limit`, for a tunnel.
+    ///
+    /// # Errors
+    /// Why no connection could be opened.
+    pub(super) async fn connection_for_tunnel(
+        &self,
+        limit: Duration,
+    ) -> Result<UpstreamConnection, Failure> {
+        let stream = self.transport.connect_http1(limit).await?;
+        self.tally.count(|c| c.opened += 1);
+        self.http1(stream).await
+    }
+
     /// Opens a connection, and remembers the protocol that the upstream has chosen.
     async fn open(&self, deadline: Instant) -> Result<UpstreamConnection, Failure> {
         let limit = deadline.saturating_duration_since(Instant::now());
         let (stream, protocol) = self.transport.connect(limit).await?;
         self.tally.count(|c| c.opened += 1);
         self.protocol.set(Some(protocol));
-        let open = Open::new(&self.connections);
         if protocol == Protocol::Http1 {
-            let opened = Http1Connection::new(stream, open, self.http2.header_bytes).await;
-            return Ok(self.exclusive(opened.ok_or(Failure::Closed)?));
+            return self.http1(stream).await;
         }
+        let open = Open::new(&self.connections);
         let opened = timeout_at(deadline, Http2Connection::open(stream, open, self.http2)).await;
         let slot = opened.map_err(|_| Failure::ConnectTimeout)??;
         self.shared.add(slot.connection());
         Ok(self.stream(slot))
+    }
+
+    /// Speaks HTTP/1.1 on a fresh stream.
+    async fn http1(&self, stream: ByteStream) -> Result<UpstreamConnection, Failure> {
+        let open = Open::new(&self.connections);
+        let opened = Http1Connection::new(stream, open, self.http2.header_bytes).await;
+        Ok(self.exclusive(opened.ok_or(Failure::Closed)?))
     }
 
     fn exclusive(&self, connection: Http1Connection) -> UpstreamConnection {

@@ -123,6 +123,11 @@ impl Route {
         self.compression.as_ref()
     }
 
+    /// Returns whether clients may open WebSockets here.
+    pub fn takes_websocket(&self) -> bool {
+        matches!(&self.action, Action::Origin(OriginHandler::Proxy(proxy)) if proxy.takes_websocket())
+    }
+
     /// Returns what follows the route's prefix in a path that it was found for; the whole path if the route has no prefix.
     pub fn rest<'a>(&self, path: &'a str) -> &'a str {
         path.strip_prefix(self.path.prefix()).unwrap_or(path)

@@ -90,7 +90,7 @@ fn verdict(route: &sluicegate_config::Route, head: &RequestHead) -> Result<Verdi
     Ok(match () {
         () if !conditions.fields_match(head) => Verdict::Fields,
         () if !conditions.query_matches(head.query.as_deref()) => Verdict::Query,
-        () if !conditions.method_matches(&head.method) => Verdict::Method,
+        () if !conditions.method_matches(head.method_of_route()) => Verdict::Method,
         () => Verdict::LessSpecific,
     })
 }

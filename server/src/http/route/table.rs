@@ -95,7 +95,7 @@ impl Table {
             if !(conditions.fields_match(head) && conditions.query_matches(head.query.as_deref())) {
                 continue;
             }
-            if conditions.method_matches(&head.method) {
+            if conditions.method_matches(head.method_of_route()) {
                 return Found::Route(route);
             }
             for other in &conditions.methods {

@@ -205,7 +205,7 @@ fn paths_that_servers_read_differently_get_400() {
 fn tunnels_are_refused_in_every_form() {
     let mut chain = Chain::start();
     let connect = vec![(":method", "CONNECT"), (":authority", "localhost:80")];
-    let extended = with(head("CONNECT", "/p/ws"), &[(":protocol", "websocket")]);
+    let extended = with(head("CONNECT", "/p/ws"), &[(":protocol", "connect-udp")]);
     for (lines, outcome) in [
         (connect.clone(), Outcome::Status(501)),
         (vec![(":method", "CONNECT")], MALFORMED),

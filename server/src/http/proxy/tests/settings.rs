@@ -53,6 +53,8 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         connect_timeout: Duration::from_secs(3),
         head_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(60),
+        websocket: true,
+        tunnel_timeout: Duration::from_secs(3600),
         retries: 1,
         forwarded: true,
         via: Via::Name("sluicegate".to_owned()),

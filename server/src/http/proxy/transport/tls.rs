@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_boring::{HandshakeError, SslStream};
 
 use super::super::failure::Failure;
-use super::super::tls::{TlsContext, TlsSettings};
+use super::super::tls::{ALPN_HTTP1, TlsContext, TlsSettings};
 use super::host_name::HostName;
 use super::sessions::Sessions;
 use super::tcp;
@@ -48,14 +48,14 @@ impl TlsServer {
         }
     }
 
-    /// Connects and completes the handshake within `limit`.
+    /// Connects and completes the handshake within `limit`. Without `http2`, only HTTP/1.1 is offered.
     ///
     /// # Errors
     /// Why there is no connection, or why the upstream is not trusted.
-    pub(super) async fn connect(&self, limit: Duration) -> Result<TlsStream, Failure> {
+    pub(super) async fn connect(&self, limit: Duration, http2: bool) -> Result<TlsStream, Failure> {
         let deadline = Instant::now() + limit;
         let stream = tcp::connect(&self.host, limit).await?;
-        let configuration = self.configuration().map_err(|error| {
+        let configuration = self.configuration(http2).map_err(|error| {
             tracing::warn!(%error, name = self.name, "TLS to an upstream cannot be set up");
             Failure::TlsHandshake
         })?;
@@ -81,8 +81,14 @@ impl TlsServer {
         self.context.http2
     }
 
-    fn configuration(&self) -> Result<ConnectConfiguration, boring::error::ErrorStack> {
+    fn configuration(
+        &self,
+        http2: bool,
+    ) -> Result<ConnectConfiguration, boring::error::ErrorStack> {
         let mut configuration = self.context.connector.configure()?;
+        if !http2 {
+            configuration.set_alpn_protos(ALPN_HTTP1)?;
+        }
         configuration.set_verify_hostname(self.context.verify);
         self.sessions.offer(&mut configuration)?;
         Ok(configuration)

@@ -1,0 +1,137 @@
+//! Responds to the client with what an upstream sends.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::super::failure::Failure;
+use super::super::relay::Relay;
+use super::super::stop::Stop;
+use super::super::substitute::{discard, substitute};
+use super::super::tunnel::Tunnel;
+use super::super::upstream::ActiveRequest;
+use super::super::websocket::Handshake;
+use super::{Exchange, UpstreamResponse};
+use crate::http::exchange::handler::Responder;
+use crate::observe::access::UpstreamTimes;
+
+impl Exchange<'_> {
+    /// Opens the client's tunnel, and carries its bytes until the upstream ends it.
+    pub(super) async fn tunnel(
+        &self,
+        active: &ActiveRequest,
+        response: UpstreamResponse,
+        reply: Responder,
+    ) -> Result<(), Stop> {
+        self.times.set(UpstreamTimes {
+            head: Some(self.begun.elapsed()),
+            ..self.times.get()
+        });
+        self.report(None);
+        let client = self.websocket.as_ref().and_then(Handshake::client);
+        let upstream = response.connection.into_tunnel().await;
+        let Some((client, upstream)) = client.zip(upstream) else {
+            return Err(self.tunnel_failed(active, Stop::Failed(Failure::Closed)));
+        };
+        let mut writer = reply.head(response.head).await?;
+        let tunnel = Tunnel {
+            upstream,
+            client,
+            writer: &mut writer,
+            idle_timeout: self.proxy.tunnel_timeout,
+        };
+        match tunnel.run().await {
+            Ok(()) => {
+                self.times.set(UpstreamTimes {
+                    total: Some(self.begun.elapsed()),
+                    ..self.times.get()
+                });
+                // Before the end, with which the front writes the line.
+                self.report(None);
+                writer.end(None).await?;
+                Ok(())
+            }
+            // Before the writer is dropped, which resets the stream.
+            Err(stop) => Err(self.tunnel_failed(active, stop)),
+        }
+    }
+
+    /// Notes why a tunnel has failed.
+    fn tunnel_failed(&self, active: &ActiveRequest, stop: Stop) -> Stop {
+        if let Stop::Failed(failure) = stop {
+            active.on_failure(failure, true);
+        }
+        self.report(Some(stop));
+        stop
+    }
+
+    /// Forwards the response, and releases the connection if it is fit for another request.
+    pub(super) async fn respond(
+        &self,
+        active: &ActiveRequest,
+        response: UpstreamResponse,
+        reply: Responder,
+    ) -> Result<(), Stop> {
+        let UpstreamResponse {
+            mut connection,
+            version,
+            head,
+            body,
+            ..
+        } = response;
+        let (length, end) = (head.length, head.end);
+        let head_time = Some(self.begun.elapsed());
+        self.times.set(UpstreamTimes {
+            head: head_time,
+            total: head_time.filter(|_| end),
+            ..self.times.get()
+        });
+        self.report(None);
+        let page = self.rules.error_pages().page(head.status);
+        let mut is_whole = true;
+        if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
+            substitute(page.reply(head), self.is_head, reply).await?;
+            if !end && self.upload.finished() {
+                let rest = discard(&mut connection, body);
+                is_whole = timeout(self.proxy.idle_timeout, rest).await == Ok(true);
+            }
+        } else {
+            let mut writer = reply.head(head).await?;
+            if !end {
+                let relay = Relay {
+                    connection: &mut connection,
+                    upload: &self.upload,
+                    body,
+                    idle_timeout: self.proxy.idle_timeout,
+                    longest_pause: Duration::ZERO,
+                };
+                match relay.run(&mut writer, length).await {
+                    Ok(trailers) => {
+                        self.times.set(UpstreamTimes {
+                            total: Some(self.begun.elapsed()),
+                            ..self.times.get()
+                        });
+                        // Before the end, with which the front writes the line.
+                        self.report(None);
+                        writer.end(trailers).await?;
+                    }
+                    Err(stop) => {
+                        if let Stop::Failed(failure) = stop {
+                            active.on_failure(failure, true);
+                        }
+                        // Before the writer is dropped, which resets the stream.
+                        self.report(Some(stop));
+                        return Err(stop);
+                    }
+                }
+            }
+        }
+        if !self.upload.finished() {
+            self.upload.stop();
+            self.pools.tally().count(|c| c.early_answers += 1);
+        } else if is_whole {
+            connection.release(version).await;
+        }
+        Ok(())
+    }
+}
