@@ -172,3 +172,42 @@ impl BodyEncoder {
         Ok(output)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc::channel;
+    use std::task::{Context, Waker};
+
+    use sluicegate_config::Config;
+
+    use super::*;
+
+    /// A handler that waits for a file or an upstream must not wait for a compressor, too.
+    #[test]
+    fn only_small_pieces_are_compressed_on_the_origin_thread() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            // The only other thread is busy until the test releases it.
+            let (release, released) = channel::<()>();
+            let busy = spawn_blocking(move || released.recv());
+            let settings = Config::embedded().compress;
+            let compressors = Rc::<Compressors>::default();
+            let mut context = Context::from_waker(Waker::noop());
+
+            let mut small = compressors.begin(Algorithm::Gzip, &settings).unwrap();
+            let work = pin!(small.data(Bytes::from(vec![7; AT_ONCE])));
+            assert!(work.poll(&mut context).is_ready());
+
+            let mut large = compressors.begin(Algorithm::Gzip, &settings).unwrap();
+            let mut work = pin!(large.data(Bytes::from(vec![7; AT_ONCE + 1])));
+            assert!(work.as_mut().poll(&mut context).is_pending());
+            release.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            work.await.unwrap();
+        });
+    }
+}
