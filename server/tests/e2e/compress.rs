@@ -13,6 +13,7 @@ use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
 use crate::on_every_backend;
 use crate::server::{Folder, Server, Setup};
+use crate::tcp::{PROTOCOLS, curl, value};
 
 on_every_backend!(
     responses_that_a_client_accepts_compressed_are_compressed,
@@ -182,4 +183,33 @@ fn an_event_is_sent_before_the_next_one_exists(backend: &str) {
             go.send(()).unwrap();
         }
     });
+}
+
+/// Its decoders are those of zlib, Brotli and Zstandard in C.
+#[test]
+fn curl_decodes_each_algorithm_over_tcp() {
+    let folder = Folder::new();
+    let (_go, stop) = channel();
+    let server = server("mio", &folder, upstream(stop));
+    for (path, original) in [
+        ("/page", page()),
+        ("/site/small.html", page()),
+        ("/site/large.html", page().repeat(20)),
+    ] {
+        for (protocol, algorithm) in PROTOCOLS
+            .iter()
+            .flat_map(|protocol| ["gzip", "br", "zstd"].map(|algorithm| (*protocol, algorithm)))
+        {
+            let accepted = format!("accept-encoding: {algorithm}");
+            let words = [protocol, "--compressed", "--include", "--header", &accepted];
+            let Some(output) = curl(&server, &folder, &words, path) else {
+                return;
+            };
+            let output = String::from_utf8(output).unwrap();
+            let (head, body) = output.split_once("\r\n\r\n").unwrap();
+            assert_eq!(value(head, "content-encoding"), Some(algorithm), "{head}");
+            assert_eq!(value(head, "vary"), Some("accept-encoding"), "{head}");
+            assert!(body.as_bytes() == original, "{protocol} {algorithm} {path}");
+        }
+    }
 }

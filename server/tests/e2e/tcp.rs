@@ -20,7 +20,7 @@ use crate::server::{Folder, PAGE, Process, Server, Setup, field, total};
 use raw::{Raw, status};
 
 const LENGTH: u64 = 3_000_000;
-const PROTOCOLS: [&str; 2] = ["--http1.1", "--http2"];
+pub(crate) const PROTOCOLS: [&str; 2] = ["--http1.1", "--http2"];
 
 /// Returns a server with a listener on a free port of both protocols, and further tables.
 fn server(folder: &Folder, tables: &str) -> Server {
@@ -54,7 +54,12 @@ fn program(name: &str) -> Option<Command> {
 }
 
 /// Runs curl with a protocol on a path; returns its output with the heads of all responses in front.
-fn curl(server: &Server, folder: &Folder, words: &[&str], path: &str) -> Option<Vec<u8>> {
+pub(crate) fn curl(
+    server: &Server,
+    folder: &Folder,
+    words: &[&str],
+    path: &str,
+) -> Option<Vec<u8>> {
     let port = server.address().port();
     let output = program("curl")?
         .args(["--silent", "--show-error", "--max-time", "60", "--cacert"])
@@ -78,7 +83,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Returns the value of a field in curl's output.
-fn value<'a>(output: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(output: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = output.lines().filter_map(|line| line.split_once(": "));
     let (_, value) = lines.find(|(found, _)| found.eq_ignore_ascii_case(name))?;
     Some(value.trim())
