@@ -1,5 +1,6 @@
 //! Pools of upstream servers.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,11 @@ use super::{HashBy, HealthCheck};
 use crate::error::Error;
 use crate::field::{self, Part, Record, tables_as_parts};
 use crate::schema::{
-    Given, KIB, Key, Kind, MIB, Reload, choice, count, duration, millis, name, seconds, size,
+    Given, KIB, Key, Kind, MIB, Refusal, Reload, choice, count, duration, millis, name, seconds,
+    size,
 };
 use crate::section::Section;
+use crate::words::canonical;
 
 table! {
     /// A pool of upstream servers, to which routes refer by its name: `proxy = { pool = "app" }`. All these routes use
@@ -95,6 +98,22 @@ table! {
         /// Age at which a connection serves no further request, so that requests follow an upstream whose name has got
         /// other addresses, and reach all machines behind a balancer. 0s means any age.
         keepalive_max_age: Duration { kind: duration(seconds(0), seconds(7 * 86_400)), default: "\"1h\"", reload: Live },
+        /// Name servers that know the upstreams' names, with port 53 if none is given. Names in /etc/hosts need none. Name
+        /// servers are asked again when the time to live of their records is over, and when no address of a name could be
+        /// reached; if they do not respond, the addresses found last stay in use. Connections begin with each address of a
+        /// name in turn, and go on to the next one after 250 ms, IPv4 and IPv6 alternately.
+        resolver: Vec<SocketAddr> {
+            kind: Kind::Words {
+                words: "an address such as \"10.0.0.2\" or \"[2001:db8::53]:5353\"",
+                each: "",
+                min: 1,
+                max: 8,
+                read: name_server,
+            },
+            unset: "the name servers of /etc/resolv.conf",
+            examples: ["\"10.0.0.2\"", "[\"10.0.0.2:53\", \"[2001:db8::53]:53\"]"],
+            reload: Live
+        },
         /// Largest number of requests that an upstream handles at a time, from all workers together, for each upstream that
         /// has no max_connections of its own. Over HTTP/1.1 each of them has a connection, over HTTP/2 a stream. Idle
         /// connections come on top, as in nginx and HAProxy: lower keepalive if they must not. Further requests go to upstreams that have room, or
@@ -127,6 +146,14 @@ table! {
         /// TLS to the upstreams.
         tls: UpstreamTls,
     }
+}
+
+/// Reads the address of a name server, with a port or without.
+fn name_server(word: &str) -> Result<String, Refusal> {
+    let with_port = word.parse::<SocketAddr>().ok();
+    let address = with_port.filter(|address| address.port() > 0);
+    let standard = |address| SocketAddr::new(address, 53);
+    canonical(address.or_else(|| word.parse::<IpAddr>().ok().map(standard)))
 }
 
 fn check_pool(pool: &mut Pool, section: &Section<'_>) -> Result<(), Error> {

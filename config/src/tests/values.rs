@@ -306,6 +306,8 @@ fn route_has_the_pool_that_it_names() {
         (first.max_connections, second.max_connections),
         (None, Some(9))
     );
+    let resolver = ["10.0.0.2:53", "[2001:db8::53]:5353"].map(|a| a.parse().unwrap());
+    assert_eq!(settings.resolver, resolver);
     assert_eq!((settings.max_connections, settings.queue), (8, 0));
     assert_eq!(settings.queue_timeout, Duration::from_millis(250));
     let spare = &config.pools[1];

@@ -30,6 +30,8 @@ metrics! {
         pub queued: u64 = counter("sluicegate_proxy_queued_total"),
         /// Lookups of upstreams' host names.
         pub lookups: u64 = counter("sluicegate_proxy_name_lookups_total"),
+        /// Lookups of upstreams' host names that found no address.
+        pub lookups_failed: u64 = counter("sluicegate_proxy_name_lookups_failed_total"),
         /// Connections opened to upstreams.
         pub opened: u64 = counter("sluicegate_proxy_connections_opened_total"),
         /// Requests sent on a connection that had already served another request.

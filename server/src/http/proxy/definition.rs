@@ -1,6 +1,7 @@
 //! Upstream pools as a site defines them, and as its routes refer to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub(super) struct UpstreamSettings {
     pub(super) max_fails: u64,
     /// Time that it stays out of rotation.
     pub(super) fail_timeout: Duration,
+    /// Name servers that know the upstreams' names; none for those of the system.
+    pub(super) resolver: Vec<SocketAddr>,
     /// Health checks; `None` if there are none.
     pub(super) health_check: Option<HealthCheck>,
     /// TLS to the upstreams; `None` if none of the pool's addresses asks for it.
@@ -135,6 +138,7 @@ impl PoolDefinition {
             header_bytes: settings.header_bytes,
             max_fails: settings.max_fails,
             fail_timeout: settings.fail_timeout,
+            resolver: settings.resolver.clone(),
             health_check: Some(&pool.health_check)
                 .filter(|check| check.path.is_some())
                 .cloned(),

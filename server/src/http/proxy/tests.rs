@@ -10,6 +10,8 @@ mod http2;
 mod http2_faults;
 mod http2_upstream;
 mod limits;
+mod name_server;
+mod names;
 mod reload;
 mod reuse;
 mod rewrite;

@@ -7,6 +7,7 @@ mod tcp;
 mod tls;
 mod unix;
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -53,21 +54,22 @@ pub(super) trait AsyncReadWrite: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncReadWrite for S {}
 
 impl Transport {
-    /// Returns the transport to an address. A pool with an address that asks for TLS has TLS settings.
+    /// Returns the transport to an address, whose name the name servers `resolver` know, or those of the system. A pool with an address that asks for TLS has TLS settings.
     pub(super) fn new(
         address: &UpstreamAddress,
-        tls: Option<&TlsSettings>,
+        (tls, resolver): (Option<&TlsSettings>, &[SocketAddr]),
         tally: &Rc<Tally>,
     ) -> Transport {
+        let name = |server: &str| HostName::new(server, resolver, tally);
         match address {
-            UpstreamAddress::Tcp(server) => Transport::Tcp(HostName::new(server, tally)),
+            UpstreamAddress::Tcp(server) => Transport::Tcp(name(server)),
             UpstreamAddress::Tls(server) => {
                 let settings =
                     tls.expect("TLS settings of a pool with an address that asks for TLS");
-                let host = HostName::new(server, tally);
+                let host = name(server);
                 Transport::Tls(Box::new(TlsServer::new(server, host, settings)))
             }
-            UpstreamAddress::H2c(server) => Transport::H2c(HostName::new(server, tally)),
+            UpstreamAddress::H2c(server) => Transport::H2c(name(server)),
             UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path)),
         }
     }

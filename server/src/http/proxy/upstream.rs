@@ -59,7 +59,7 @@ impl Upstream {
         tally: &Rc<Tally>,
     ) -> Rc<Upstream> {
         let (address, settings) = (&member.address, &pool.settings);
-        let transport = Transport::new(address, settings.tls.as_ref(), tally);
+        let transport = Transport::new(address, (settings.tls.as_ref(), &settings.resolver), tally);
         Rc::new(Upstream {
             label: address.to_string().into(),
             host: match address {

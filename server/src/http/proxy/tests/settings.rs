@@ -21,6 +21,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         keepalive: 4,
         keepalive_timeout: Duration::from_secs(60),
         keepalive_max_age: Duration::from_secs(3600),
+        resolver: Vec::new(),
         max_connections: 0,
         queue: 1024,
         queue_timeout: Duration::from_secs(5),

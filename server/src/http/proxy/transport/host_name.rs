@@ -13,17 +13,23 @@ use super::resolver;
 
 /// Largest number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
-/// Time after which addresses are looked up again.
+/// Longest time after which addresses are looked up again. Name servers are asked less often if their records say so, but
+/// a change of /etc/hosts shows.
 const VALID: Duration = Duration::from_secs(10);
+/// Shortest time after which addresses are looked up again.
+const LEAST_VALID: Duration = Duration::from_secs(1);
 
 /// Host name and port of an upstream, `host:port`, with the addresses that were found last.
 ///
-/// A lookup takes as long as the system's resolver takes. So at most one runs, everybody who waits shares it, and connections
-/// use the addresses found before until it ends.
+/// A lookup takes as long as name servers take. So at most one runs, everybody who waits shares it, and connections use the
+/// addresses found before until it ends. They stay in use if it finds none.
 #[derive(Debug)]
 pub(in crate::http::proxy) struct HostName {
-    text: String,
-    /// Whether the text is an address itself.
+    host: String,
+    port: u16,
+    /// Name servers to ask; none for those of the system.
+    servers: Vec<SocketAddr>,
+    /// Whether the host is an address itself.
     literal: bool,
     tally: Rc<Tally>,
     found: RefCell<Vec<SocketAddr>>,
@@ -37,10 +43,14 @@ pub(in crate::http::proxy) struct HostName {
 }
 
 impl HostName {
-    pub(super) fn new(text: &str, tally: &Rc<Tally>) -> Rc<HostName> {
+    /// Returns the name of a server, `host:port`, which these name servers know; without any, those of the system.
+    pub(super) fn new(text: &str, servers: &[SocketAddr], tally: &Rc<Tally>) -> Rc<HostName> {
         let literal = text.parse().ok();
+        let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
         Rc::new(HostName {
-            text: text.to_owned(),
+            host: host.to_owned(),
+            port: port.parse().unwrap_or_default(),
+            servers: servers.to_vec(),
             literal: literal.is_some(),
             tally: Rc::clone(tally),
             found: RefCell::new(literal.into_iter().collect()),
@@ -82,11 +92,15 @@ impl HostName {
     /// Looks the name up. A lookup that finds nothing leaves the addresses as they were.
     async fn look_up(self: Rc<HostName>) {
         self.tally.count(|c| c.lookups += 1);
-        let mut found = resolver::look_up(&self.text).await;
-        found.truncate(MAX_ADDRESSES);
-        if !found.is_empty() {
-            *self.found.borrow_mut() = found;
-            self.valid_until.set(Some(Instant::now() + VALID));
+        let found = resolver::look_up(&self.host, &self.servers, self.doubted.get()).await;
+        let addresses = { found.addresses.into_iter() }.map(|ip| SocketAddr::new(ip, self.port));
+        let addresses: Vec<_> = addresses.take(MAX_ADDRESSES).collect();
+        if addresses.is_empty() {
+            self.tally.count(|c| c.lookups_failed += 1);
+        } else {
+            self.found.replace(addresses);
+            let valid = found.valid.clamp(LEAST_VALID, VALID);
+            self.valid_until.set(Some(Instant::now() + valid));
         }
         self.doubted.set(false);
         self.running.set(false);
@@ -106,7 +120,7 @@ mod tests {
     #[test]
     fn an_address_is_never_looked_up() {
         run(async {
-            let name = HostName::new("[::1]:80", &Rc::default());
+            let name = HostName::new("[::1]:80", &[], &Rc::default());
             name.doubt();
             assert_eq!(name.addresses().await, ["[::1]:80".parse().unwrap()]);
             assert_eq!(lookups(&name), 0);
@@ -116,7 +130,7 @@ mod tests {
     #[test]
     fn all_who_wait_share_one_lookup() {
         run(async {
-            let name = HostName::new("localhost:80", &Rc::default());
+            let name = HostName::new("localhost:80", &[], &Rc::default());
             let sorted = async || {
                 let mut addresses = name.addresses().await;
                 addresses.sort();
@@ -136,7 +150,7 @@ mod tests {
     #[test]
     fn each_connection_begins_with_the_next_address() {
         run(async {
-            let name = HostName::new("app.invalid:80", &Rc::default());
+            let name = HostName::new("app.invalid:80", &[], &Rc::default());
             let all = ["192.0.2.1:80", "192.0.2.2:80", "192.0.2.3:80"];
             *name.found.borrow_mut() = all.map(|address| address.parse().unwrap()).to_vec();
             name.valid_until.set(Some(Instant::now() + VALID));
@@ -153,7 +167,7 @@ mod tests {
     #[test]
     fn old_addresses_serve_while_new_ones_are_sought() {
         run(async {
-            let name = HostName::new("a..b:80", &Rc::default());
+            let name = HostName::new("a..b:80", &[], &Rc::default());
             assert!(name.addresses().await.is_empty());
             let old: SocketAddr = "192.0.2.1:80".parse().unwrap();
             *name.found.borrow_mut() = vec![old];

@@ -1,35 +1,60 @@
 //! Connects to an upstream over TCP.
 
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::super::failure::Failure;
 use super::host_name::HostName;
 
-/// Connects within `limit`, which includes the lookup of the name. It tries the addresses in turn, each for an equal share
-/// of the remaining time.
+/// Time after which the next address is tried beside those that have not responded (RFC 8305 §5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+
+/// Connections that are being opened.
+type Attempts = Vec<Pin<Box<dyn Future<Output = io::Result<TcpStream>>>>>;
+
+/// Connects within `limit`, which includes the lookup of the name. It tries the addresses in turn, IPv4 and IPv6 alternately.
+/// One that does not respond within [`ATTEMPT_DELAY`] goes on beside the next, and the first connection counts.
 ///
 /// # Errors
-/// The failure of the last address, or of the lookup.
+/// The failure of the last attempt that has ended, or of the lookup; [`Failure::ConnectTimeout`] after `limit`.
 pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpStream, Failure> {
     let deadline = Instant::now() + limit;
     let found = timeout_at(deadline, name.addresses()).await;
     let found = found.map_err(|_| Failure::ConnectTimeout)?;
+    let mut untried = alternately(found).into_iter();
+    let mut attempts = Attempts::new();
     let mut failure = Failure::Resolve;
-    for (tried, address) in found.iter().enumerate() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let share = u32::try_from(found.len() - tried).map_or(left, |shares| left / shares);
-        match timeout(share, TcpStream::connect(address)).await {
+    loop {
+        if let Some(address) = untried.next() {
+            attempts.push(Box::pin(TcpStream::connect(address)));
+        }
+        if attempts.is_empty() {
+            break;
+        }
+        let until = match untried.len() {
+            0 => deadline,
+            _ => deadline.min(Instant::now() + ATTEMPT_DELAY),
+        };
+        match timeout_at(until, first(&mut attempts)).await {
             Ok(Ok(stream)) => {
                 // Heads and ends of bodies must not wait for an acknowledgement. Without the option they do, but work.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
             Ok(Err(error)) => failure = Failure::of_connect(&error),
-            Err(_) => failure = Failure::ConnectTimeout,
+            Err(_) if until == deadline => {
+                failure = Failure::ConnectTimeout;
+                break;
+            }
+            Err(_) => {}
         }
         if failure == Failure::Exhausted {
             return Err(failure);
@@ -37,4 +62,51 @@ pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpS
     }
     name.doubt();
     Err(failure)
+}
+
+/// Returns the addresses so that families alternate as long as there are both (RFC 8305 §4).
+fn alternately(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (one, other): (Vec<_>, Vec<_>) =
+        { addresses.iter() }.partition(|address| address.is_ipv4() == first);
+    let (mut one, mut other) = (one.into_iter(), other.into_iter());
+    let pairs = std::iter::repeat_with(|| [one.next(), other.next()]);
+    let pairs = pairs.take(addresses.len());
+    pairs.flatten().flatten().copied().collect()
+}
+
+/// Waits for the first attempt that ends, and removes it.
+async fn first(attempts: &mut Attempts) -> io::Result<TcpStream> {
+    std::future::poll_fn(|cx| {
+        for place in 0..attempts.len() {
+            if let Poll::Ready(result) = attempts[place].as_mut().poll(cx) {
+                drop(attempts.swap_remove(place));
+                return Poll::Ready(result);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_alternate_and_no_address_is_left_out() {
+        let order = |addresses: &[&str]| {
+            let addresses = addresses.iter().map(|address| address.parse().unwrap());
+            let ordered = alternately(addresses.collect()).into_iter();
+            let ports: Vec<_> = ordered.map(|address| address.port()).collect();
+            ports
+        };
+        let [a, b, c] = ["192.0.2.1:1", "192.0.2.2:2", "192.0.2.3:3"];
+        let [x, y] = ["[2001:db8::1]:11", "[2001:db8::2]:12"];
+        assert_eq!(order(&[a, b, x]), [1, 11, 2]);
+        assert_eq!(order(&[x, y, a, b, c]), [11, 1, 12, 2, 3]);
+        assert_eq!(order(&[b, c, x, y, a]), [2, 11, 3, 12, 1]);
+        assert_eq!(order(&[y, x]), [12, 11]);
+        assert!(order(&[]).is_empty());
+    }
 }
