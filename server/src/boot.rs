@@ -85,7 +85,7 @@ pub fn serve(
     }
     observability.admin_state.scraper.watch(workers.clone());
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
-    let mut supervisor = Supervisor::new(workers.clone(), lifecycle, clock::now());
+    let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
     // Before it reports that it serves: from then on the signal to stop may come.
     signal::watch(events, Event::Signal).map_err(BootError::Signals)?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
@@ -103,14 +103,11 @@ pub fn serve(
         source,
         registry,
         config: shared.config.clone(),
-        upkeep: Upkeep::new(
-            &observability.admin_state.lifecycle,
-            &shared.secrets,
-            &snapshot,
-        ),
+        upkeep: Upkeep::new(&lifecycle, &shared.secrets, &snapshot),
         snapshot,
         secrets: Arc::clone(&shared.secrets),
         access: Arc::clone(&shared.access),
+        traces: Arc::clone(&shared.traces),
         workers,
         fronts,
         retired: Retired::default(),
@@ -252,6 +249,7 @@ fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> Confi
         quic: shared.config.quic.clone(),
         bound_listeners,
         access: shared.access.get(),
+        tracing: shared.tracing.clone(),
     }
 }
 

@@ -19,6 +19,7 @@ mod progress;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 pub mod rate_limit;
+mod rates;
 pub mod refusal;
 mod relief;
 pub mod reset;

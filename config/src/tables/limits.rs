@@ -117,16 +117,16 @@ table! {
         cids_per_connection: u64 { kind: count(2, 16, "connection IDs"), default: "4", reload: Live },
         /// Memory of each worker for files that are requested often, and as much again over TCP; 0 disables the cache. Raise it towards the total
         /// size of the files that most requests ask for.
-        file_cache: u64 { kind: size(0, TIB), default: "\"64MiB\"", reload: Restart },
+        file_cache: u64 { kind: size(0, TIB), default: "\"64MiB\"", reload: Live },
         /// Largest file that is cached. A response keeps its file in memory until the client has acknowledged it, even
         /// if the cache drops the file meanwhile. All responses share one copy; but while files change or leave the
         /// cache, slow clients may keep old copies: a connection up to max_concurrent_streams of this size. Raise it if
         /// larger files are requested often.
-        file_cache_entry: u64 { kind: size(KIB, 64 * MIB), default: "\"256KiB\"", reload: Restart },
+        file_cache_entry: u64 { kind: size(KIB, 64 * MIB), default: "\"256KiB\"", reload: Live },
         /// Time for which a cached file is served before it is checked for changes. One request then waits for the
         /// check, and others get the cached file meanwhile, so a change is visible after at most twice this time. A
         /// reload of the configuration does not shorten that. With 0s every request checks.
-        file_cache_valid: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"1s\"", reload: Restart },
+        file_cache_valid: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"1s\"", reload: Live },
     }
 }
 

@@ -16,21 +16,22 @@ const MAX_NAME: usize = 128;
 
 table! {
     /// Traces of sampled connections: one qlog file (.sqlog) each, for viewers such as qvis. Events that exceed a bound
-    /// below are dropped; no connection waits for the disk.
+    /// below are dropped; no connection waits for the disk. After a reload, a connection that is traced goes on with the
+    /// settings that it began with.
     pub struct Qlog = [qlog], check: check_qlog {
         /// Share of the connections that are traced, each from its first packet. 0.001 is a good start in production;
         /// 1.0 suits a test bench.
-        sample_rate: f64 { kind: ratio(0.0, 1.0), default: "0.0", examples: ["0.001"], reload: Restart },
+        sample_rate: f64 { kind: ratio(0.0, 1.0), default: "0.0", examples: ["0.001"], reload: Live },
         /// Folder of the traces; it is created if missing.
         directory: Option<PathBuf> {
             kind: Kind::Path,
             unset: "nothing is written, and sample_rate must be 0",
             examples: ["\"/var/log/sluicegate/qlog\""],
-            reload: Restart
+            reload: Live
         },
         /// Detail of each trace. core: packets. base: also recovery metrics and states, which plots of the window need.
         /// extra: everything.
-        level: QlogLevel { kind: choice(QlogLevel::WORDS), default: "\"base\"", reload: Restart },
+        level: QlogLevel { kind: choice(QlogLevel::WORDS), default: "\"base\"", reload: Live },
         /// Names of the header fields and trailer fields whose values a trace contains. Other values are replaced by
         /// `<redacted>`, whatever their length; the names stay. Cookies, credentials and tokens identify people or let
         /// others act for them, so add a field only where everybody who reads traces may know it. Fields with a colon,
@@ -46,21 +47,21 @@ table! {
             },
             default: "[\"content-encoding\", \"content-length\", \"content-type\", \"priority\", \"range\"]",
             examples: ["[]", "[\"content-length\", \"cache-control\", \"etag\"]"],
-            reload: Restart
+            reload: Live
         },
         /// Whether a trace contains the queries of request targets. If not, `<redacted>` follows the question mark.
         /// Queries often contain tokens and search terms.
-        query: bool { kind: Kind::Switch, default: "false", reload: Restart },
+        query: bool { kind: Kind::Switch, default: "false", reload: Live },
         /// Connections that are traced at the same time, in the whole process; further ones are not traced. Each needs
         /// an open file.
-        max_open_traces: u64 { kind: count(1, 65_536, "traces"), default: "256", reload: Restart },
+        max_open_traces: u64 { kind: count(1, 65_536, "traces"), default: "256", reload: Live },
         /// Size at which a trace ends, though its connection goes on.
-        max_trace_bytes: u64 { kind: size(64 * KIB, 64 * GIB), default: "\"64MiB\"", reload: Restart },
+        max_trace_bytes: u64 { kind: size(64 * KIB, 64 * GIB), default: "\"64MiB\"", reload: Live },
         /// Total size of the traces in the folder. Beyond it the oldest ones are deleted. Not below max_trace_bytes.
-        max_total_bytes: u64 { kind: size(MIB, 64 * TIB), default: "\"1GiB\"", reload: Restart },
+        max_total_bytes: u64 { kind: size(MIB, 64 * TIB), default: "\"1GiB\"", reload: Live },
         /// Memory for events that wait to be written. Raise it if sluicegate_qlog_records_dropped_total grows although
         /// the disk is fast enough on average.
-        queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"16MiB\"", reload: Restart },
+        queue: u64 { kind: size(64 * KIB, 4 * GIB), default: "\"16MiB\"", reload: Live },
     }
 }
 

@@ -41,7 +41,7 @@ table! {
         retries_per_second: u64 {
             kind: count(1, 10_000_000, "Retry packets a second"),
             default: "50000",
-            reload: Restart
+            reload: Live
         },
         /// Largest datagram that the server sends, in bytes of UDP payload; the MTU of the network interface is a
         /// limit, too. With path_mtu_discovery, each connection begins with 1200 bytes and finds the largest size up to
@@ -93,14 +93,14 @@ table! {
         connection_refusals_per_second: u64 {
             kind: count(0, 1_000_000, "refusals a second"),
             default: "5000",
-            reload: Restart
+            reload: Live
         },
         /// Stateless resets that a worker may send per second (RFC 9000 §10.3); 0 sends none. Raise it if many clients
         /// must notice a restart quickly.
         stateless_reset_per_second: u64 {
             kind: count(0, 1_000_000, "resets a second"),
             default: "100",
-            reload: Restart
+            reload: Live
         },
     }
 }

@@ -56,7 +56,7 @@ table! {
         /// Behaviour of connections.
         quic: Quic { kind: Kind::Table(Quic::TABLE), default: "{}", reload: Live },
         /// Traces of connections.
-        qlog: Qlog { kind: Kind::Table(Qlog::TABLE), default: "{}", reload: Restart },
+        qlog: Qlog { kind: Kind::Table(Qlog::TABLE), default: "{}", reload: Live },
         /// Messages of the process.
         log: Log { kind: Kind::Table(Log::TABLE), default: "{}", reload: Restart },
         /// Health and metrics.

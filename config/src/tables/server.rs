@@ -56,7 +56,7 @@ table! {
         /// Time that running requests get to finish after SIGTERM, SIGINT or SIGQUIT; those that have not finished then
         /// are cut off. Raise it for long downloads. Keep it below the time after which the service manager kills the
         /// process.
-        drain_timeout: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Restart },
+        drain_timeout: Duration { kind: duration(seconds(0), seconds(3600)), default: "\"30s\"", reload: Live },
         /// Longest time that the host's idle cores may take to wake up, as long as the server runs (the device
         /// /dev/cpu_dma_latency). Less lowers latency at light load and costs power; 0s keeps all cores of the host
         /// awake. It takes the right to write to the device. Without it a core may take some hundred microseconds to

@@ -18,7 +18,7 @@ fn keys_that_only_a_start_takes_up_are_named() {
     after.listeners[0].addresses.pop();
     after.groups[0].driver.tx_slots += 1;
     after.limits.stream_buffer += 1;
-    after.qlog.level = crate::QlogLevel::Core;
+    after.log.level = crate::LogLevel::Trace;
     after.admin.address = Some(([127, 0, 0, 1], 1).into());
     assert_eq!(
         before.needs_restart(&after),
@@ -26,7 +26,7 @@ fn keys_that_only_a_start_takes_up_are_named() {
             "group.tx_slots",
             "listener.address",
             "limits.stream_buffer",
-            "qlog.level",
+            "log.level",
             "admin.address"
         ]
     );

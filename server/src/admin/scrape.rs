@@ -14,7 +14,7 @@ use crate::observe::access::CurrentAccess;
 use crate::observe::lifecycle::Lifecycle;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{Page, Show};
-use crate::observe::qlog::QlogWriter;
+use crate::observe::qlog::CurrentTraces;
 use crate::tcp::{self, FrontCommand};
 use crate::worker::{Command, OutstandingRequest, WorkerHandle, WorkerStats};
 
@@ -26,8 +26,8 @@ const SCRAPE_LIMIT: Duration = Duration::from_secs(1);
 /// The page destructures it, so that a new field does not compile until the page shows it.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// Writer of the traces, if tracing is on.
-    pub traces: Option<Arc<QlogWriter>>,
+    /// Traces of connections.
+    pub traces: Arc<CurrentTraces>,
     /// The access log in effect.
     pub access: Arc<CurrentAccess>,
     /// Phase of the process and number of its configuration.
@@ -99,8 +99,8 @@ impl Scraper {
         lifecycle.show(&mut page);
         memory.show(&mut page);
         workers::show(known, &mut page);
-        if let Some(traces) = traces {
-            traces.counters().show(&mut page);
+        if let Some(writer) = traces.get() {
+            writer.counters().show(&mut page);
             page.family("gauge", "sluicegate_qlog_traces_open", "Traces open now.");
             page.sample(&[], traces.open_traces());
         }

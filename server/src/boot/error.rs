@@ -189,8 +189,8 @@ mod tests {
         let error = BootError::listener("main", ListenerError::TooManyAddresses);
         let line = "listener `main`: more than 65536 listening addresses";
         assert_eq!(one_line(&error), line);
-        let keys = vec!["log.level".to_owned(), "qlog.level".to_owned()];
+        let keys = vec!["log.level".to_owned(), "admin.address".to_owned()];
         let error = ReloadError::NeedsRestart(keys).to_string();
-        assert!(error.starts_with("log.level, qlog.level cannot change while the server runs"));
+        assert!(error.starts_with("log.level, admin.address cannot change while the server runs"));
     }
 }

@@ -228,7 +228,7 @@ fn settings(
         quic: snapshot.quic.clone(),
         secrets: Arc::clone(&shared.secrets),
         used_tokens: Arc::clone(&shared.used_tokens),
-        tracing: shared.tracing.clone(),
+        tracing: snapshot.tracing.clone(),
         worker,
         workers,
     })

@@ -20,7 +20,7 @@ impl Observability {
     /// Binds the admin address and serves it from now on.
     pub(super) fn open(shared: &Shared) -> Result<Observability, BootError> {
         let sources = Sources {
-            traces: shared.tracing.as_ref().map(|t| Arc::clone(&t.writer)),
+            traces: Arc::clone(&shared.traces),
             access: Arc::clone(&shared.access),
             lifecycle: Arc::new(Lifecycle::default()),
             memory: Arc::clone(&shared.memory),
@@ -70,9 +70,10 @@ impl Observability {
         if let Some(writer) = access.get() {
             writer.counters().log();
         }
-        if let Some(traces) = &self.sources.traces {
-            traces.shutdown(STOP_LIMIT);
-            traces.counters().log();
+        let traces = &self.sources.traces;
+        traces.shutdown(STOP_LIMIT);
+        if let Some(writer) = traces.get() {
+            writer.counters().log();
         }
     }
 }

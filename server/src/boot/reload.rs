@@ -9,7 +9,7 @@ use sluicegate_config::Config;
 use super::advice;
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
-use super::shared::open_access_log;
+use super::shared::{open_access_log, start_tracing};
 use super::tcp::Fronts;
 use super::upkeep::Upkeep;
 use crate::http::identification::Identification;
@@ -17,6 +17,7 @@ use crate::http::origin::OriginCommand;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::access::CurrentAccess;
+use crate::observe::qlog::CurrentTraces;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::Secrets;
 use crate::quic::transport::Alternatives;
@@ -61,6 +62,7 @@ pub(super) struct Reloader<'a> {
     pub(super) snapshot: Arc<ConfigSnapshot>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) access: Arc<CurrentAccess>,
+    pub(super) traces: Arc<CurrentTraces>,
     pub(super) workers: Vec<WorkerHandle>,
     /// Fronts over TCP.
     pub(super) fronts: Fronts,
@@ -124,6 +126,7 @@ impl Reloader<'_> {
     pub(super) fn drop_unused(&mut self) {
         self.retired.drop_unused();
         self.access.drop_unused();
+        self.traces.drop_unused();
     }
 
     fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
@@ -166,6 +169,7 @@ impl Reloader<'_> {
             bound_listeners,
             // Last, because it may create a file.
             access: open_access_log(&self.access, config)?,
+            tracing: start_tracing(&self.traces, config, &self.secrets)?,
         })
     }
 
@@ -244,6 +248,7 @@ mod tests {
             quic: config.quic.clone(),
             bound_listeners: Vec::new(),
             access: None,
+            tracing: None,
         };
         let lifecycle = Arc::<Lifecycle>::default();
         let secrets = Arc::new(Secrets::in_memory());
@@ -256,6 +261,7 @@ mod tests {
             secrets,
             access: Arc::default(),
             fronts: Fronts::new(&workers, &[]),
+            traces: Arc::default(),
             workers,
             retired: Retired::default(),
         };
@@ -327,6 +333,7 @@ mod tests {
                 })
                 .into(),
             access: None,
+            tracing: None,
         };
         let count = |retired: &Retired| (retired.certificates.len(), retired.sites.len());
         let first = make(&identities, &Alternatives::default());

@@ -10,7 +10,7 @@ use crate::http::identification::Identification;
 use crate::http::route::Site;
 use crate::observe::access::{AccessWriter, CurrentAccess, Target};
 use crate::observe::memory_budget::MemoryBudget;
-use crate::observe::qlog::{QlogOptions, QlogWriter, Sampler};
+use crate::observe::qlog::{CurrentTraces, Sampler};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::{Tracing, visible};
 use crate::quic::token::UsedTokens;
@@ -21,6 +21,7 @@ pub(super) struct Shared {
     pub(super) secrets: Arc<Secrets>,
     pub(super) used_tokens: Arc<UsedTokens>,
     pub(super) site: Arc<Site>,
+    pub(super) traces: Arc<CurrentTraces>,
     pub(super) tracing: Option<Tracing>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) memory: Arc<MemoryBudget>,
@@ -40,7 +41,8 @@ impl Shared {
         secrets.keep_ticket_keys();
         let site = Site::compile(&config.routes, &config.limits)?;
         let site = Arc::new(site.with_identification(Identification::new(&config.tracing)));
-        let tracing = start_tracing(&config, &secrets)?;
+        let traces = Arc::<CurrentTraces>::default();
+        let tracing = start_tracing(&traces, &config, &secrets)?;
         let access = Arc::<CurrentAccess>::default();
         let log = open_access_log(&access, &config)?;
         access.set(&config.access_log, log);
@@ -50,6 +52,7 @@ impl Shared {
             secrets,
             used_tokens: Arc::default(),
             site,
+            traces,
             tracing,
             access,
             memory,
@@ -57,24 +60,17 @@ impl Shared {
     }
 }
 
-fn start_tracing(config: &Config, secrets: &Secrets) -> Result<Option<Tracing>, BootError> {
-    let (rate, Some(directory)) = (config.qlog.sample_rate, config.qlog.directory.clone()) else {
-        return Ok(None);
-    };
-    if rate <= 0.0 {
-        return Ok(None);
-    }
-    let options = QlogOptions {
-        max_open: usize::try_from(config.qlog.max_open_traces).unwrap_or(usize::MAX),
-        max_trace_bytes: config.qlog.max_trace_bytes,
-        max_directory_bytes: config.qlog.max_total_bytes,
-        queue_bytes: config.qlog.queue,
-        ..QlogOptions::new(directory)
-    };
-    let writer = QlogWriter::start(&options).map_err(BootError::Thread)?;
-    Ok(Some(Tracing {
-        sampler: Arc::new(Sampler::new(rate, secrets.qlog_sampling_key())),
-        writer: Arc::new(writer),
+/// Returns how a configuration traces connections, if it does. Its writer is in effect from now on.
+pub(super) fn start_tracing(
+    traces: &CurrentTraces,
+    config: &Config,
+    secrets: &Secrets,
+) -> Result<Option<Tracing>, BootError> {
+    let writer = traces.set(&config.qlog).map_err(BootError::Thread)?;
+    let key = secrets.qlog_sampling_key();
+    Ok(writer.map(|writer| Tracing {
+        sampler: Arc::new(Sampler::new(config.qlog.sample_rate, key)),
+        writer,
         level: config.qlog.level,
         visible: visible(&config.qlog.fields, config.qlog.query),
     }))

@@ -115,7 +115,6 @@ pub(super) fn run_down(
     reloader: &mut Reloader<'_>,
     supervisor: &mut Supervisor,
 ) -> Totals {
-    let limit = reloader.config.server.drain_timeout;
     let mut totals = Totals::default();
     let mut running = mailboxes.len() + reloader.fronts.count();
     let mut deadline: Option<Instant> = None;
@@ -141,6 +140,7 @@ pub(super) fn run_down(
                     p.send(Command::Drain);
                 });
                 reloader.fronts.send(|| FrontCommand::Drain);
+                let limit = reloader.config.server.drain_timeout;
                 // From here on no worker accepts a request that follows a response.
                 tracing::info!(limit = ?limit, "draining; a second signal stops at once");
                 supervisor.stopping(limit);

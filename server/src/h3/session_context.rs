@@ -60,6 +60,12 @@ impl SessionContext {
 
     /// Serves new requests by another site.
     pub fn adopt(&mut self, site: Arc<Site>) {
+        let (before, limits) = (self.site.limits(), site.limits());
+        if (before.file_cache, before.file_cache_valid)
+            != (limits.file_cache, limits.file_cache_valid)
+        {
+            self.cache = Cache::new(limits.file_cache, limits.file_cache_valid);
+        }
         // Most reloads keep all folders, and need not look at each cached file.
         if !site.folders().covers(self.site.folders()) {
             self.cache.keep_folders(site.folders());

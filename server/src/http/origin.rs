@@ -182,7 +182,10 @@ impl RunHandler for Handlers {
 impl Handlers {
     fn execute(&self, command: OriginCommand) {
         match command {
-            OriginCommand::Adopt(site) => self.pools.adopt(site.pools()),
+            OriginCommand::Adopt(site) => {
+                self.pools.adopt(site.pools());
+                self.files.set_entry_max(site.limits().file_cache_entry);
+            }
             OriginCommand::Report(reply) => {
                 // The caller may no longer wait.
                 let counters = Counters {

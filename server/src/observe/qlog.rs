@@ -4,6 +4,7 @@
 //! reached or the disk fails, it drops whole records and counts them. Files are JSON text sequences (RFC 7464), readable while they
 //! grow and after a crash, named `<original DCID>_<listener>_<algorithm>.sqlog`.
 
+mod current;
 mod sampler;
 mod shared;
 mod storage;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::metrics::metrics;
 
+pub use current::CurrentTraces;
 pub use sampler::Sampler;
 pub use storage::{Directory, Storage, StoredFile, TraceFile};
 pub use trace::{Trace, TraceName};

@@ -8,7 +8,7 @@ use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::secrets::Secrets;
 use super::selection::Selection;
-use super::settings::Listener;
+use super::settings::{Listener, Tracing};
 use super::transport::{Alternatives, Identity, TransportError, server_config};
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
@@ -58,6 +58,8 @@ pub struct ConfigSnapshot {
     pub bound_listeners: Vec<BoundListener>,
     /// Writer of the access log, if there is one.
     pub access: Option<Arc<AccessWriter>>,
+    /// Tracing of sampled connections, where it is on.
+    pub tracing: Option<Tracing>,
 }
 
 /// The part of a snapshot that a worker does not share with others. Whoever has it can take the snapshot up without failing.

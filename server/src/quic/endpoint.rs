@@ -34,6 +34,7 @@ use super::holders::Holders;
 use super::initials::InitialControl;
 use super::overload::Overload;
 use super::rate_limit::RateLimit;
+use super::rates::Rates;
 use super::relief::Relief;
 use super::reset::ResetTokens;
 use super::settings::Settings;
@@ -89,9 +90,7 @@ pub struct Endpoint {
     retry_tokens: RetryTokens,
     new_tokens: NewTokens,
     reset_tokens: ResetTokens,
-    reset_limit: RateLimit,
-    refusal_limit: RateLimit,
-    retry_limit: RateLimit,
+    rates: Rates,
     /// Limit of lines in the log that name a client.
     log_limit: RateLimit,
     /// Time at which the rate limits begin.
@@ -114,15 +113,6 @@ impl Endpoint {
     /// Returns an endpoint without connections.
     pub fn new(settings: Settings, now: Instant) -> Self {
         let secrets = Arc::clone(&settings.secrets);
-        let per_second = |rate: u64| {
-            let rate = u32::try_from(rate).unwrap_or(u32::MAX);
-            RateLimit::new(rate, rate)
-        };
-        // A burst of a hundredth of a second: other connections wait for it.
-        let evenly = |rate: u64| {
-            let rate = u32::try_from(rate).unwrap_or(u32::MAX);
-            RateLimit::new(rate, (rate / 100).max(1))
-        };
         Self {
             cids: CidGenerator::new(settings.worker, secrets.generation()),
             retry_tokens: RetryTokens::new(&secrets, settings.quic.retry_token_lifetime),
@@ -132,9 +122,7 @@ impl Endpoint {
                 settings.quic.new_token_lifetime,
             ),
             reset_tokens: ResetTokens::new(&secrets),
-            reset_limit: per_second(settings.quic.stateless_reset_per_second),
-            refusal_limit: per_second(settings.quic.connection_refusals_per_second),
-            retry_limit: evenly(settings.quic.retries_per_second),
+            rates: Rates::new(&settings.quic),
             initials: InitialControl::new(settings.quic.retries_per_second, now),
             log_limit: RateLimit::new(1, 4),
             settings,

@@ -98,6 +98,13 @@ impl InitialControl {
         }
     }
 
+    /// Sets the number of Retry packets that the worker may send a second. A flood ends by the end of a window only.
+    pub(super) fn set_retries(&mut self, per_second: u64) {
+        let tolerated = per_second.max(TOLERATED);
+        self.known.tolerated = tolerated;
+        self.unknown.tolerated = tolerated;
+    }
+
     /// Counts an Initial that opens no connection yet; it was `answered`, or came to nothing.
     pub(super) fn on_initial(&mut self, sender: Sender, answered: bool) {
         let class = match sender {

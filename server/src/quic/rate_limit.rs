@@ -28,6 +28,16 @@ impl RateLimit {
         }
     }
 
+    /// Takes rate and burst of another limit. What has happened lately still counts.
+    pub fn change_to(&mut self, other: RateLimit) {
+        let used = self.capacity - self.level;
+        *self = RateLimit {
+            level: other.capacity.saturating_sub(used),
+            last: self.last,
+            ..other
+        };
+    }
+
     /// Returns whether one more event may happen at `now`; if so, it is counted.
     pub fn allow(&mut self, now: Duration) -> bool {
         let passed = now.saturating_sub(self.last).as_nanos();
@@ -51,6 +61,20 @@ mod tests {
 
     fn allowed(limit: &mut RateLimit, now: Duration, tries: u32) -> usize {
         (0..tries).filter(|_| limit.allow(now)).count()
+    }
+
+    #[test]
+    fn another_rate_holds_at_once_and_what_happened_before_counts() {
+        let mut limit = RateLimit::new(10, 10);
+        let start = Duration::from_secs(1000);
+        assert_eq!(allowed(&mut limit, start, 4), 4);
+        limit.change_to(RateLimit::new(100, 6));
+        assert_eq!(allowed(&mut limit, start, 9), 2);
+        assert_eq!(allowed(&mut limit, start + Duration::from_millis(30), 9), 3);
+        limit.change_to(RateLimit::new(1, 1));
+        assert_eq!(allowed(&mut limit, start + Duration::from_millis(60), 9), 0);
+        limit.change_to(RateLimit::new(0, 0));
+        assert_eq!(allowed(&mut limit, start + Duration::from_secs(9), 9), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use sluicegate_config::Limits;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -141,6 +142,11 @@ impl Front {
         self.handlers.adopt(&config.site);
         let state = &mut *self.state.borrow_mut();
         let (before, folders) = (&state.config.site, config.site.folders());
+        let caching = |limits: &Limits| (limits.file_cache, limits.file_cache_valid);
+        if caching(before.limits()) != caching(config.site.limits()) {
+            let (capacity, valid) = caching(config.site.limits());
+            state.cache = Cache::new(capacity, valid);
+        }
         if !folders.covers(before.folders()) {
             state.cache.keep_folders(folders);
         }

@@ -1,6 +1,7 @@
 //! The configuration changes while clients are served.
 
 mod certificates;
+mod limits;
 mod logs;
 
 use std::sync::Arc;

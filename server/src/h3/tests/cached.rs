@@ -93,6 +93,17 @@ fn reload_keeps_the_cached_files_of_folders_that_it_did_not_change() {
     context.adopt(Arc::new(site));
     assert_eq!(context.cache.held(), held / 2);
     assert!(get(&mut context, "/a/x").is_none());
+
+    let none = Limits {
+        file_cache: 0,
+        ..limits()
+    };
+    let site = context
+        .site
+        .recompile(&[files("/a/", other)], &none)
+        .unwrap();
+    context.adopt(Arc::new(site));
+    assert!(get(&mut context, "/a/x").is_some());
 }
 
 /// One body would be a copy of the file for each request, in no account of memory.

@@ -53,7 +53,8 @@ pub struct FileServer {
     looking: Arc<Semaphore>,
     open: Rc<OpenFiles>,
     compressors: Rc<Compressors>,
-    entry_max: u64,
+    /// Largest file that is offered to a cache, bytes.
+    entry_max: Cell<u64>,
     /// Time of the next warning at the earliest.
     quiet_until: Cell<Option<Instant>>,
 }
@@ -72,9 +73,14 @@ impl FileServer {
             looking: Arc::new(Semaphore::new(LOOKING)),
             open: OpenFiles::new(open_files),
             compressors,
-            entry_max,
+            entry_max: Cell::new(entry_max),
             quiet_until: Cell::new(None),
         }
+    }
+
+    /// Offers files of up to so many bytes to a cache from now on.
+    pub fn set_entry_max(&self, entry_max: u64) {
+        self.entry_max.set(entry_max);
     }
 
     /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `learn` once, before the
@@ -152,7 +158,7 @@ impl FileServer {
             candidates: candidates(files, rest, &target),
             preference: folder.variants(head),
             compresses: folder.compress.is_some(),
-            whole: self.entry_max.max(at_once),
+            whole: self.entry_max.get().max(at_once),
             now: crate::clock::unix(),
         };
         let turn = Arc::clone(&self.looking).acquire_owned().await;
@@ -201,7 +207,7 @@ impl FileServer {
         let small = bytes.clone();
         let small = small.filter(|bytes| meta.compressed || bytes.len() as u64 <= BLOCK);
         // Under the request's key a file that stands in for others would be kept once for each of them.
-        let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max;
+        let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max.get();
         let kept = bytes.filter(is_kept);
         learn(kept.map(|bytes| Arc::new(Entry::new(meta, bytes))));
         if head.method == "HEAD" || !plan.reads_file() {

@@ -3,6 +3,7 @@ mod storage;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
@@ -95,7 +96,7 @@ fn the_header_comes_first_and_a_flush_brings_the_rest() {
 fn files_are_named_after_the_connection_and_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("made/here");
-    let writer = QlogWriter::start(&QlogOptions::new(path.clone())).unwrap();
+    let writer = QlogWriter::start(&QlogOptions::new(path.clone()), Arc::default()).unwrap();
     let odd = TraceName {
         original_dcid: &[0xab, 0x01],
         listener: "../[::]:443",
@@ -176,7 +177,7 @@ fn the_oldest_files_make_room_those_of_earlier_processes_first() {
     }
     let mut options = QlogOptions::new(dir.path().to_owned());
     options.max_directory_bytes = 3000;
-    let writer = QlogWriter::start(&options).unwrap();
+    let writer = QlogWriter::start(&options, Arc::default()).unwrap();
     let exists = |file: &str| dir.path().join(file).exists();
     let written = |count| {
         eventually("writing", || {
@@ -295,7 +296,7 @@ fn a_failed_write_leaves_no_half_record_and_the_trace_goes_on() {
 
 #[test]
 fn a_full_device_costs_records_and_nothing_else() {
-    let writer = QlogWriter::start_with(&options(), Box::new(Full)).unwrap();
+    let writer = QlogWriter::start_with(&options(), Box::new(Full), Arc::default()).unwrap();
     let mut trace = writer.open(&name(&[1]), &record(0, 9000)).unwrap();
     for number in 1..20 {
         trace.write_all(&record(number, 9000)).unwrap();
@@ -317,7 +318,7 @@ fn a_directory_that_cannot_be_made_is_used_once_it_can() {
     let dir = tempfile::tempdir().unwrap();
     let obstacle = dir.path().join("obstacle");
     fs::write(&obstacle, "").unwrap();
-    let writer = QlogWriter::start(&QlogOptions::new(obstacle.clone())).unwrap();
+    let writer = QlogWriter::start(&QlogOptions::new(obstacle.clone()), Arc::default()).unwrap();
     drop(writer.open(&name(&[1]), &record(0, 30)).unwrap());
     let counters = writer.counters();
     eventually("dropping", || {

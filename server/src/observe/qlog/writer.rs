@@ -26,22 +26,26 @@ pub struct QlogWriter {
 }
 
 impl QlogWriter {
-    /// Starts the thread. A directory that cannot be used is reported by the thread, in the log and in the counters.
+    /// Starts the thread. `counters` go on from where they are. A directory that cannot be used is reported by the thread, in the log and in the counters.
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn start(options: &QlogOptions) -> io::Result<QlogWriter> {
+    pub fn start(options: &QlogOptions, counters: Arc<QlogCounters>) -> io::Result<QlogWriter> {
         let directory = Directory::new(options.directory.clone());
-        QlogWriter::start_with(options, Box::new(directory))
+        QlogWriter::start_with(options, Box::new(directory), counters)
     }
 
     /// Starts the thread with another storage than `options.directory`.
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn start_with(options: &QlogOptions, storage: Box<dyn Storage>) -> io::Result<QlogWriter> {
+    pub fn start_with(
+        options: &QlogOptions,
+        storage: Box<dyn Storage>,
+        counters: Arc<QlogCounters>,
+    ) -> io::Result<QlogWriter> {
         let shared = Arc::new(Shared {
-            counters: QlogCounters::default(),
+            counters,
             max_trace_bytes: options.max_trace_bytes,
             max_open: options.max_open,
             open: AtomicUsize::new(0),

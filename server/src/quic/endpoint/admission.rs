@@ -112,7 +112,7 @@ impl Endpoint {
         (now, unix): (Instant, Duration),
     ) {
         let since = now.saturating_duration_since(self.epoch);
-        if !self.retry_limit.allow(since) {
+        if !self.rates.retries.allow(since) {
             self.counters.on_drop(DropReason::RetryLimit);
             return;
         }

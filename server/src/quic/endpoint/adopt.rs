@@ -28,8 +28,11 @@ impl Endpoint {
         // Lines that wait in the previous one reach their writer with its end.
         settings.sessions.access = access;
         settings.sessions.adopt(Arc::clone(&snapshot.site));
+        settings.tracing = snapshot.tracing.clone();
         settings.limits = snapshot.limits.clone();
         settings.quic = snapshot.quic.clone();
+        self.rates.adopt(&snapshot.quic);
+        self.initials.set_retries(snapshot.quic.retries_per_second);
         let (secrets, quic) = (&settings.secrets, &settings.quic);
         self.retry_tokens = RetryTokens::new(secrets, quic.retry_token_lifetime);
         self.new_tokens = NewTokens::new(secrets, &settings.used_tokens, quic.new_token_lifetime);

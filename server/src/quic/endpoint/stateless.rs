@@ -48,7 +48,8 @@ impl Endpoint {
             return;
         }
         if !self
-            .reset_limit
+            .rates
+            .resets
             .allow(now.saturating_duration_since(self.epoch))
         {
             self.counters.on_drop(DropReason::ResetLimit);
@@ -97,7 +98,8 @@ impl Endpoint {
     /// Queues CONNECTION_CLOSE for the client whose Initial begins with `header`, up to a rate.
     fn close_stateless(&mut self, meta: &RxMeta, header: &Header<'_>, code: u8, now: Instant) {
         if !self
-            .refusal_limit
+            .rates
+            .refusals
             .allow(now.saturating_duration_since(self.epoch))
         {
             self.counters.on_drop(DropReason::RefusalLimit);

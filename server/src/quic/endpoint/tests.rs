@@ -6,6 +6,7 @@ use sluicegate_dataplane::{Budget, ListenerId};
 use super::super::reset::MIN_TRIGGER;
 use super::stateless::MAX_STATELESS;
 use super::*;
+use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::properties::attack::{UNIX, meta_of};
 
 fn meta() -> RxMeta {
@@ -80,6 +81,35 @@ fn resets_beyond_the_limit_are_counted_and_short_triggers_cost_none() {
     assert_eq!(endpoint.counters.resets, 2);
     assert_eq!(dropped(&endpoint, DropReason::ResetLimit), 3);
     assert_eq!(dropped(&endpoint, DropReason::UnknownConnection), 10);
+}
+
+#[test]
+fn a_reload_changes_the_limit_of_resets() {
+    let now = crate::clock::now();
+    let mut settings = Settings::plain(0, 1);
+    settings.quic.stateless_reset_per_second = 2;
+    let (secrets, mut quic) = (Arc::clone(&settings.secrets), settings.quic.clone());
+    quic.stateless_reset_per_second = 3;
+    let snapshot = ConfigSnapshot {
+        generation: 2,
+        site: Arc::clone(&settings.sessions.site),
+        limits: settings.limits.clone(),
+        quic,
+        bound_listeners: Vec::new(),
+        access: None,
+        tracing: None,
+    };
+    let mut endpoint = Endpoint::new(settings, now);
+    let resets = |endpoint: &mut Endpoint| {
+        for _ in 0..5 {
+            endpoint.ingest(&meta(), &mut short(MIN_TRIGGER), now, UNIX);
+        }
+        endpoint.counters.resets
+    };
+    assert_eq!(resets(&mut endpoint), 2);
+    let own = snapshot.for_worker(("a", 0), &secrets).unwrap();
+    endpoint.adopt(&snapshot, own);
+    assert_eq!(resets(&mut endpoint), 3);
 }
 
 #[test]

@@ -134,3 +134,32 @@ fn a_log_begins_and_ends_with_a_reload() {
     let targets: Vec<_> = targets.filter(|target| target != "/").collect();
     assert_eq!(targets, ["/?2"]);
 }
+
+#[test]
+fn traces_begin_and_end_with_a_reload() {
+    let folder = Folder::new();
+    // A connection shows what its own worker has taken up.
+    let one_worker = || setup("mio", "").replace("[[group]]", "[[group]]\ncores = [0]");
+    let mut server = Server::start(&one_worker(), &folder);
+    let at = server.address();
+    run(async {
+        let client = Client::new(&folder);
+        let mut old = client.connect(at).await;
+        for (number, rate) in ["1.0", "0.0"].iter().enumerate() {
+            let page = format!("page {number}");
+            let traces = format!("[qlog]\nsample_rate = {rate}\ndirectory = \"traces\"");
+            let next = one_worker().replace(&format!("{PAGE:?}"), &format!("{page:?}"));
+            server.reload(&next.with(&traces), &folder, TAKEN);
+            until_page(&mut old, &page).await;
+            let mut new = client.connect(at).await;
+            until_page(&mut new, &page).await;
+        }
+    });
+    server.process.last_words();
+    let traces = std::fs::read_dir(folder.path("traces")).unwrap();
+    assert_eq!(
+        traces.count(),
+        1,
+        "the connection that began while the rate was 1"
+    );
+}

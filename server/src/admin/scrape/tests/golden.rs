@@ -10,7 +10,7 @@ use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy::{self, Failure};
 use crate::observe::access::CurrentAccess;
 use crate::observe::metrics::Label;
-use crate::observe::qlog::{QlogOptions, QlogWriter};
+use crate::observe::qlog::CurrentTraces;
 use crate::quic::counters::{Counters, DropReason, RefusalReason};
 use crate::quic::token::NewTokenRefusal;
 
@@ -166,7 +166,13 @@ fn filled_proxy() -> proxy::Counters {
 /// Returns a page on which every family has a sample, each with a figure of its own.
 fn page() -> String {
     let folder = tempfile::tempdir().unwrap();
-    let options = QlogOptions::new(folder.path().join("qlog"));
+    let traces = CurrentTraces::default();
+    let tracing = sluicegate_config::Qlog {
+        sample_rate: 1.0,
+        directory: Some(folder.path().join("qlog")),
+        ..Config::embedded().qlog
+    };
+    traces.set(&tracing).unwrap();
     let settings = sluicegate_config::AccessLog {
         file: Some(LogTarget::File(folder.path().join("access.log"))),
         ..Config::embedded().access_log
@@ -174,7 +180,7 @@ fn page() -> String {
     let access = CurrentAccess::default();
     access.set(&settings, access.prepare(&settings).unwrap());
     let scraper = Scraper::new(Sources {
-        traces: Some(Arc::new(QlogWriter::start(&options).unwrap())),
+        traces: Arc::new(traces),
         access: Arc::new(access),
         ..Sources::default()
     });

@@ -26,7 +26,7 @@ impl FileServer {
             return located;
         }
         meta.varies = true;
-        let is_kept = located.is_requested && meta.size <= self.entry_max;
+        let is_kept = located.is_requested && meta.size <= self.entry_max.get();
         let has_range = head.headers.iter().any(|(name, _)| name == RANGE);
         let Some(original) = located.bytes.as_ref().filter(|_| is_kept && !has_range) else {
             return located;

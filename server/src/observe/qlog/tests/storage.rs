@@ -49,7 +49,7 @@ impl Memory {
     }
 
     pub(super) fn start(&self, options: &QlogOptions) -> QlogWriter {
-        QlogWriter::start_with(options, Box::new(self.clone())).unwrap()
+        QlogWriter::start_with(options, Box::new(self.clone()), Arc::default()).unwrap()
     }
 
     pub(super) fn only_file(&self) -> Vec<u8> {

@@ -1,0 +1,180 @@
+//! The traces' writer in effect, which a reload may replace.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sluicegate_config::Qlog as Settings;
+
+use super::{QlogCounters, QlogOptions, QlogWriter};
+
+/// Writer of traces in effect, and those before it whose traces are still open. All count together.
+#[derive(Debug, Default)]
+pub struct CurrentTraces {
+    counters: Arc<QlogCounters>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    current: Option<(QlogOptions, Arc<QlogWriter>)>,
+    retired: Vec<Arc<QlogWriter>>,
+}
+
+impl CurrentTraces {
+    /// Puts the writer of these settings into effect and returns it; `None` if no connection is traced. It stays the same if
+    /// directory and bounds do. Traces that are open go on with the writer that they began with.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub fn set(&self, settings: &Settings) -> io::Result<Option<Arc<QlogWriter>>> {
+        let wanted = options(settings);
+        let mut state = self.state();
+        if let Some((known, writer)) = &state.current
+            && wanted.as_ref() == Some(known)
+        {
+            return Ok(Some(Arc::clone(writer)));
+        }
+        let next = match wanted {
+            Some(options) => {
+                let writer = QlogWriter::start(&options, Arc::clone(&self.counters))?;
+                Some((options, Arc::new(writer)))
+            }
+            None => None,
+        };
+        let writer = next.as_ref().map(|(_, writer)| Arc::clone(writer));
+        if let Some((_, before)) = std::mem::replace(&mut state.current, next) {
+            state.retired.push(before);
+        }
+        Ok(writer)
+    }
+
+    /// Returns the writer in effect.
+    pub fn get(&self) -> Option<Arc<QlogWriter>> {
+        let state = self.state();
+        state.current.as_ref().map(|(_, writer)| Arc::clone(writer))
+    }
+
+    /// Returns the number of open traces, those of previous writers included.
+    pub fn open_traces(&self) -> usize {
+        self.state()
+            .writers()
+            .map(|writer| writer.open_traces())
+            .sum()
+    }
+
+    /// Ends the threads of previous writers without open traces, and drops those that have ended.
+    pub fn drop_unused(&self) {
+        // A worker that has not taken up the new writer may still open a trace.
+        let is_unused =
+            |writer: &Arc<QlogWriter>| Arc::strong_count(writer) == 1 && writer.open_traces() == 0;
+        let mut state = self.state();
+        state
+            .retired
+            .retain(|writer| !(is_unused(writer) && writer.shutdown(Duration::ZERO)));
+    }
+
+    /// Writes what was handed over and ends the threads, each within `limit`. Drop the traces first.
+    pub fn shutdown(&self, limit: Duration) {
+        for writer in self.state().writers() {
+            writer.shutdown(limit);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn writers(&self) -> impl Iterator<Item = &Arc<QlogWriter>> {
+        let current = self.current.iter().map(|(_, writer)| writer);
+        self.retired.iter().chain(current)
+    }
+}
+
+/// Returns the bounds of a configuration; `None` if no connection is traced.
+fn options(settings: &Settings) -> Option<QlogOptions> {
+    let directory = settings.directory.clone()?;
+    (settings.sample_rate > 0.0).then(|| QlogOptions {
+        max_open: usize::try_from(settings.max_open_traces).unwrap_or(usize::MAX),
+        max_trace_bytes: settings.max_trace_bytes,
+        max_directory_bytes: settings.max_total_bytes,
+        queue_bytes: settings.queue,
+        ..QlogOptions::new(directory)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::path::Path;
+
+    use sluicegate_config::Config;
+
+    use super::super::TraceName;
+    use super::*;
+
+    const NAME: TraceName<'static> = TraceName {
+        original_dcid: &[1; 8],
+        listener: "main",
+        algorithm: "reno",
+    };
+
+    fn settings(directory: &Path, sample_rate: f64) -> Settings {
+        Settings {
+            directory: Some(directory.to_owned()),
+            sample_rate,
+            ..Config::embedded().qlog
+        }
+    }
+
+    fn files(directory: &Path) -> usize {
+        std::fs::read_dir(directory).map_or(0, Iterator::count)
+    }
+
+    #[test]
+    fn a_trace_ends_where_it_began_and_its_writer_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
+        let current = CurrentTraces::default();
+        let mut first = {
+            let writer = current.set(&settings(&one, 1.0)).unwrap().unwrap();
+            writer.open(&NAME, b"").unwrap()
+        };
+        let mut second = {
+            let writer = current.set(&settings(&two, 0.5)).unwrap().unwrap();
+            writer.open(&NAME, b"").unwrap()
+        };
+        current.drop_unused();
+        assert_eq!(
+            (current.open_traces(), current.state().retired.len()),
+            (2, 1)
+        );
+        for trace in [&mut first, &mut second] {
+            trace.write_all(b"\x1e{}\n").unwrap();
+        }
+        drop((first, second));
+        while !current.state().retired.is_empty() {
+            current.drop_unused();
+            std::thread::yield_now();
+        }
+        current.shutdown(Duration::from_secs(30));
+        assert_eq!((files(&one), files(&two)), (1, 1));
+    }
+
+    #[test]
+    fn another_share_keeps_the_writer_and_none_ends_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let current = CurrentTraces::default();
+        let writer = |rate| current.set(&settings(folder.path(), rate)).unwrap();
+        let first = writer(1.0).unwrap();
+        assert!(Arc::ptr_eq(&first, &writer(0.1).unwrap()));
+        assert!(writer(0.0).is_none() && current.get().is_none());
+        drop(first);
+        while !current.state().retired.is_empty() {
+            current.drop_unused();
+            std::thread::yield_now();
+        }
+    }
+}
