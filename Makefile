@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build bench-backends fmt fmt-check clippy doc deny venv example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup run build bench-backends fmt fmt-check clippy doc deny venv grpc example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -40,6 +40,7 @@ RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
 PYTHON_CLIENTS := aioquic==1.7.2 websockets==17.4
 VENV := $(TARGET)/venv
+GRPC_GO := v1.85.0
 # Its name has the versions, so that another one is installed.
 VENV_IS_READY := $(VENV)/$(subst $() ,+,$(PYTHON_CLIENTS))
 
@@ -184,6 +185,21 @@ $(VENV_IS_READY):
 	"$(VENV)/bin/pip" install --quiet --disable-pip-version-check --retries 5 $(PYTHON_CLIENTS)
 	touch "$@"
 
+# Client and server of grpc-go's interoperability tests.
+grpc: $(TARGET)/grpc/$(GRPC_GO)
+
+$(TARGET)/grpc/$(GRPC_GO):
+	@if ! command -v go >/dev/null; then
+	    echo "The tests with grpc-go are skipped: Go is not installed" >&2
+	    exit 0
+	fi
+	echo "== grpc-go $(GRPC_GO)"
+	rm -rf "$(TARGET)/grpc"
+	for program in client server; do
+	    GOBIN="$(TARGET)/grpc" go install google.golang.org/grpc/interop/$$program@$(GRPC_GO)
+	done
+	touch "$@"
+
 # With the workspace's versions and profile, so that what is built already is not built again.
 example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, cc/examples/own-controller
 	@echo "== example"
@@ -198,13 +214,13 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup fmt-check deny venv $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
+test: setup fmt-check deny venv grpc $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE)
 
-test-long: setup venv $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+test-long: setup venv grpc $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE) -- --include-ignored \
 	    --skip hostile::floods::
 

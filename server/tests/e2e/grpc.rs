@@ -1,5 +1,7 @@
 //! Calls in the form of gRPC to an upstream that speaks HTTP/2.
 
+mod interop;
+
 use std::net::{SocketAddr, TcpListener};
 
 use bytes::{Buf as _, Bytes};
