@@ -281,6 +281,12 @@ impl<T: Field> Field for Option<T> {
             (None, _) => None,
         }
     }
+
+    fn print_tables(&self, key: &Key, out: &mut String) {
+        if let Some(value) = self {
+            value.print_tables(key, out);
+        }
+    }
 }
 
 /// Implements [`Field`] for types that are a [`Word`](crate::value::Word), and [`Element`] for lists that hold each

@@ -74,9 +74,11 @@ pub fn manual(registry: &Registry) -> String {
     out
 }
 
-/// Returns whether the manual shows the table as an example: one of several that may be left out.
+/// Returns whether the manual shows the table as an example: one that may be left out, of several or with required keys.
 fn is_optional(table: &Table, holder: &Key) -> bool {
-    table.many && matches!(holder.given, Given::Unset(_))
+    let is_handler = Handler::keys().iter().any(|key| key.name == holder.name);
+    let alone = table.has_required_key() && !is_handler;
+    (table.many || alone) && matches!(holder.given, Given::Unset(_))
 }
 
 fn describe(out: &mut String, key: &Key, in_optional_table: bool, say_restart: bool) {

@@ -180,7 +180,8 @@ pub(crate) enum Given {
     Default(&'static str),
     /// The default of an option that the dataplane describes.
     Option(&'static OptionSpec),
-    /// The key has no value; holds the meaning of that in words. A [`Kind::Table`] reads as an empty table.
+    /// The key has no value; holds the meaning of that in words. A [`Kind::Table`] without required keys reads as an empty
+    /// table.
     Unset(&'static str),
 }
 
@@ -250,6 +251,12 @@ impl Table {
         } else {
             format!("[{}]", self.name)
         }
+    }
+
+    /// Returns whether the table has a key without which a file is refused.
+    pub(crate) fn has_required_key(&self) -> bool {
+        self.keys()
+            .any(|key| key.given.required_example().is_some())
     }
 
     /// Returns all keys, in the order of the manual.

@@ -110,7 +110,7 @@ impl<'a> Section<'a> {
         } else {
             let default = match (key.given, key.kind) {
                 (Given::Required(_), _) => return Err(self.missing(&key)),
-                (Given::Unset(_), Kind::Table(_)) => "{}",
+                (Given::Unset(_), Kind::Table(table)) if !table.has_required_key() => "{}",
                 (Given::Either(..) | Given::Unset(_) | Given::Option(_), _) => return Ok(None),
                 (Given::Default(text), _) => text,
             };

@@ -1,5 +1,6 @@
 //! The tables of a file: each is a plain struct that declares its keys.
 
+mod basic_auth;
 mod compress;
 mod dpdk;
 mod error_pages;
@@ -24,6 +25,7 @@ mod tracing;
 mod upstream;
 mod upstream_tls;
 
+pub use basic_auth::BasicAuth;
 pub use compress::{Compress, CompressionAlgorithm, MediaRange, RouteCompression};
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use error_pages::{ErrorPage, ErrorStatuses};

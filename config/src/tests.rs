@@ -73,7 +73,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         "group.dpdk" => {
             format!("{listener}tls = \"self-signed\"\n[[group]]\nname = \"default\"\n")
         }
-        "route.request_headers" | "route.response_headers" => {
+        "route.request_headers" | "route.response_headers" | "route.basic_auth" => {
             format!("{listener}tls = \"self-signed\"\n[[route]]\npath = \"/\"\ngenerate = {{}}\n")
         }
         name if name.starts_with("route.") => {

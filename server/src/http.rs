@@ -1,5 +1,6 @@
 //! HTTP as every front and every handler sees it: heads, bodies, routes, files, upstreams. Knows no transport.
 
+pub mod auth;
 pub mod authority;
 pub(crate) mod clients;
 pub mod exchange;

@@ -43,6 +43,7 @@ pub const ROOMS: &[Room] = &[
         "http::gate",
         &[
             "http",
+            "http::auth",
             "http::clients",
             "http::exchange",
             "http::files",
@@ -55,6 +56,7 @@ pub const ROOMS: &[Room] = &[
         "http::origin",
         &[
             "http",
+            "http::auth",
             "http::exchange",
             "http::route",
             "http::files",
@@ -68,6 +70,7 @@ pub const ROOMS: &[Room] = &[
         "http::route",
         &[
             "http",
+            "http::auth",
             "http::exchange",
             "http::files",
             "http::proxy",
@@ -82,6 +85,16 @@ pub const ROOMS: &[Room] = &[
     ),
     room(
         "http::files",
+        &[
+            "http",
+            "http::clients",
+            "http::exchange",
+            "observe",
+            "clock",
+        ],
+    ),
+    room(
+        "http::auth",
         &[
             "http",
             "http::clients",

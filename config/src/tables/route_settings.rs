@@ -5,7 +5,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::listener::network;
-use super::{ErrorPage, HeaderEdits, RouteCompression};
+use super::{BasicAuth, ErrorPage, HeaderEdits, RouteCompression};
 use crate::field::tables_as_parts;
 use crate::schema::{Kind, TIB, duration, millis, seconds, size};
 
@@ -40,6 +40,13 @@ table! {
             },
             unset: "no client",
             examples: ["[\"192.0.2.0/24\", \"2001:db8::/32\"]"],
+            reload: Live
+        },
+        /// Users with passwords for the route: the table `[route.basic_auth]` below.
+        basic_auth: Option<BasicAuth> {
+            kind: Kind::Table(BasicAuth::TABLE),
+            unset: "no password",
+            examples: ["{ users_file = \"users.htpasswd\" }"],
             reload: Live
         },
         /// Changes to the request's header: the table `[route.request_headers]` below.

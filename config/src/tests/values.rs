@@ -149,6 +149,10 @@ fn a_route_knows_its_requests_and_what_it_changes() {
     let networks = |list: &[ipnet::IpNet]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(networks(&route.settings.allow), ["10.0.0.0/8", "::/0"]);
     assert_eq!(networks(&route.settings.deny), ["192.0.2.7/32"]);
+    let auth = route.settings.basic_auth.as_ref().unwrap();
+    assert!(auth.users_file.ends_with("users") && auth.forward);
+    assert_eq!(auth.realm, "\"a\"");
+    assert_eq!(config.routes[4].settings.basic_auth, None);
     assert_eq!(route.settings.timeout, Some(Duration::from_secs(90)));
     let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

@@ -76,6 +76,14 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
             };
             (routes.iter().position(has_it)?, &["error_pages"])
         }
+        SiteError::Users { route, file, .. } => {
+            let has_it = |one: &Route| {
+                let auth = one.settings.basic_auth.as_ref();
+                one.label() == *route && auth.is_some_and(|auth| auth.users_file == *file)
+            };
+            let index = routes.iter().position(has_it)?;
+            (index, &["basic_auth", "users_file"])
+        }
         SiteError::Path { route, .. } => (has_path(route)?, &["path"]),
         SiteError::Field { route, .. } => (find(route, &|_| true)?, &[]),
         SiteError::Tls { .. } => return None,

@@ -14,11 +14,14 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::header::AUTHORIZATION;
+
 pub use self::counters::Counters;
 pub use self::log::{Ending, RequestRecord};
 pub use self::refusal::Refusal;
 pub use self::requests::RequestCounters;
 pub use self::statuses::Statuses;
+use super::auth::{BasicAuth, Credentials};
 use super::exchange::compress;
 use super::exchange::message::{Head, Request};
 use super::exchange::ring::OriginRing;
@@ -26,7 +29,7 @@ use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
 use super::identification::{Identification, ReturnedId};
 use super::peer::Peer;
-use super::route::{Access, Action, FilledEdits, OriginHandler, Route, Site};
+use super::route::{Access, Action, Claim, FilledEdits, OriginHandler, Route, Site};
 
 /// Largest number of field lines of a head or trailer section.
 pub const MAX_FIELDS: usize = 128;
@@ -84,6 +87,8 @@ pub struct Handling {
     route: Arc<Route>,
     /// Key of the file in memory.
     file: Option<Key>,
+    /// Credentials to verify.
+    credentials: Option<Credentials>,
     /// Changes to the response that depend on the request.
     response_edits: Option<FilledEdits>,
     identification: Arc<Identification>,
@@ -131,6 +136,9 @@ impl Gate<'_> {
         if let Err(reply) = self.check_access(arrival, route.access()) {
             return Decision::Refuse(route.refuse(reply, head).into());
         }
+        if let Some(auth) = route.access().basic_auth() {
+            return self.authenticate(arrival, route, auth);
+        }
         if let Some(reply) = route.respond(head) {
             return self.discard(arrival, reply);
         }
@@ -141,16 +149,7 @@ impl Gate<'_> {
             Ok(reply) => self.discard(arrival, reply),
             Err(file) => {
                 let route = Arc::clone(route);
-                self.handle(
-                    arrival,
-                    Handling {
-                        route,
-                        file,
-                        response_edits: None,
-                        identification: Arc::clone(self.site.identification()),
-                        is_tunnel: head.is_tunnel(),
-                    },
-                )
+                self.handle(arrival, Handling::new(route, file, arrival, site))
             }
         }
     }
@@ -174,6 +173,26 @@ impl Gate<'_> {
     fn refuse_tunnel(&mut self) -> Decision {
         self.counters.tunnels += 1;
         Decision::Refuse(Refusal::because("tunnel", replies::no_tunnels()))
+    }
+
+    /// Leaves a request with credentials to the origin thread, which verifies them and runs any handler, and refuses one
+    /// without.
+    fn authenticate(
+        &mut self,
+        arrival: &Arrival<'_>,
+        route: &Arc<Route>,
+        auth: &BasicAuth,
+    ) -> Decision {
+        let Some(credentials) = Credentials::of(&arrival.head.headers) else {
+            self.counters.no_credentials += 1;
+            return Decision::Refuse(route.refuse(auth.unauthorized(), arrival.head).into());
+        };
+        if arrival.head.is_tunnel() && !route.takes_websocket() {
+            return self.refuse_tunnel();
+        }
+        let mut handling = Handling::new(Arc::clone(route), None, arrival, self.site);
+        handling.credentials = Some(credentials);
+        self.handle(arrival, handling)
     }
 
     /// Responds without a handler. A client that waits for a status gets the final one in place of 100: no body is needed.
@@ -271,6 +290,29 @@ impl Counters {
 }
 
 impl Handling {
+    fn new(route: Arc<Route>, file: Option<Key>, arrival: &Arrival<'_>, site: &Site) -> Handling {
+        Handling {
+            route,
+            file,
+            credentials: None,
+            response_edits: None,
+            identification: Arc::clone(site.identification()),
+            is_tunnel: arrival.head.is_tunnel(),
+        }
+    }
+
+    /// Returns the handler for the origin thread. A route takes the credentials that it asks for out of the request.
+    fn handler(&mut self, head: &mut RequestHead) -> Opaque {
+        let route = Arc::clone(&self.route);
+        let Some(credentials) = self.credentials.take() else {
+            return Opaque::new(route);
+        };
+        if { route.access().basic_auth() }.is_some_and(|auth| !auth.forward) {
+            head.headers.retain(|(name, _)| name != AUTHORIZATION);
+        }
+        Opaque::new(Arc::new(Claim { route, credentials }))
+    }
+
     /// Returns the largest request body, bytes.
     pub fn max_body(&self) -> u64 {
         if self.is_tunnel {
@@ -298,11 +340,12 @@ impl Handling {
             self.identification.complete(&mut head.headers);
         }
         self.response_edits = self.route.fill_response(&head);
+        let handler = self.handler(&mut head);
         self.route.edit_request(&mut head, &peer);
         Box::new(Request {
             head,
             peer,
-            handler: Opaque::new(Arc::clone(&self.route)),
+            handler,
             timeout: self.route.timeout.filter(|_| !self.is_tunnel),
             content_length,
             has_body,

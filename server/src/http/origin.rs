@@ -4,6 +4,8 @@
 //! ([`crate::http::exchange::ring`]). Each becomes a task, which is dropped if its client cancels.
 
 mod pump;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 use std::io;
@@ -16,15 +18,17 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
+use super::auth::{self, Verdict, Verifier};
 use super::files::Entry;
 use super::files::disk::FileServer;
 use super::proxy::{self, Pools};
 use crate::affinity;
-use crate::http::exchange::Opaque;
 use crate::http::exchange::compress::{self, Compressors, Offer};
 use crate::http::exchange::handler::Incoming;
+use crate::http::exchange::message::HandlerReport;
 use crate::http::exchange::ring::WorkerRing;
-use crate::http::route::{Action, OriginHandler, Route, Site};
+use crate::http::exchange::{Opaque, Reply};
+use crate::http::route::{Action, Claim, OriginHandler, Route, Site};
 use crate::observe::metrics::metrics;
 
 /// Threads for blocking system calls, such as reads of files, beside the origin thread itself.
@@ -107,6 +111,8 @@ metrics! {
         pub proxy: proxy::Counters = group,
         /// Counters of compressed responses.
         pub compress: compress::Counters = group,
+        /// Checks of passwords.
+        pub passwords: auth::Counters = group,
     }
 }
 
@@ -115,6 +121,7 @@ struct Handlers {
     files: FileServer,
     pools: Pools,
     compressors: Rc<Compressors>,
+    passwords: Verifier,
 }
 
 /// Starts the thread, and returns the sender of its commands. It ends when its worker does.
@@ -147,6 +154,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
                 ),
                 pools: Pools::new(makes_checks),
                 compressors,
+                passwords: Verifier::new(),
             });
             let handler = {
                 let handlers = Rc::clone(&handlers);
@@ -191,6 +199,7 @@ impl Handlers {
                 let counters = Counters {
                     proxy: self.pools.counters(),
                     compress: self.compressors.counters(),
+                    passwords: self.passwords.counters(),
                 };
                 let _ = reply.send(Box::new(counters));
             }
@@ -198,12 +207,53 @@ impl Handlers {
     }
 
     /// Runs the handler of an exchange's route. An exchange that is dropped without a response gets 502.
-    async fn handle(self: Rc<Self>, mut incoming: Incoming) {
-        let Some(route) = incoming.request.handler.clone().downcast::<Route>() else {
+    async fn handle(self: Rc<Self>, incoming: Incoming) {
+        let handler = incoming.request.handler.clone();
+        let Some(claim) = handler.clone().downcast::<Claim>() else {
+            if let Some(route) = handler.downcast::<Route>() {
+                self.serve(&route, incoming).await;
+            }
             return;
         };
-        let Action::Origin(handler) = &route.action else {
-            return;
+        if let Some(incoming) = self.admit(&claim, incoming).await {
+            self.serve(&claim.route, incoming).await;
+        }
+    }
+
+    /// Verifies the credentials of a request, and returns it if they are valid. Otherwise it gets its response here.
+    async fn admit(&self, claim: &Claim, incoming: Incoming) -> Option<Incoming> {
+        let auth = claim.route.access().basic_auth()?;
+        let (credentials, client) = (
+            claim.credentials.clone(),
+            incoming.request.peer.address.ip(),
+        );
+        let verdict = self.passwords.verify(&auth.users, credentials, client);
+        let mut reply = match verdict.await {
+            Verdict::Accepted => return Some(incoming),
+            Verdict::Refused => auth.unauthorized(),
+            Verdict::Busy => {
+                let cause = Some("passwords_wait");
+                let facts = || HandlerReport {
+                    cause,
+                    ..HandlerReport::default()
+                };
+                incoming.reporter().report(facts);
+                auth::busy()
+            }
+        };
+        claim.route.error_pages().apply(&mut reply);
+        respond(incoming, reply).await;
+        None
+    }
+
+    /// Runs the handler of a route.
+    async fn serve(&self, route: &Arc<Route>, mut incoming: Incoming) {
+        let handler = match &route.action {
+            Action::Origin(handler) => handler,
+            Action::Local(handler) => {
+                let reply = route.unedited(handler, &incoming.request.head);
+                return respond(incoming, reply).await;
+            }
         };
         if let Some(settings) = route.compression()
             && !incoming.request.head.is_tunnel()
@@ -213,7 +263,7 @@ impl Handlers {
         }
         match handler {
             OriginHandler::Proxy(proxy) => {
-                proxy::serve(&self.pools, proxy, &*route, incoming).await;
+                proxy::serve(&self.pools, proxy, &**route, incoming).await;
             }
             OriginHandler::Files(folder) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();
@@ -225,4 +275,11 @@ impl Handlers {
             }
         }
     }
+}
+
+/// Sends a whole response and leaves the rest of the request unread.
+async fn respond(incoming: Incoming, reply: Reply) {
+    let is_head = incoming.request.head.method == "HEAD";
+    // A client that has cancelled waits for nothing.
+    let _ = incoming.reply.reply(reply, is_head).await;
 }

@@ -13,6 +13,7 @@ mod connection;
 mod counters;
 mod deadline;
 mod definition;
+mod discard;
 mod exchange;
 mod failure;
 mod fields;
@@ -39,7 +40,6 @@ mod rules;
 mod shared;
 mod slots;
 mod stop;
-mod substitute;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;

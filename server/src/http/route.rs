@@ -4,6 +4,7 @@
 //! for nothing; handlers that need files or upstreams run on the origin thread.
 
 mod access;
+mod claim;
 mod compiled;
 mod edits;
 mod error;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use sluicegate_config::Limits;
 
 pub use self::access::{Access, Denial};
+pub use self::claim::Claim;
 pub use self::compiled::{Action, OriginHandler, Route};
 pub use self::edits::FilledEdits;
 pub use self::error::SiteError;

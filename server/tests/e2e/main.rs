@@ -27,6 +27,7 @@ mod lifecycle;
 mod memory;
 mod memory_budget;
 mod pools;
+mod protected;
 mod proxy;
 mod raw;
 mod relay;

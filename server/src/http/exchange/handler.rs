@@ -1,5 +1,6 @@
 //! A handler's side of an exchange. All of it stays on one origin thread.
 
+mod reply;
 mod responder;
 mod shared;
 

@@ -11,7 +11,7 @@ metrics! {
         /// Requests refused while draining.
         pub rejected: u64 = counter(
             "sluicegate_http_requests_refused_total", reason = "draining";
-            "Requests refused, by reason: the server drains (draining); no room in the origin thread's queue or its memory, of which no client holds more (no_room); memory is short (memory); an unsafe method in early data (early_data); a request for a tunnel (tunnel); a client that `allow` and `deny` of the route do not admit (denied)."
+            "Requests refused, by reason: the server drains (draining); no room in the origin thread's queue or its memory, of which no client holds more (no_room); memory is short (memory); an unsafe method in early data (early_data); a request for a tunnel (tunnel); a client that `allow` and `deny` of the route do not admit (denied); no credentials for a route with basic_auth (no_credentials)."
         ),
         /// Requests refused with 503, because there was no room for another handler: in the origin thread's queue or in its
         /// memory.
@@ -24,5 +24,7 @@ metrics! {
         pub tunnels: u64 = also(reason = "tunnel"),
         /// Requests refused with 403: the client may not use the route.
         pub denied: u64 = also(reason = "denied"),
+        /// Requests refused with 401: the route asks for a password, and the request has none.
+        pub no_credentials: u64 = also(reason = "no_credentials"),
     }
 }

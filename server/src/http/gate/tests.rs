@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
 use sluicegate_config::Config;
 
 use super::*;
 use crate::clock;
-use crate::http::exchange::test_front::{head, peer};
+use crate::http::exchange::test_front::{head, peer, tunnel};
 use crate::http::exchange::{Body, Reply};
 use crate::http::peer::PeerConnection;
 use crate::http::trusted_proxies::TrustedProxies;
@@ -114,4 +115,103 @@ fn client_is_the_one_that_a_trusted_proxy_names_and_nobody_else_names_one() {
         );
     }
     assert_eq!(fixture.counters.denied, 2);
+}
+
+/// Line of a file of users: `ada` with the password `secret`.
+const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+
+fn protected(more: &str, handler: &str) -> (tempfile::TempDir, Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    std::fs::write(&file, ADA).unwrap();
+    let file = file.display();
+    let fixture = Fixture::new(&format!(
+        "[[route]]\npath = \"/\"\nbasic_auth = {{ users_file = '{file}'{more} }}\n{handler}\n"
+    ));
+    (folder, fixture)
+}
+
+#[test]
+fn request_without_credentials_gets_401_with_the_realm() {
+    let (_folder, mut fixture) =
+        protected(", realm = \"Back office\"", "fixed = { body = \"secret\" }");
+    for lines in [
+        &[][..],
+        &[("authorization", "Bearer x")],
+        &[("authorization", "Basic !")],
+    ] {
+        let reply = fixture.refused(&head("GET", "/", lines), &peer(false));
+        assert_eq!(reply.status, 401);
+        let challenge = reply
+            .headers
+            .iter()
+            .find(|(name, _)| name == "www-authenticate");
+        assert_eq!(
+            challenge.unwrap().1,
+            "Basic realm=\"Back office\", charset=\"UTF-8\""
+        );
+        assert_eq!(
+            reply.body,
+            Body::Bytes("401 name and password required\n".into())
+        );
+    }
+    assert_eq!(fixture.counters.no_credentials, 3);
+}
+
+#[test]
+fn credentials_go_to_the_origin_thread_whatever_the_handler_and_not_to_upstreams() {
+    let authorization = ("authorization", "Basic YWRhOnNlY3JldA==");
+    let other = (
+        "[route.request_headers]\nset = { authorization = \"Bearer x\" }\n",
+        "Bearer x",
+    );
+    for (more, handler, expected) in [
+        ("", "fixed = { body = \"secret\" }", None),
+        ("", "proxy = { upstreams = \"a:1\" }", None),
+        (
+            ", forward = true",
+            "proxy = { upstreams = \"a:1\" }",
+            Some(authorization.1),
+        ),
+        (
+            "",
+            &format!("proxy = {{ upstreams = \"a:1\" }}\n{}", other.0),
+            Some(other.1),
+        ),
+    ] {
+        let (_folder, mut fixture) = protected(more, handler);
+        let head = head("GET", "/", &[authorization]);
+        let Decision::Handle(mut handling) = fixture.decide(&head, &peer(false)) else {
+            panic!("{handler}");
+        };
+        let request = handling.request(head, peer(false), None, false);
+        let claim = request.handler.downcast::<Claim>().unwrap();
+        assert_eq!(claim.credentials.user, b"ada");
+        let left = request
+            .head
+            .headers
+            .iter()
+            .find(|(name, _)| name == AUTHORIZATION);
+        assert_eq!(
+            left.map(|(_, value)| value.to_str().unwrap()),
+            expected,
+            "{handler}"
+        );
+    }
+}
+
+#[test]
+fn tunnel_needs_the_password_of_its_route_too() {
+    let websocket = tunnel(Some("websocket"));
+    let mut with_password = websocket.clone();
+    let value = HeaderValue::from_static("Basic YWRhOnNlY3JldA==");
+    with_password.headers.push((AUTHORIZATION, value));
+    let (_folder, mut fixture) = protected("", "fixed = {}");
+    assert_eq!(fixture.refused(&websocket, &peer(false)).status, 401);
+    assert_eq!(fixture.refused(&with_password, &peer(false)).status, 501);
+    let (_folder, mut fixture) = protected("", "proxy = { upstreams = \"a:1\" }");
+    assert_eq!(fixture.refused(&websocket, &peer(false)).status, 401);
+    let decision = fixture.decide(&with_password, &peer(false));
+    let is_open = matches!(&decision, Decision::Handle(handling) if handling.is_tunnel());
+    assert!(is_open, "{decision:?}");
 }

@@ -20,7 +20,6 @@ use super::response;
 use super::retry::{Circumstances, FailedAttempt, Retry};
 use super::rules::RequestRules;
 use super::stop::Stop;
-use super::substitute::substitute;
 use super::upload::Upload;
 use super::upstream::{ActiveRequest, Upstream};
 use super::websocket::Handshake;
@@ -125,7 +124,7 @@ impl<'a> Exchange<'a> {
         };
         self.rules.error_pages().apply(&mut response);
         // Whether the client receives it or not, the exchange has failed for the reason above.
-        let _ = substitute(response, self.is_head, reply).await;
+        let _ = reply.reply(response, self.is_head).await;
         Err(stop)
     }
 

@@ -1,9 +1,11 @@
 //! The clients that may use a route.
 
+use std::fs;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use sluicegate_config::RouteSettings;
-
+use super::error::SiteError;
+use crate::http::auth::{BasicAuth, Users};
 use crate::networks::Networks;
 
 /// Rules about the clients that may use a route.
@@ -12,6 +14,7 @@ pub struct Access {
     /// Networks of the clients that may use the route; `None` if all may.
     allow: Option<Networks>,
     deny: Networks,
+    basic_auth: Option<BasicAuth>,
 }
 
 /// Reason for which a client may not use a route.
@@ -24,18 +27,28 @@ pub enum Denial {
 }
 
 impl Access {
-    /// Reads the networks of a route.
-    pub(super) fn new(settings: &RouteSettings) -> Access {
+    /// Compiles the rules of a route: reads the file of its users.
+    ///
+    /// # Errors
+    /// The file cannot be read or used.
+    pub(super) fn compile(route: &sluicegate_config::Route) -> Result<Access, SiteError> {
+        let settings = &route.settings;
         let allow = &settings.allow;
-        Access {
+        Ok(Access {
             allow: (!allow.is_empty()).then(|| Networks::new(allow)),
             deny: Networks::new(&settings.deny),
-        }
+            basic_auth: basic_auth(route)?,
+        })
     }
 
-    /// Returns whether every client may use the route.
+    /// Returns whether the rules admit every client, with a password where one is asked for.
     pub fn is_open(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty()
+    }
+
+    /// Returns the users of the route; `None` if it asks for no password.
+    pub fn basic_auth(&self) -> Option<&BasicAuth> {
+        self.basic_auth.as_ref()
     }
 
     /// Checks that a client may use the route.
@@ -51,4 +64,22 @@ impl Access {
             _ => Ok(()),
         }
     }
+}
+
+fn basic_auth(route: &sluicegate_config::Route) -> Result<Option<BasicAuth>, SiteError> {
+    let Some(auth) = &route.settings.basic_auth else {
+        return Ok(None);
+    };
+    let refuse = |cause: String| SiteError::Users {
+        route: route.label(),
+        file: auth.users_file.clone(),
+        cause,
+    };
+    let text = fs::read_to_string(&auth.users_file).map_err(|error| refuse(error.to_string()))?;
+    let users = Users::parse(&text).map_err(|error| refuse(error.to_string()))?;
+    let protection = BasicAuth::new(Arc::new(users), &auth.realm, auth.forward);
+    protection.map(Some).map_err(|field| SiteError::Field {
+        route: route.label(),
+        field,
+    })
 }

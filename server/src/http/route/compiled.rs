@@ -81,7 +81,7 @@ impl Route {
         let action = Action::compile(route, pools, folders)?;
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let pages = Arc::new(error_pages(route)?);
-        let access = Arc::new(Access::new(&route.settings));
+        let access = Arc::new(Access::compile(route)?);
         let paths = route.paths.iter().map(|path| {
             let path = PathMatch::compile(path)?;
             let of_path = (path, action.clone(), conditions.clone());
@@ -179,12 +179,18 @@ impl Route {
         let Action::Local(handler) = &self.action else {
             return None;
         };
+        let mut reply = self.unedited(handler, head);
+        self.edit_reply(&mut reply.headers, head);
+        Some(reply)
+    }
+
+    /// Returns the response of a handler of the route, without the route's changes to its fields.
+    pub fn unedited(&self, handler: &LocalHandler, head: &RequestHead) -> Reply {
         let mut reply = handler.respond(head, self.below(&head.path), &self.values(head));
         if reply.body.len() == 0 || !matches!(handler, LocalHandler::Fixed(_)) {
             self.error_pages.apply(&mut reply);
         }
-        self.edit_reply(&mut reply.headers, head);
-        Some(reply)
+        reply
     }
 
     /// Returns an error response of the server itself with the route's page and its changes to fields.

@@ -49,6 +49,16 @@ pub enum SiteError {
         /// Error of the operating system.
         cause: std::io::Error,
     },
+    /// The file of a route's users cannot be read or used.
+    #[error("route {route}: cannot use {}: {cause}; correct `users_file` in [route.basic_auth], or the file", file.display())]
+    Users {
+        /// The route's paths.
+        route: String,
+        /// File that was to be read.
+        file: PathBuf,
+        /// Description of the problem.
+        cause: String,
+    },
     /// The TLS settings of a proxy's upstreams cannot be used.
     #[error("pool {pool}: {cause}")]
     Tls {

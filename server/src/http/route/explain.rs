@@ -97,11 +97,17 @@ fn verdict(route: &sluicegate_config::Route, head: &RequestHead) -> Result<Verdi
 
 /// Returns what responds to a request, in words.
 fn response(site: &Site, head: &RequestHead, client: Option<IpAddr>) -> String {
-    let handler = handler(site, head);
-    let access = match site.find(head) {
-        Ok(route) if !route.access().is_open() => route.access(),
-        _ => return handler,
+    let mut handler = handler(site, head);
+    let Ok(route) = site.find(head) else {
+        return handler;
     };
+    let access = route.access();
+    if access.basic_auth().is_some() {
+        handler.push_str(", for a valid password");
+    }
+    if access.is_open() {
+        return handler;
+    }
     match client.map(|client| access.check(client)) {
         None => format!("{handler}, if `allow` and `deny` admit the client (see --from)"),
         Some(Ok(())) => handler,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sluicegate_config::{Config, LogTarget};
 
 use super::*;
+use crate::http::auth;
 use crate::http::exchange::compress::{self, Algorithm};
 use crate::http::origin::{self, OriginCommand};
 use crate::http::proxy::{self, Failure};
@@ -123,6 +124,7 @@ fn filled_origin() -> origin::Counters {
     origin::Counters {
         proxy: filled_proxy(),
         compress,
+        passwords: auth::Counters::default(),
     }
 }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::super::discard::discard;
 use super::super::failure::Failure;
 use super::super::relay::Relay;
 use super::super::stop::Stop;
-use super::super::substitute::{discard, substitute};
 use super::super::tunnel::Tunnel;
 use super::super::upstream::ActiveRequest;
 use super::super::websocket::Handshake;
@@ -90,7 +90,7 @@ impl Exchange<'_> {
         let page = self.rules.error_pages().page(head.status);
         let mut is_whole = true;
         if let Some(page) = page.filter(|_| self.proxy.intercept_errors) {
-            substitute(page.reply(head), self.is_head, reply).await?;
+            reply.reply(page.reply(head), self.is_head).await?;
             if !end && self.upload.finished() {
                 let rest = discard(&mut connection, body);
                 is_whole = timeout(self.proxy.idle_timeout, rest).await == Ok(true);

@@ -1,0 +1,86 @@
+//! Routes that not everybody may use.
+
+use std::fs;
+
+use crate::admin::{ADMIN, address, metrics};
+use crate::client::{Client, Session, run};
+use crate::on_every_backend;
+use crate::server::{Folder, Server, Setup};
+
+on_every_backend!(
+    a_password_protects_a_route_whatever_its_handler,
+    networks_decide_who_uses_a_route
+);
+
+/// Returns status and content of the response to a request with these credentials.
+async fn get(session: &mut Session, path: &str, authorization: Option<&str>) -> (u16, Vec<u8>) {
+    let value = authorization.map(str::as_bytes);
+    let fields: Vec<_> = value
+        .map(|value| ("authorization", value))
+        .into_iter()
+        .collect();
+    let response = session.get_with(path, &fields).await;
+    (response.head.status().as_u16(), response.bytes().await)
+}
+
+fn a_password_protects_a_route_whatever_its_handler(backend: &str) {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("www")).unwrap();
+    fs::write(folder.path("www/a.txt"), "file").unwrap();
+    // The password of ada is "secret".
+    let users = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n";
+    fs::write(folder.path("users"), users).unwrap();
+    let setup = Setup::new(backend)
+        .with(ADMIN)
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .listener("one", "127.0.0.1:0", "cubic")
+        .with(
+            "[[route]]\npath = \"/page\"\nbasic_auth = { users_file = \"users\" }\nfixed = { body = \"page\" }\n\
+             [[route]]\npath = \"/www\"\nbasic_auth = { users_file = \"users\" }\nfiles = { root = \"www\" }",
+        );
+    let mut server = Server::start(&setup, &folder);
+    let admin = address(&mut server);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let valid = Some("Basic YWRhOnNlY3JldA==");
+        let wrong = Some("Basic YWRhOlNlY3JldA==");
+        for (path, content) in [("/page", "page"), ("/www/a.txt", "file")] {
+            for _ in 0..2 {
+                let (status, body) = get(&mut session, path, valid).await;
+                assert_eq!((status, &*body), (200, content.as_bytes()), "{path}");
+                for refused in [None, wrong] {
+                    let (status, body) = get(&mut session, path, refused).await;
+                    assert_eq!(status, 401, "{path} {refused:?}");
+                    assert_eq!(body, b"401 name and password required\n");
+                }
+            }
+        }
+    });
+    let found = metrics(admin);
+    let count =
+        |result| found[&format!("sluicegate_basic_auth_requests_total{{result=\"{result}\"}}")];
+    assert_eq!((count("accepted"), count("refused")), (4.0, 4.0));
+    assert_eq!(found["sluicegate_basic_auth_hashes_total"], 2.0);
+    let none = "sluicegate_http_requests_refused_total{reason=\"no_credentials\"}";
+    assert_eq!(found[none], 4.0);
+}
+
+fn networks_decide_who_uses_a_route(backend: &str) {
+    let folder = Folder::new();
+    let setup = Setup::new(backend)
+        .listener("one", "127.0.0.1:0", "cubic")
+        .with(
+            "[[route]]\npath = \"/open\"\nfixed = {}\nallow = \"127.0.0.0/8\"\n\
+             [[route]]\npath = \"/private\"\nfixed = {}\nallow = \"10.0.0.0/8\"\n\
+             [[route]]\npath = \"/denied\"\nfixed = {}\ndeny = \"127.0.0.1\"",
+        );
+    let server = Server::start(&setup, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        for (path, expected) in [("/open", 200), ("/private/x", 403), ("/denied", 403)] {
+            assert_eq!(get(&mut session, path, None).await.0, expected, "{path}");
+        }
+    });
+}
