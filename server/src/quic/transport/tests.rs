@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use boring::ssl::SslSession;
+use boring::ssl::{SslRef, SslSession};
 use sluicegate_config::Config;
 
 use super::*;
@@ -18,6 +18,8 @@ struct Site {
     listener: String,
     quic: Quic,
     limits: Limits,
+    /// Groups that clients offer for the key exchange; `None` for the library's own.
+    groups: Option<&'static str>,
 }
 
 impl Site {
@@ -29,6 +31,7 @@ impl Site {
             listener: "main".to_owned(),
             quic,
             limits: Config::embedded().limits,
+            groups: None,
         }
     }
 
@@ -67,7 +70,12 @@ impl Site {
             &self.secrets,
         );
         let mut server = server.unwrap();
-        let mut client = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+        let mut context = SslContextBuilder::new(SslMethod::tls()).unwrap();
+        if let Some(groups) = self.groups {
+            context.set_curves_list(groups).unwrap();
+        }
+        let version = quiche::PROTOCOL_VERSION;
+        let mut client = quiche::Config::with_boring_ssl_ctx_builder(version, context).unwrap();
         client
             .set_application_protos(quiche::h3::APPLICATION_PROTOCOL)
             .unwrap();
@@ -318,6 +326,26 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
     let (second, early) = site.connect_early("x.example", first.session());
     assert!(second.is_resumed());
     assert_eq!(early, EARLY);
+}
+
+#[test]
+fn post_quantum_key_exchange_is_negotiated_with_every_certificate() {
+    let mut site = Site::new(Config::embedded().quic);
+    site.others = vec![Identity::self_signed().unwrap()];
+    for (offered, chosen) in [
+        ("X25519MLKEM768", "X25519MLKEM768"),
+        ("X25519MLKEM768:X25519:P-256", "X25519MLKEM768"),
+        // The client decides which of several it gets.
+        ("X25519:X25519MLKEM768", "X25519"),
+        ("X25519", "X25519"),
+    ] {
+        site.groups = Some(offered);
+        for name in ["other.example", "localhost"] {
+            let mut client = site.connect_to(name, None);
+            let ssl: &mut SslRef = client.as_mut();
+            assert_eq!(ssl.curve_name(), Some(chosen), "{offered} for {name}");
+        }
+    }
 }
 
 #[test]
