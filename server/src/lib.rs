@@ -15,6 +15,7 @@ pub mod observe;
 #[doc(hidden)]
 pub mod properties;
 pub mod quic;
+mod state_file;
 pub mod tcp;
 pub mod worker;
 

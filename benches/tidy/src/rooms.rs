@@ -36,7 +36,10 @@ pub const ROOMS: &[Room] = &[
         "worker",
         &["quic", "h3", "tcp", "http*", "observe", "affinity", "clock"],
     ),
-    room("quic", &["h3", "http*", "observe", "clock", "networks"]),
+    room(
+        "quic",
+        &["h3", "http*", "observe", "clock", "networks", "state_file"],
+    ),
     room("h3", &["http*", "observe", "clock"]),
     room("tcp", &["http*", "observe", "clock"]),
     room(
@@ -113,6 +116,7 @@ pub const ROOMS: &[Room] = &[
     room("affinity", &[]),
     room("clock", &[]),
     room("networks", &[]),
+    room("state_file", &[]),
 ];
 
 /// Crates that only some rooms may name: `http` knows no transport, and quiche stays where packets and frames are.

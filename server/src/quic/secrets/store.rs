@@ -1,7 +1,7 @@
 //! Root secrets and the generation on disk.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use crate::clock;
 use crate::quic::cid::GENERATIONS;
 use crate::quic::entropy::draw;
 use crate::quic::key_file;
+use crate::state_file;
 
 /// Largest key file that is read, bytes: far more than [`MAX_ROOTS`] lines with comments.
 const MAX_FILE: u64 = 64 * 1024;
@@ -131,26 +132,10 @@ impl StateDir {
         Ok(generation)
     }
 
-    /// Writes a file so that a crash at any moment leaves the old one or the new one, whole.
     fn replace(&self, name: &str, contents: &[u8]) -> Result<(), SecretsError> {
         let path = self.path.join(name);
-        let draft = self.path.join(format!("{name}.new"));
-        let write = || {
-            match std::fs::remove_file(&draft) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut file = OpenOptions::new()
-                .create_new(true)
-                .write(true)
-                .mode(0o600)
-                .open(&draft)?;
-            file.write_all(contents)?;
-            file.sync_all()?;
-            std::fs::rename(&draft, &path)?;
-            File::open(&self.path)?.sync_all()
-        };
-        write().map_err(|source| failed("write", &path, source))
+        let written = state_file::replace(&path, contents);
+        written.map_err(|source| failed("write", &path, source))
     }
 }
 
