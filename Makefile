@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build bench-backends fmt fmt-check clippy doc deny venv grpc example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -43,6 +43,7 @@ VENV := $(TARGET)/venv
 GRPC_GO := v1.85.0
 # Its name has the versions, so that another one is installed.
 VENV_IS_READY := $(VENV)/$(subst $() ,+,$(PYTHON_CLIENTS))
+PEBBLE := v2.10.1
 
 # For the tools of nightly Rust; nothing else needs it.
 NIGHTLY := rustup run nightly
@@ -200,6 +201,20 @@ $(TARGET)/grpc/$(GRPC_GO):
 	done
 	touch "$@"
 
+# An ACME server that is not ours, for the end-to-end tests.
+pebble: setup $(TARGET)/pebble/$(PEBBLE) ## Installs pebble for the tests of ACME, if there is Go
+
+$(TARGET)/pebble/$(PEBBLE):
+	@if ! command -v go >/dev/null; then
+	    echo "skipped: pebble is not installed, for want of Go (https://go.dev/doc/install)" >&2
+	    exit 0
+	fi
+	echo "== pebble $(PEBBLE)"
+	for program in pebble pebble-challtestsrv; do
+	    GOBIN="$(TARGET)/pebble" go install github.com/letsencrypt/pebble/v2/cmd/$$program@$(PEBBLE)
+	done
+	touch "$@"
+
 # With the workspace's versions and profile, so that what is built already is not built again.
 example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, cc/examples/own-controller
 	@echo "== example"
@@ -214,13 +229,13 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup fmt-check deny venv grpc $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
+test: setup fmt-check deny venv grpc pebble $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE)
 
-test-long: setup venv grpc $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+test-long: setup venv grpc pebble $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE) -- --include-ignored \
 	    --skip hostile::floods::
 

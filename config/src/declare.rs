@@ -5,7 +5,7 @@
 /// The struct's doc comment is the table's text in the manual, a field's doc comment the key's. A row says
 /// - the field, its key where that has another name (`hosts as host`), and its type, which is a [`Field`];
 /// - `kind`: type and bounds in the file, a [`Kind`];
-/// - `default`, `required` (with an example) or `unset` (with its meaning), as TOML;
+/// - `default`, `required` (with an example), `either("other key")` (with an example) or `unset` (with its meaning), as TOML;
 /// - `examples`: more values worth showing, as TOML;
 /// - `reload`: `Live` if a reload takes the new value up, `Restart` if only a start does.
 ///
@@ -44,7 +44,7 @@ macro_rules! table {
             $(#[doc = $summary:literal])+
             $field:ident $(as $key:ident)?: $type:ty {
                 kind: $kind:expr,
-                $given:ident: $toml:literal,
+                $given:ident $(($other:literal))?: $toml:literal,
                 $(examples: [$($example:literal),+],)?
                 reload: $reload:ident
             },
@@ -71,7 +71,7 @@ macro_rules! table {
                 fields: &[$($crate::schema::Key {
                     name: table!(@key $field $($key)?),
                     kind: $kind,
-                    given: table!(@given $given $toml),
+                    given: table!(@given $given $(($other))? $toml),
                     examples: &[$($($example),+)?],
                     reload: $crate::schema::Reload::$reload,
                     summary: concat!($($summary),+).trim_ascii(),
@@ -120,6 +120,7 @@ macro_rules! table {
     (@key $field:ident $key:ident) => { stringify!($key) };
     (@given default $toml:literal) => { $crate::schema::Given::Default($toml) };
     (@given required $toml:literal) => { $crate::schema::Given::Required($toml) };
+    (@given either ($other:literal) $toml:literal) => { $crate::schema::Given::Either($toml, $other) };
     (@given unset $words:literal) => { $crate::schema::Given::Unset($words) };
 }
 

@@ -50,10 +50,14 @@ fn object(table: &Table, registry: &Registry) -> Value {
             .map(|key| json!({ "required": [key.name] }))
             .collect();
     }
-    for key in table.keys() {
-        if let Given::Either(_, other) = key.given {
-            object["oneOf"] = json!([{ "required": [key.name] }, { "required": [other] }]);
-        }
+    let either = table.keys().filter_map(|key| match key.given {
+        Given::Either(_, other) => Some((key.name, other)),
+        _ => None,
+    });
+    // Those keys go together that may be left out for the same one.
+    let (keys, others): (Vec<_>, Vec<_>) = either.unzip();
+    if let Some(other) = others.first() {
+        object["oneOf"] = json!([{ "required": keys }, { "required": [other] }]);
     }
     object
 }

@@ -163,8 +163,8 @@ mod tests {
         std::fs::write(&file, listener).unwrap();
         let config = Config::load(&file, &Registry::builtin()).unwrap();
         let tls = &config.listeners[0].tls[0];
-        assert_eq!(tls.certificate, folder.path().join("c.pem"));
-        assert_eq!(tls.key, Path::new("/k.pem"));
+        assert_eq!(tls.certificate, Some(folder.path().join("c.pem")));
+        assert_eq!(tls.key.as_deref(), Some(Path::new("/k.pem")));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The tables of a file: each is a plain struct that declares its keys.
 
+mod acme;
 mod basic_auth;
 mod compress;
 mod dpdk;
@@ -25,6 +26,7 @@ mod tracing;
 mod upstream;
 mod upstream_tls;
 
+pub use acme::{Acme, AcmeChallenge};
 pub use basic_auth::BasicAuth;
 pub use compress::{Compress, CompressionAlgorithm, MediaRange, RouteCompression};
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};

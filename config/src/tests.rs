@@ -32,6 +32,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
                 keys.push("generate = {}".to_owned());
             }
             ("route.proxy", "upstreams", _) if key == "pool" => {}
+            ("listener.tls", "certificate" | "key", _) if key == "acme" => {}
             (_, "upstreams", _) if key.starts_with("tls_") => {
                 keys.push("upstreams = \"https://app\"".to_owned());
             }
@@ -46,6 +47,8 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         ("qlog", "sample_rate") => keys.push("directory = \"traces\"".to_owned()),
         ("qlog", "max_trace_bytes") => keys.push("max_total_bytes = \"64TiB\"".to_owned()),
         ("qlog", "max_total_bytes") => keys.push("max_trace_bytes = \"64KiB\"".to_owned()),
+        ("acme", "external_id") => keys.push("external_key = \"key\"".to_owned()),
+        ("acme", "external_key") => keys.push("external_id = \"id\"".to_owned()),
         (_, "tls_certificate") => keys.push("tls_key = \"key.pem\"".to_owned()),
         (_, "tls_key") => keys.push("tls_certificate = \"certificate.pem\"".to_owned()),
         ("pool.health_check", key) if key != "path" => keys.push("path = \"/\"".to_owned()),
@@ -61,7 +64,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
     let listener = "[[listener]]\nname = \"l\"\naddress = \"[::]:1\"\n";
     let before = match table.name {
         "listener" => group.to_owned(),
-        "listener.tls" => listener.to_owned(),
+        "listener.tls" => format!("[acme]\nagree = true\n[server]\nstate_dir = \"s\"\n{listener}"),
         "listener.congestion_rule" => format!("{listener}tls = \"self-signed\"\n"),
         "pool.health_check" => {
             let pool = "[[pool]]\nname = \"app\"\nupstreams = \"a:1\"\n";

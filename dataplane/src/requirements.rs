@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "io_uring",
     "namespace",
     "aioquic",
@@ -16,6 +16,7 @@ const NAMES: [&str; 7] = [
     "dpdk",
     "curl",
     "h2load",
+    "pebble",
 ];
 
 /// Reports that a test cannot run on this host, for want of `missing`.

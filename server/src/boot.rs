@@ -1,5 +1,6 @@
 //! Starts the workers of a configuration, reloads it, drains and stops.
 
+mod acme;
 mod advice;
 mod bind_tcp;
 mod cores;
@@ -30,6 +31,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
 
+use self::acme::AcmeRenewals;
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError};
 use self::group::prepare_group;
@@ -46,6 +48,7 @@ use self::watch::{Event, await_ready, run_down};
 use crate::affinity::scheduler;
 use crate::clock;
 use crate::http::route::Site;
+use crate::observe::lifecycle::Lifecycle;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::transport::Alternatives;
@@ -86,6 +89,7 @@ pub fn serve(
     observability.admin_state.scraper.watch(workers.clone());
     let lifecycle = Arc::clone(&observability.admin_state.lifecycle);
     let mut supervisor = Supervisor::new(workers.clone(), Arc::clone(&lifecycle), clock::now());
+    let mut renewals = renewals(&events, &lifecycle);
     // Before it reports that it serves: from then on the signal to stop may come.
     signal::watch(events, Event::Signal).map_err(BootError::Signals)?;
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
@@ -99,6 +103,7 @@ pub fn serve(
     }
     advise(&shared.config);
     descriptors::advise(&shared.config);
+    renewals.adopt(&shared.config);
     let mut reloader = Reloader {
         source,
         registry,
@@ -111,6 +116,7 @@ pub fn serve(
         workers,
         fronts,
         retired: Retired::default(),
+        renewals,
     };
     supervisor.ready(&reloader.standing());
     run_down(
@@ -183,6 +189,16 @@ fn handle(setup: &WorkerSetup, mailbox: &MailboxSender) -> WorkerHandle {
         origin: setup.origin.clone(),
         front: setup.front.clone(),
     }
+}
+
+/// Returns what obtains certificates by ACME, which tells the main thread of them.
+fn renewals(events: &Sender<Event>, lifecycle: &Arc<Lifecycle>) -> AcmeRenewals {
+    let events = events.clone();
+    let on_change = move || {
+        // The main thread ends only with the process.
+        let _ = events.send(Event::Certificates);
+    };
+    AcmeRenewals::new(on_change, lifecycle)
 }
 
 /// Returns the groups with listeners whose workers drive a port.

@@ -24,8 +24,8 @@ pub const ROOMS: &[Room] = &[
     room(
         "boot",
         &[
-            "admin", "worker", "quic", "h3", "tcp", "http*", "observe", "affinity", "clock",
-            "networks",
+            "admin", "worker", "quic", "h3", "tcp", "acme", "http*", "observe", "affinity",
+            "clock", "networks",
         ],
     ),
     room(
@@ -41,7 +41,8 @@ pub const ROOMS: &[Room] = &[
         &["h3", "http*", "observe", "clock", "networks", "state_file"],
     ),
     room("h3", &["http*", "observe", "clock"]),
-    room("tcp", &["http*", "observe", "clock"]),
+    room("tcp", &["acme", "http*", "observe", "clock"]),
+    room("acme", &["observe", "clock", "state_file"]),
     room(
         "http::gate",
         &[

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
+use super::acme::acme_name;
 use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::field::Element;
@@ -13,6 +14,7 @@ use crate::print;
 use crate::schema::{
     Key, Kind, Reason, Refusal, choice, duration, micros, millis, name, ratio, seconds,
 };
+use crate::section::Section;
 use crate::value::{Item, Word};
 use crate::words::{canonical, socket_address};
 
@@ -96,14 +98,15 @@ table! {
             default: "\"x-forwarded-for\"",
             reload: Live
         },
-        /// Certificate of the server: the table [listener.tls] below. "self-signed", for trials, makes a certificate
-        /// for localhost at each start; clients do not trust it.
+        /// Certificate of the server: the table [listener.tls] below, with files or with names for which the server
+        /// obtains a certificate itself. "self-signed", for trials, makes a certificate for localhost at each start;
+        /// clients do not trust it.
         tls: Vec<Tls> {
             kind: Kind::TablesOr {
                 table: Tls::TABLE,
                 max: 256,
                 word: "self-signed",
-                words: "a table with `certificate` and `key`, 1 to 256 such tables, or \"self-signed\"",
+                words: "a table with `certificate` and `key` or with `acme`, 1 to 256 such tables, or \"self-signed\"",
             },
             required: "\"self-signed\"",
             reload: Live
@@ -154,14 +157,45 @@ table! {
     /// Certificate of the listener above. For several certificates, write `[[listener.tls]]` once for each. A client
     /// gets the one that is valid for the host name it asks for (SNI), or the first one if none is.
     #[derive(Eq)]
-    pub struct Tls = [listener.tls] {
+    pub struct Tls = [listener.tls], check: check_tls {
         /// PEM file with the certificate chain: first the server's certificate, then those of its issuers.
-        certificate: PathBuf { kind: Kind::Path, required: "\"tls/certificate.pem\"", reload: Live },
+        certificate: Option<PathBuf> { kind: Kind::Path, either("acme"): "\"tls/certificate.pem\"", reload: Live },
         /// PEM file with the private key of the certificate. Let only the server's user, or a
         /// group of its own, read it, as by chmod 600 or 640. A key that every user may read is refused; see
         /// server.open_secrets.
-        key: PathBuf { kind: Kind::Path, required: "\"tls/key.pem\"", reload: Live },
+        key: Option<PathBuf> { kind: Kind::Path, either("acme"): "\"tls/key.pem\"", reload: Live },
+        /// Host names for which the server obtains a certificate itself, instead of the files: see `[acme]`. All names
+        /// must lead to this server. They stand in one certificate, whose private key the server makes; for a certificate each, write several
+        /// [[listener.tls]]. Until the first one has been issued, clients get a self-signed certificate.
+        acme: Vec<String> {
+            kind: Kind::Words {
+                words: "a host name such as \"example.com\", without a wildcard",
+                each: "",
+                min: 1,
+                max: 100,
+                read: acme_name,
+            },
+            unset: "the certificate is in files",
+            examples: ["[\"example.com\", \"www.example.com\"]"],
+            reload: Live
+        },
     }
+}
+
+/// Refuses a certificate that has neither both files nor names, or files and names.
+fn check_tls(tls: &mut Tls, section: &Section<'_>) -> Result<(), Error> {
+    let acme = !tls.acme.is_empty();
+    let (key, found) = match (tls.certificate.is_some(), tls.key.is_some(), acme) {
+        (true, true, false) | (false, false, true) => return Ok(()),
+        (true, _, true) => ("acme", "`acme` beside `certificate`"),
+        (false, true, true) => ("acme", "`acme` beside `key`"),
+        (true, false, false) => ("certificate", "`certificate` without `key`"),
+        (false, true, false) => ("key", "`key` without `certificate`"),
+        (false, false, false) => ("acme", "neither `certificate` nor `acme`"),
+    };
+    let at = section.position(key);
+    let expected = "`certificate` and `key`, or `acme`";
+    Err(section.source.error(at, found, expected))
 }
 
 words! {

@@ -9,8 +9,8 @@ use sluicegate_cc::Registry;
 use toml::de::DeTable;
 
 use super::{
-    AccessLog, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice, Qlog,
-    Quic, Route, Server, Tracing,
+    AccessLog, Acme, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice,
+    Qlog, Quic, Route, Server, Tracing,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -37,6 +37,8 @@ table! {
             default: "[]",
             reload: Restart
         },
+        /// Certificates that the server obtains itself.
+        acme: Acme { kind: Kind::Table(Acme::TABLE), default: "{}", reload: Live },
         /// Pools of upstream servers, with distinct names.
         pools as pool: Vec<Pool> {
             kind: Kind::Tables { table: Pool::TABLE, max: 10_000 },
@@ -145,6 +147,7 @@ fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     check_names(config, top)?;
     check_groups_of_listeners(config, top)?;
     check_addresses(config, top)?;
+    check_acme(config, top)?;
     resolve_pools(config, top)?;
     let compress = Arc::new(config.compress.clone());
     for route in &mut config.routes {
@@ -246,6 +249,33 @@ fn check_addresses(config: &Config, top: &Section<'_>) -> Result<(), Error> {
             if address.port() != 0 {
                 once.add(at, address, || format!("address {address}"))?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses certificates by ACME that could not be obtained or kept.
+fn check_acme(config: &Config, top: &Section<'_>) -> Result<(), Error> {
+    let has_tcp = config.listeners.iter().any(|listener| listener.tcp);
+    for (index, listener) in config.listeners.iter().enumerate() {
+        if listener.tls.iter().all(|tls| tls.acme.is_empty()) {
+            continue;
+        }
+        let at = top.position_in("listener", index, "tls");
+        if !config.acme.agree {
+            let found = "`acme` in [listener.tls] without `agree = true` in [acme]";
+            let expected = "your agreement to the terms of service of the authority";
+            return Err(top.source.error(at, found, expected));
+        }
+        if config.server.state_dir.is_none() {
+            let found = "`acme` in [listener.tls] without `state_dir` in [server]";
+            let expected = "a folder that keeps keys and certificates";
+            return Err(top.source.error(at, found, expected));
+        }
+        if !has_tcp {
+            let found = "`acme` in [listener.tls] while every listener has `tcp = false`";
+            let expected = "a listener over TCP, by which authorities validate names";
+            return Err(top.source.error(at, found, expected));
         }
     }
     Ok(())

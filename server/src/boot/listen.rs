@@ -11,12 +11,14 @@ use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, Listen
 use super::bind_tcp::{self, TcpSockets};
 use super::error::{BootError, ListenerError};
 use super::shared::Shared;
+use crate::acme::Store;
 use crate::clock;
 use crate::http::trusted_proxies::TrustedProxies;
+use crate::observe::certificates::Certificate;
 use crate::quic::config_snapshot::{BoundListener, Identities};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
-use crate::quic::transport::{Alternatives, Identity, alternatives, server_config};
+use crate::quic::transport::{Alternatives, Identity, TransportError, alternatives, server_config};
 
 /// Time for a port in use to become free.
 const BIND_LIMIT: Duration = Duration::from_secs(1);
@@ -135,15 +137,27 @@ fn try_prepare(
     let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
     let name = &listener.name;
     let mut given = listener.tls.iter();
-    let accept_open = config.server.open_secrets;
-    let load = |tls: &Tls| Identity::load(&tls.certificate, &tls.key, accept_open);
+    let load = |tls: &Tls| identity(tls, config);
     let first = match given.next() {
         Some(tls) => load(tls),
         None => Identity::self_signed(),
     }?;
     let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
-    let expiries = [&first].into_iter().chain(&others).map(Identity::expiry);
-    let expiries = expiries.collect::<Result<Vec<_>, _>>()?;
+    let all = [&first].into_iter().chain(&others);
+    // A self-signed one stands in no table.
+    let automatic = { listener.tls.iter() }.map(|tls| !tls.acme.is_empty());
+    let all = all.zip(automatic.chain([false]));
+    let obtained = all.filter(|(identity, _)| !identity.is_placeholder());
+    let expiries = obtained.map(|(identity, automatic)| {
+        let (first_name, not_after) = identity.expiry()?;
+        Ok(Certificate {
+            listener: name.clone(),
+            name: first_name,
+            not_after,
+            automatic,
+        })
+    });
+    let expiries = expiries.collect::<Result<Vec<_>, TransportError>>()?;
     let others = alternatives(
         (name, secrets),
         &others,
@@ -164,6 +178,22 @@ fn try_prepare(
         expiries,
     };
     Ok((selection, identities))
+}
+
+/// Returns a certificate from its files, or the one that ACME has obtained; until there is one, a self-signed one.
+fn identity(tls: &Tls, config: &Config) -> Result<Identity, TransportError> {
+    if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
+        return Identity::load(certificate, key, config.server.open_secrets);
+    }
+    let obtained = Store::of(config).and_then(|store| store.certificate(&tls.acme));
+    let Some((pem, path)) = obtained else {
+        return Identity::placeholder(&tls.acme);
+    };
+    Ok(Identity {
+        chain: pem.clone().into_bytes(),
+        key: pem.into_bytes(),
+        origin: path.display().to_string(),
+    })
 }
 
 /// Binds a listener's addresses for every worker of `group`.

@@ -1,5 +1,7 @@
 //! Finds the key of a configuration that an error is about.
 
+use std::path::PathBuf;
+
 use sluicegate_config::{Config, Handler, Listener, Route, Step};
 
 use super::error::{BootError, ListenerError};
@@ -118,7 +120,9 @@ fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Opti
         _ => return None,
     };
     if let Some(path) = named {
-        let is_it = |file: &std::path::Path| file.display().to_string() == path;
+        let is_it = |file: &Option<PathBuf>| {
+            { file.as_ref() }.is_some_and(|file| file.display().to_string() == path)
+        };
         let of_file = listener.tls.iter().enumerate().find_map(|(index, tls)| {
             let key = if is_it(&tls.certificate) {
                 "certificate"

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;
 
+use super::acme::AcmeRenewals;
 use super::advice;
 use super::error::{BootError, ReloadError};
 use super::listen::prepare;
@@ -69,6 +70,7 @@ pub(super) struct Reloader<'a> {
     /// Parts of previous snapshots.
     pub(super) retired: Retired,
     pub(super) upkeep: Upkeep,
+    pub(super) renewals: AcmeRenewals,
 }
 
 impl Reloader<'_> {
@@ -90,7 +92,32 @@ impl Reloader<'_> {
         if !fixed.is_empty() {
             return Err(ReloadError::NeedsRestart(fixed));
         }
-        let snapshot = Arc::new(self.make(&config)?);
+        let snapshot = self.make(&config)?;
+        self.adopt(config, snapshot)?;
+        self.renewals.adopt(&self.config);
+        Ok(self.snapshot.generation)
+    }
+
+    /// Puts into effect what ACME has obtained. Returns the number of the new snapshot; `None` if the certificates are in use
+    /// already.
+    ///
+    /// # Errors
+    /// The certificates, or other files, cannot be used; the previous ones stay in effect.
+    pub(super) fn install_certificates(&mut self) -> Result<Option<u64>, ReloadError> {
+        let config = self.config.clone();
+        let snapshot = self.make(&config)?;
+        let before = self.snapshot.bound_listeners.iter();
+        let mut pairs = before.zip(&snapshot.bound_listeners);
+        if pairs.all(|(before, now)| before.identities.are(&now.identities)) {
+            return Ok(None);
+        }
+        self.adopt(config, snapshot)?;
+        Ok(Some(self.snapshot.generation))
+    }
+
+    /// Sends a snapshot to the workers and origins.
+    fn adopt(&mut self, config: Config, snapshot: ConfigSnapshot) -> Result<(), ReloadError> {
+        let snapshot = Arc::new(snapshot);
         // Whatever can fail comes before the first worker learns of it.
         let of_worker = |worker: &WorkerHandle| {
             let place = (&*worker.group, worker.index);
@@ -119,7 +146,7 @@ impl Reloader<'_> {
         let lifetime = self.config.quic.session_lifetime;
         self.secrets.ticket_keys().set_lifetime(lifetime);
         self.upkeep.adopt(&self.snapshot);
-        Ok(self.snapshot.generation)
+        Ok(())
     }
 
     /// Drops the parts of previous configurations that nobody uses any more.
@@ -256,6 +283,7 @@ mod tests {
             source: Some(source),
             registry: &registry,
             upkeep: Upkeep::new(&lifecycle, &secrets, &snapshot),
+            renewals: AcmeRenewals::new(|| (), &lifecycle),
             snapshot: Arc::new(snapshot),
             config,
             secrets,

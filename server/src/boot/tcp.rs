@@ -8,6 +8,7 @@ use sluicegate_config::{Config, Listener};
 
 use super::bind_tcp::TcpSockets;
 use super::error::BootError;
+use crate::acme::AcmeSettings;
 use crate::http::route::Site;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::secrets::Secrets;
@@ -75,13 +76,18 @@ fn tcp_config(
     addresses: &[(String, SocketAddr)],
     secrets: &Secrets,
 ) -> Result<TcpConfig, BootError> {
+    let challenges = AcmeSettings::of(config).map(|acme| acme.store.challenges());
     let listeners = addresses.iter().map(|(name, address)| {
         let bound = snapshot.bound_listeners.iter().find(|b| b.name == *name);
         let settings = config.listeners.iter().find(|l| l.name == *name);
         let tls = bound.map(|bound| {
             let identities = (&bound.identities.first, &bound.identities.others);
-            tcp_context(name, identities, &config.quic, &config.limits, secrets)
-                .map_err(|error| BootError::listener(name, error))
+            let context = tcp_context(name, identities, &config.quic, &config.limits, secrets);
+            let mut context = context.map_err(|error| BootError::listener(name, error))?;
+            if let Some(challenges) = challenges.clone() {
+                challenges.answer_tls_alpn_01(&mut context);
+            }
+            Ok::<_, BootError>(context.build())
         });
         Ok(TcpListenerConfig {
             name: name.as_str().into(),
@@ -96,6 +102,7 @@ fn tcp_config(
         site: Arc::<Site>::clone(&snapshot.site),
         access: snapshot.access.clone(),
         idle_timeout: config.quic.idle_timeout,
+        challenges: challenges.clone(),
         listeners: listeners.collect::<Result<_, BootError>>()?,
     })
 }

@@ -25,6 +25,8 @@ pub(super) enum Event {
     /// A front over TCP has drained or stopped.
     Front(Box<tcp::Counters>),
     Signal(Signal),
+    /// ACME has obtained certificates.
+    Certificates,
 }
 
 /// Waits until every worker serves, and logs the listeners. Returns `false` if the signal to stop came first.
@@ -71,6 +73,8 @@ pub(super) fn await_ready(
             Ok(Event::Worker(Report::Stopped(..)) | Event::Front(_)) => {
                 return Err(BootError::WorkerStopped);
             }
+            // The certificates were read later than these were written.
+            Ok(Event::Certificates) => {}
             Err(_) => return Err(BootError::WorkerTimeout(START_LIMIT)),
         }
     }
@@ -146,7 +150,9 @@ pub(super) fn run_down(
                 supervisor.stopping(limit);
                 deadline = Some(clock::now() + limit);
             }
-            Ok(Event::Worker(_)) => {}
+            // While the server drains, no connection begins that would use another certificate.
+            Ok(Event::Certificates) if deadline.is_none() => install_certificates(reloader),
+            Ok(Event::Worker(_) | Event::Certificates) => {}
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Event::Signal(Signal::Reload)) if deadline.is_some() => {
                 tracing::warn!("no reload while the server drains");
@@ -168,6 +174,17 @@ pub(super) fn run_down(
         }
     }
     totals
+}
+
+fn install_certificates(reloader: &mut Reloader<'_>) {
+    match reloader.install_certificates() {
+        Ok(Some(snapshot)) => tracing::info!(snapshot, "certificates of ACME are in use"),
+        Ok(None) => {}
+        Err(error) => {
+            let error = one_line(&error);
+            tracing::error!(%error, "the certificates of ACME cannot be put to use; correct this and reload");
+        }
+    }
 }
 
 fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {

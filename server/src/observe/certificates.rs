@@ -19,6 +19,8 @@ pub struct Certificate {
     pub name: String,
     /// End of its validity, in seconds since 1970.
     pub not_after: i64,
+    /// Whether the server renews it itself; then it also says itself when that fails.
+    pub automatic: bool,
 }
 
 /// The certificates of all listeners. The main thread sets them, and the admin address shows them.
@@ -47,11 +49,12 @@ impl Certificates {
 
     /// Logs the certificates that expire soon or have expired; `unix` is the time since 1970.
     pub fn warn(&self, unix: Duration) {
-        for certificate in self.all() {
+        for certificate in self.all().into_iter().filter(|one| !one.automatic) {
             let Certificate {
                 listener,
                 name,
                 not_after,
+                ..
             } = certificate;
             match left(not_after, unix) {
                 Left::Enough => {}
@@ -112,6 +115,7 @@ mod tests {
             listener: listener.to_owned(),
             name: name.to_owned(),
             not_after,
+            automatic: false,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::acme::AcmeStatus;
 use super::certificates::Certificates;
 use super::metrics::{Label, Page, Show, labels, metrics};
 
@@ -29,6 +30,7 @@ pub struct Lifecycle {
     /// Names of the threads that owe a reply to the last check.
     silent: Mutex<Arc<[String]>>,
     certificates: Certificates,
+    acme: Arc<AcmeStatus>,
 }
 
 metrics! {
@@ -81,6 +83,11 @@ impl Lifecycle {
         &self.certificates
     }
 
+    /// Returns the counts of certificates by ACME.
+    pub fn acme(&self) -> &Arc<AcmeStatus> {
+        &self.acme
+    }
+
     /// Returns the phase.
     pub fn phase(&self) -> Phase {
         let stored = usize::from(self.phase.load(Ordering::Acquire));
@@ -115,6 +122,7 @@ impl Show for Lifecycle {
         page.sample(&[], self.silent().len());
         self.reloads.show(page);
         self.certificates.show(page);
+        self.acme.show(page);
     }
 }
 

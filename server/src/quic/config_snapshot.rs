@@ -21,8 +21,15 @@ pub struct Identities {
     pub first: Identity,
     /// Certificates for other names.
     pub others: Alternatives,
-    /// First name of each certificate, and the end of its validity in seconds since 1970.
-    pub expiries: Vec<(String, i64)>,
+    /// When each certificate expires.
+    pub expiries: Vec<Certificate>,
+}
+
+impl Identities {
+    /// Returns whether these are the same certificates as `other` has.
+    pub fn are(&self, other: &Identities) -> bool {
+        self.first.chain == other.first.chain && self.others.is(&other.others)
+    }
 }
 
 /// A listener on one address, ready for every worker of its group.
@@ -91,14 +98,8 @@ impl std::fmt::Debug for ConfigSnapshot {
 impl ConfigSnapshot {
     /// Returns the certificates of all listeners.
     pub fn certificates(&self) -> Vec<Certificate> {
-        let all = self.bound_listeners.iter().flat_map(|bound| {
-            let expiries = bound.identities.expiries.iter();
-            expiries.map(|(name, not_after)| Certificate {
-                listener: bound.name.clone(),
-                name: name.clone(),
-                not_after: *not_after,
-            })
-        });
+        let bound = self.bound_listeners.iter();
+        let all = bound.flat_map(|bound| bound.identities.expiries.iter().cloned());
         all.collect()
     }
 

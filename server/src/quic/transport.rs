@@ -11,7 +11,7 @@ use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::sha::Sha256;
-use boring::ssl::{SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslVersion};
+use boring::ssl::{SslContextBuilder, SslMethod, SslMode, SslOptions, SslVersion};
 use boring::x509::X509;
 use sluicegate_config::{Limits, Quic};
 use thiserror::Error;
@@ -34,6 +34,8 @@ const MARK: &[u8] = b"PRIVATE KEY";
 
 /// Origin of an identity that was not read from files.
 const SELF_SIGNED: &str = "self-signed certificate";
+/// Origin of an identity that stands for one that is still to be obtained.
+const PLACEHOLDER: &str = "self-signed certificate, until another one has been obtained";
 
 /// A certificate chain and its key, both PEM.
 #[derive(Clone)]
@@ -103,16 +105,28 @@ impl Identity {
     /// # Errors
     /// The library could not make one.
     pub fn self_signed() -> Result<Self, TransportError> {
-        let made = self_signed_pem().map_err(|e| TransportError::Tls {
-            origin: SELF_SIGNED.into(),
+        Self::made(&["localhost", "127.0.0.1", "::1"], SELF_SIGNED)
+    }
+
+    /// Makes a certificate for `names` that nobody trusts, until another one has been obtained.
+    ///
+    /// # Errors
+    /// The library could not make one.
+    pub fn placeholder(names: &[String]) -> Result<Self, TransportError> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Self::made(&names, PLACEHOLDER)
+    }
+
+    fn made(names: &[&str], origin: &str) -> Result<Self, TransportError> {
+        let (chain, key) = self_signed_pem(names).map_err(|e| TransportError::Tls {
+            origin: origin.into(),
             cause: e.to_string(),
             remedy: "configure a certificate and a key",
         })?;
-        let (chain, key) = made;
         Ok(Self {
             chain,
             key,
-            origin: SELF_SIGNED.into(),
+            origin: origin.into(),
         })
     }
 
@@ -138,6 +152,11 @@ impl Identity {
     /// Returns whether it was made at the start, and not read from files.
     pub fn is_self_signed(&self) -> bool {
         self.origin == SELF_SIGNED
+    }
+
+    /// Returns whether it stands for a certificate that is still to be obtained.
+    pub fn is_placeholder(&self) -> bool {
+        self.origin == PLACEHOLDER
     }
 
     /// Returns a digest of the chain and the key.
@@ -209,14 +228,13 @@ fn read(path: &Path, accept_open: bool) -> Result<Vec<u8>, TransportError> {
 }
 
 /// Makes a certificate and its key.
-fn self_signed_pem() -> Result<(Vec<u8>, Vec<u8>), ErrorStack> {
+fn self_signed_pem(names: &[&str]) -> Result<(Vec<u8>, Vec<u8>), ErrorStack> {
     let mut serial = [0; 16];
     draw(&mut serial);
     // A negative number would need one byte more.
     serial[0] &= 0x7f;
     let key = self_signed::key()?;
-    let names = ["localhost", "127.0.0.1", "::1"];
-    let certificate = self_signed::certificate(&key, &names, &serial, clock::unix())?;
+    let certificate = self_signed::certificate(&key, names, &serial, clock::unix())?;
     Ok((certificate.to_pem()?, key.private_key_to_pem_pkcs8()?))
 }
 
@@ -311,7 +329,7 @@ pub fn server_config(
     Ok(config)
 }
 
-/// Makes the TLS context for connections of `listener` over TCP: the same certificates and ticket keys as over QUIC, without early
+/// Begins the TLS context for connections of `listener` over TCP: the same certificates and ticket keys as over QUIC, without early
 /// data.
 ///
 /// # Errors
@@ -322,7 +340,7 @@ pub fn tcp_context(
     quic: &Quic,
     limits: &Limits,
     secrets: &Secrets,
-) -> Result<SslContext, TransportError> {
+) -> Result<SslContextBuilder, TransportError> {
     let lost = |e: ErrorStack| TransportError::Tls {
         origin: first.origin.clone(),
         cause: e.to_string(),
@@ -342,7 +360,7 @@ pub fn tcp_context(
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER);
     sni::select_tcp_protocol(&mut context);
     sni::select(&mut context, names, others);
-    Ok(context.build())
+    Ok(context)
 }
 
 #[cfg(test)]

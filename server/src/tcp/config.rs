@@ -6,6 +6,7 @@ use std::time::Duration;
 use boring::ssl::SslContext;
 use http::HeaderValue;
 
+use crate::acme::Challenges;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::access::AccessWriter;
@@ -18,6 +19,8 @@ pub struct TcpConfig {
     pub access: Option<Arc<AccessWriter>>,
     /// Time after which a connection without requests is closed.
     pub idle_timeout: Duration,
+    /// Responses to the challenges of an ACME authority, if certificates are obtained by ACME.
+    pub challenges: Option<Challenges>,
     /// Listeners, in an order that reloads keep.
     pub listeners: Vec<TcpListenerConfig>,
 }

@@ -21,6 +21,7 @@ use super::metered::{Meter, MeteredStream};
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
 use super::watchdog::{Verdict, Watchdog};
+use crate::acme;
 use crate::http::gate::MAX_FIELDS;
 use crate::http::peer::{Peer, PeerConnection};
 
@@ -91,6 +92,10 @@ async fn serve_admitted(
         return;
     };
     let ssl = stream.ssl();
+    if ssl.selected_alpn_protocol() == Some(acme::PROTOCOL) {
+        // The handshake was the response (RFC 8737 §3).
+        return;
+    }
     let is_http2 = ssl.selected_alpn_protocol() == Some(b"h2");
     let version = if is_http2 {
         Version::HTTP_2

@@ -13,12 +13,13 @@ use hyper::service::Service;
 use super::body::ResponseBody;
 use super::connection::Connection;
 use super::exchange::Exchange;
+use super::front::Front;
 use super::open_request::OpenRequest;
 use super::request::{self as head, ParsedRequest, Refusal as HeadRefusal};
 use super::request_guard::RequestGuard;
 use super::response::{of_handler, of_reply};
 use super::upload::{Part, Upload};
-use crate::http::exchange::Reply;
+use crate::http::exchange::{Body, Reply, RequestHead};
 use crate::http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
 use crate::http::identification::ReturnedId;
 use crate::http::peer::Peer;
@@ -77,7 +78,8 @@ async fn respond(
                 has_body,
                 running: connection.running.get(),
             };
-            match front.decide(&arrival) {
+            let challenge = challenge(front, &parsed.head);
+            match challenge.unwrap_or_else(|| front.decide(&arrival)) {
                 Decision::Refuse(refusal) => Err((refusal, body)),
                 Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
                 Decision::Handle(handling) => {
@@ -96,6 +98,19 @@ async fn respond(
         refused(&guard, refusal)
     });
     of_reply(reply, is_head, guard)
+}
+
+/// Returns the response to a challenge of an ACME authority, in front of all routes.
+fn challenge(front: &Front, head: &RequestHead) -> Option<Decision> {
+    let config = front.config();
+    let challenges = config.challenges.as_ref()?;
+    let asks = matches!(head.method.as_str(), "GET" | "HEAD");
+    let text = asks.then(|| challenges.http_01(&head.path)).flatten()?;
+    let reply = Reply {
+        body: Body::Bytes(text.into()),
+        ..Reply::plain(200, "")
+    };
+    Some(Decision::Discard(reply, 0))
 }
 
 /// Returns the client of a request. HTTP/1.1 and HTTP/1.0 may follow each other on a connection.

@@ -6,6 +6,7 @@
 )]
 
 mod access;
+mod acme;
 mod admin;
 mod bounds;
 mod certificates;

@@ -125,7 +125,8 @@ impl Process {
         Process::spawn(command, folder)
     }
 
-    fn spawn(mut command: Command, folder: &Path) -> Process {
+    /// Starts a command in `folder`.
+    pub(crate) fn spawn(mut command: Command, folder: &Path) -> Process {
         let mut child = command
             .current_dir(folder)
             .env("NO_COLOR", "1")

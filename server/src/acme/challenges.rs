@@ -1,0 +1,149 @@
+//! Responses to an authority's challenges, from files that any instance may have written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use boring::error::ErrorStack;
+use boring::sha::sha256;
+use boring::ssl::{
+    AlpnError, ClientHello, ExtensionType, NameType, SslContext, SslContextBuilder, SslMethod,
+    select_next_proto,
+};
+
+use super::keys;
+use crate::clock;
+
+/// Protocol name of TLS-ALPN-01 (RFC 8737 §4).
+pub const PROTOCOL: &[u8] = b"acme-tls/1";
+/// The same as ALPN writes it: a length and the name.
+const ALPN: &[u8] = b"\x0aacme-tls/1";
+/// Path in front of a token (RFC 8555 §8.3).
+const PATH: &str = "/.well-known/acme-challenge/";
+/// Longest token.
+const MAX_TOKEN: usize = 128;
+/// Longest host name.
+const MAX_NAME: usize = 253;
+
+/// Responses to challenges. Anybody may ask, so each costs at most one small file.
+#[derive(Clone, Debug)]
+pub struct Challenges {
+    folder: PathBuf,
+}
+
+impl Challenges {
+    /// Reads responses from this folder.
+    pub(super) fn new(folder: PathBuf) -> Challenges {
+        Challenges { folder }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the response to a request for `path`, if it belongs to a challenge that is open (RFC 8555 §8.3).
+    pub fn http_01(&self, path: &str) -> Option<String> {
+        let token = path.strip_prefix(PATH)?;
+        self.read(&http_01_file(token)?)
+    }
+
+    /// Lets a context for connections over TCP respond to TLS-ALPN-01 (RFC 8737): a client that offers [`PROTOCOL`] gets a certificate
+    /// made for the challenge, if one for its name is open. Such a connection is closed after the handshake.
+    pub fn answer_tls_alpn_01(self, context: &mut SslContextBuilder) {
+        context.set_select_certificate_callback(move |mut hello| {
+            let asked = is_challenge(&hello).then(|| hello.servername(NameType::HOST_NAME));
+            if let Some(context) = asked.flatten().and_then(|name| self.tls_alpn_01(name)) {
+                // If it fails there is no protocol in common, and the handshake fails, too.
+                let _ = hello.ssl_mut().set_ssl_context(&context);
+            }
+            Ok(())
+        });
+    }
+
+    fn tls_alpn_01(&self, name: &str) -> Option<SslContext> {
+        let name = name.to_ascii_lowercase();
+        let authorization = self.read(&tls_alpn_01_file(&name)?)?;
+        context(&name, &authorization).ok()
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        fs::read_to_string(self.folder.join(file)).ok()
+    }
+}
+
+/// Returns whether a client offers the protocol of challenges, and no other one (RFC 8737 §3).
+fn is_challenge(hello: &ClientHello<'_>) -> bool {
+    let extension = ExtensionType::APPLICATION_LAYER_PROTOCOL_NEGOTIATION;
+    let offered = hello.get_extension(extension);
+    // The list of protocols stands behind its length, two bytes.
+    offered.is_some_and(|list| list.get(2..) == Some(ALPN))
+}
+
+/// Returns the name of the file with the response to HTTP-01; `None` if that is no token.
+pub(super) fn http_01_file(token: &str) -> Option<String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let is_token = (1..=MAX_TOKEN).contains(&token.len()) && token.bytes().all(plain);
+    is_token.then(|| format!("http-01.{token}"))
+}
+
+/// Returns the name of the file with the key authorization of TLS-ALPN-01; `None` if that is no host name.
+pub(super) fn tls_alpn_01_file(name: &str) -> Option<String> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    let is_name = (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(plain);
+    is_name.then(|| format!("tls-alpn-01.{name}"))
+}
+
+fn context(name: &str, authorization: &str) -> Result<SslContext, ErrorStack> {
+    let key = keys::fresh()?;
+    let digest = sha256(authorization.as_bytes());
+    let certificate = keys::proof(&key, name, &digest, clock::unix())?;
+    let mut context = SslContextBuilder::new(SslMethod::tls())?;
+    context.set_certificate(&certificate)?;
+    context.set_private_key(&key)?;
+    context.set_alpn_select_callback(|_, offered| {
+        select_next_proto(ALPN, offered).ok_or(AlpnError::ALERT_FATAL)
+    });
+    // Without one, the library would ask the context that the handshake began with.
+    context.set_servername_callback(|_, _| Ok(()));
+    Ok(context.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_are_found_by_token_and_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let challenges = Challenges::new(folder.path().to_owned());
+        let path = format!("{PATH}a_Token-1");
+        assert_eq!(challenges.http_01(&path), None);
+        fs::write(folder.path().join("http-01.a_Token-1"), "a_Token-1.key").unwrap();
+        fs::write(folder.path().join("tls-alpn-01.a.example"), "token.key").unwrap();
+        assert_eq!(challenges.http_01(&path).as_deref(), Some("a_Token-1.key"));
+        assert_eq!(challenges.http_01("/a_Token-1"), None);
+        assert!(challenges.tls_alpn_01("A.Example").is_some());
+        assert!(challenges.tls_alpn_01("b.example").is_none());
+    }
+
+    #[test]
+    fn nothing_but_tokens_and_names_reaches_the_file_system() {
+        let long = "a".repeat(MAX_TOKEN + 1);
+        for token in [
+            "",
+            ".",
+            "../account",
+            "a/b",
+            "a.b",
+            "a%2f",
+            "a b",
+            "\u{e4}",
+            &long,
+        ] {
+            assert_eq!(http_01_file(token), None, "{token}");
+        }
+        let long = "a".repeat(MAX_NAME + 1);
+        for name in ["", "a/b", "../a", "a b", "*.a", "\u{e4}.example", &long] {
+            assert_eq!(tls_alpn_01_file(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! HTTPS client for an authority's directory.
+
+use std::error::Error as StdError;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use boring::error::ErrorStack;
+use boring::ssl::{SslConnector, SslMethod, SslVersion};
+use boring::x509::store::X509StoreBuilder;
+use bytes::Bytes;
+use http::header::{CONNECTION, HOST, HeaderValue};
+use http::uri::{Authority, Scheme};
+use http::{Request, Uri};
+use http_body_util::{BodyExt, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::error::AcmeError;
+use crate::observe::acme::AcmeFailure;
+
+/// Time for a request and its response.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Largest body of a response, bytes: a chain of certificates has a few thousand.
+const MAX_BODY: usize = 1 << 20;
+
+type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// HTTPS client that opens a connection for each request; an order takes about ten.
+pub(super) struct HttpsClient {
+    connector: SslConnector,
+}
+
+/// Failure of a request.
+#[derive(Debug, Error)]
+enum HttpsError {
+    #[error("{0} is no URL of https")]
+    Url(Uri),
+    #[error("cannot connect to {0}: {1}")]
+    Connect(Authority, BoxError),
+    #[error("no valid response from {0}: {1}")]
+    Exchange(Authority, BoxError),
+    #[error("no response within {} s", LIMIT.as_secs())]
+    Timeout,
+}
+
+impl HttpsClient {
+    /// Makes a client that trusts the authorities of a PEM file, or those that the host trusts.
+    pub(super) fn new(ca: Option<&PathBuf>) -> Result<HttpsClient, AcmeError> {
+        let failed = |cause: String| AcmeError::new(AcmeFailure::Directory, cause);
+        let file = ca.cloned().or_else(|| openssl_probe::probe().cert_file);
+        let file = file.ok_or_else(|| {
+            failed("this host has no file of trusted authorities (package ca-certificates)".into())
+        })?;
+        let connector = || -> Result<SslConnector, ErrorStack> {
+            let mut builder = SslConnector::builder(SslMethod::tls())?;
+            builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
+            builder.set_cert_store_builder(X509StoreBuilder::new()?);
+            builder.set_ca_file(&file)?;
+            Ok(builder.build())
+        };
+        let connector = connector()
+            .map_err(|e| failed(format!("trusted authorities in {}: {e}", file.display())))?;
+        Ok(HttpsClient { connector })
+    }
+}
+
+impl HttpClient for HttpsClient {
+    fn request(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+    ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>> {
+        let connector = self.connector.clone();
+        Box::pin(async move {
+            let exchanged = timeout(LIMIT, exchange(&connector, request)).await;
+            let exchanged = exchanged.unwrap_or(Err(HttpsError::Timeout));
+            exchanged.map_err(|error| instant_acme::Error::Other(Box::new(error)))
+        })
+    }
+}
+
+async fn exchange(
+    connector: &SslConnector,
+    mut request: Request<BodyWrapper<Bytes>>,
+) -> Result<BytesResponse, HttpsError> {
+    let uri = request.uri().clone();
+    let (Some(authority), true) = (uri.authority(), uri.scheme() == Some(&Scheme::HTTPS)) else {
+        return Err(HttpsError::Url(uri));
+    };
+    let connected = connect(connector, authority).await;
+    let stream = connected.map_err(|error| HttpsError::Connect(authority.clone(), error))?;
+    let failed = |error: BoxError| HttpsError::Exchange(authority.clone(), error);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| failed(error.into()))?;
+    // It ends with the response, or when the sender is dropped.
+    tokio::spawn(connection);
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    *request.uri_mut() = path.parse().map_err(|_| HttpsError::Url(uri.clone()))?;
+    let host = HeaderValue::try_from(authority.as_str());
+    let host = host.map_err(|_| HttpsError::Url(uri.clone()))?;
+    request.headers_mut().insert(HOST, host);
+    request
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
+    let response = sender.send_request(request).await;
+    let (parts, body) = response.map_err(|error| failed(error.into()))?.into_parts();
+    let body = Limited::new(body, MAX_BODY)
+        .collect()
+        .await
+        .map_err(failed)?;
+    Ok(BytesResponse {
+        parts,
+        body: Box::new(body.to_bytes()),
+    })
+}
+
+async fn connect(
+    connector: &SslConnector,
+    authority: &Authority,
+) -> Result<tokio_boring::SslStream<TcpStream>, BoxError> {
+    // Neither SNI nor certificates have the brackets of an IPv6 address.
+    let name = authority
+        .host()
+        .trim_start_matches('[')
+        .trim_end_matches(']');
+    let port = authority.port_u16().unwrap_or(443);
+    let stream = TcpStream::connect((name, port)).await?;
+    let handshake = tokio_boring::connect(connector.configure()?, name, stream);
+    handshake.await.map_err(|error| error.to_string().into())
+}

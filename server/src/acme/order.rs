@@ -1,0 +1,137 @@
+//! Orders of certificates (RFC 8555 §7.4).
+
+use std::time::Duration;
+
+use instant_acme::{
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Identifier, NewOrder,
+    Order, OrderStatus, RetryPolicy,
+};
+use sluicegate_config::AcmeChallenge;
+
+use super::error::AcmeError;
+use super::issued::Issued;
+use super::store::{Lock, Published, Store};
+use crate::observe::acme::AcmeFailure;
+
+/// Time for the authority to check the challenges, and to issue the certificate.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Certificate that is wanted.
+pub(super) struct Wanted<'a> {
+    pub(super) names: &'a [String],
+    /// Ways to prove the names, the preferred one first.
+    pub(super) challenges: &'a [AcmeChallenge],
+    /// Certificate that it replaces (RFC 9773 §5).
+    pub(super) replaces: Option<CertificateIdentifier<'static>>,
+}
+
+/// Obtains a certificate. Returns its chain with its key, PEM.
+pub(super) async fn obtain(
+    account: &Account,
+    wanted: &Wanted<'_>,
+    store: &Store,
+    lock: &Lock,
+) -> Result<String, AcmeError> {
+    let mut order = begin(account, wanted).await?;
+    // Open until the authority has decided.
+    let published = prove(&mut order, wanted.challenges, store, lock).await?;
+    let policy = RetryPolicy::new().timeout(LIMIT).backoff(1.5);
+    let ready = order.poll_ready(&policy).await;
+    drop(published);
+    match ready {
+        Ok(OrderStatus::Ready | OrderStatus::Valid) => {}
+        Ok(status) => return Err(refusal(&mut order, format!("the order is {status:?}")).await),
+        Err(instant_acme::Error::Api(problem)) => {
+            return Err(refusal(&mut order, problem.to_string()).await);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let key = order.finalize().await?;
+    let chain = order.poll_certificate(&policy).await?;
+    let pem = format!("{key}{chain}");
+    if Issued::read(&pem, wanted.names).is_none() {
+        let cause = "the certificate that was issued is not for these names or this key";
+        return Err(AcmeError::new(AcmeFailure::Refused, cause));
+    }
+    Ok(pem)
+}
+
+/// Begins an order. An authority that does not know the certificate that it replaces is not told of it.
+async fn begin(account: &Account, wanted: &Wanted<'_>) -> Result<Order, AcmeError> {
+    let names = wanted.names.iter().cloned().map(Identifier::Dns);
+    let names: Vec<Identifier> = names.collect();
+    if let Some(replaces) = wanted.replaces.clone() {
+        let order = NewOrder::new(&names).replaces(replaces);
+        match account.new_order(&order).await {
+            Ok(order) => return Ok(order),
+            Err(error) => tracing::debug!(%error, "the ACME directory accepts no replacement"),
+        }
+    }
+    Ok(account.new_order(&NewOrder::new(&names)).await?)
+}
+
+/// Lets the authority check each name that it has not checked lately.
+async fn prove(
+    order: &mut Order,
+    challenges: &[AcmeChallenge],
+    store: &Store,
+    lock: &Lock,
+) -> Result<Vec<Published>, AcmeError> {
+    let mut published = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        match authorization.status {
+            AuthorizationStatus::Pending => {}
+            AuthorizationStatus::Valid => continue,
+            status => {
+                let cause = format!("the authorization is {status:?}");
+                return Err(AcmeError::new(AcmeFailure::Refused, cause));
+            }
+        }
+        let name = authorization.identifier().to_string();
+        let offered = |kind: &&AcmeChallenge| {
+            let offered = authorization.challenges.iter();
+            offered
+                .map(|one| &one.r#type)
+                .any(|one| *one == kind_of(**kind))
+        };
+        let chosen = challenges.iter().find(offered).copied();
+        let chosen = chosen.and_then(|kind| Some((kind, authorization.challenge(kind_of(kind))?)));
+        let Some((kind, mut challenge)) = chosen else {
+            let cause = format!("the authority offers none of acme.challenges for {name}");
+            return Err(AcmeError::new(AcmeFailure::Challenge, cause));
+        };
+        let authorized = challenge.key_authorization();
+        let place = (name.as_str(), challenge.token.as_str());
+        published.push(store.publish(kind, place, authorized.as_str(), lock)?);
+        challenge.set_ready().await?;
+    }
+    Ok(published)
+}
+
+fn kind_of(challenge: AcmeChallenge) -> ChallengeType {
+    match challenge {
+        AcmeChallenge::Http01 => ChallengeType::Http01,
+        AcmeChallenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
+    }
+}
+
+/// Returns why an order was refused: what the authority says about its challenges, or else about the order.
+async fn refusal(order: &mut Order, about_order: String) -> AcmeError {
+    let mut causes = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let _ = authorization.refresh().await;
+        let name = authorization.identifier().to_string();
+        for challenge in &authorization.challenges {
+            if let Some(problem) = &challenge.error {
+                causes.push(format!("{:?} for {name}: {problem}", challenge.r#type));
+            }
+        }
+    }
+    if causes.is_empty() {
+        return AcmeError::new(AcmeFailure::Refused, about_order);
+    }
+    AcmeError::new(AcmeFailure::Challenge, causes.join(", "))
+}

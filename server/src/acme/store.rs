@@ -1,0 +1,293 @@
+//! Files of accounts, certificates and open challenges in the state directory.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use boring::sha::sha256;
+use sluicegate_config::{AcmeChallenge, Config};
+
+use super::challenges::{Challenges, http_01_file, tls_alpn_01_file};
+use super::error::AcmeError;
+use super::issued::Issued;
+use crate::state_file;
+
+/// Name of the folder in the state directory.
+const FOLDER: &str = "acme";
+const CHALLENGES: &str = "challenges";
+const LOCK: &str = "lock";
+
+/// Files of accounts, certificates and open challenges. Instances that share the folder take turns by its lock.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// URL of the authority's directory: each has its own account and certificates.
+    directory: String,
+}
+
+/// State of a file, which differs if it was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    inode: u64,
+    length: u64,
+    /// Time of its last change, in seconds since 1970, and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// Returns the time at which the file was written, in seconds since 1970.
+    pub(super) fn written(self) -> i64 {
+        self.changed.0
+    }
+}
+
+/// Lock of the folder: no other instance obtains certificates until it is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+/// Response to a challenge, which instances find until it is dropped.
+#[derive(Debug)]
+pub(super) struct Published(PathBuf);
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // What is left over is removed before the next challenge.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Store {
+    /// Returns the store of a configuration; `None` without a state directory.
+    pub fn of(config: &Config) -> Option<Store> {
+        let folder = config.server.state_dir.as_ref()?.join(FOLDER);
+        Some(Store {
+            folder,
+            directory: config.acme.directory.clone(),
+        })
+    }
+
+    /// Returns the responses to open challenges.
+    pub fn challenges(&self) -> Challenges {
+        Challenges::new(self.folder.join(CHALLENGES))
+    }
+
+    /// Returns the certificate for these names with its key, PEM, and the path of its file; `None` if there is none that can be
+    /// used.
+    pub fn certificate(&self, names: &[String]) -> Option<(String, PathBuf)> {
+        let path = self.certificate_path(names);
+        let pem = fs::read_to_string(&path).ok()?;
+        Issued::read(&pem, names)?;
+        Some((pem, path))
+    }
+
+    /// Returns the facts of the certificate for these names, and the state of its file.
+    pub(super) fn issued(&self, names: &[String]) -> Option<(Issued, Stamp)> {
+        let stamp = self.stamp(names)?;
+        let (pem, _) = self.certificate(names)?;
+        Some((Issued::read(&pem, names)?, stamp))
+    }
+
+    /// Returns the state of the file for these names.
+    pub(super) fn stamp(&self, names: &[String]) -> Option<Stamp> {
+        let file = fs::metadata(self.certificate_path(names)).ok()?;
+        Some(Stamp {
+            inode: file.ino(),
+            length: file.len(),
+            changed: (file.mtime(), file.mtime_nsec()),
+        })
+    }
+
+    /// Writes a certificate with its key.
+    pub(super) fn keep(&self, names: &[String], pem: &str) -> Result<(), AcmeError> {
+        self.write(&self.certificate_path(names), pem)
+    }
+
+    /// Returns the account at the authority, as it was kept.
+    pub(super) fn account(&self) -> Option<String> {
+        fs::read_to_string(self.account_path()).ok()
+    }
+
+    /// Writes the account at the authority.
+    pub(super) fn keep_account(&self, account: &str) -> Result<(), AcmeError> {
+        self.write(&self.account_path(), account)
+    }
+
+    /// Moves an account aside that cannot be used.
+    pub(super) fn forget_account(&self) {
+        let path = self.account_path();
+        let _ = fs::rename(&path, path.with_extension("json.old"));
+    }
+
+    /// Takes the lock of the folder, which is made if need be; `None` if another instance has it. Removes what remains of the
+    /// challenges of an instance that was killed.
+    pub(super) fn lock(&self) -> Result<Option<Lock>, AcmeError> {
+        let challenges = self.challenges();
+        make_folder(challenges.folder())?;
+        let path = self.folder.join(LOCK);
+        let failed = |error: &io::Error| AcmeError::storage(&path, error);
+        let opened = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path);
+        let file = opened.map_err(|error| failed(&error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(failed(&error)),
+        }
+        for left in fs::read_dir(challenges.folder())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let _ = fs::remove_file(left.path());
+        }
+        Ok(Some(Lock { _file: file }))
+    }
+
+    /// Lets every instance respond to a challenge for `name`.
+    pub(super) fn publish(
+        &self,
+        challenge: AcmeChallenge,
+        (name, token): (&str, &str),
+        authorization: &str,
+        _: &Lock,
+    ) -> Result<Published, AcmeError> {
+        let folder = self.challenges().folder().to_owned();
+        let file = match challenge {
+            AcmeChallenge::Http01 => http_01_file(token),
+            AcmeChallenge::TlsAlpn01 => tls_alpn_01_file(name),
+        };
+        // Only an authority that makes no sense has such a token.
+        let unusable = || AcmeError::storage(&folder, &io::ErrorKind::InvalidFilename.into());
+        let path = folder.join(file.ok_or_else(unusable)?);
+        self.write(&path, authorization)?;
+        Ok(Published(path))
+    }
+
+    fn write(&self, path: &Path, contents: &str) -> Result<(), AcmeError> {
+        let written = state_file::replace(path, contents.as_bytes());
+        written.map_err(|error| AcmeError::storage(path, &error))
+    }
+
+    fn account_path(&self) -> PathBuf {
+        let digits = digits(&self.directory);
+        self.folder.join(format!("account-{digits}.json"))
+    }
+
+    fn certificate_path(&self, names: &[String]) -> PathBuf {
+        let first = names.first().map_or("", String::as_str);
+        let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        let digits = digits(&format!("{}\n{}", self.directory, sorted.join("\n")));
+        self.folder.join(format!("{first}-{digits}.pem"))
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<(), AcmeError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| AcmeError::storage(folder, &error))
+}
+
+/// Returns 16 hexadecimal digits that stand for a text.
+fn digits(text: &str) -> String {
+    let digest = sha256(text.as_bytes());
+    digest[..8]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(folder: &tempfile::TempDir, directory: &str) -> Store {
+        Store {
+            folder: folder.path().join(FOLDER),
+            directory: directory.to_owned(),
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn only_the_servers_user_reads_what_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder, "https://acme.example/");
+        let _lock = store.lock().unwrap().unwrap();
+        store.keep_account("{}").unwrap();
+        let names = ["a.example".to_owned()];
+        store.keep(&names, "pem").unwrap();
+        assert_eq!(mode(&store.folder), 0o700);
+        assert_eq!(mode(&store.account_path()), 0o600);
+        assert_eq!(mode(&store.certificate_path(&names)), 0o600);
+        assert_eq!(store.account().as_deref(), Some("{}"));
+        assert!(store.certificate(&names).is_none(), "it is no certificate");
+    }
+
+    #[test]
+    fn each_directory_and_each_set_of_names_has_its_own_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let [main, staging] = ["https://main/", "https://staging/"].map(|d| store(&folder, d));
+        let [a, b] = ["a.example", "b.example"].map(str::to_owned);
+        let of = |store: &Store, names: &[&String]| {
+            let names: Vec<String> = names.iter().copied().cloned().collect();
+            store.certificate_path(&names)
+        };
+        assert_ne!(of(&main, &[&a]), of(&main, &[&a, &b]));
+        assert_ne!(of(&main, &[&a]), of(&staging, &[&a]));
+        assert_ne!(main.account_path(), staging.account_path());
+    }
+
+    #[test]
+    fn one_instance_has_the_lock_and_all_respond_to_its_challenges() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = [(); 2].map(|()| store(&folder, "https://acme.example/"));
+        let lock = first.lock().unwrap().unwrap();
+        assert!(second.lock().unwrap().is_none());
+        let challenge = AcmeChallenge::Http01;
+        let place = ("a.example", "token");
+        let published = first.publish(challenge, place, "token.key", &lock).unwrap();
+        let path = "/.well-known/acme-challenge/token";
+        assert_eq!(
+            second.challenges().http_01(path).as_deref(),
+            Some("token.key")
+        );
+        drop(published);
+        assert_eq!(second.challenges().http_01(path), None);
+        // As if the process had been killed.
+        std::mem::forget(first.publish(challenge, place, "token.key", &lock));
+        drop(lock);
+        assert!(second.lock().unwrap().is_some());
+        assert_eq!(second.challenges().http_01(path), None);
+        let bad = first.publish(
+            challenge,
+            ("a.example", "../account"),
+            "x",
+            &first.lock().unwrap().unwrap(),
+        );
+        assert!(bad.is_err());
+    }
+
+    #[test]
+    fn file_that_was_replaced_has_another_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder, "https://acme.example/");
+        let names = ["a.example".to_owned()];
+        assert_eq!(store.stamp(&names), None);
+        let _lock = store.lock().unwrap();
+        store.keep(&names, "one").unwrap();
+        let first = store.stamp(&names);
+        assert_eq!(store.stamp(&names), first);
+        store.keep(&names, "two").unwrap();
+        assert_ne!(store.stamp(&names), first);
+    }
+}

@@ -1,0 +1,160 @@
+//! Pebble, an ACME server for tests, and its DNS server, by which every name is 127.0.0.1.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sluicegate_dataplane::requirements::skip;
+
+use crate::server::{Folder, Process};
+
+/// A running authority.
+pub(super) struct Pebble {
+    _process: Process,
+    _dns: Process,
+    management: SocketAddr,
+}
+
+/// Ports of an authority, and those of the server that it validates. Nobody has them yet.
+#[derive(Clone, Copy)]
+pub(super) struct Ports {
+    directory: u16,
+    management: u16,
+    dns: u16,
+    /// Port at which it validates HTTP-01.
+    pub(super) http: u16,
+    /// Port at which it validates TLS-ALPN-01.
+    pub(super) tls: u16,
+}
+
+impl Ports {
+    pub(super) fn free() -> Ports {
+        // All at once, so that they differ.
+        let sockets = [(); 5].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        let [directory, management, dns, http, tls] =
+            sockets.map(|socket| socket.local_addr().unwrap().port());
+        Ports {
+            directory,
+            management,
+            dns,
+            http,
+            tls,
+        }
+    }
+
+    /// Returns the table [acme] of a server that trusts the authority, with further keys.
+    pub(super) fn table(&self, folder: &Folder, keys: &str) -> String {
+        let directory = self.directory;
+        let ca = folder.path("cert.pem");
+        format!(
+            "[acme]\nagree = true\ndirectory = \"https://127.0.0.1:{directory}/dir\"\nca = {ca:?}\n{keys}\n"
+        )
+    }
+}
+
+impl Pebble {
+    /// Starts an authority whose certificates are valid for that many seconds, with further settings. `None`, reported as missing, if
+    /// this host does not have it.
+    pub(super) fn start(
+        folder: &Folder,
+        ports: Ports,
+        validity: u64,
+        more: &str,
+    ) -> Option<Pebble> {
+        let Some(programs) = programs() else {
+            skip("pebble", &"`make pebble` installs it, if there is Go");
+            return None;
+        };
+        let Ports {
+            directory,
+            management,
+            dns,
+            http,
+            tls,
+        } = ports;
+        let (certificate, key) = (folder.path("cert.pem"), folder.path("key.pem"));
+        let config = format!(
+            r#"{{ "pebble": {{
+                "listenAddress": "127.0.0.1:{directory}", "managementListenAddress": "127.0.0.1:{management}",
+                "certificate": {certificate:?}, "privateKey": {key:?}, "httpPort": {http}, "tlsPort": {tls},
+                "retryAfter": {{ "authz": 1, "order": 1 }}, "keyAlgorithm": "ecdsa", {more}
+                "profiles": {{ "default": {{ "description": "for tests", "validityPeriod": {validity} }} }}
+            }} }}"#
+        );
+        let file = folder.path("pebble.json");
+        std::fs::write(&file, config).unwrap();
+        let dns = format!("127.0.0.1:{dns}");
+        let start = |program: &str, arguments: &[&str]| {
+            let mut command = Command::new(programs.join(program));
+            // It would wait between validations.
+            command
+                .env("PEBBLE_VA_NOSLEEP", "1")
+                .env("PEBBLE_AUTHZREUSE", "0");
+            command.args(arguments).stdin(Stdio::null());
+            Process::spawn(command, file.parent().unwrap())
+        };
+        let names = start(
+            "pebble-challtestsrv",
+            &[
+                "-dnsserver",
+                &dns,
+                "-defaultIPv4",
+                "127.0.0.1",
+                "-defaultIPv6",
+                "",
+                "-http01",
+                "",
+                "-https01",
+                "",
+                "-tlsalpn01",
+                "",
+                "-doh",
+                "",
+                "-management",
+                "",
+            ],
+        );
+        let arguments = ["-config", file.to_str().unwrap(), "-dnsserver", &dns];
+        let process = start("pebble", &arguments);
+        let pebble = Pebble {
+            _process: process,
+            _dns: names,
+            management: (Ipv4Addr::LOCALHOST, management).into(),
+        };
+        for port in [ports.directory, ports.management, ports.dns] {
+            wait_for((Ipv4Addr::LOCALHOST, port).into());
+        }
+        Some(pebble)
+    }
+
+    /// Returns the root certificate of what it issues, PEM.
+    pub(super) fn root(&self, folder: &Folder) -> String {
+        let output = Command::new("curl")
+            .args(["--silent", "--show-error", "--fail", "--cacert"])
+            .arg(folder.path("cert.pem"))
+            .arg(format!("https://{}/roots/0", self.management))
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+fn wait_for(address: SocketAddr) {
+    for _ in 0..500 {
+        if TcpStream::connect(address).is_ok() {
+            return;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+    panic!("nobody listens at {address}");
+}
+
+/// Returns the folder in which `make` has installed the programs.
+fn programs() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_BIN_EXE_sluicegate"))
+        .parent()?
+        .parent()?;
+    let folder = target.join("pebble");
+    folder.join("pebble").is_file().then_some(folder)
+}
