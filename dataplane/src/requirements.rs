@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 9] = [
     "io_uring",
     "namespace",
     "aioquic",
@@ -16,6 +16,7 @@ const NAMES: [&str; 8] = [
     "dpdk",
     "curl",
     "h2load",
+    "grpc",
     "pebble",
 ];
 
