@@ -1,4 +1,4 @@
-//! Decisions about the requests of clients that may not use a route.
+//! Decisions about the requests of clients that may not use a route, and about those for tunnels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,4 +214,31 @@ fn tunnel_needs_the_password_of_its_route_too() {
     let decision = fixture.decide(&with_password, &peer(false));
     let is_open = matches!(&decision, Decision::Handle(handling) if handling.is_tunnel());
     assert!(is_open, "{decision:?}");
+}
+
+#[test]
+fn no_handler_of_the_server_itself_opens_a_tunnel() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("chat"), "file").unwrap();
+    let files = format!("files = {{ root = '{}' }}", folder.path().display());
+    let websocket = tunnel(Some("websocket"));
+    for (handler, expected) in [
+        ("fixed = {}", 501),
+        ("fixed = { body = \"page\" }\ncompress = true", 501),
+        ("fixed = { status = 404 }", 404),
+        ("generate = {}", 405),
+        ("redirect = { location = \"https://b.example/\" }", 308),
+        (&files, 501),
+        ("proxy = { upstreams = \"a:1\", websocket = false }", 501),
+    ] {
+        let mut fixture = Fixture::new(&format!("[[route]]\npath = \"/\"\n{handler}\n"));
+        let reply = fixture.refused(&websocket, &peer(false));
+        assert_eq!(reply.status, expected, "{handler}");
+        let counted = u64::from(expected == 501);
+        assert_eq!(fixture.counters.tunnels, counted, "{handler}");
+        let other = fixture.refused(&tunnel(Some("other")), &peer(false));
+        assert_eq!(other.status, 501, "{handler}");
+        let plain = fixture.refused(&tunnel(None), &peer(false));
+        assert_eq!(plain.status, 501, "{handler}");
+    }
 }
