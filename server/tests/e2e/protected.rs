@@ -6,11 +6,16 @@ use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
 use crate::on_every_backend;
 use crate::server::{Folder, Server, Setup};
+use crate::tcp::{PROTOCOLS, curl, value};
 
 on_every_backend!(
     a_password_protects_a_route_whatever_its_handler,
+    a_password_protects_a_route_over_tcp_too,
     networks_decide_who_uses_a_route
 );
+
+/// Line of a file of users: `ada` with the password `secret`.
+const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n";
 
 /// Returns status and content of the response to a request with these credentials.
 async fn get(session: &mut Session, path: &str, authorization: Option<&str>) -> (u16, Vec<u8>) {
@@ -27,9 +32,7 @@ fn a_password_protects_a_route_whatever_its_handler(backend: &str) {
     let folder = Folder::new();
     fs::create_dir_all(folder.path("www")).unwrap();
     fs::write(folder.path("www/a.txt"), "file").unwrap();
-    // The password of ada is "secret".
-    let users = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n";
-    fs::write(folder.path("users"), users).unwrap();
+    fs::write(folder.path("users"), ADA).unwrap();
     let setup = Setup::new(backend)
         .with(ADMIN)
         .replace("[[group]]", "[[group]]\ncores = [0]")
@@ -62,6 +65,56 @@ fn a_password_protects_a_route_whatever_its_handler(backend: &str) {
         |result| found[&format!("sluicegate_basic_auth_requests_total{{result=\"{result}\"}}")];
     assert_eq!((count("accepted"), count("refused")), (4.0, 4.0));
     assert_eq!(found["sluicegate_basic_auth_hashes_total"], 2.0);
+    let none = "sluicegate_http_requests_refused_total{reason=\"no_credentials\"}";
+    assert_eq!(found[none], 4.0);
+}
+
+fn a_password_protects_a_route_over_tcp_too(backend: &str) {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("www")).unwrap();
+    fs::write(folder.path("www/a.txt"), "file").unwrap();
+    fs::write(folder.path("users"), ADA).unwrap();
+    let setup = Setup::new(backend)
+        .with(ADMIN)
+        .listener("one", "127.0.0.1:0", "cubic")
+        .with(
+            "[[route]]\npath = \"/page\"\nbasic_auth = { users_file = \"users\", realm = \"Office\" }\nfixed = { body = \"page\" }\n\
+             [[route]]\npath = \"/www\"\nbasic_auth = { users_file = \"users\" }\nfiles = { root = \"www\" }",
+        );
+    let mut server = Server::start(&setup, &folder);
+    let admin = address(&mut server);
+    for protocol in PROTOCOLS {
+        let get = |words: &[&str], path: &str| {
+            let words = [&[protocol, "--include"], words].concat();
+            let output = curl(&server, &folder, &words, path)?;
+            Some(String::from_utf8(output).unwrap())
+        };
+        for (path, content) in [("/page", "page"), ("/www/a.txt", "file")] {
+            let Some(valid) = get(&["--user", "ada:secret"], path) else {
+                return;
+            };
+            let (head, body) = valid.split_once("\r\n\r\n").unwrap();
+            assert!(head.lines().next().unwrap().contains(" 200"), "{head}");
+            assert_eq!(body, content, "{protocol} {path}");
+            for words in [&[][..], &["--user", "ada:Secret"]] {
+                let refused = get(words, path).unwrap();
+                let (head, body) = refused.split_once("\r\n\r\n").unwrap();
+                assert!(head.lines().next().unwrap().contains(" 401"), "{head}");
+                assert_eq!(
+                    body, "401 name and password required\n",
+                    "{protocol} {path}"
+                );
+                if path == "/page" {
+                    let challenge = value(head, "www-authenticate");
+                    assert_eq!(challenge, Some("Basic realm=\"Office\", charset=\"UTF-8\""));
+                }
+            }
+        }
+    }
+    let found = metrics(admin);
+    let count =
+        |result| found[&format!("sluicegate_basic_auth_requests_total{{result=\"{result}\"}}")];
+    assert_eq!((count("accepted"), count("refused")), (4.0, 4.0));
     let none = "sluicegate_http_requests_refused_total{reason=\"no_credentials\"}";
     assert_eq!(found[none], 4.0);
 }
