@@ -20,6 +20,7 @@ mod run;
 mod serve;
 mod service;
 mod stream_task;
+mod tls_stream;
 mod upload;
 mod watchdog;
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that the system has established and no front has accepted, per socket.
@@ -41,7 +42,7 @@ pub(super) fn bind_beside_port(
     workers: usize,
 ) -> Result<Vec<TcpListener>, TcpBindError> {
     match bind(address, workers) {
-        Err(error) if error.source.kind() == io::ErrorKind::AddrNotAvailable => {
+        Err(error) if error.is_foreign() => {
             tracing::warn!(%address, "no HTTP/1.1 and HTTP/2: the kernel does not have the address");
             Ok(Vec::new())
         }
@@ -90,6 +91,13 @@ pub struct TcpBindError {
 }
 
 impl TcpBindError {
+    /// Returns whether the kernel does not have the address, or nothing of its family.
+    fn is_foreign(&self) -> bool {
+        let no_family = Some(Errno::AFNOSUPPORT.raw_os_error());
+        self.source.kind() == io::ErrorKind::AddrNotAvailable
+            || self.source.raw_os_error() == no_family
+    }
+
     /// Returns whether somebody else has the port.
     pub(super) fn is_in_use(&self) -> bool {
         self.source.kind() == io::ErrorKind::AddrInUse
@@ -113,6 +121,24 @@ mod tests {
     use super::*;
 
     const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+    #[test]
+    fn a_port_goes_without_tcp_where_the_kernel_lacks_the_address_or_its_family() {
+        for (code, expected) in [
+            (Errno::AFNOSUPPORT, true),
+            (Errno::ADDRNOTAVAIL, true),
+            (Errno::ADDRINUSE, false),
+        ] {
+            let source = io::Error::from(code);
+            let (address, remedy) = (ANY, remedy(&source));
+            let error = TcpBindError {
+                address,
+                remedy,
+                source,
+            };
+            assert_eq!(error.is_foreign(), expected, "{code}");
+        }
+    }
 
     #[test]
     fn workers_share_a_port_that_nobody_else_may_bind() {

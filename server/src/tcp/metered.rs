@@ -45,6 +45,7 @@ pub(super) struct MeteredStream {
     stream: TcpStream,
     meter: Rc<Meter>,
     lingering: Option<Lingering>,
+    is_ending: bool,
 }
 
 impl MeteredStream {
@@ -53,7 +54,13 @@ impl MeteredStream {
             stream,
             meter: Rc::clone(meter),
             lingering: None,
+            is_ending: false,
         }
+    }
+
+    /// Returns whether the layer above has begun to shut the stream down.
+    pub(super) fn is_ending(&self) -> bool {
+        self.is_ending
     }
 
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -105,6 +112,7 @@ impl AsyncWrite for MeteredStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        this.is_ending = true;
         match &mut this.lingering {
             None => {
                 std::task::ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;

@@ -1,7 +1,7 @@
 //! Heads of requests: from hyper's form to that of handlers, with all that servers could read differently refused.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderValue, Method, Version, request};
 
@@ -38,7 +38,7 @@ pub(super) fn parse(
     scheme: &str,
     max_section: u64,
 ) -> Result<ParsedRequest, Refusal> {
-    check_size(&parts.headers, max_section)?;
+    check_size(parts, max_section)?;
     let is_connect = parts.method == Method::CONNECT;
     let authority = authority(parts)?;
     let scheme = match parts.uri.scheme_str() {
@@ -72,14 +72,29 @@ pub(super) fn parse(
     })
 }
 
-fn check_size(headers: &HeaderMap, max_section: u64) -> Result<(), Refusal> {
-    let size = headers.iter().fold(0_u64, |sum, (name, value)| {
-        sum.saturating_add((name.as_str().len() + value.len() + FIELD_OVERHEAD) as u64)
-    });
-    if size > max_section || headers.len() > MAX_FIELDS {
+/// Checks the size of the section with the fields that HTTP/2 and HTTP/3 have in place of the request line.
+fn check_size(parts: &request::Parts, max_section: u64) -> Result<(), Refusal> {
+    let uri = &parts.uri;
+    let target = [
+        Some((":method", parts.method.as_str())),
+        uri.scheme_str().map(|scheme| (":scheme", scheme)),
+        { uri.authority() }.map(|authority| (":authority", authority.as_str())),
+        uri.path_and_query().map(|path| (":path", path.as_str())),
+    ];
+    let target = target.into_iter().flatten();
+    let target = target.map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD);
+    let size = target.sum::<usize>() as u64 + section_size(&parts.headers);
+    if size > max_section || parts.headers.len() > MAX_FIELDS {
         return Err(TooLarge);
     }
     Ok(())
+}
+
+/// Returns the size of fields as RFC 9113 §6.5.2 counts it.
+fn section_size(fields: &HeaderMap) -> u64 {
+    let lines = fields.iter();
+    let sizes = lines.map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD);
+    sizes.sum::<usize>() as u64
 }
 
 /// Takes the authority from the target, or else from Host; both must agree, and be a host with a port or without. A request of
@@ -153,11 +168,6 @@ fn fields(headers: &HeaderMap) -> Result<Fields, Refusal> {
         let text = value.to_str().map_err(|_| Malformed)?;
         nominated.extend(text.split(',').map(|name| name.trim().to_ascii_lowercase()));
     }
-    let is_of_connection = |name: &HeaderName| {
-        let own = [CONNECTION, TRANSFER_ENCODING, UPGRADE];
-        let legacy = ["keep-alive", "proxy-connection", "http2-settings", "te"];
-        own.contains(name) || legacy.contains(&name.as_str())
-    };
     let is_nominated = |name: &HeaderName| {
         // Framing and host are the request's own, whatever the client says.
         let kept = [HOST, CONTENT_LENGTH].contains(name);
@@ -170,15 +180,26 @@ fn fields(headers: &HeaderMap) -> Result<Fields, Refusal> {
         .collect())
 }
 
-/// Returns the fields of a trailer section; `None` if one of them would frame the message or name its host.
+/// Returns the fields of a trailer section; `None` if one of them would frame the message, concern the connection or name the host,
+/// or if there are too many.
 pub(super) fn trailers(map: &HeaderMap) -> Option<Fields> {
-    let refused = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+    if map.len() > MAX_FIELDS {
+        return None;
+    }
     let lines = map
         .iter()
         .map(|(name, value): (&HeaderName, &HeaderValue)| {
-            (!refused.contains(name)).then(|| (name.clone(), value.clone()))
+            let refused = [HOST, CONTENT_LENGTH].contains(name) || is_of_connection(name);
+            (!refused).then(|| (name.clone(), value.clone()))
         });
     lines.collect()
+}
+
+/// Returns whether a field concerns the connection and not the request (RFC 9110 §7.6.1).
+fn is_of_connection(name: &HeaderName) -> bool {
+    let own = [CONNECTION, TRANSFER_ENCODING, UPGRADE, TE];
+    let legacy = ["keep-alive", "proxy-connection", "http2-settings"];
+    own.contains(name) || legacy.contains(&name.as_str())
 }
 
 #[cfg(test)]

@@ -13,13 +13,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_boring::{SslStream, SslStreamBuilder};
+use tokio_boring::SslStreamBuilder;
 
 use super::connection::Connection;
 use super::front::{Admission, Front, Phase};
 use super::metered::{Meter, MeteredStream};
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
+use super::tls_stream::TlsStream;
 use super::watchdog::{Verdict, Watchdog};
 use crate::acme;
 use crate::http::gate::MAX_FIELDS;
@@ -120,7 +121,7 @@ async fn handshake(
     front: &Rc<Front>,
     context: &SslContext,
     stream: MeteredStream,
-) -> Option<SslStream<MeteredStream>> {
+) -> Option<TlsStream> {
     let limit = front.config().site.limits().handshake_timeout;
     let mut phase = front.phase();
     let ssl = Ssl::new(context).ok()?;
@@ -129,7 +130,7 @@ async fn handshake(
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
     };
     match accepted {
-        Ok(Ok(stream)) => Some(stream),
+        Ok(Ok(stream)) => Some(TlsStream::new(stream)),
         Ok(Err(error)) => {
             tracing::trace!(%error, "a TLS handshake failed");
             front.count(|counters| counters.connections.handshakes_failed += 1);

@@ -90,8 +90,10 @@ fn lengths_must_agree_and_be_digits() {
 #[test]
 fn a_section_beyond_the_limit_is_too_large() {
     let long = "x".repeat(1000);
-    assert!(get(&[("host", "a"), ("y", &long[..850])]).is_ok());
+    assert!(get(&[("host", "a"), ("y", &long[..800])]).is_ok());
     assert_eq!(get(&[("host", "a"), ("y", &long)]), Err(TooLarge));
+    let target = parts("GET", &format!("/{long}"), &[("host", "a")]);
+    assert_eq!(parse(&target, "https", 1000), Err(TooLarge));
 }
 
 #[test]
@@ -108,7 +110,18 @@ fn trailers_that_frame_or_route_are_refused() {
         HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static("1"))])
     };
     assert_eq!(trailers(&map("x-sum")).map(|fields| fields.len()), Some(1));
-    for name in ["host", "content-length", "transfer-encoding"] {
+    for name in [
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "te",
+        "keep-alive",
+    ] {
         assert_eq!(trailers(&map(name)), None, "{name}");
     }
+    let many = (0..=MAX_FIELDS).map(|number| {
+        let name = HeaderName::try_from(format!("x-{number}")).unwrap();
+        (name, HeaderValue::from_static("1"))
+    });
+    assert_eq!(trailers(&many.collect()), None);
 }
