@@ -65,7 +65,7 @@ pub(super) fn parse(
             authority,
             path: canonical.unwrap_or_else(|_| CanonicalPath::empty()),
             query: query.map(str::to_owned),
-            headers: fields(&parts.headers)?,
+            headers: fields(&parts.headers, parts.version)?,
         },
         expects_status,
         refused_path,
@@ -161,8 +161,8 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
 }
 
 /// Returns the fields that concern the request: neither those of the connection nor those that the client names in `connection`,
-/// so that nothing which the route adds later can be among them.
-fn fields(headers: &HeaderMap) -> Result<Fields, Refusal> {
+/// so that nothing which the route adds later can be among them. `te: trailers` of HTTP/2 is kept: servers of gRPC insist on it.
+fn fields(headers: &HeaderMap, version: Version) -> Result<Fields, Refusal> {
     let mut nominated = Vec::new();
     for value in headers.get_all(CONNECTION) {
         let text = value.to_str().map_err(|_| Malformed)?;
@@ -173,8 +173,14 @@ fn fields(headers: &HeaderMap) -> Result<Fields, Refusal> {
         let kept = [HOST, CONTENT_LENGTH].contains(name);
         !kept && nominated.iter().any(|nominated| nominated == name.as_str())
     };
+    // Exactly as RFC 9113 §8.2.2 has it; with HTTP/1.1, the field is for the server alone.
+    let takes_trailers = |name: &HeaderName, value: &HeaderValue| {
+        version == Version::HTTP_2 && name == TE && value == "trailers"
+    };
     let lines = headers.iter();
-    let kept = lines.filter(|(name, _)| !is_of_connection(name) && !is_nominated(name));
+    let kept = lines.filter(|(name, value)| {
+        (!is_of_connection(name) || takes_trailers(name, value)) && !is_nominated(name)
+    });
     Ok(kept
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect())

@@ -48,6 +48,22 @@ fn fields_of_the_connection_and_those_that_it_names_are_dropped() {
 }
 
 #[test]
+fn te_is_kept_if_it_is_trailers_and_of_http2() {
+    let te = |version, value| {
+        let mut parts = parts("GET", "/", &[("host", "a"), ("te", value)]);
+        parts.version = version;
+        let headers = parse(&parts, "https", 1000).unwrap().head.headers;
+        let values = headers.iter().filter(|(name, _)| name == TE);
+        values.map(|(_, value)| value.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(te(Version::HTTP_2, "trailers"), ["trailers"]);
+    for value in ["Trailers", "trailers, gzip", "gzip", ""] {
+        assert!(te(Version::HTTP_2, value).is_empty(), "{value}");
+    }
+    assert!(te(Version::HTTP_11, "trailers").is_empty());
+}
+
+#[test]
 fn a_host_that_is_missing_repeated_or_another_one_is_refused() {
     for lines in [
         &[][..],
