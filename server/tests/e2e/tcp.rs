@@ -5,6 +5,7 @@ mod frames;
 mod raw;
 mod refused;
 mod stalled;
+mod trailers;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -10,7 +10,7 @@ use crate::client::run;
 use crate::server::{Folder, Server, Setup};
 
 /// Connects with HTTP/2 over TLS.
-async fn connect(server: &Server) -> SendRequest<Bytes> {
+pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
     let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
     connector.set_verify(SslVerifyMode::NONE);
     connector.set_alpn_protos(b"\x02h2").unwrap();
