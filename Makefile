@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -33,7 +33,9 @@ DESTDIR ?=
 
 # Packages that are no members of the workspace.
 OUTSIDE := cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
-PACKAGES := cmake curl g++ git libclang-dev nghttp2-client pkg-config python3-venv
+PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
+# Clients that only tests run.
+clients: PACKAGES := chromium curl nghttp2-client
 # Evaluated when it is used: `make setup` may install the library.
 FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -78,6 +80,8 @@ help: ## Lists these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
 
 setup: ## Installs the Debian packages that are missing and checks Rust's version
+
+clients setup:
 	@missing=""
 	for package in $(PACKAGES); do
 	    case $$package in
@@ -229,13 +233,13 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup fmt-check deny venv grpc pebble $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients fmt-check deny venv grpc pebble $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE)
 
-test-long: setup venv grpc pebble $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+test-long: setup clients venv grpc pebble $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE) -- --include-ignored \
 	    --skip hostile::floods::
 

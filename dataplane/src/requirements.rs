@@ -8,10 +8,11 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "io_uring",
     "namespace",
     "aioquic",
+    "chromium",
     "ptrace",
     "dpdk",
     "curl",

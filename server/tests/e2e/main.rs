@@ -9,6 +9,7 @@ mod access;
 mod acme;
 mod admin;
 mod bounds;
+mod browser;
 mod certificates;
 mod client;
 mod compress;

@@ -45,7 +45,7 @@ fn closed(admin: SocketAddr, reason: &str) -> f64 {
 }
 
 /// Returns a command, or `None`, reported as missing, where the host does not have the program.
-fn program(name: &str) -> Option<Command> {
+pub(crate) fn program(name: &str) -> Option<Command> {
     let found = Command::new(name).arg("--version").output();
     if let Err(error) = found {
         skip(name, &error);
