@@ -10,7 +10,7 @@ use boring::error::ErrorStack;
 use boring::ssl::{SslConnector, SslMethod, SslVersion};
 use boring::x509::store::X509StoreBuilder;
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, HeaderValue};
+use http::header::{CONNECTION, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::uri::{Authority, Scheme};
 use http::{Request, Uri};
 use http_body_util::{BodyExt, Limited};
@@ -28,6 +28,8 @@ use crate::observe::acme::AcmeFailure;
 const LIMIT: Duration = Duration::from_secs(30);
 /// Largest body of a response, bytes: a chain of certificates has a few thousand.
 const MAX_BODY: usize = 1 << 20;
+/// Longest pause that an authority may ask for, seconds.
+const LONGEST_PAUSE: u64 = 86_400;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -109,7 +111,8 @@ async fn exchange(
         .headers_mut()
         .insert(CONNECTION, HeaderValue::from_static("close"));
     let response = sender.send_request(request).await;
-    let (parts, body) = response.map_err(|error| failed(error.into()))?.into_parts();
+    let (mut parts, body) = response.map_err(|error| failed(error.into()))?.into_parts();
+    shorten_pause(&mut parts.headers);
     let body = Limited::new(body, MAX_BODY)
         .collect()
         .await
@@ -118,6 +121,15 @@ async fn exchange(
         parts,
         body: Box::new(body.to_bytes()),
     })
+}
+
+/// Bounds the pause that an authority asks for in seconds. The library adds it to the clock, which cannot hold every number.
+fn shorten_pause(headers: &mut HeaderMap) {
+    let asked = { headers.get(RETRY_AFTER) }.and_then(|value| value.to_str().ok());
+    let seconds = asked.and_then(|text| text.trim().parse::<u64>().ok());
+    if seconds.is_some_and(|seconds| seconds > LONGEST_PAUSE) {
+        headers.insert(RETRY_AFTER, HeaderValue::from(LONGEST_PAUSE));
+    }
 }
 
 async fn connect(

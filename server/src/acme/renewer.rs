@@ -90,9 +90,9 @@ impl Certificate {
 
     fn take(&mut self, found: Option<(Issued, Stamp)>) {
         *self = Certificate {
-            renewal: found
-                .as_ref()
-                .map_or(0, |(issued, _)| issued.validity.renewal(jitter())),
+            renewal: found.as_ref().map_or(0, |(issued, stamp)| {
+                issued.validity.renewal(stamp.written(), jitter())
+            }),
             found,
             ..Certificate::default()
         };

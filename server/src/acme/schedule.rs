@@ -4,9 +4,12 @@
 const FIRST_RETRY: i64 = 120;
 /// Longest time between two attempts, seconds.
 const LAST_RETRY: i64 = 6 * 3600;
-/// Age that a certificate has at least when it is replaced because the authority suggests it, seconds. It is less for certificates
-/// that are valid for less than three times as long.
+/// Age that a certificate has at least when it is replaced, seconds: one whose renewal is past already when it is issued, as on a host
+/// whose clock is wrong, would be followed by others without a pause. It is less for certificates that are valid for less than three
+/// times as long.
 const LEAST_AGE: i64 = 3600;
+/// Age that every certificate has at least when it is replaced, seconds.
+const LEAST_AGE_OF_ALL: i64 = 10;
 
 /// Validity of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +23,18 @@ impl Validity {
         self.to.saturating_sub(self.from).max(0)
     }
 
+    /// Returns the age that the certificate has at least when it is replaced.
+    fn least_age(self) -> i64 {
+        LEAST_AGE.min((self.lifetime() / 3).max(LEAST_AGE_OF_ALL))
+    }
+
     /// Returns the time of the renewal without a suggestion: at two thirds of the lifetime, and up to a twentieth of it earlier by
-    /// `jitter`, from 0 to 1, so that certificates that were issued together are not renewed together.
-    pub(super) fn renewal(self, jitter: f64) -> i64 {
+    /// `jitter`, from 0 to 1, so that certificates that were issued together are not renewed together. It is not so soon after
+    /// `issued` that one renewal follows the other.
+    pub(super) fn renewal(self, issued: i64, jitter: f64) -> i64 {
         let lifetime = self.lifetime();
-        self.from + lifetime / 3 * 2 - part(lifetime / 20, jitter)
+        let due = self.from + lifetime / 3 * 2 - part(lifetime / 20, jitter);
+        due.max(issued + self.least_age())
     }
 
     /// Returns the time of the renewal within the window that the authority suggests. It is not so late that the certificate may
@@ -38,7 +48,7 @@ impl Validity {
         let lifetime = self.lifetime();
         let chosen = start.saturating_add(part(end.saturating_sub(start).max(0), jitter));
         let last = self.to - lifetime / 6;
-        chosen.min(last).max(issued + LEAST_AGE.min(lifetime / 3))
+        chosen.min(last).max(issued + self.least_age())
     }
 }
 
@@ -70,15 +80,24 @@ mod tests {
             from: 0,
             to: 90 * DAY,
         };
-        assert_eq!(quarter.renewal(0.0), 60 * DAY);
-        assert_eq!(quarter.renewal(1.0), 60 * DAY - 90 * DAY / 20);
+        assert_eq!(quarter.renewal(0, 0.0), 60 * DAY);
+        assert_eq!(quarter.renewal(0, 1.0), 60 * DAY - 90 * DAY / 20);
         let week = Validity {
             from: 100 * DAY,
             to: 106 * DAY,
         };
-        assert_eq!(week.renewal(0.0), 104 * DAY);
+        assert_eq!(week.renewal(100 * DAY, 0.0), 104 * DAY);
         let broken = Validity { from: 5, to: 1 };
-        assert_eq!(broken.renewal(0.5), 5);
+        assert_eq!(broken.renewal(0, 0.5), LEAST_AGE_OF_ALL);
+    }
+
+    #[test]
+    fn a_certificate_that_is_issued_late_in_its_lifetime_is_not_renewed_at_once() {
+        let quarter = Validity {
+            from: 0,
+            to: 90 * DAY,
+        };
+        assert_eq!(quarter.renewal(80 * DAY, 0.0), 80 * DAY + LEAST_AGE);
     }
 
     #[test]

@@ -74,19 +74,47 @@ impl Store {
         Challenges::new(self.folder.join(CHALLENGES))
     }
 
-    /// Returns the certificate for these names with its key, PEM, and the path of its file; `None` if there is none that can be
-    /// used.
-    pub fn certificate(&self, names: &[String]) -> Option<(String, PathBuf)> {
-        let path = self.certificate_path(names);
-        let pem = fs::read_to_string(&path).ok()?;
-        Issued::read(&pem, names)?;
-        Some((pem, path))
+    /// Returns the certificate for these names with its key, PEM, and the path of its file; until there is one, the one that is valid
+    /// longest of those for the first of them, so that a changed list of names takes no host its certificate. `None` if there is none
+    /// that can be used.
+    ///
+    /// # Errors
+    /// A file cannot be read. Whether there is a certificate is then unknown.
+    pub fn certificate(&self, names: &[String]) -> io::Result<Option<(String, PathBuf)>> {
+        let own = self.certificate_path(names);
+        if let Some(pem) = read(&own)?
+            && Issued::read(&pem, names).is_some()
+        {
+            return Ok(Some((pem, own)));
+        }
+        let (Some(first), Some(folder)) = (names.first(), own.parent()) else {
+            return Ok(None);
+        };
+        let mut best = None;
+        for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let is_named = |name: &str| name.starts_with(&format!("{first}-"));
+            let is_certificate = |name: &&str| is_named(name) && name.ends_with(".pem");
+            if name.to_str().filter(is_certificate).is_none() {
+                continue;
+            }
+            let Some(pem) = read(&file.path())? else {
+                continue;
+            };
+            let issued = Issued::read(&pem, std::slice::from_ref(first));
+            if let Some(to) = issued.map(|issued| issued.validity.to)
+                && best.as_ref().is_none_or(|(best, _, _)| to > *best)
+            {
+                best = Some((to, pem, file.path()));
+            }
+        }
+        Ok(best.map(|(_, pem, path)| (pem, path)))
     }
 
     /// Returns the facts of the certificate for these names, and the state of its file.
     pub(super) fn issued(&self, names: &[String]) -> Option<(Issued, Stamp)> {
         let stamp = self.stamp(names)?;
-        let (pem, _) = self.certificate(names)?;
+        let pem = read(&self.certificate_path(names)).ok()??;
         Some((Issued::read(&pem, names)?, stamp))
     }
 
@@ -189,6 +217,17 @@ impl Store {
     }
 }
 
+/// Returns the contents of a file; `None` if there is no such file.
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(contents) => Ok(Some(contents)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // It is no certificate.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn make_folder(folder: &Path) -> Result<(), AcmeError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| AcmeError::storage(folder, &error))
@@ -205,6 +244,7 @@ fn digits(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::keys;
     use super::*;
 
     fn store(folder: &tempfile::TempDir, directory: &str) -> Store {
@@ -230,7 +270,36 @@ mod tests {
         assert_eq!(mode(&store.account_path()), 0o600);
         assert_eq!(mode(&store.certificate_path(&names)), 0o600);
         assert_eq!(store.account().as_deref(), Some("{}"));
-        assert!(store.certificate(&names).is_none(), "it is no certificate");
+        let found = store.certificate(&names).unwrap();
+        assert!(found.is_none(), "it is no certificate");
+    }
+
+    #[test]
+    fn a_changed_list_of_names_keeps_the_certificate_of_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder, "https://acme.example/");
+        let [a, b] = ["a.example", "b.example"].map(str::to_owned);
+        let key = keys::fresh().unwrap();
+        let made = keys::proof(&key, &a, &[1; 32], crate::clock::unix()).unwrap();
+        let parts = [key.private_key_to_pem_pkcs8(), made.to_pem()];
+        let pem = String::from_utf8(parts.map(Result::unwrap).concat()).unwrap();
+        let lock = store.lock().unwrap().unwrap();
+        store.keep(std::slice::from_ref(&a), &pem).unwrap();
+        drop(lock);
+        let wanted = [a.clone(), b.clone()];
+        let (found, path) = store.certificate(&wanted).unwrap().unwrap();
+        assert_eq!((found, path), (pem, store.certificate_path(&[a])));
+        assert!(store.issued(&wanted).is_none(), "it is still due");
+        assert!(store.certificate(&[b]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_read_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(&folder, "https://acme.example/");
+        let names = ["a.example".to_owned()];
+        fs::create_dir_all(store.certificate_path(&names)).unwrap();
+        assert!(store.certificate(&names).is_err());
     }
 
     #[test]

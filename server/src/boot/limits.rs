@@ -4,5 +4,7 @@ use std::time::Duration;
 
 /// Time for a started worker to serve.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(30);
+/// Time after which certificates that could not be put to use are tried again.
+pub(super) const CERTIFICATES_PAUSE: Duration = Duration::from_secs(60);
 /// Time for stopping workers to close their connections, and for each log to be written to its end.
 pub(super) const STOP_LIMIT: Duration = Duration::from_secs(2);

@@ -185,8 +185,12 @@ fn identity(tls: &Tls, config: &Config) -> Result<Identity, TransportError> {
     if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
         return Identity::load(certificate, key, config.server.open_secrets);
     }
-    let obtained = Store::of(config).and_then(|store| store.certificate(&tls.acme));
-    let Some((pem, path)) = obtained else {
+    let obtained = Store::of(config).map(|store| store.certificate(&tls.acme));
+    let obtained = obtained.transpose().map_err(|cause| TransportError::File {
+        path: format!("certificate of ACME for {}", tls.acme.join(", ")),
+        cause,
+    })?;
+    let Some((pem, path)) = obtained.flatten() else {
         return Identity::placeholder(&tls.acme);
     };
     Ok(Identity {

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluicegate_dataplane::Features;
 
 use super::error::{BootError, one_line};
-use super::limits::{START_LIMIT, STOP_LIMIT};
+use super::limits::{CERTIFICATES_PAUSE, START_LIMIT, STOP_LIMIT};
 use super::listen::Line;
 use super::observability::Observability;
 use super::reload::Reloader;
@@ -123,12 +123,17 @@ pub(super) fn run_down(
     let mut running = mailboxes.len() + reloader.fronts.count();
     let mut deadline: Option<Instant> = None;
     let mut stopped = false;
+    // Time at which certificates that could not be put to use are tried again.
+    let mut retry: Option<Instant> = None;
     while running > 0 {
         supervisor.on_time(clock::now());
         reloader.drop_unused();
         reloader.upkeep.on_time(clock::now());
         let next = supervisor.next();
-        let until = deadline.map_or(next, |deadline| deadline.min(next));
+        if retry.is_some_and(|retry| clock::now() >= retry) {
+            retry = install_certificates(reloader).map(|pause| clock::now() + pause);
+        }
+        let until = { [deadline, retry].into_iter().flatten() }.fold(next, Instant::min);
         match inbox.recv_timeout(until.saturating_duration_since(clock::now())) {
             Ok(Event::Worker(Report::Stopped(endpoint, datagrams))) => {
                 running -= 1;
@@ -151,7 +156,9 @@ pub(super) fn run_down(
                 deadline = Some(clock::now() + limit);
             }
             // While the server drains, no connection begins that would use another certificate.
-            Ok(Event::Certificates) if deadline.is_none() => install_certificates(reloader),
+            Ok(Event::Certificates) if deadline.is_none() => {
+                retry = install_certificates(reloader).map(|pause| clock::now() + pause);
+            }
             Ok(Event::Worker(_) | Event::Certificates) => {}
             Ok(Event::Signal(Signal::Reopen)) => observability.reopen(),
             Ok(Event::Signal(Signal::Reload)) if deadline.is_some() => {
@@ -176,15 +183,22 @@ pub(super) fn run_down(
     totals
 }
 
-fn install_certificates(reloader: &mut Reloader<'_>) {
-    match reloader.install_certificates() {
-        Ok(Some(snapshot)) => tracing::info!(snapshot, "certificates of ACME are in use"),
-        Ok(None) => {}
-        Err(error) => {
-            let error = one_line(&error);
-            tracing::error!(%error, "the certificates of ACME cannot be put to use; correct this and reload");
+/// Puts certificates of ACME to use. Returns the pause until the next attempt if that fails: another file of the configuration may
+/// just be half written.
+fn install_certificates(reloader: &mut Reloader<'_>) -> Option<Duration> {
+    let error = match reloader.install_certificates() {
+        Ok(Some(snapshot)) => {
+            tracing::info!(snapshot, "certificates of ACME are in use");
+            return None;
         }
-    }
+        Ok(None) => return None,
+        Err(error) => one_line(&error),
+    };
+    let pause = CERTIFICATES_PAUSE;
+    tracing::error!(
+        %error, next_attempt = ?pause, "the certificates of ACME cannot be put to use; correct this"
+    );
+    Some(pause)
 }
 
 fn reload(observability: &Observability, reloader: &mut Reloader<'_>, supervisor: &mut Supervisor) {
