@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::super::counters::Tally;
 use super::resolver;
+use super::tcp::alternately;
 
 /// Largest number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
@@ -94,7 +95,9 @@ impl HostName {
         self.tally.count(|c| c.lookups += 1);
         let found = resolver::look_up(&self.host, &self.servers, self.doubted.get()).await;
         let addresses = { found.addresses.into_iter() }.map(|ip| SocketAddr::new(ip, self.port));
-        let addresses: Vec<_> = addresses.take(MAX_ADDRESSES).collect();
+        // Alternately, so that a name with many addresses of one family keeps some of the other.
+        let mut addresses = alternately(addresses.collect());
+        addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {
             self.tally.count(|c| c.lookups_failed += 1);
         } else {

@@ -7,13 +7,14 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
-use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig,
 };
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, RecordType};
+use hickory_resolver::{Hosts, TokioResolver};
 use tokio::runtime::Builder;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
@@ -90,25 +91,29 @@ pub(super) async fn look_up(host: &str, servers: &[SocketAddr], fresh: bool) -> 
 #[derive(Default)]
 struct Resolvers {
     known: HashMap<Vec<SocketAddr>, TokioResolver>,
+    /// Contents of /etc/hosts.
+    hosts: Rc<Hosts>,
     /// Times at which the files were changed last.
     changed_at: [Option<SystemTime>; FILES.len()],
 }
 
 impl Resolvers {
     /// Returns the resolver that asks these name servers.
-    fn with(&mut self, servers: &[SocketAddr]) -> Result<TokioResolver, NetError> {
+    fn with(&mut self, servers: &[SocketAddr]) -> Result<(TokioResolver, Rc<Hosts>), NetError> {
         let changed_at = FILES.map(|file| std::fs::metadata(file).and_then(|m| m.modified()).ok());
         let is_changed = changed_at != self.changed_at;
         if is_changed || self.known.len() > MAX_RESOLVERS {
             self.known.clear();
+            // A host without the file has no names in it.
+            self.hosts = Rc::new(Hosts::from_system().unwrap_or_default());
             self.changed_at = changed_at;
         }
         if let Some(known) = self.known.get(servers) {
-            return Ok(known.clone());
+            return Ok((known.clone(), Rc::clone(&self.hosts)));
         }
         let made = make(servers)?;
         self.known.insert(servers.to_vec(), made.clone());
-        Ok(made)
+        Ok((made, Rc::clone(&self.hosts)))
     }
 }
 
@@ -127,7 +132,8 @@ fn make(servers: &[SocketAddr]) -> Result<TokioResolver, NetError> {
     };
     let options = builder.options_mut();
     options.ip_strategy = LookupIpStrategy::Ipv6AndIpv4;
-    options.use_hosts_file = ResolveHosts::Always;
+    // The file is asked before: the resolver would add what DNS knows of the other family.
+    options.use_hosts_file = ResolveHosts::Never;
     options.positive_min_ttl = Some(VALIDITY.0);
     options.positive_max_ttl = Some(VALIDITY.1);
     options.negative_max_ttl = Some(NEGATIVE_VALIDITY);
@@ -148,8 +154,8 @@ async fn serve(mut questions: UnboundedReceiver<Question>) {
     let mut resolvers = Resolvers::default();
     let permits = Rc::new(Semaphore::new(MAX_LOOKUPS));
     while let Some(question) = questions.recv().await {
-        let resolver = match resolvers.with(&question.servers) {
-            Ok(resolver) => resolver,
+        let (resolver, hosts) = match resolvers.with(&question.servers) {
+            Ok(found) => found,
             Err(error) => {
                 tracing::warn!(%error, "names of upstreams cannot be looked up");
                 continue;
@@ -158,14 +164,14 @@ async fn serve(mut questions: UnboundedReceiver<Question>) {
         let permits = Rc::clone(&permits);
         spawn_local(async move {
             let _permit = permits.acquire().await;
-            let found = ask(&resolver, &question).await;
+            let found = ask(&resolver, &hosts, &question).await;
             // Nobody may wait any more.
             let _ = question.reply.send(found);
         });
     }
 }
 
-async fn ask(resolver: &TokioResolver, question: &Question) -> Found {
+async fn ask(resolver: &TokioResolver, hosts: &Hosts, question: &Question) -> Found {
     let host = &question.host;
     // Other constructors refuse names such as my_app, which containers have.
     let name = match Name::from_ascii(host) {
@@ -175,6 +181,13 @@ async fn ask(resolver: &TokioResolver, question: &Question) -> Found {
             return Found::default();
         }
     };
+    let pinned = addresses_in(hosts, &name);
+    if !pinned.is_empty() {
+        return Found {
+            addresses: pinned,
+            valid: VALIDITY.1,
+        };
+    }
     if question.fresh {
         for kind in [RecordType::A, RecordType::AAAA] {
             resolver.clear_lookup_cache(name.clone(), kind);
@@ -192,9 +205,34 @@ async fn ask(resolver: &TokioResolver, question: &Question) -> Found {
     }
 }
 
+/// Returns the addresses that /etc/hosts has for a name. They are all that it has: as with the C library, DNS adds none.
+fn addresses_in(hosts: &Hosts, name: &Name) -> Vec<IpAddr> {
+    let kinds = [RecordType::AAAA, RecordType::A];
+    let found = kinds.map(|kind| hosts.lookup_static_host(&Query::query(name.clone(), kind)));
+    let lookups = found.iter().flatten();
+    let records = lookups.flat_map(|lookup| lookup.answers());
+    records.filter_map(|record| record.data.ip_addr()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hosts_file_has_all_addresses_of_its_names() {
+        let mut hosts = Hosts::default();
+        let text = "192.0.2.5 app.example my_app\n2001:db8::1 both\n192.0.2.6 both\n";
+        hosts.read_hosts_conf(text.as_bytes()).unwrap();
+        let found = |name: &str| {
+            let name = Name::from_ascii(name).unwrap();
+            let found = addresses_in(&hosts, &name);
+            found.iter().map(IpAddr::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(found("app.example"), ["192.0.2.5"]);
+        assert_eq!(found("both"), ["2001:db8::1", "192.0.2.6"]);
+        assert!(found("example").is_empty());
+        assert_eq!(found("my_app"), ["192.0.2.5"]);
+    }
 
     /// A thread pool that is full with other work, as with reads of a slow disk, delays no lookup.
     #[test]

@@ -65,7 +65,7 @@ pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpS
 }
 
 /// Returns the addresses so that families alternate as long as there are both (RFC 8305 §4).
-fn alternately(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+pub(super) fn alternately(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let first = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (one, other): (Vec<_>, Vec<_>) =
         { addresses.iter() }.partition(|address| address.is_ipv4() == first);
