@@ -57,6 +57,12 @@ impl SendError {
         match self {
             SendError::Http1(error) if error.is_parse_too_large() => Failure::HeadTooLarge,
             SendError::Http1(error) if error.is_parse() => Failure::Malformed,
+            // This end has given the whole connection up, for what other streams have made of it.
+            SendError::Http2(error)
+                if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) =>
+            {
+                Failure::Closed
+            }
             SendError::Http2(error) if error.is_library() => Failure::Malformed,
             SendError::Http2(error) if error.is_reset() => match error.reason() {
                 Some(Reason::REFUSED_STREAM) => Failure::StreamRefused,

@@ -94,7 +94,7 @@ pub(super) fn trailers(trailers: HeaderMap) -> HeaderMap {
             || name.starts_with("if-")
             || forwarded::is_claim(name)
     };
-    let mut kept = HeaderMap::with_capacity(trailers.len());
+    let mut kept = HeaderMap::with_capacity(trailers.keys_len());
     let mut current = None;
     for (name, value) in trailers {
         // `HeaderMap` yields a field's name with its first line only.

@@ -23,6 +23,10 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * MAX_STREAMS as u32;
 /// Largest part of a request's body that waits for the transport, bytes.
 const SEND_BUFFER: usize = 64 << 10;
+/// Streams that this end has reset of late and remembers, so that what the upstream has sent for them already is no error.
+const RESET_STREAMS: usize = 1000;
+/// Bytes by which small DATA frames of all streams may exceed the memory of their contents, until clients take them.
+const DATA_FRAME_BUDGET: usize = 64 << 20;
 /// Time without a byte from the upstream after which a connection is probed that waits for a response. After as much again
 /// it gets no further exchange; those that have begun have timeouts of their own.
 const PING_AFTER: Duration = Duration::from_secs(20);
@@ -86,6 +90,10 @@ impl Http2Connection {
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_send_buffer_size(SEND_BUFFER)
+            // Clients cancel: what arrives afterwards for their streams must not end the connection for all others.
+            .max_concurrent_reset_streams(RESET_STREAMS)
+            .max_local_error_reset_streams(None)
+            .data_frame_budget(DATA_FRAME_BUDGET)
             .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX));
         let opened = builder.handshake::<_, Bytes>(stream).await;
         let (sender, driver) = opened.map_err(|_| Failure::Closed)?;

@@ -9,10 +9,13 @@ use super::fields::{Nominated, is_hop_by_hop};
 use crate::http::exchange::Fields;
 use crate::http::exchange::message::Head;
 
+/// Largest number of field lines in a response: far more than any application sends, and fewer than a map of fields can hold.
+const MAX_LINES: usize = 4096;
+
 /// Splits a final response into its head for the client and its body.
 ///
 /// # Errors
-/// The response states its length ambiguously, or switches protocols.
+/// The response states its length ambiguously, switches protocols, or has too many fields.
 pub(super) fn split<B: Body>(
     response: http::Response<B>,
     is_head: bool,
@@ -22,6 +25,9 @@ pub(super) fn split<B: Body>(
         101 => return Err(Failure::Switched),
         200..=599 => {}
         _ => return Err(Failure::Malformed),
+    }
+    if response.headers().len() > MAX_LINES {
+        return Err(Failure::HeadTooLarge);
     }
     let announced = framing(response.headers())?;
     let bodiless =
