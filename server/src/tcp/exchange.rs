@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::task::{AbortHandle, spawn_local};
 
 use flow::Flow;
-use task::HandlerTask;
+use task::{HandlerTask, Running};
 
 use super::connection::Connection;
 use super::open_request::OpenRequest;
@@ -70,8 +70,8 @@ impl Exchange {
             queue,
             upload: Upload::new(body, handling.max_body(), credit),
             handling,
+            running: Some(Running::on(connection)),
         };
-        connection.running.set(connection.running.get() + 1);
         let handler = connection.front.handlers.run(incoming);
         let task = spawn_local(task.run(handler, limit));
         Exchange {

@@ -30,6 +30,8 @@ pub(super) struct HandlerTask {
     pub(super) queue: Rc<FrontQueue>,
     pub(super) handling: Handling,
     pub(super) upload: Upload,
+    /// Until the handler has stopped.
+    pub(super) running: Option<Running>,
 }
 
 impl HandlerTask {
@@ -39,7 +41,6 @@ impl HandlerTask {
         mut handler: Pin<Box<dyn Future<Output = ()>>>,
         limit: Option<Duration>,
     ) {
-        let running = Running(Rc::clone(&self.connection));
         let limit = async {
             match limit {
                 Some(limit) => sleep(limit).await,
@@ -79,7 +80,7 @@ impl HandlerTask {
         if self.upload.stop() {
             self.connection.meter.leave_unread();
         }
-        drop(running);
+        drop(self.running.take());
         self.hold().await;
     }
 
@@ -244,7 +245,15 @@ impl HandlerTask {
 }
 
 /// Counts a handler that runs, until it has stopped.
-struct Running(Rc<Connection>);
+pub(super) struct Running(Rc<Connection>);
+
+impl Running {
+    /// Counts the handler from here on: its task may be cancelled before it is polled.
+    pub(super) fn on(connection: &Rc<Connection>) -> Running {
+        connection.running.set(connection.running.get() + 1);
+        Running(Rc::clone(connection))
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
