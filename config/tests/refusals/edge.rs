@@ -160,8 +160,7 @@ fn rules_of_a_listener() {
 #[test]
 fn certificates_are_tables_or_none() {
     let tls = |value: &str| refusal(&LISTENER.replace("\"self-signed\"", value));
-    let words =
-        "expected a table with `certificate` and `key`, 1 to 256 such tables, or \"self-signed\"";
+    let words = "expected a table with `certificate` and `key` or with `acme`, 1 to 256 such tables, or \"self-signed\"";
     assert_eq!(
         tls("\"selfsigned\""),
         format!("4:7: string \"selfsigned\" for `tls`; {words}")
@@ -179,7 +178,7 @@ fn certificates_are_tables_or_none() {
             "tls = \"self-signed\"",
             "[[listener.tls]]\ncertificate = \"c\""
         )),
-        "4:1: [[listener.tls]] has no `key`; expected a path, relative to the folder of this file"
+        "5:15: `certificate` without `key`; expected `certificate` and `key`, or `acme`"
     );
     assert_eq!(
         refusal_before("[admin]\naddress = \"example.org:80\""),

@@ -59,7 +59,7 @@ fn what_is_missing_is_reported_at_the_header() {
     );
     assert_eq!(
         refusal("\n[[listener]]\nname = \"a\"\naddress = \"[::]:443\"\n"),
-        "2:1: [[listener]] has no `tls`; expected a table with `certificate` and `key`, 1 to 256 such tables, or \"self-signed\""
+        "2:1: [[listener]] has no `tls`; expected a table with `certificate` and `key` or with `acme`, 1 to 256 such tables, or \"self-signed\""
     );
     assert_eq!(
         refusal_after("\n[[listener]]\naddress = \"[::]:443\"\n"),
@@ -69,7 +69,7 @@ fn what_is_missing_is_reported_at_the_header() {
         refusal(
             "[[listener]]\nname = \"a\"\naddress = \"[::]:443\"\n[listener.tls]\ncertificate = \"c\"\n"
         ),
-        "4:1: [listener.tls] has no `key`; expected a path, relative to the folder of this file"
+        "5:15: `certificate` without `key`; expected `certificate` and `key`, or `acme`"
     );
     assert_eq!(
         refusal_before("[server]\nstate_dir = \"\""),
