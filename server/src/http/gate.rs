@@ -133,6 +133,9 @@ impl Gate<'_> {
             Ok(route) => route,
             Err(reply) => return self.discard(arrival, reply),
         };
+        if site.is_behind_parameters(head, route) {
+            return self.discard(arrival, replies::ambiguous_path());
+        }
         if let Err(reply) = self.check_access(arrival, route.access()) {
             return Decision::Refuse(route.refuse(reply, head).into());
         }

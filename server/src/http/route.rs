@@ -33,6 +33,7 @@ use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
 use crate::http::identification::Identification;
+use crate::http::path::CanonicalPath;
 use crate::http::proxy::{PoolCompiler, SitePools};
 
 /// Routes with their handlers, and the limits for requests; immutable.
@@ -171,6 +172,31 @@ impl Site {
                 "405 method not allowed\n",
             )),
             Found::Nothing => Err(not_found()),
+        }
+    }
+
+    /// Returns whether a server that drops the parameters of a path, as in `/admin;x=1/users` (RFC 3986 §3.3), would read in it a path of
+    /// another route than `found`, and that route does not admit everybody.
+    pub fn is_behind_parameters(&self, head: &RequestHead, found: &Arc<Route>) -> bool {
+        let path = head.path.as_str();
+        if !path.contains(';') {
+            return false;
+        }
+        let spelling = head.path.forward(0).replace("%3B", ";");
+        let segments = spelling.split('/');
+        let bare: Vec<&str> = segments
+            .map(|segment| segment.split(';').next().unwrap_or(segment))
+            .collect();
+        let Ok(path) = CanonicalPath::parse(&bare.join("/")) else {
+            return true;
+        };
+        let bare = RequestHead {
+            path,
+            ..head.clone()
+        };
+        match self.table.find(&bare) {
+            Found::Route(route) => !Arc::ptr_eq(route, found) && !route.access().is_unrestricted(),
+            Found::OtherMethods(_) | Found::Nothing => false,
         }
     }
 

@@ -58,6 +58,31 @@ impl Fixture {
     }
 }
 
+/// Servlet containers drop the parameters of a path before they look for what it names.
+#[test]
+fn path_parameters_do_not_lead_around_the_rules_of_a_route() {
+    let mut fixture = Fixture::new(
+        "[[route]]\npath = \"/admin\"\nallow = \"10.0.0.0/8\"\nproxy = { upstreams = \"a:1\" }\n\
+         [[route]]\npath = \"/\"\nproxy = { upstreams = \"a:1\" }\n",
+    );
+    let hidden = [
+        "/admin;x=1/users",
+        "/admin;x",
+        "/admin%3Bx/users",
+        "/;x/admin",
+    ];
+    for path in hidden {
+        match fixture.decide(&head("GET", path, &[]), &peer(false)) {
+            Decision::Discard(reply, _) => assert_eq!(reply.status, 400, "{path}"),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+    for path in ["/open;x=1/users", "/;x", "/administration;x"] {
+        let decision = fixture.decide(&head("GET", path, &[]), &peer(false));
+        assert!(matches!(decision, Decision::Handle(_)), "{path}");
+    }
+}
+
 #[test]
 fn denied_client_gets_403_by_every_handler_and_its_body_is_not_read() {
     let mut fixture = Fixture::new(

@@ -46,6 +46,11 @@ impl Access {
         self.allow.is_none() && self.deny.is_empty()
     }
 
+    /// Returns whether the route asks nothing of a client: neither an address nor a password.
+    pub fn is_unrestricted(&self) -> bool {
+        self.is_open() && self.basic_auth.is_none()
+    }
+
     /// Returns the users of the route; `None` if it asks for no password.
     pub fn basic_auth(&self) -> Option<&BasicAuth> {
         self.basic_auth.as_ref()

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::super::counters::Tally;
 use super::resolver;
-use super::tcp::alternately;
 
 /// Largest number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
@@ -111,6 +110,17 @@ impl HostName {
     }
 }
 
+/// Returns the addresses so that families alternate as long as there are both (RFC 8305 §4).
+pub(super) fn alternately(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let first = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (one, other): (Vec<_>, Vec<_>) =
+        { addresses.iter() }.partition(|address| address.is_ipv4() == first);
+    let (mut one, mut other) = (one.into_iter(), other.into_iter());
+    let pairs = std::iter::repeat_with(|| [one.next(), other.next()]);
+    let pairs = pairs.take(addresses.len());
+    pairs.flatten().flatten().copied().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,5 +191,22 @@ mod tests {
             assert_eq!(name.addresses().await, [old]);
             assert!(!name.running.get());
         });
+    }
+
+    #[test]
+    fn families_alternate_and_no_address_is_left_out() {
+        let order = |addresses: &[&str]| {
+            let addresses = addresses.iter().map(|address| address.parse().unwrap());
+            let ordered = alternately(addresses.collect()).into_iter();
+            let ports: Vec<_> = ordered.map(|address| address.port()).collect();
+            ports
+        };
+        let [a, b, c] = ["192.0.2.1:1", "192.0.2.2:2", "192.0.2.3:3"];
+        let [x, y] = ["[2001:db8::1]:11", "[2001:db8::2]:12"];
+        assert_eq!(order(&[a, b, x]), [1, 11, 2]);
+        assert_eq!(order(&[x, y, a, b, c]), [11, 1, 12, 2, 3]);
+        assert_eq!(order(&[b, c, x, y, a]), [2, 11, 3, 12, 1]);
+        assert_eq!(order(&[y, x]), [12, 11]);
+        assert!(order(&[]).is_empty());
     }
 }

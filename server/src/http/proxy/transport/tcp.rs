@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -12,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::failure::Failure;
-use super::host_name::HostName;
+use super::host_name::{HostName, alternately};
 
 /// Time after which the next address is tried beside those that have not responded (RFC 8305 §5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -64,17 +63,6 @@ pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpS
     Err(failure)
 }
 
-/// Returns the addresses so that families alternate as long as there are both (RFC 8305 §4).
-pub(super) fn alternately(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let first = addresses.first().is_some_and(SocketAddr::is_ipv4);
-    let (one, other): (Vec<_>, Vec<_>) =
-        { addresses.iter() }.partition(|address| address.is_ipv4() == first);
-    let (mut one, mut other) = (one.into_iter(), other.into_iter());
-    let pairs = std::iter::repeat_with(|| [one.next(), other.next()]);
-    let pairs = pairs.take(addresses.len());
-    pairs.flatten().flatten().copied().collect()
-}
-
 /// Waits for the first attempt that ends, and removes it.
 async fn first(attempts: &mut Attempts) -> io::Result<TcpStream> {
     std::future::poll_fn(|cx| {
@@ -87,26 +75,4 @@ async fn first(attempts: &mut Attempts) -> io::Result<TcpStream> {
         Poll::Pending
     })
     .await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn families_alternate_and_no_address_is_left_out() {
-        let order = |addresses: &[&str]| {
-            let addresses = addresses.iter().map(|address| address.parse().unwrap());
-            let ordered = alternately(addresses.collect()).into_iter();
-            let ports: Vec<_> = ordered.map(|address| address.port()).collect();
-            ports
-        };
-        let [a, b, c] = ["192.0.2.1:1", "192.0.2.2:2", "192.0.2.3:3"];
-        let [x, y] = ["[2001:db8::1]:11", "[2001:db8::2]:12"];
-        assert_eq!(order(&[a, b, x]), [1, 11, 2]);
-        assert_eq!(order(&[x, y, a, b, c]), [11, 1, 12, 2, 3]);
-        assert_eq!(order(&[b, c, x, y, a]), [2, 11, 3, 12, 1]);
-        assert_eq!(order(&[y, x]), [12, 11]);
-        assert!(order(&[]).is_empty());
-    }
 }
