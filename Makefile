@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble h2spec example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -46,6 +46,7 @@ GRPC_GO := v1.85.0
 # Its name has the versions, so that another one is installed.
 VENV_IS_READY := $(VENV)/$(subst $() ,+,$(PYTHON_CLIENTS))
 PEBBLE := v2.10.1
+H2SPEC := v2.2.1+incompatible
 
 # For the tools of nightly Rust; nothing else needs it.
 NIGHTLY := rustup run nightly
@@ -219,6 +220,18 @@ $(TARGET)/pebble/$(PEBBLE):
 	done
 	touch "$@"
 
+# Tests of HTTP/2 servers by another project, for the end-to-end tests.
+h2spec: setup $(TARGET)/h2spec/$(H2SPEC)
+
+$(TARGET)/h2spec/$(H2SPEC):
+	@if ! command -v go >/dev/null; then
+	    echo "skipped: h2spec is not installed, for want of Go (https://go.dev/doc/install)" >&2
+	    exit 0
+	fi
+	echo "== h2spec $(H2SPEC)"
+	GOBIN="$(TARGET)/h2spec" go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC)
+	touch "$@"
+
 # With the workspace's versions and profile, so that what is built already is not built again.
 example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, cc/examples/own-controller
 	@echo "== example"
@@ -233,13 +246,13 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup clients fmt-check deny venv grpc pebble $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients fmt-check deny venv grpc pebble h2spec $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE)
 
-test-long: setup clients venv grpc pebble $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+test-long: setup clients venv grpc pebble h2spec $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE) -- --include-ignored \
 	    --skip hostile::floods::
 

@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "io_uring",
     "namespace",
     "aioquic",
@@ -19,6 +19,7 @@ const NAMES: [&str; 10] = [
     "h2load",
     "grpc",
     "pebble",
+    "h2spec",
 ];
 
 /// Reports that a test cannot run on this host, for want of `missing`.
