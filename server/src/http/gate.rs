@@ -29,7 +29,9 @@ use super::exchange::{ExchangeKey, Opaque, Reply, RequestHead};
 use super::files::{Cache, Key, reply_from_memory};
 use super::identification::{Identification, ReturnedId};
 use super::peer::Peer;
-use super::route::{Access, Action, Claim, FilledEdits, OriginHandler, Route, Site};
+use super::route::{
+    Access, Action, Claim, FilledEdits, OriginHandler, Route, Site, ambiguous_path,
+};
 
 /// Largest number of field lines of a head or trailer section.
 pub const MAX_FIELDS: usize = 128;
@@ -126,16 +128,13 @@ impl Gate<'_> {
             return self.refuse_tunnel();
         }
         if arrival.path_refused {
-            return self.discard(arrival, replies::ambiguous_path());
+            return self.discard(arrival, ambiguous_path());
         }
         let site = self.site;
         let route = match site.find(head) {
             Ok(route) => route,
             Err(reply) => return self.discard(arrival, reply),
         };
-        if site.is_behind_parameters(head, route) {
-            return self.discard(arrival, replies::ambiguous_path());
-        }
         if let Err(reply) = self.check_access(arrival, route.access()) {
             return Decision::Refuse(route.refuse(reply, head).into());
         }

@@ -82,6 +82,19 @@ impl CanonicalPath {
         }
     }
 
+    /// Returns the path that a server reads which drops parameters, as in `/admin;x=1/users` (RFC 3986 §3.3); `None` if there are
+    /// none.
+    pub fn without_parameters(&self) -> Option<Result<CanonicalPath, PathError>> {
+        if !self.text.contains(';') {
+            return None;
+        }
+        let segments = self.text.split('/');
+        let bare: Vec<&str> = segments
+            .filter_map(|segment| segment.split(';').next())
+            .collect();
+        Some(CanonicalPath::parse(&bare.join("/")))
+    }
+
     /// Returns the client's spelling. If that has dot segments, two slashes at its start or an octet outside visible
     /// ASCII, returns the one of [`CanonicalPath::forward`].
     ///

@@ -28,12 +28,12 @@ pub use self::compiled::{Action, OriginHandler, Route};
 pub use self::edits::FilledEdits;
 pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
+pub use self::local::ambiguous_path;
 use self::local::{allowing, not_found};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
 use crate::http::identification::Identification;
-use crate::http::path::CanonicalPath;
 use crate::http::proxy::{PoolCompiler, SitePools};
 
 /// Routes with their handlers, and the limits for requests; immutable.
@@ -156,7 +156,7 @@ impl Site {
 
     /// Finds the route of a request: of those that match, the one with the most specific host, then one for the exact path,
     /// then the first whose regular expression matches, then the one with the longest prefix. Without a route the response
-    /// is 404, or 405 if only the method does not match.
+    /// is 404, or 405 if only the method does not match; it is 400 if the path has parameters that lead around a restricted route.
     ///
     /// # Errors
     /// There is no such route; the error is the response.
@@ -165,6 +165,7 @@ impl Site {
             return Err(allowing(204, "GET, HEAD", ""));
         }
         match self.table.find(head) {
+            Found::Route(route) if self.evades_restriction(head, route) => Err(ambiguous_path()),
             Found::Route(route) => Ok(route),
             Found::OtherMethods(methods) => Err(allowing(
                 405,
@@ -175,26 +176,15 @@ impl Site {
         }
     }
 
-    /// Returns whether a server that drops the parameters of a path, as in `/admin;x=1/users` (RFC 3986 §3.3), would read in it a path of
-    /// another route than `found`, and that route does not admit everybody.
-    pub fn is_behind_parameters(&self, head: &RequestHead, found: &Arc<Route>) -> bool {
-        let path = head.path.as_str();
-        if !path.contains(';') {
-            return false;
-        }
-        let spelling = head.path.forward(0).replace("%3B", ";");
-        let segments = spelling.split('/');
-        let bare: Vec<&str> = segments
-            .map(|segment| segment.split(';').next().unwrap_or(segment))
-            .collect();
-        let Ok(path) = CanonicalPath::parse(&bare.join("/")) else {
-            return true;
+    /// Returns whether a request would have another route without the parameters of its path, and that route is restricted. An
+    /// upstream may drop them, and serve what the restriction protects.
+    fn evades_restriction(&self, head: &RequestHead, found: &Arc<Route>) -> bool {
+        let bare = match head.path.without_parameters() {
+            None => return false,
+            Some(Err(_)) => return true,
+            Some(Ok(bare)) => bare,
         };
-        let bare = RequestHead {
-            path,
-            ..head.clone()
-        };
-        match self.table.find(&bare) {
+        match self.table.find_by_path(head, &bare) {
             Found::Route(route) => !Arc::ptr_eq(route, found) && !route.access().is_unrestricted(),
             Found::OtherMethods(_) | Found::Nothing => false,
         }

@@ -5,11 +5,6 @@ use http::header::RETRY_AFTER;
 
 use crate::http::exchange::Reply;
 
-/// Returns 400: servers read the path differently.
-pub fn ambiguous_path() -> Reply {
-    Reply::plain(400, "400 ambiguous path\n")
-}
-
 /// Returns 403: the client may not use the route.
 pub fn forbidden() -> Reply {
     Reply::plain(403, "403 forbidden\n")

@@ -55,6 +55,11 @@ pub(super) fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Rep
     }
 }
 
+/// Returns 400: servers read the path differently.
+pub fn ambiguous_path() -> Reply {
+    Reply::plain(400, "400 ambiguous path\n")
+}
+
 pub(super) fn not_found() -> Reply {
     Reply::plain(404, "404 not found\n")
 }

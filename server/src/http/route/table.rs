@@ -87,7 +87,12 @@ impl Table {
 
     /// Finds the route of a request.
     pub(super) fn find(&self, head: &RequestHead) -> Found<'_> {
-        let (path, lower) = (head.path.as_str(), lower_case(host(&head.authority)));
+        self.find_by_path(head, &head.path)
+    }
+
+    /// Finds the route that a request would have with this path.
+    pub(super) fn find_by_path(&self, head: &RequestHead, path: &str) -> Found<'_> {
+        let lower = lower_case(host(&head.authority));
         let host = lower.as_deref().unwrap_or(host(&head.authority));
         let mut others: Vec<&str> = Vec::new();
         for route in self.hosts(host).flat_map(|routes| routes.matching(path)) {
