@@ -13,6 +13,7 @@ mod health_check;
 mod limits;
 mod listener;
 mod matching;
+mod network;
 mod observe;
 mod pool;
 mod pool_upstream;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::listener::network;
+use super::network::network;
 use super::{BasicAuth, ErrorPage, HeaderEdits, RouteCompression};
 use crate::field::tables_as_parts;
 use crate::schema::{Kind, TIB, duration, millis, seconds, size};
