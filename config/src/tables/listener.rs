@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::acme::acme_name;
-use super::network::network;
+use super::network::{networks, proxy_networks};
 use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::schema::{Kind, choice, duration, micros, millis, name, ratio, seconds};
@@ -75,13 +75,7 @@ table! {
         /// client_address_field of their clients' requests or append to it; with x-forwarded-for, they must also remove
         /// or replace every other X-Forwarded-* field that upstreams trust.
         trusted_proxies: Vec<IpNet> {
-            kind: Kind::Words {
-                words: "a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
-                each: "",
-                min: 1,
-                max: 4096,
-                read: network,
-            },
+            kind: proxy_networks(),
             unset: "no proxy is trusted",
             examples: ["\"10.0.0.0/8\"", "[\"192.0.2.10\", \"2001:db8::/32\"]"],
             reload: Live
@@ -124,13 +118,7 @@ table! {
     pub struct CongestionRule = [[listener.congestion_rule]] {
         /// Networks of the clients that the rule matches, by the source address of their packets.
         networks: Vec<IpNet> {
-            kind: Kind::Words {
-                words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
-                each: "",
-                min: 1,
-                max: 4096,
-                read: network,
-            },
+            kind: networks(),
             default: "\"all\"",
             examples: ["[\"10.0.0.0/8\", \"fd00::/8\"]"],
             reload: Live

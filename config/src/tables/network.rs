@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use crate::error::Error;
 use crate::field::Element;
 use crate::print;
-use crate::schema::{Key, Reason, Refusal};
+use crate::schema::{Key, Kind, Reason, Refusal};
 use crate::value::{Item, Word};
 
 impl Word for IpNet {
@@ -29,8 +29,28 @@ impl Element for IpNet {
     }
 }
 
+/// Returns the kind of a list of networks of clients, or of all.
+pub(super) const fn networks() -> Kind {
+    of_words("\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address")
+}
+
+/// Returns the kind of a list of networks of proxies. Its text does not suggest to trust all.
+pub(super) const fn proxy_networks() -> Kind {
+    of_words("a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address")
+}
+
+const fn of_words(words: &'static str) -> Kind {
+    Kind::Words {
+        words,
+        each: "",
+        min: 1,
+        max: 4096,
+        read: network,
+    }
+}
+
 /// Reads a network whose host bits are zero; an address is a network of one.
-pub(super) fn network(word: &str) -> Result<String, Refusal> {
+fn network(word: &str) -> Result<String, Refusal> {
     let address = || word.parse::<IpAddr>().map(IpNet::from);
     let network = word.parse::<IpNet>().or_else(|_| address());
     let network = network.map_err(|_| Refusal::default())?;

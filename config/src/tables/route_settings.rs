@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::network::network;
+use super::network::networks;
 use super::{BasicAuth, ErrorPage, HeaderEdits, RouteCompression};
 use crate::field::tables_as_parts;
 use crate::schema::{Kind, TIB, duration, millis, seconds, size};
@@ -18,26 +18,14 @@ table! {
         /// listener, the one that the proxy names. A route that refuses a client still responds: the request does not go to
         /// another route.
         allow: Vec<IpNet> {
-            kind: Kind::Words {
-                words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
-                each: "",
-                min: 1,
-                max: 4096,
-                read: network,
-            },
+            kind: networks(),
             unset: "every client that is not in `deny`",
             examples: ["[\"10.0.0.0/8\", \"fd00::/8\"]"],
             reload: Live
         },
         /// Networks of the clients that get 403, also those in `allow`.
         deny: Vec<IpNet> {
-            kind: Kind::Words {
-                words: "\"all\", a network such as \"10.0.0.0/8\" or \"fd00::/8\", an address",
-                each: "",
-                min: 1,
-                max: 4096,
-                read: network,
-            },
+            kind: networks(),
             unset: "no client",
             examples: ["[\"192.0.2.0/24\", \"2001:db8::/32\"]"],
             reload: Live
