@@ -16,6 +16,7 @@ pub mod observe;
 #[doc(hidden)]
 pub mod properties;
 pub mod quic;
+pub mod self_signed;
 mod state_file;
 pub mod tcp;
 pub mod worker;

@@ -25,7 +25,6 @@ mod relief;
 pub mod reset;
 pub mod secrets;
 pub mod selection;
-pub mod self_signed;
 pub mod settings;
 mod tickets;
 pub mod timers;

@@ -8,7 +8,7 @@ use boring::rsa::Rsa;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use quiche::h3;
-use sluicegate::quic::self_signed;
+use sluicegate::self_signed;
 
 use super::{Control, DATAGRAM, SimulationError};
 

@@ -38,7 +38,15 @@ pub const ROOMS: &[Room] = &[
     ),
     room(
         "quic",
-        &["h3", "http*", "observe", "clock", "networks", "state_file"],
+        &[
+            "h3",
+            "http*",
+            "observe",
+            "clock",
+            "networks",
+            "self_signed",
+            "state_file",
+        ],
     ),
     room("h3", &["http*", "observe", "clock"]),
     room("tcp", &["acme", "http*", "observe", "clock"]),
@@ -117,6 +125,7 @@ pub const ROOMS: &[Room] = &[
     room("affinity", &[]),
     room("clock", &[]),
     room("networks", &[]),
+    room("self_signed", &[]),
     room("state_file", &[]),
 ];
 

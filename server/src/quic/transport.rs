@@ -25,8 +25,8 @@ use super::entropy::draw;
 use super::key_file;
 pub use super::key_file::TooOpen;
 use super::secrets::Secrets;
-use super::{self_signed, tickets};
-use crate::clock;
+use super::tickets;
+use crate::{clock, self_signed};
 
 /// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).
 const MAX_STREAMS_UNI: u64 = 8;

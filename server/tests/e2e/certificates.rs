@@ -9,7 +9,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use boring::x509::X509;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
-use sluicegate::quic::self_signed;
+use sluicegate::self_signed;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::server::{Folder, Server, Setup};

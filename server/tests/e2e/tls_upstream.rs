@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use boring::ssl::{SslAcceptor, SslMethod, SslStream};
-use sluicegate::quic::self_signed;
+use sluicegate::self_signed;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluicegate::quic::self_signed;
+use sluicegate::self_signed;
 use tokio::time::Instant;
 
 use crate::admin::{ADMIN, address, metrics};

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio_boring::{HandshakeError, SslStream};
 
 use super::*;
-use crate::quic::self_signed;
+use crate::self_signed;
 
 /// Returns settings without any key.
 pub(super) fn unset() -> UpstreamTls {
