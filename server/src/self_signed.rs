@@ -1,6 +1,7 @@
-//! Certificates that nobody vouches for: for trials, and for tests.
+//! Certificates that their own key signs: for trials, for tests, and for proofs to an authority.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use boring::asn1::{Asn1Integer, Asn1Time};
@@ -11,7 +12,7 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::pkey::{PKey, PKeyRef, Private};
 use boring::x509::extension::{ExtendedKeyUsage, SubjectAlternativeName};
-use boring::x509::{X509, X509Builder, X509NameBuilder};
+use boring::x509::{X509, X509Builder, X509Extension, X509NameBuilder, X509NameRef};
 
 /// Common name of issuer and subject.
 const COMMON_NAME: &str = "sluicegate trial";
@@ -45,31 +46,56 @@ pub fn certificate(
 ) -> Result<X509, ErrorStack> {
     let mut name = X509NameBuilder::new()?;
     name.append_entry_by_nid(Nid::COMMONNAME, COMMON_NAME)?;
-    let name = name.build();
-    let mut made = X509Builder::new()?;
-    // Counted from 0: X.509 v3.
-    made.set_version(2)?;
-    let serial = BigNum::from_slice(serial)?;
-    made.set_serial_number(Asn1Integer::from_bn(&serial)?.as_ref())?;
-    made.set_issuer_name(&name)?;
-    made.set_subject_name(&name)?;
-    let (from, to) = (unix.saturating_sub(BACKDATED), unix + VALID);
-    made.set_not_before(time(from)?.as_ref())?;
-    made.set_not_after(time(to)?.as_ref())?;
-    made.set_pubkey(key)?;
-    let mut alternatives = SubjectAlternativeName::new();
-    for name in names {
-        match name.parse::<IpAddr>() {
-            Ok(_) => alternatives.ip(name),
-            Err(_) => alternatives.dns(name),
-        };
+    let draft = Draft {
+        subject: &name.build(),
+        names,
+        serial,
+        valid: unix.saturating_sub(BACKDATED)..unix + VALID,
+        extension: &ExtendedKeyUsage::new().server_auth().build()?,
+    };
+    draft.sign(key)
+}
+
+/// Contents of a certificate, but for its key.
+pub(crate) struct Draft<'a> {
+    /// Name of the subject, who is the issuer, too.
+    pub(crate) subject: &'a X509NameRef,
+    /// Host names or addresses.
+    pub(crate) names: &'a [&'a str],
+    /// Positive number, big-endian.
+    pub(crate) serial: &'a [u8],
+    /// Validity, as times since 1970.
+    pub(crate) valid: Range<Duration>,
+    /// Extension beside the names.
+    pub(crate) extension: &'a X509Extension,
+}
+
+impl Draft<'_> {
+    /// Returns the certificate of `key`, signed by it.
+    pub(crate) fn sign(&self, key: &PKeyRef<Private>) -> Result<X509, ErrorStack> {
+        let mut made = X509Builder::new()?;
+        // Counted from 0: X.509 v3.
+        made.set_version(2)?;
+        let serial = BigNum::from_slice(self.serial)?;
+        made.set_serial_number(Asn1Integer::from_bn(&serial)?.as_ref())?;
+        made.set_issuer_name(self.subject)?;
+        made.set_subject_name(self.subject)?;
+        made.set_not_before(time(self.valid.start)?.as_ref())?;
+        made.set_not_after(time(self.valid.end)?.as_ref())?;
+        made.set_pubkey(key)?;
+        let mut alternatives = SubjectAlternativeName::new();
+        for name in self.names {
+            match name.parse::<IpAddr>() {
+                Ok(_) => alternatives.ip(name),
+                Err(_) => alternatives.dns(name),
+            };
+        }
+        let alternatives = alternatives.build(&made.x509v3_context(None, None))?;
+        made.append_extension(&alternatives)?;
+        made.append_extension(self.extension)?;
+        made.sign(key, MessageDigest::sha256())?;
+        Ok(made.build())
     }
-    let alternatives = alternatives.build(&made.x509v3_context(None, None))?;
-    made.append_extension(&alternatives)?;
-    let usage = ExtendedKeyUsage::new().server_auth().build()?;
-    made.append_extension(&usage)?;
-    made.sign(key, MessageDigest::sha256())?;
-    Ok(made.build())
 }
 
 fn time(unix: Duration) -> Result<Asn1Time, ErrorStack> {

@@ -50,7 +50,7 @@ pub const ROOMS: &[Room] = &[
     ),
     room("h3", &["http*", "observe", "clock"]),
     room("tcp", &["acme", "http*", "observe", "clock"]),
-    room("acme", &["observe", "clock", "state_file"]),
+    room("acme", &["observe", "clock", "self_signed", "state_file"]),
     room(
         "http::gate",
         &[

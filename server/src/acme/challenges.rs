@@ -11,7 +11,7 @@ use boring::ssl::{
 };
 
 use super::keys;
-use crate::clock;
+use crate::{clock, self_signed};
 
 /// Protocol name of TLS-ALPN-01 (RFC 8737 §4).
 pub const PROTOCOL: &[u8] = b"acme-tls/1";
@@ -93,7 +93,7 @@ pub(super) fn tls_alpn_01_file(name: &str) -> Option<String> {
 }
 
 fn context(name: &str, authorization: &str) -> Result<SslContext, ErrorStack> {
-    let key = keys::fresh()?;
+    let key = self_signed::key()?;
     let digest = sha256(authorization.as_bytes());
     let certificate = keys::proof(&key, name, &digest, clock::unix())?;
     let mut context = SslContextBuilder::new(SslMethod::tls())?;

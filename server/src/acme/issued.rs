@@ -72,10 +72,11 @@ mod tests {
 
     use super::super::keys;
     use super::*;
+    use crate::self_signed;
 
     #[test]
     fn file_counts_if_key_and_certificate_belong_together_and_all_names_are_there() {
-        let [key, other] = [(); 2].map(|()| keys::fresh().unwrap());
+        let [key, other] = [(); 2].map(|()| self_signed::key().unwrap());
         let now = Duration::from_secs(1_800_000_000);
         let made = keys::proof(&key, "a.example", &[1; 32], now).unwrap();
         let certificate = String::from_utf8(made.to_pem().unwrap()).unwrap();

@@ -246,6 +246,7 @@ fn digits(text: &str) -> String {
 mod tests {
     use super::super::keys;
     use super::*;
+    use crate::self_signed;
 
     fn store(folder: &tempfile::TempDir, directory: &str) -> Store {
         Store {
@@ -279,7 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder, "https://acme.example/");
         let [a, b] = ["a.example", "b.example"].map(str::to_owned);
-        let key = keys::fresh().unwrap();
+        let key = self_signed::key().unwrap();
         let made = keys::proof(&key, &a, &[1; 32], crate::clock::unix()).unwrap();
         let parts = [key.private_key_to_pem_pkcs8(), made.to_pem()];
         let pem = String::from_utf8(parts.map(Result::unwrap).concat()).unwrap();
