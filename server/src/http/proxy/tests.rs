@@ -23,6 +23,7 @@ mod times;
 mod tls;
 mod tls_sessions;
 mod tls_upstream;
+mod waits;
 mod websocket;
 
 use std::cell::RefCell;
@@ -42,6 +43,7 @@ use tokio::task::JoinHandle;
 pub(crate) use self::settings::proxy;
 use self::settings::proxy_to;
 pub(super) use self::settings::with;
+use self::waits::{late, next, pass, settle};
 use super::properties::Unchanged;
 use super::*;
 use crate::http::exchange::RequestHead;
@@ -226,14 +228,6 @@ impl Conn {
     /// Resets the connection.
     fn reset(self) {
         self.0.set_zero_linger().unwrap();
-    }
-}
-
-/// Gives every other task its turn, many times. Bytes may still be on their way afterwards: a test that needs them waits for
-/// what they cause.
-async fn settle() {
-    for _ in 0..200 {
-        tokio::task::yield_now().await;
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use tokio::time::{advance, pause, resume};
-
 use super::health::{named, nobody, who};
 use super::*;
 
@@ -53,9 +51,7 @@ fn backup_serves_only_while_all_others_are_out() {
         let proxy = weighted(&[(b, 0), (down, 1)]);
         let edge = Edge::new(with(proxy, |settings| settings.max_fails = 2));
         assert_eq!(names(&edge, 4).await, "502 502 b b");
-        pause();
-        advance(edge.settings().fail_timeout).await;
-        resume();
+        pass(edge.settings().fail_timeout).await;
         let listener = TcpListener::bind(down).await.unwrap();
         let back = tokio::task::spawn_local(async move {
             let mut conn = Conn(listener.accept().await.unwrap().0);
@@ -85,9 +81,7 @@ fn trial_ends_with_the_head_of_its_response_however_long_the_body_lasts() {
                 task.await.unwrap();
             }
             assert_eq!(who(&edge).await, "b");
-            pause();
-            advance(edge.settings().fail_timeout).await;
-            resume();
+            pass(edge.settings().fail_timeout).await;
         };
         fail_until_out().await;
         let (long, long_task, mut long_conn) = server.asked(edge.get("/")).await;
@@ -146,11 +140,6 @@ fn slow_start_lets_the_share_of_a_returned_upstream_grow() {
                     .await;
             }
         });
-        let pass = async |time: Duration| {
-            pause();
-            advance(time).await;
-            resume();
-        };
         pass(edge.settings().fail_timeout).await;
         while who(&edge).await != "a" {}
         let share = async || names(&edge, 44).await.matches('a').count();

@@ -7,16 +7,6 @@ use super::tls_upstream::{Certified, TlsUpstream};
 use super::*;
 use crate::http::exchange::message::ToFront;
 
-/// Waits for the next part of the response.
-async fn next(front: &Front) -> ToFront {
-    loop {
-        match front.next().await {
-            ToFront::Credit(_) => {}
-            message => return message,
-        }
-    }
-}
-
 fn trailers(name: &'static str, value: &'static str) -> http::HeaderMap {
     let mut trailers = http::HeaderMap::new();
     trailers.insert(name, http::HeaderValue::from_static(value));

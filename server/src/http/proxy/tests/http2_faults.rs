@@ -261,10 +261,8 @@ fn slow_clients_hold_up_no_other_and_bound_what_the_upstream_sends() {
 /// Waits for the end of a request in virtual time, and returns what the client has received. The timeout runs since `begun` or
 /// later.
 async fn timed_out(begun: Instant, front: &Front, task: JoinHandle<()>) -> Received {
-    tokio::time::pause();
-    let received = front.response().await;
+    let received = late(front).await;
     assert!(begun.elapsed() >= Duration::from_secs(60));
-    tokio::time::resume();
     task.await.unwrap();
     received
 }
@@ -288,7 +286,6 @@ fn timeouts_of_requests_leave_the_connection_to_others() {
         for _ in 0..20 {
             front.data(&[7; 64 << 10]);
         }
-        settle().await;
         assert_eq!(status(&timed_out(begun, &front, task).await), 504);
         assert_eq!(edge.failures(Failure::WriteTimeout), 1);
         // The client does not send.
@@ -325,9 +322,7 @@ fn a_connection_whose_upstream_is_silent_gets_no_further_request() {
         let _asked = conn.asked().await;
         conn.freeze();
         settle().await;
-        tokio::time::pause();
-        tokio::time::sleep(Duration::from_secs(45)).await;
-        tokio::time::resume();
+        pass(Duration::from_secs(45)).await;
         let (front, _task) = edge.get("/");
         let mut second = upstream.accept().await;
         second.respond().await;

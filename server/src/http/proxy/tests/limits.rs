@@ -200,9 +200,7 @@ fn request_that_waits_goes_to_the_backup_once_the_others_are_out() {
         assert_eq!(status(&front.response().await), 502);
         let _taken = taken.await.unwrap();
         assert_eq!((edge.state().out, edge.counters().waiting), (1, 1));
-        pause();
-        advance(Duration::from_secs(1)).await;
-        resume();
+        pass(Duration::from_secs(1)).await;
         assert_eq!(field(&waiting.response().await, "x-name"), Some("b"));
         task.await.unwrap();
     });

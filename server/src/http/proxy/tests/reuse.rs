@@ -338,11 +338,7 @@ fn old_connection_serves_no_further_request() {
         conn.send(OK).await;
         front.response().await;
         task.await.unwrap();
-        let half_a_minute = async || {
-            pause();
-            tokio::time::advance(Duration::from_secs(30)).await;
-            tokio::time::resume();
-        };
+        let half_a_minute = async || pass(Duration::from_secs(30)).await;
         // Busy all the time.
         for _ in 0..9 {
             half_a_minute().await;

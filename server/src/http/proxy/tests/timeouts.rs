@@ -1,17 +1,10 @@
 //! Tests timeouts. The paused clock advances only to the next timer.
 
 use bytes::Bytes;
-use tokio::time::{Instant, pause, resume, sleep};
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::http::exchange::message::ToFront;
-
-/// Lets time pass at once. Before and afterwards the clock runs: a paused one advances while bytes are on their way.
-async fn pass(time: Duration) {
-    pause();
-    sleep(time).await;
-    resume();
-}
 
 /// Waits for the next block of a response.
 async fn block(front: &Front) -> Bytes {
@@ -19,16 +12,6 @@ async fn block(front: &Front) -> Bytes {
         ToFront::Data(block) => block,
         other => panic!("{other:?}"),
     }
-}
-
-/// Returns what the client receives once the clock is paused.
-async fn late(front: &Front) -> Received {
-    settle().await;
-    pause();
-    let received = front.response().await;
-    // What the kernel still delivers afterwards takes real time, and a paused clock would run ahead of it.
-    resume();
-    received
 }
 
 #[test]

@@ -28,16 +28,6 @@ fn switching(request: &str) -> String {
     )
 }
 
-/// Waits for the next message that is no credit.
-async fn next(front: &Front) -> ToFront {
-    loop {
-        match front.next().await {
-            ToFront::Credit(_) => {}
-            message => return message,
-        }
-    }
-}
-
 /// Opens a WebSocket.
 async fn open(server: &Server, edge: &Edge, credit: u64) -> (Front, JoinHandle<()>, Conn, Head) {
     let (front, task) = ask(edge, credit);
@@ -231,13 +221,6 @@ fn a_silent_tunnel_ends_after_its_timeout_and_never_before() {
             }
         }
     });
-}
-
-/// Lets time pass while nothing is on its way.
-async fn pass(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
 }
 
 #[test]
