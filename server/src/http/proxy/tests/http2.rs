@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use super::http2_upstream::{Http2Conn, Http2Upstream, begin, ok, read, reset, response};
+use super::http2_upstream::{
+    Http2Conn, Http2Upstream, assert_ok, begin, ok, read, reset, response,
+};
 use super::tls_upstream::{Certified, TlsUpstream};
 use super::*;
 use crate::http::exchange::message::ToFront;
@@ -19,9 +21,8 @@ fn a_request_has_the_form_of_http2() {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
         let fields = [("te", "trailers"), ("x-a", "1"), ("connection", "x-a")];
-        let (front, task) = edge.start(head("GET", "/a/b?c=d", &fields), None, false, PLENTY);
-        let mut conn = upstream.accept().await;
-        let (request, mut sender) = conn.asked().await;
+        let begun = edge.start(head("GET", "/a/b?c=d", &fields), None, false, PLENTY);
+        let (front, task, mut conn, (request, mut sender)) = upstream.asked(begun).await;
         assert_eq!(request.uri(), "http://example.org/a/b?c=d");
         assert_eq!(request.method(), "GET");
         let mut names: Vec<_> = request.headers().keys().map(ToString::to_string).collect();
@@ -61,9 +62,7 @@ fn bodies_and_trailers_stream_both_ways_at_the_same_time() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (front, task) = edge.post(None);
-        let mut conn = upstream.accept().await;
-        let (mut request, sender) = conn.asked().await;
+        let (front, task, _conn, (mut request, sender)) = upstream.asked(edge.post(None)).await;
         assert!(!request.headers().contains_key("content-length"));
         let mut body = begin(sender, &[("content-type", "application/grpc")]);
         assert!(matches!(next(&front).await, ToFront::Head(_)));
@@ -92,9 +91,7 @@ fn a_response_of_a_head_alone_is_whole() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (front, task) = edge.post(None);
-        let mut conn = upstream.accept().await;
-        let (request, mut sender) = conn.asked().await;
+        let (front, task, _conn, (request, mut sender)) = upstream.asked(edge.post(None)).await;
         // The client is still sending, so the upstream asks it to stop (RFC 9113 §8.1).
         let fields = [("grpc-status", "12")];
         sender.send_response(response(200, &fields), true).unwrap();
@@ -112,9 +109,7 @@ fn informational_responses_pass() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (front, _task) = edge.get("/");
-        let mut conn = upstream.accept().await;
-        let (_request, mut sender) = conn.asked().await;
+        let (front, _task, _conn, (_request, mut sender)) = upstream.asked(edge.get("/")).await;
         for status in [100, 103] {
             sender
                 .send_informational(response(status, &[("link", "</a>")]))
@@ -139,9 +134,7 @@ fn a_burst_of_requests_opens_one_connection() {
         for _ in 0..50 {
             conn.respond().await;
         }
-        for (front, _task) in begun {
-            assert_eq!(front.response().await.body, b"ok");
-        }
+        assert_ok(begun).await;
         assert_eq!((edge.counters().opened, edge.counters().reused), (1, 49));
     });
 }
@@ -166,10 +159,7 @@ fn more_requests_than_the_upstream_allows_at_a_time_open_more_connections() {
         for (_request, sender) in waiting {
             ok(sender);
         }
-        for (front, task) in begun {
-            assert_eq!(front.response().await.body, b"ok");
-            task.await.unwrap();
-        }
+        assert_ok(begun).await;
         let (front, _task) = edge.get("/");
         conns[0].respond().await;
         assert!(front.response().await.complete);
@@ -180,14 +170,10 @@ fn more_requests_than_the_upstream_allows_at_a_time_open_more_connections() {
 #[test]
 fn requests_that_wait_for_a_connection_share_its_failure() {
     run(async {
-        let server = Server::new().await;
-        let address = UpstreamAddress::H2c(server.address().to_string());
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..proxy_to(vec![address])
-        });
+        let upstream = Http2Upstream::new().await;
+        let edge = upstream.edge();
         let begun: Vec<_> = (0..20).map(|_| edge.get("/")).collect();
-        drop(server.accept().await);
+        drop(upstream.server.accept().await);
         for (front, task) in begun {
             assert_eq!(status(&front.response().await), 502);
             task.await.unwrap();
@@ -217,15 +203,9 @@ fn a_request_that_opens_a_connection_and_is_cancelled_leaves_that_to_another() {
 #[test]
 fn an_upstream_without_http2_is_502() {
     run(async {
-        let server = Server::new().await;
-        let address = UpstreamAddress::H2c(server.address().to_string());
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..proxy_to(vec![address])
-        });
-        let (front, task) = edge.get("/");
-        let mut conn = server.accept().await;
-        conn.head().await;
+        let upstream = Http2Upstream::new().await;
+        let edge = upstream.edge();
+        let (front, task, mut conn) = upstream.server.asked(edge.get("/")).await;
         conn.send(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
             .await;
         let received = front.response().await;
@@ -244,19 +224,14 @@ fn an_idle_connection_is_closed_in_time_and_a_removed_upstream_keeps_none() {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
         for reload in [false, true] {
-            let (front, task) = edge.get("/");
-            let mut conn = upstream.accept().await;
-            conn.respond().await;
-            assert!(front.response().await.complete);
-            task.await.unwrap();
+            let conn = upstream.warm(&edge).await;
             assert_eq!((edge.state().idle, edge.state().connections), (1, 1));
             if reload {
                 edge.reload([]);
+                conn.closed().await;
             } else {
                 tokio::time::pause();
-            }
-            conn.closed().await;
-            if !reload {
+                conn.closed().await;
                 tokio::time::resume();
             }
         }
@@ -276,9 +251,7 @@ fn without_keepalive_a_connection_is_closed_after_its_last_exchange() {
             for (_request, sender) in asked {
                 ok(sender);
             }
-            for (front, _task) in begun {
-                assert_eq!(front.response().await.body, b"ok");
-            }
+            assert_ok(begun).await;
             conn.closed().await;
         }
         assert_eq!(edge.counters().opened, 2);
@@ -290,11 +263,7 @@ fn a_request_that_finds_its_connection_closed_is_repeated_once_on_another() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = upstream.accept().await;
-        conn.respond().await;
-        front.response().await;
-        task.await.unwrap();
+        let mut conn = upstream.warm(&edge).await;
         // The upstream vanishes while several requests are on their way.
         let begun: Vec<_> = (0..3).map(|_| edge.get("/")).collect();
         for _ in 0..3 {
@@ -332,9 +301,7 @@ fn alpn_chooses_the_protocol() {
             let request = conn.respond().await;
             assert_eq!(request.uri(), "https://example.org/");
         }
-        for (front, _task) in begun {
-            assert_eq!(front.response().await.body, b"ok");
-        }
+        assert_ok(begun).await;
         assert_eq!(edge.counters().opened, 1);
     });
 }
@@ -367,9 +334,7 @@ fn a_cancelled_request_resets_its_stream_and_no_other() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (other, _other_task) = edge.get("/");
-        let mut conn = upstream.accept().await;
-        let (_request, sender) = conn.asked().await;
+        let (other, other_task, mut conn, (_request, sender)) = upstream.asked(edge.get("/")).await;
         // Before the head, while the body is sent.
         let (front, task) = edge.post(None);
         front.data(b"part");
@@ -384,7 +349,7 @@ fn a_cancelled_request_resets_its_stream_and_no_other() {
         task.abort();
         assert_eq!(reset(request.body_mut()).await, Some(h2::Reason::CANCEL));
         ok(sender);
-        assert_eq!(other.response().await.body, b"ok");
+        assert_ok([(other, other_task)]).await;
         assert_eq!(edge.state().active, 0);
     });
 }

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use h2::Reason;
 use tokio::time::Instant;
 
-use super::http2_upstream::{Frames, Http2Conn, Http2Upstream, begin, ok, read, response};
+use super::http2_upstream::{
+    Frames, Http2Conn, Http2Upstream, assert_ok, begin, ok, read, response,
+};
 use super::*;
 use crate::http::exchange::message::ToFront;
 
@@ -25,14 +27,10 @@ fn a_body_that_does_not_end_as_announced_is_reset() {
         {
             let upstream = Http2Upstream::new().await;
             let edge = upstream.edge();
-            let (front, task) = edge.get("/");
-            let mut conn = upstream.accept().await;
-            let (_request, sender) = conn.asked().await;
-            let fields: Vec<_> = length
-                .map(|length| ("content-length", length))
-                .into_iter()
-                .collect();
-            let mut body = begin(sender, &fields);
+            let begun = upstream.asked(edge.get("/")).await;
+            let (front, task, conn, (_request, sender)) = begun;
+            let field = length.map(|length| ("content-length", length));
+            let mut body = begin(sender, field.as_slice());
             body.send_data(Bytes::from_static(b"ok"), false).unwrap();
             assert!(matches!(front.next().await, ToFront::Head(_)));
             match reason {
@@ -54,9 +52,8 @@ fn a_body_shorter_or_longer_than_its_length_is_reset() {
         for length in ["1", "3"] {
             let upstream = Http2Upstream::new().await;
             let edge = upstream.edge();
-            let (front, task) = edge.get("/");
-            let mut conn = upstream.accept().await;
-            let (_request, sender) = conn.asked().await;
+            let begun = upstream.asked(edge.get("/")).await;
+            let (front, task, _conn, (_request, sender)) = begun;
             let mut body = begin(sender, &[("content-length", length)]);
             assert!(matches!(front.next().await, ToFront::Head(_)));
             body.send_data(Bytes::from_static(b"ok"), true).unwrap();
@@ -72,28 +69,27 @@ fn a_body_shorter_or_longer_than_its_length_is_reset() {
 fn a_stream_that_is_reset_before_the_head_is_502_unless_its_work_may_be_repeated() {
     run(async {
         let (first, second, edge) = two().await;
-        let (front, task) = edge.get("/");
-        let mut conn = first.accept().await;
-        conn.asked().await.1.send_reset(Reason::INTERNAL_ERROR);
+        let asked = first.asked(edge.get("/")).await;
+        let (front, task, _conn, (_request, mut sender)) = asked;
+        sender.send_reset(Reason::INTERNAL_ERROR);
         let mut other = second.accept().await;
         other.respond().await;
-        assert_eq!(front.response().await.body, b"ok");
-        task.await.unwrap();
+        assert_ok([(front, task)]).await;
         assert_eq!(edge.failures(Failure::StreamReset), 1);
 
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (front, task) = edge.post(Some(0));
-        let mut conn = upstream.accept().await;
-        conn.asked().await.1.send_reset(Reason::INTERNAL_ERROR);
+        let asked = upstream.asked(edge.post(Some(0))).await;
+        let (front, task, mut conn, (_request, mut sender)) = asked;
+        sender.send_reset(Reason::INTERNAL_ERROR);
         let received = front.response().await;
         task.await.unwrap();
         assert_eq!((status(&received), received.complete), (502, true));
         assert_eq!(received.report.cause, Some("stream_reset"));
         // The connection serves others.
-        let (front, _task) = edge.get("/");
+        let next = edge.get("/");
         conn.respond().await;
-        assert!(front.response().await.complete);
+        assert_ok([next]).await;
         assert_eq!(edge.counters().opened, 1);
     });
 }
@@ -102,9 +98,8 @@ fn a_stream_that_is_reset_before_the_head_is_502_unless_its_work_may_be_repeated
 fn a_request_whose_stream_is_refused_goes_elsewhere_whatever_its_method() {
     run(async {
         let (first, second, edge) = two().await;
-        let (front, task) = edge.post(Some(4));
-        let mut conn = first.accept().await;
-        let (_request, mut sender) = conn.asked().await;
+        let asked = first.asked(edge.post(Some(4))).await;
+        let (front, task, _conn, (_request, mut sender)) = asked;
         sender.send_reset(Reason::REFUSED_STREAM);
         let mut other = second.accept().await;
         let (mut request, sender) = other.asked().await;
@@ -112,8 +107,7 @@ fn a_request_whose_stream_is_refused_goes_elsewhere_whatever_its_method() {
         front.end(None);
         assert_eq!(read(request.body_mut()).await.0, b"data");
         ok(sender);
-        assert_eq!(front.response().await.body, b"ok");
-        task.await.unwrap();
+        assert_ok([(front, task)]).await;
         assert_eq!(edge.failures(Failure::StreamRefused), 1);
         // A body that has begun cannot begin again.
         let (front, task) = edge.post(Some(4));
@@ -144,10 +138,7 @@ fn goaway_lets_requests_end_and_sends_others_to_a_new_connection() {
         for _ in 0..3 {
             second.respond().await;
         }
-        for (front, task) in late {
-            assert_eq!(front.response().await.body, b"ok");
-            task.await.unwrap();
-        }
+        assert_ok(late).await;
         // The first ends with `:status: 200` and nothing else.
         frames.send(1, 5, 1, &[0x88]).await;
         assert!(front.response().await.complete);
@@ -164,9 +155,7 @@ fn a_connection_that_the_upstream_aborts_fails_what_it_has_begun() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (front, task) = edge.post(Some(0));
-        let mut conn = upstream.accept().await;
-        let _asked = conn.asked().await;
+        let (front, task, conn, _asked) = upstream.asked(edge.post(Some(0))).await;
         conn.abort(Reason::ENHANCE_YOUR_CALM);
         let received = front.response().await;
         task.await.unwrap();
@@ -179,14 +168,10 @@ fn a_connection_that_the_upstream_aborts_fails_what_it_has_begun() {
 #[test]
 fn garbage_is_502() {
     run(async {
-        let server = Server::new().await;
-        let address = UpstreamAddress::H2c(server.address().to_string());
-        let edge = Edge::new(Proxy {
-            retries: 0,
-            ..proxy_to(vec![address])
-        });
+        let upstream = Http2Upstream::new().await;
+        let edge = upstream.edge();
         let (front, task) = edge.post(Some(0));
-        let mut frames = Frames::accept(&server).await;
+        let mut frames = Frames::accept(&upstream.server).await;
         frames.asked().await;
         // A frame that is longer than any may be.
         frames.0.send(&[0xff, 0xff, 0xff, 1, 4, 0, 0, 0, 1]).await;
@@ -229,9 +214,8 @@ fn slow_clients_hold_up_no_other_and_bound_what_the_upstream_sends() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (slow, _slow_task) = edge.start(head("GET", "/", &[]), None, false, 1);
-        let mut conn = upstream.accept().await;
-        let (_request, sender) = conn.asked().await;
+        let begun = edge.start(head("GET", "/", &[]), None, false, 1);
+        let (slow, _slow_task, mut conn, (_request, sender)) = upstream.asked(begun).await;
         let mut body = begin(sender, &[]);
         body.reserve_capacity(16 << 20);
         let mut sent = 0;
@@ -245,10 +229,9 @@ fn slow_clients_hold_up_no_other_and_bound_what_the_upstream_sends() {
             }
         }
         assert!((256 << 10..=512 << 10).contains(&sent), "{sent}");
-        let (front, task) = edge.get("/");
+        let other = edge.get("/");
         conn.respond().await;
-        assert_eq!(front.response().await.body, b"ok");
-        task.await.unwrap();
+        assert_ok([other]).await;
         // The rest comes once the client reads.
         body.send_data(Bytes::from_static(b"end"), true).unwrap();
         slow.credit(PLENTY);
@@ -274,9 +257,7 @@ fn timeouts_of_requests_leave_the_connection_to_others() {
         let edge = upstream.edge();
         // The upstream does not respond.
         let begun = Instant::now();
-        let (front, task) = edge.post(Some(0));
-        let mut conn = upstream.accept().await;
-        let _asked = conn.asked().await;
+        let (front, task, mut conn, _asked) = upstream.asked(edge.post(Some(0))).await;
         assert_eq!(status(&timed_out(begun, &front, task).await), 504);
         assert_eq!(edge.failures(Failure::HeadTimeout), 1);
         // It does not read: more than its window and the buffers hold.
@@ -300,9 +281,9 @@ fn timeouts_of_requests_leave_the_connection_to_others() {
         assert!(matches!(front.next().await, ToFront::Head(_)));
         assert!(!timed_out(begun, &front, task).await.complete);
         assert_eq!(edge.failures(Failure::BodyTimeout), 1);
-        let (front, _task) = edge.get("/");
+        let next = edge.get("/");
         conn.respond().await;
-        assert_eq!(front.response().await.body, b"ok");
+        assert_ok([next]).await;
         assert_eq!(edge.counters().opened, 1);
     });
 }
@@ -312,21 +293,14 @@ fn a_connection_whose_upstream_is_silent_gets_no_further_request() {
     run(async {
         let upstream = Http2Upstream::new().await;
         let edge = upstream.edge();
-        let (front, task) = edge.get("/");
-        let mut conn = upstream.accept().await;
-        conn.respond().await;
-        front.response().await;
-        task.await.unwrap();
+        let mut conn = upstream.warm(&edge).await;
         // Its machine is gone: nobody reads or closes.
         let (silent, _task) = edge.get("/");
         let _asked = conn.asked().await;
         conn.freeze();
         settle().await;
         pass(Duration::from_secs(45)).await;
-        let (front, _task) = edge.get("/");
-        let mut second = upstream.accept().await;
-        second.respond().await;
-        assert_eq!(front.response().await.body, b"ok");
+        let _second = upstream.warm(&edge).await;
         assert!(silent.try_next().is_none(), "it has a timeout of its own");
         drop(conn);
     });

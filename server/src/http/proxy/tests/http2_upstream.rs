@@ -56,6 +56,25 @@ impl Http2Upstream {
         let stream = self.server.0.accept().await.unwrap().0;
         Http2Conn::new(stream, &self.builder).await
     }
+
+    /// Accepts the connection of a request that has begun, and waits for the request.
+    pub(super) async fn asked(
+        &self,
+        (front, task): (Front, JoinHandle<()>),
+    ) -> (Front, JoinHandle<()>, Http2Conn, Asked) {
+        let mut conn = self.accept().await;
+        let asked = conn.asked().await;
+        (front, task, conn, asked)
+    }
+
+    /// Returns a connection of the edge that has served a request.
+    pub(super) async fn warm(&self, edge: &Edge) -> Http2Conn {
+        let begun = edge.get("/");
+        let mut conn = self.accept().await;
+        conn.respond().await;
+        assert_ok([begun]).await;
+        conn
+    }
 }
 
 impl Http2Conn {
@@ -151,6 +170,15 @@ pub(super) fn response(status: u16, fields: &[(&'static str, &str)]) -> http::Re
 pub(super) fn ok(response: SendResponse<Bytes>) {
     let mut body = begin(response, &[]);
     body.send_data(Bytes::from_static(b"ok"), true).unwrap();
+}
+
+/// Asserts that each of these requests gets the response of [`ok`].
+pub(super) async fn assert_ok(begun: impl IntoIterator<Item = (Front, JoinHandle<()>)>) {
+    for (front, task) in begun {
+        let received = front.response().await;
+        assert_eq!((&*received.body, received.complete), (&b"ok"[..], true));
+        task.await.unwrap();
+    }
 }
 
 /// Begins a response with these fields.

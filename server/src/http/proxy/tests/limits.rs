@@ -260,9 +260,7 @@ fn streams_of_a_connection_have_a_slot_each() {
         let edge = Edge::new(with(proxy_to(vec![upstream.address()]), |settings| {
             settings.max_connections = 2;
         }));
-        let (_first, _task) = edge.get("/1");
-        let mut conn = upstream.accept().await;
-        let (_held, _) = conn.asked().await;
+        let (_first, _task, mut conn, _held) = upstream.asked(edge.get("/1")).await;
         let (second, _task) = edge.get("/2");
         let (_, response) = conn.asked().await;
         let (third, _task) = edge.get("/3");
