@@ -25,6 +25,7 @@ mod hostile;
 mod http3;
 mod identified;
 mod inherit;
+mod installed;
 mod lifecycle;
 mod memory;
 mod memory_budget;

@@ -9,6 +9,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Counted, Session, generated_sha256, run};
+use crate::installed::installed;
 use crate::on_every_backend;
 use crate::relay::Relay;
 use crate::server::{Folder, PAGE, Process, Server, Setup, total};
@@ -256,11 +257,7 @@ pub(crate) fn python() -> Option<PathBuf> {
         reason = "tests have no main to read the environment in"
     )]
     let named = std::env::var_os("SLUICEGATE_TEST_PYTHON").map(PathBuf::from);
-    let target = Path::new(env!("CARGO_BIN_EXE_sluicegate"))
-        .parent()?
-        .parent()?;
-    let made = target.join("venv/bin/python");
-    named.or_else(|| made.exists().then_some(made))
+    named.or_else(|| installed("venv/bin/python"))
 }
 
 fn text(bytes: &[u8]) -> String {

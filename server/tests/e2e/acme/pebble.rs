@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use sluicegate_dataplane::requirements::skip;
 
+use crate::installed::installed;
 use crate::server::{Folder, Process};
 
 /// A running authority.
@@ -152,9 +153,6 @@ fn wait_for(address: SocketAddr) {
 
 /// Returns the folder in which `make` has installed the programs.
 fn programs() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_BIN_EXE_sluicegate"))
-        .parent()?
-        .parent()?;
-    let folder = target.join("pebble");
-    folder.join("pebble").is_file().then_some(folder)
+    let program = installed("pebble/pebble")?;
+    program.parent().map(Path::to_owned)
 }

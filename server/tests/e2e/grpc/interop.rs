@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sluicegate_dataplane::requirements::skip;
 
+use crate::installed::installed;
 use crate::server::{Folder, Server, Setup};
 
 /// Cases of the client that need no credentials.
@@ -40,18 +41,14 @@ impl Drop for Upstream {
 
 /// Returns a program of grpc-go that `make grpc` has built, or `None`, reported as missing.
 fn program(name: &str) -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_BIN_EXE_sluicegate"))
-        .parent()?
-        .parent()?;
-    let program = target.join("grpc").join(name);
-    if program.exists() {
-        return Some(program);
+    let program = installed(Path::new("grpc").join(name));
+    if program.is_none() {
+        skip(
+            "grpc",
+            &"grpc-go's programs are missing; `make grpc` builds them",
+        );
     }
-    skip(
-        "grpc",
-        &"grpc-go's programs are missing; `make grpc` builds them",
-    );
-    None
+    program
 }
 
 /// Starts a server of grpc-go on a free port, with the folder's certificate if `tls`.

@@ -1,23 +1,16 @@
 //! The tests of HTTP/2 servers that h2spec has.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sluicegate_dataplane::requirements::skip;
 
 use super::{server, text};
+use crate::installed::installed;
 use crate::server::Folder;
-
-/// Returns the program that `make` has installed.
-fn h2spec() -> Option<PathBuf> {
-    let binary = Path::new(env!("CARGO_BIN_EXE_sluicegate"));
-    let program = binary.parent()?.parent()?.join("h2spec/h2spec");
-    program.is_file().then_some(program)
-}
 
 #[test]
 fn h2spec_finds_no_fault() {
-    let Some(program) = h2spec() else {
+    let Some(program) = installed("h2spec/h2spec") else {
         skip("h2spec", &"`make h2spec` installs it, if there is Go");
         return;
     };
