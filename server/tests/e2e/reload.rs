@@ -3,6 +3,7 @@
 mod certificates;
 mod limits;
 mod logs;
+mod under_load;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
