@@ -343,7 +343,7 @@ advisories: setup ## Checks the dependencies for known vulnerabilities, where ca
 	elif ! $(CARGO) deny --locked fetch db; then
 	    echo "skipped: the database of advisories cannot be fetched from here" >&2
 	else
-	    $(CARGO) deny --locked check --disable-fetch advisories
+	    $(CARGO) deny --locked check advisories
 	fi
 
 msrv: setup $(BORINGSSL) ## Compiles everything with the oldest Rust that is promised, where it is installed
