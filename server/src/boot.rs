@@ -95,6 +95,7 @@ pub fn serve(
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
+    fronts.announce();
     fronts.adopt(&over_tcp);
     ports.announce();
     observability.announce();

@@ -43,8 +43,8 @@ table! {
         },
         /// Ways to prove that the server has a name, the preferred one first; the others are tried after a failure.
         /// tls-alpn-01 (RFC 8737): the authority connects to port 443 of the name, by TLS over TCP. http-01 (RFC 8555
-        /// §8.3): it fetches a file from port 80, or from where that redirects. Remove tls-alpn-01 if something
-        /// in front of this server ends TLS.
+        /// §8.3): it fetches a file from port 80, see http_address of `[[listener]]`, or from where another server at that port
+        /// redirects. Remove tls-alpn-01 if something in front of this server ends TLS.
         challenges: Vec<AcmeChallenge> {
             kind: Kind::Words {
                 words: "tls-alpn-01, http-01",

@@ -10,7 +10,7 @@ use super::acme::acme_name;
 use super::network::{networks, proxy_networks};
 use crate::congestion::CongestionControl;
 use crate::error::Error;
-use crate::schema::{Kind, choice, duration, micros, millis, name, ratio, seconds};
+use crate::schema::{Kind, choice, count, duration, micros, millis, name, ratio, seconds};
 use crate::section::Section;
 use crate::words::{canonical, socket_address};
 
@@ -44,6 +44,31 @@ table! {
         /// write the field yourself by a route's response_headers, if clients reach the server by another UDP port than the
         /// listener's.
         alt_svc: Duration { kind: duration(seconds(0), seconds(365 * 86_400)), default: "\"1d\"", reload: Live },
+        /// Addresses at which the listener also takes HTTP/1.1 over TCP without TLS, as at port 80. It responds to challenges of ACME
+        /// there, see `[acme]`, and http says what other requests get. Limits, log and metrics are those of the listener.
+        http_addresses as http_address: Vec<SocketAddr> {
+            kind: Kind::Words {
+                words: "an address with a port, such as \"0.0.0.0:80\", \"[::]:80\" or \"localhost:8080\"",
+                each: "",
+                min: 1,
+                max: 64,
+                read: |word| canonical(socket_address(word)),
+            },
+            unset: "every connection has TLS",
+            examples: ["[\"0.0.0.0:80\", \"[::]:80\"]"],
+            reload: Restart
+        },
+        /// What requests without TLS get: with redirect, a 308 to the same URL with https; with serve, what the routes
+        /// respond. Passwords and cookies of such requests can be read on their way.
+        http: PlainHttp { kind: choice(PlainHttp::WORDS), default: "\"redirect\"", reload: Live },
+        /// Port to which requests without TLS are redirected. Set it if clients reach the server by another port than it has
+        /// here, as in a container.
+        https_port: Option<u16> {
+            kind: count(1, 65_535, ""),
+            unset: "port of the first address",
+            examples: ["443"],
+            reload: Live
+        },
         /// Name of the `[[group]]` whose workers serve the listener.
         group: String { kind: name(), default: "\"default\"", reload: Restart },
         /// Congestion control algorithm for the listener's clients. The algorithms and their options are listed below.
@@ -180,6 +205,25 @@ fn check_tls(tls: &mut Tls, section: &Section<'_>) -> Result<(), Error> {
     let at = section.position(key);
     let expected = "`certificate` and `key`, or `acme`";
     Err(section.source.error(at, found, expected))
+}
+
+impl Listener {
+    /// Returns whether the listener has sockets of TCP.
+    pub fn has_tcp(&self) -> bool {
+        self.tcp || !self.http_addresses.is_empty()
+    }
+}
+
+words! {
+    /// Treatment of requests without TLS.
+    #[derive(Default)]
+    pub enum PlainHttp {
+        /// They are redirected to https.
+        #[default]
+        Redirect = "redirect",
+        /// The routes respond.
+        Serve = "serve",
+    }
 }
 
 words! {

@@ -238,16 +238,21 @@ fn resolve_pools(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
 fn check_addresses(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     let mut once = Once::new(top, "an address that is served once");
     for (index, listener) in config.listeners.iter().enumerate() {
-        let value = top.value_in("listener", index, "address");
-        let places = value.map(|value| {
-            let list = entries(value.get_ref(), value.span().start, 0..=usize::MAX);
-            list.into_iter().map(|(at, _)| at)
-        });
-        let places = places.into_iter().flatten();
-        for (at, address) in places.zip(&listener.addresses) {
-            // Each use of port 0 gets a port of its own.
-            if address.port() != 0 {
-                once.add(at, address, || format!("address {address}"))?;
+        for (key, addresses) in [
+            ("address", &listener.addresses),
+            ("http_address", &listener.http_addresses),
+        ] {
+            let value = top.value_in("listener", index, key);
+            let places = value.map(|value| {
+                let list = entries(value.get_ref(), value.span().start, 0..=usize::MAX);
+                list.into_iter().map(|(at, _)| at)
+            });
+            let places = places.into_iter().flatten();
+            for (at, address) in places.zip(addresses) {
+                // Each use of port 0 gets a port of its own.
+                if address.port() != 0 {
+                    once.add(at, address, || format!("address {address}"))?;
+                }
             }
         }
     }
@@ -256,7 +261,7 @@ fn check_addresses(config: &Config, top: &Section<'_>) -> Result<(), Error> {
 
 /// Refuses certificates by ACME that could not be obtained or kept.
 fn check_acme(config: &Config, top: &Section<'_>) -> Result<(), Error> {
-    let has_tcp = config.listeners.iter().any(|listener| listener.tcp);
+    let has_tcp = config.listeners.iter().any(Listener::has_tcp);
     for (index, listener) in config.listeners.iter().enumerate() {
         if listener.tls.iter().all(|tls| tls.acme.is_empty()) {
             continue;

@@ -10,8 +10,8 @@ use crate::Backend;
 use crate::field::Record;
 use crate::{
     AccessFormat, AccessLog, Balance, Config, Cores, ErrorPage, ErrorStatuses, Files, Fixed,
-    Handler, HashBy, HeaderEdits, HostHeader, HostPattern, LogTarget, PoolChoice, Redirect, Route,
-    Scheduler, Symlinks, UpstreamAddress,
+    Handler, HashBy, HeaderEdits, HostHeader, HostPattern, LogTarget, PlainHttp, PoolChoice,
+    Redirect, Route, Scheduler, Symlinks, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -22,6 +22,17 @@ fn names_of_fields_in_traces_are_read_in_lower_case() {
     let config = parse(UNUSUAL).unwrap();
     assert_eq!(config.qlog.fields, ["x-trace", "content-type"]);
     assert!(config.qlog.query);
+}
+
+#[test]
+fn keys_of_listeners_without_tls_arrive() {
+    let config = parse(UNUSUAL).unwrap();
+    let plain = &config.listeners[2];
+    assert_eq!(plain.http_addresses[1].to_string(), "[::]:80");
+    assert_eq!(
+        (plain.http, plain.https_port),
+        (PlainHttp::Serve, Some(8443))
+    );
 }
 
 #[test]

@@ -109,6 +109,11 @@ fn references_and_names() {
         refusal(&LISTENER.replace("\"127.0.0.1:4433\"", "[\"[::1]:1\", \"[::1]:1\"]")),
         "3:23: address [::1]:1 again, first on line 3; expected an address that is served once"
     );
+    let plain = "http_address = [\"[::]:80\", \"127.0.0.1:4433\"]";
+    assert_eq!(
+        refusal_after(plain),
+        "5:28: address 127.0.0.1:4433 again, first on line 3; expected an address that is served once"
+    );
     assert_eq!(
         refusal(&LISTENER.replace("\"a\"", "\"a b\"")),
         "2:8: string \"a b\" for `name`; expected a string of 1 to 64 letters, digits, `-`, `_` or `.`"

@@ -71,7 +71,8 @@ fn remedy(failure: AcmeFailure) -> &'static str {
             "wait, use the authority's staging directory for trials, or ask for fewer certificates"
         }
         AcmeFailure::Challenge => {
-            "check that the name leads to this server, at port 443 for tls-alpn-01 and at port 80 for http-01"
+            "check that the name leads to this server, at port 443 for tls-alpn-01 and at port 80 for http-01, which needs \
+             `http_address` of a [[listener]] there"
         }
         AcmeFailure::Refused => "check the names in acme of [listener.tls]",
         AcmeFailure::Storage => {

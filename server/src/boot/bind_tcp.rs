@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// Connections that the system has established and no front has accepted, per socket.
 const BACKLOG: i32 = 4096;
 
-/// Sockets of the TCP side of a listening address, one for each worker.
+/// Sockets of TCP of an address, one for each worker.
 pub(super) struct TcpSockets {
     /// Name of the group whose origin threads accept.
     pub(super) group: String,
@@ -17,6 +17,8 @@ pub(super) struct TcpSockets {
     pub(super) listener: String,
     /// Address with the port.
     pub(super) address: SocketAddr,
+    /// Port with TLS to which requests are redirected; `None` for sockets with TLS.
+    pub(super) https_port: Option<u16>,
     /// A socket for each worker; a group takes them when it starts.
     pub(super) sockets: Vec<TcpListener>,
 }
@@ -30,6 +32,24 @@ pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListene
         address,
         remedy: remedy(&source),
         source,
+    })
+}
+
+/// Binds an address for connections without TLS likewise.
+///
+/// # Errors
+/// It cannot be bound.
+pub(super) fn bind_http(
+    address: SocketAddr,
+    workers: usize,
+) -> Result<Vec<TcpListener>, TcpBindError> {
+    bind(address, workers).map_err(|error| TcpBindError {
+        remedy: match error.source.kind() {
+            io::ErrorKind::AddrInUse => "stop what uses it, or choose another port",
+            io::ErrorKind::PermissionDenied => error.remedy,
+            _ => "see the listener's `http_address`",
+        },
+        ..error
     })
 }
 
@@ -50,7 +70,7 @@ pub(super) fn bind_beside_port(
     }
 }
 
-fn try_bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+fn try_bind(mut address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let mut sockets: Vec<Socket> = Vec::new();
     for index in 0..workers {
         let socket = Socket::new(
@@ -68,8 +88,15 @@ fn try_bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>>
             socket.set_reuse_port(true)?;
         }
         socket.bind(&address.into())?;
-        if index == 0 && workers > 1 {
-            socket.set_reuse_port(true)?;
+        if index == 0 {
+            socket.set_reuse_port(workers > 1)?;
+            // A free port is the same one for all.
+            address.set_port(
+                socket
+                    .local_addr()?
+                    .as_socket()
+                    .map_or(0, |local| local.port()),
+            );
         }
         sockets.push(socket);
     }
@@ -138,6 +165,13 @@ mod tests {
             };
             assert_eq!(error.is_foreign(), expected, "{code}");
         }
+    }
+
+    #[test]
+    fn workers_share_a_free_port() {
+        let mut shared = bind(ANY, 3).unwrap().into_iter();
+        let address = shared.next().unwrap().local_addr().unwrap();
+        assert!(shared.all(|one| one.local_addr().unwrap() == address));
     }
 
     #[test]

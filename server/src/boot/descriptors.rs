@@ -1,7 +1,7 @@
 //! The process's limit of file descriptors, and the part of it for requests.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sluicegate_config::{Config, Cores};
+use sluicegate_config::{Config, Cores, Listener};
 
 use crate::affinity;
 
@@ -54,7 +54,7 @@ pub(super) fn of_worker(config: &Config) -> Descriptors {
     });
     let workers = workers.sum::<usize>() as u64;
     let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
-    if config.listeners.iter().any(|listener| listener.tcp) {
+    if config.listeners.iter().any(Listener::has_tcp) {
         Descriptors::beside_tcp(share)
     } else {
         Descriptors {

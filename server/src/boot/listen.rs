@@ -78,13 +78,20 @@ impl Announced {
         }
     }
 
-    /// Takes the sockets of TCP beside an address, if there are any.
-    fn add_tcp(&mut self, listener: &Listener, address: SocketAddr, sockets: Vec<TcpListener>) {
+    /// Takes the sockets of TCP of an address, if there are any; `https_port` for those without TLS.
+    fn add_tcp(
+        &mut self,
+        listener: &Listener,
+        address: SocketAddr,
+        https_port: Option<u16>,
+        sockets: Vec<TcpListener>,
+    ) {
         if !sockets.is_empty() {
             self.tcp.push(TcpSockets {
                 group: listener.group.clone(),
                 listener: listener.name.clone(),
                 address,
+                https_port,
                 sockets,
             });
         }
@@ -228,7 +235,7 @@ pub(super) fn open_listener(
                     opened.map_err(|error| BootError::listener(&listener.name, error))?;
                 let local = bound.local_addr();
                 sockets.push(bound);
-                announced.add_tcp(listener, local, tcp);
+                announced.add_tcp(listener, local, None, tcp);
                 local
             }
             Bound::Port(addresses) => {
@@ -236,7 +243,7 @@ pub(super) fn open_listener(
                 if listener.tcp {
                     let bound = bind_tcp::bind_beside_port(*address, workers);
                     let bound = bound.map_err(|e| BootError::listener(&listener.name, e))?;
-                    announced.add_tcp(listener, *address, bound);
+                    announced.add_tcp(listener, *address, None, bound);
                 }
                 *address
             }
@@ -259,6 +266,24 @@ pub(super) fn open_listener(
             payloads: Payloads::default(),
             identities: Arc::clone(&identities),
         });
+    }
+    open_http(listener, bound_listeners.workers, announced)
+}
+
+/// Binds the addresses without TLS of a listener whose other addresses are bound.
+fn open_http(
+    listener: &Listener,
+    workers: usize,
+    announced: &mut Announced,
+) -> Result<(), BootError> {
+    let mut of_listener = announced.lines.iter();
+    let first = of_listener.find(|line| line.listener == listener.name);
+    let https_port = first.map(|line| line.address.port());
+    for address in &listener.http_addresses {
+        let bound = bind_tcp::bind_http(*address, workers);
+        let bound = bound.map_err(|error| BootError::listener(&listener.name, error))?;
+        let local = bound.first().and_then(|socket| socket.local_addr().ok());
+        announced.add_tcp(listener, local.unwrap_or(*address), https_port, bound);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderValue;
-use sluicegate_config::{Config, Listener};
+use sluicegate_config::{Config, Listener, PlainHttp};
 
 use super::bind_tcp::TcpSockets;
 use super::error::BootError;
@@ -19,7 +19,15 @@ use crate::worker::WorkerHandle;
 /// Fronts of all workers, and the listening addresses that they serve.
 pub(super) struct Fronts {
     senders: Vec<FrontSender>,
-    addresses: Vec<(String, SocketAddr)>,
+    addresses: Vec<FrontAddress>,
+}
+
+/// Address that the fronts serve.
+struct FrontAddress {
+    listener: String,
+    address: SocketAddr,
+    /// Port with TLS to which requests are redirected; `None` for an address with TLS.
+    https_port: Option<u16>,
 }
 
 impl Fronts {
@@ -29,8 +37,25 @@ impl Fronts {
         Fronts {
             senders: workers.iter().filter_map(|w| w.front.clone()).collect(),
             addresses: names
-                .map(|tcp| (tcp.listener.clone(), tcp.address))
+                .map(|tcp| FrontAddress {
+                    listener: tcp.listener.clone(),
+                    address: tcp.address,
+                    https_port: tcp.https_port,
+                })
                 .collect(),
+        }
+    }
+
+    /// Logs the addresses.
+    pub(super) fn announce(&self) {
+        for FrontAddress {
+            listener,
+            address,
+            https_port,
+        } in &self.addresses
+        {
+            let tls = https_port.is_none();
+            tracing::info!(%listener, %address, tls, "listening over TCP");
         }
     }
 
@@ -73,14 +98,20 @@ impl Fronts {
 fn tcp_config(
     config: &Config,
     snapshot: &ConfigSnapshot,
-    addresses: &[(String, SocketAddr)],
+    addresses: &[FrontAddress],
     secrets: &Secrets,
 ) -> Result<TcpConfig, BootError> {
     let challenges = AcmeSettings::of(config).map(|acme| acme.store.challenges());
-    let listeners = addresses.iter().map(|(name, address)| {
+    let listeners = addresses.iter().map(|front_address| {
+        let FrontAddress {
+            listener: name,
+            address,
+            https_port,
+        } = front_address;
         let bound = snapshot.bound_listeners.iter().find(|b| b.name == *name);
         let settings = config.listeners.iter().find(|l| l.name == *name);
-        let tls = bound.map(|bound| {
+        let with_tls = bound.filter(|_| https_port.is_none());
+        let tls = with_tls.map(|bound| {
             let identities = (&bound.identities.first, &bound.identities.others);
             let context = tcp_context(name, identities, &config.quic, &config.limits, secrets);
             let mut context = context.map_err(|error| BootError::listener(name, error))?;
@@ -95,7 +126,9 @@ fn tcp_config(
             trusted_proxies: bound
                 .map(|b| Arc::clone(&b.trusted_proxies))
                 .unwrap_or_default(),
-            alt_svc: settings.and_then(|settings| alt_svc(settings, address.port())),
+            alt_svc: { settings.filter(|_| https_port.is_none()) }
+                .and_then(|settings| alt_svc(settings, address.port())),
+            redirect: https_port.and_then(|port| redirect(settings?, port)),
         })
     });
     Ok(TcpConfig {
@@ -105,6 +138,11 @@ fn tcp_config(
         challenges: challenges.clone(),
         listeners: listeners.collect::<Result<_, BootError>>()?,
     })
+}
+
+/// Returns the port to which requests without TLS are redirected, by default `port`; `None` to serve them.
+fn redirect(listener: &Listener, port: u16) -> Option<u16> {
+    (listener.http == PlainHttp::Redirect).then(|| listener.https_port.unwrap_or(port))
 }
 
 /// Returns the field that advertises HTTP/3 at `port`.

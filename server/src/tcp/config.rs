@@ -35,6 +35,8 @@ pub struct TcpListenerConfig {
     pub trusted_proxies: Arc<TrustedProxies>,
     /// Value of `alt-svc` in responses (RFC 7838), if they have one.
     pub alt_svc: Option<HeaderValue>,
+    /// Port of https to which requests are redirected; `None` to serve them.
+    pub redirect: Option<u16>,
 }
 
 /// Omits the keys.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use http::{HeaderValue, Version};
 use tokio::sync::Notify;
 
+use super::config::TcpListenerConfig;
 use super::front::Front;
 use super::metered::Meter;
 use super::open_connections::ConnectionHandle;
@@ -21,6 +22,8 @@ pub(super) struct Connection {
     pub(super) peer: Peer,
     /// Value of `alt-svc` in its responses.
     pub(super) alt_svc: Option<HeaderValue>,
+    /// Port of https to which its requests are redirected; `None` to serve them.
+    pub(super) redirect: Option<u16>,
     pub(super) meter: Rc<Meter>,
     handle: Rc<ConnectionHandle>,
     open: RefCell<BTreeMap<u64, Rc<OpenRequest>>>,
@@ -41,14 +44,15 @@ impl Connection {
     pub(super) fn new(
         front: &Rc<Front>,
         peer: Peer,
-        alt_svc: Option<HeaderValue>,
+        settings: &TcpListenerConfig,
         meter: &Rc<Meter>,
         handle: &Rc<ConnectionHandle>,
     ) -> Rc<Connection> {
         Rc::new(Connection {
             front: Rc::clone(front),
             peer,
-            alt_svc,
+            alt_svc: settings.alt_svc.clone(),
+            redirect: settings.redirect,
             meter: Rc::clone(meter),
             handle: Rc::clone(handle),
             open: RefCell::default(),

@@ -81,8 +81,7 @@ async fn serve_admitted(
             early_data: false,
             connection: Arc::new(described),
         };
-        let alt_svc = settings.alt_svc.clone();
-        Connection::new(&front, peer, alt_svc, &meter, &admission.handle)
+        Connection::new(&front, peer, settings, &meter, &admission.handle)
     };
     let Some(context) = &settings.tls else {
         let connection = connect(describe(Version::HTTP_11, "http"));

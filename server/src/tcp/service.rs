@@ -5,7 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use http::{Method, Request, Response, Version, request};
+use http::header::LOCATION;
+use http::{HeaderValue, Method, Request, Response, Version, request};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -19,7 +20,8 @@ use super::request::{self as head, ParsedRequest, Refusal as HeadRefusal};
 use super::request_guard::RequestGuard;
 use super::response::{of_handler, of_reply};
 use super::upload::{Part, Upload};
-use crate::http::exchange::{Body, Reply, RequestHead};
+use crate::http::authority::host;
+use crate::http::exchange::{Body, Reply, ReplyFields, RequestHead};
 use crate::http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
 use crate::http::identification::ReturnedId;
 use crate::http::peer::Peer;
@@ -78,8 +80,12 @@ async fn respond(
                 has_body,
                 running: connection.running.get(),
             };
-            let challenge = challenge(front, &parsed.head);
-            match challenge.unwrap_or_else(|| front.decide(&arrival)) {
+            let own = challenge(front, &parsed.head).or_else(|| {
+                connection
+                    .redirect
+                    .and_then(|port| to_https(&arrival, port))
+            });
+            match own.unwrap_or_else(|| front.decide(&arrival)) {
                 Decision::Refuse(refusal) => Err((refusal, body)),
                 Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
                 Decision::Handle(handling) => {
@@ -111,6 +117,30 @@ fn challenge(front: &Front, head: &RequestHead) -> Option<Decision> {
         ..Reply::plain(200, "")
     };
     Some(Decision::Discard(reply, 0))
+}
+
+/// Returns the redirect of a request without TLS to the same URL with https at `port`; `None` for the gate to refuse it: it has no
+/// path of its own.
+fn to_https(arrival: &Arrival<'_>, port: u16) -> Option<Decision> {
+    let head = arrival.head;
+    if arrival.path_refused || !head.path.starts_with('/') {
+        return None;
+    }
+    let port = if port == 443 {
+        String::new()
+    } else {
+        format!(":{port}")
+    };
+    let query = head.query.as_deref().map(|query| format!("?{query}"));
+    let (host, path) = (host(&head.authority), head.path.raw());
+    let location = format!("https://{host}{port}{path}{}", query.unwrap_or_default());
+    let location = HeaderValue::try_from(location).ok()?;
+    let reply = Reply {
+        status: 308,
+        headers: ReplyFields::Own(vec![(LOCATION, location)]),
+        body: Body::Empty,
+    };
+    Some(Decision::Refuse(reply.into()))
 }
 
 /// Returns the client of a request. HTTP/1.1 and HTTP/1.0 may follow each other on a connection.

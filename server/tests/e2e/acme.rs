@@ -136,6 +136,22 @@ fn certificate_is_obtained_by_http_01_in_front_of_all_routes() {
 }
 
 #[test]
+fn certificate_is_obtained_by_http_01_at_an_address_without_tls() {
+    let (folder, ports) = (Folder::new(), Ports::free());
+    let Some(pebble) = Pebble::start(&folder, ports, QUARTER, "") else {
+        return;
+    };
+    let http = format!(
+        "http_address = \"127.0.0.1:{}\"\n[listener.tls]",
+        ports.http
+    );
+    let setup = setup(&folder, &ports, 0, NAMES, "challenges = \"http-01\"");
+    let mut server = Server::start(&setup.replace("[listener.tls]", &http), &folder);
+    server.process.line_with(&IN_USE);
+    assert!(is_trusted(&server, &folder, &pebble.root(&folder)));
+}
+
+#[test]
 fn short_lived_certificate_is_renewed_while_the_server_runs() {
     let (folder, ports) = (Folder::new(), Ports::free());
     let Some(pebble) = Pebble::start(&folder, ports, 30, "") else {

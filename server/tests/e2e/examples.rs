@@ -58,6 +58,7 @@ fn start(example: &str, folder: &Folder, replaced: &[(&str, &str)]) -> Server {
     let mut text = fs::read_to_string(file.join(example)).unwrap();
     let everywhere = [
         ("[\"0.0.0.0:443\", \"[::]:443\"]", "\"127.0.0.1:0\""),
+        ("[\"0.0.0.0:80\", \"[::]:80\"]", "\"127.0.0.1:0\""),
         ("tls/fullchain.pem", "cert.pem"),
         ("tls/privkey.pem", "key.pem"),
         ("/var/lib/sluicegate", "state"),

@@ -3,6 +3,7 @@
 mod conformance;
 mod endless;
 mod frames;
+mod plain;
 mod raw;
 mod refused;
 mod stalled;
