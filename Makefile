@@ -35,7 +35,7 @@ DESTDIR ?=
 OUTSIDE := cc/examples/own-controller cc/fuzz dataplane/fuzz server/fuzz
 PACKAGES := cmake g++ git libclang-dev pkg-config python3-venv
 # Clients that only tests run.
-clients: PACKAGES := chromium curl nghttp2-client
+clients: PACKAGES := chromium curl nghttp2-client nginx
 # Evaluated when it is used: `make setup` may install the library.
 FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -89,6 +89,7 @@ clients setup:
 	        libclang-dev)
 	            [ -n "$${LIBCLANG_PATH:-}" ] || compgen -G '/usr/lib/llvm-*/lib/libclang.so' >/dev/null ||
 	                [ -e /usr/lib64/libclang.so ] || missing+=" $$package" ;;
+	        nginx) command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=" $$package" ;;
 	        nghttp2-client) command -v h2load >/dev/null || missing+=" $$package" ;;
 	        python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || missing+=" $$package" ;;
 	        *) command -v $$package >/dev/null || missing+=" $$package" ;;
@@ -100,7 +101,8 @@ clients setup:
 	    if command -v apt-get >/dev/null && { [ -z "$$as_root" ] || command -v sudo >/dev/null; }; then
 	        echo "Installing$$missing"
 	        $$as_root apt-get update -qq
-	        $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing
+	        # In runlevel 1, packages start no services.
+	        $$as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$missing
 	    else
 	        echo "Missing:$$missing (names of Debian packages). Install them and try again." >&2
 	        exit 1

@@ -18,6 +18,7 @@ mod observe;
 mod pool;
 mod pool_upstream;
 mod proxy;
+mod proxy_protocol;
 mod quic;
 mod root;
 mod route;
@@ -46,6 +47,7 @@ pub use observe::{
 pub use pool::{Balance, Pool, PoolChoice, PoolSettings};
 pub use pool_upstream::{PoolUpstream, Upstreams};
 pub use proxy::{HostHeader, Proxy, Via};
+pub use proxy_protocol::ProxyProtocolVersion;
 pub use quic::Quic;
 pub use root::Config;
 pub use route::{Handler, HostPattern, Route};

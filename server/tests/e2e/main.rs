@@ -32,6 +32,7 @@ mod memory_budget;
 mod pools;
 mod protected;
 mod proxy;
+mod proxy_protocol;
 mod raw;
 mod relay;
 mod reload;

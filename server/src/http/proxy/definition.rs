@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::{HealthCheck, Pool, PoolUpstream, Proxy, UpstreamAddress};
+use sluicegate_config::{
+    HealthCheck, Pool, PoolUpstream, Proxy, ProxyProtocolVersion, UpstreamAddress,
+};
 
 use super::across_threads::{Beside, UpstreamState};
 use super::balance::Policy;
@@ -31,6 +33,8 @@ pub(super) struct UpstreamSettings {
     pub(super) fail_timeout: Duration,
     /// Name servers that know the upstreams' names; none for those of the system.
     pub(super) resolver: Vec<SocketAddr>,
+    /// PROXY protocol by which connections name their clients; `None` if they do not.
+    pub(super) proxy_protocol: Option<ProxyProtocolVersion>,
     /// Health checks; `None` if there are none.
     pub(super) health_check: Option<HealthCheck>,
     /// TLS to the upstreams; `None` if none of the pool's addresses asks for it.
@@ -132,13 +136,18 @@ impl PoolDefinition {
             None
         };
         let of_upstreams = UpstreamSettings {
-            keepalive: settings.keepalive,
+            // A connection that names a client serves one request.
+            keepalive: match settings.proxy_protocol {
+                Some(_) => 0,
+                None => settings.keepalive,
+            },
             keepalive_timeout: settings.keepalive_timeout,
             max_age: settings.keepalive_max_age,
             header_bytes: settings.header_bytes,
             max_fails: settings.max_fails,
             fail_timeout: settings.fail_timeout,
             resolver: settings.resolver.clone(),
+            proxy_protocol: settings.proxy_protocol,
             health_check: Some(&pool.health_check)
                 .filter(|check| check.path.is_some())
                 .cloned(),

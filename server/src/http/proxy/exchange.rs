@@ -213,9 +213,9 @@ impl<'a> Exchange<'a> {
         let limit = self.proxy.connect_timeout;
         let asked = Instant::now();
         let opened = if self.websocket.is_some() {
-            upstream.connection_for_tunnel(limit).await
+            upstream.own_connection(&self.request.peer, limit).await
         } else {
-            upstream.connection(fresh, limit).await
+            upstream.connection(&self.request.peer, fresh, limit).await
         };
         self.times.set(UpstreamTimes {
             connect: opened.is_ok().then(|| asked.elapsed()),

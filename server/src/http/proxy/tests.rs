@@ -12,6 +12,7 @@ mod http2_upstream;
 mod limits;
 mod name_server;
 mod names;
+mod proxy_protocol;
 mod reload;
 mod reuse;
 mod rewrite;

@@ -1,6 +1,7 @@
 //! Transports of upstream connections.
 
 mod host_name;
+pub(super) mod proxy_protocol;
 mod resolver;
 pub(super) mod sessions;
 mod tcp;
@@ -91,23 +92,33 @@ impl Transport {
         }
     }
 
-    /// Opens a stream within `limit`, and returns the protocol to speak on it.
+    /// Opens a stream within `limit`, and returns the protocol to speak on it. `header` goes ahead of everything, TLS included.
     ///
     /// # Errors
     /// Why there is none; [`Failure::ConnectTimeout`] after `limit`.
-    pub(super) async fn connect(&self, limit: Duration) -> Result<(ByteStream, Protocol), Failure> {
-        self.connect_for(limit, None).await
+    pub(super) async fn connect(
+        &self,
+        limit: Duration,
+        header: &[u8],
+    ) -> Result<(ByteStream, Protocol), Failure> {
+        self.connect_for(limit, header, None).await
     }
 
     /// Opens a stream within `limit` for HTTP/1.1.
     ///
     /// # Errors
     /// Those of [`Transport::connect`]; [`Failure::NoWebsocket`] for an upstream that speaks HTTP/2 only.
-    pub(super) async fn connect_http1(&self, limit: Duration) -> Result<ByteStream, Failure> {
+    pub(super) async fn connect_http1(
+        &self,
+        limit: Duration,
+        header: &[u8],
+    ) -> Result<ByteStream, Failure> {
         if matches!(self, Transport::H2c(_)) {
             return Err(Failure::NoWebsocket);
         }
-        let (stream, protocol) = self.connect_for(limit, Some(Protocol::Http1)).await?;
+        let (stream, protocol) = self
+            .connect_for(limit, header, Some(Protocol::Http1))
+            .await?;
         match protocol {
             Protocol::Http1 => Ok(stream),
             Protocol::Http2 => Err(Failure::NoWebsocket),
@@ -118,18 +129,37 @@ impl Transport {
     async fn connect_for(
         &self,
         limit: Duration,
+        header: &[u8],
         only: Option<Protocol>,
     ) -> Result<(ByteStream, Protocol), Failure> {
         Ok(match self {
             Transport::Tls(server) => {
                 let http2 = only != Some(Protocol::Http1);
-                let stream = server.connect(limit, http2).await?;
+                let stream = server.connect(limit, header, http2).await?;
                 let protocol = chosen(&stream);
                 (Box::new(stream), protocol)
             }
-            Transport::Tcp(name) => (Box::new(tcp::connect(name, limit).await?), Protocol::Http1),
-            Transport::H2c(name) => (Box::new(tcp::connect(name, limit).await?), Protocol::Http2),
-            Transport::Unix(path) => (Box::new(path.connect(limit).await?), Protocol::Http1),
+            Transport::Tcp(name) => {
+                let stream = tcp::connect(name, limit).await?;
+                (
+                    Box::new(proxy_protocol::begin(stream, header).await?),
+                    Protocol::Http1,
+                )
+            }
+            Transport::H2c(name) => {
+                let stream = tcp::connect(name, limit).await?;
+                (
+                    Box::new(proxy_protocol::begin(stream, header).await?),
+                    Protocol::Http2,
+                )
+            }
+            Transport::Unix(path) => {
+                let stream = path.connect(limit).await?;
+                (
+                    Box::new(proxy_protocol::begin(stream, header).await?),
+                    Protocol::Http1,
+                )
+            }
         })
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluicegate_config::UpstreamAddress;
+use sluicegate_config::{ProxyProtocolVersion, UpstreamAddress};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
@@ -22,8 +22,9 @@ use super::idle::IdleConnections;
 use super::metered_stream::Open;
 use super::shared::{SharedConnections, Turn};
 use super::slots::{Slot, Slots};
-use super::transport::{ByteStream, Protocol, Transport};
+use super::transport::{ByteStream, Protocol, Transport, proxy_protocol};
 use super::verdict::Verdict;
+use crate::http::peer::Peer;
 
 /// Server that requests are forwarded to.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct Upstream {
     /// Value of the `host` field for routes that send the upstream's own.
     host: String,
     transport: Transport,
+    /// PROXY protocol of its connections, each of which serves one request then.
+    proxy_protocol: Option<ProxyProtocolVersion>,
     /// Protocol of its connections: the one that it chose last, if it has a choice.
     protocol: Cell<Option<Protocol>>,
     http2: Http2Limits,
@@ -71,6 +74,7 @@ impl Upstream {
             .to_owned(),
             protocol: Cell::new(transport.protocol()),
             transport,
+            proxy_protocol: settings.proxy_protocol,
             http2: Http2Limits {
                 idle: match settings.keepalive {
                     0 => Duration::ZERO,
@@ -125,6 +129,19 @@ impl Upstream {
         &self.transport
     }
 
+    /// Opens a stream within `limit` for a request of this server's own, and returns the protocol to speak on it.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) async fn stream_for_check(
+        &self,
+        limit: Duration,
+    ) -> Result<(ByteStream, Protocol), Failure> {
+        let header = self.proxy_protocol.map(proxy_protocol::of_server);
+        let header = header.unwrap_or_default();
+        self.transport.connect(limit, &header).await
+    }
+
     /// Closes idle connections, keeps none from now on, and ends the health checks. Exchanges that have begun go on.
     pub(super) fn retire(&self) {
         if let Some(checks) = self.checks.take() {
@@ -134,15 +151,20 @@ impl Upstream {
         self.shared.close();
     }
 
-    /// Returns an idle connection, unless `fresh`, or a place on a shared one; or opens one within `limit`.
+    /// Returns an idle connection, unless `fresh`, or a place on a shared one; or opens one within `limit`. One that names
+    /// its client is opened in any case.
     ///
     /// # Errors
     /// Why no connection could be opened.
     pub(super) async fn connection(
         &self,
+        peer: &Peer,
         fresh: bool,
         limit: Duration,
     ) -> Result<UpstreamConnection, Failure> {
+        if self.proxy_protocol.is_some() {
+            return self.own_connection(peer, limit).await;
+        }
         let deadline = Instant::now() + limit;
         let idle = if fresh { None } else { self.idle.take().await };
         if let Some(connection) = idle {
@@ -164,15 +186,19 @@ impl Upstream {
         }
     }
 
-    /// Opens a connection of HTTP/1.1 within `limit`, for a tunnel.
+    /// Opens a connection of HTTP/1.1 within `limit`, for one client alone.
     ///
     /// # Errors
     /// Why no connection could be opened.
-    pub(super) async fn connection_for_tunnel(
+    pub(super) async fn own_connection(
         &self,
+        peer: &Peer,
         limit: Duration,
     ) -> Result<UpstreamConnection, Failure> {
-        let stream = self.transport.connect_http1(limit).await?;
+        let version = self.proxy_protocol;
+        let header = version.map(|version| proxy_protocol::of_client(version, peer));
+        let header = header.unwrap_or_default();
+        let stream = self.transport.connect_http1(limit, &header).await?;
         self.tally.count(|c| c.opened += 1);
         self.http1(stream).await
     }
@@ -180,7 +206,7 @@ impl Upstream {
     /// Opens a connection, and remembers the protocol that the upstream has chosen.
     async fn open(&self, deadline: Instant) -> Result<UpstreamConnection, Failure> {
         let limit = deadline.saturating_duration_since(Instant::now());
-        let (stream, protocol) = self.transport.connect(limit).await?;
+        let (stream, protocol) = self.transport.connect(limit, &[]).await?;
         self.tally.count(|c| c.opened += 1);
         self.protocol.set(Some(protocol));
         if protocol == Protocol::Http1 {

@@ -29,6 +29,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         max_fails: 3,
         fail_timeout: Duration::from_secs(10),
         header_bytes: 16 << 10,
+        proxy_protocol: None,
         tls: UpstreamTls {
             tls_name: None,
             tls_ca: None,

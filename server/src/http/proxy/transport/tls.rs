@@ -18,7 +18,7 @@ use super::super::failure::Failure;
 use super::super::tls::{ALPN_HTTP1, TlsContext, TlsSettings};
 use super::host_name::HostName;
 use super::sessions::Sessions;
-use super::tcp;
+use super::{proxy_protocol, tcp};
 
 /// Byte stream of a TLS connection.
 pub(in crate::http::proxy) type TlsStream = SslStream<EndlessStream>;
@@ -48,13 +48,19 @@ impl TlsServer {
         }
     }
 
-    /// Connects and completes the handshake within `limit`. Without `http2`, only HTTP/1.1 is offered.
+    /// Connects, sends `header` and completes the handshake within `limit`. Without `http2`, only HTTP/1.1 is offered.
     ///
     /// # Errors
     /// Why there is no connection, or why the upstream is not trusted.
-    pub(super) async fn connect(&self, limit: Duration, http2: bool) -> Result<TlsStream, Failure> {
+    pub(super) async fn connect(
+        &self,
+        limit: Duration,
+        header: &[u8],
+        http2: bool,
+    ) -> Result<TlsStream, Failure> {
         let deadline = Instant::now() + limit;
         let stream = tcp::connect(&self.host, limit).await?;
+        let stream = proxy_protocol::begin(stream, header).await?;
         let configuration = self.configuration(http2).map_err(|error| {
             tracing::warn!(%error, name = self.name, "TLS to an upstream cannot be set up");
             Failure::TlsHandshake
