@@ -252,6 +252,14 @@ pub(crate) struct Response {
 }
 
 impl Response {
+    /// Waits for the final head behind an informational one.
+    pub(crate) async fn try_finally(&mut self) -> Result<(), h3::error::StreamError> {
+        while self.head.status().is_informational() {
+            self.head = self.stream.recv_response().await?;
+        }
+        Ok(())
+    }
+
     /// Returns the next piece of the body.
     pub(crate) async fn piece(&mut self) -> Option<Bytes> {
         self.try_piece().await.unwrap()

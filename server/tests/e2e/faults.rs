@@ -5,6 +5,7 @@ mod descriptors;
 mod disk;
 mod flapping;
 mod panic;
+mod upstreams;
 
 use std::process::Command;
 

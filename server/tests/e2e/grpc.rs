@@ -1,6 +1,6 @@
 //! Calls in the form of gRPC to an upstream that speaks HTTP/2.
 
-pub(crate) mod front;
+mod front;
 mod interop;
 
 use std::net::{SocketAddr, TcpListener};

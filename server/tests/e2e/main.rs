@@ -19,6 +19,7 @@ mod explain;
 mod failure;
 mod faults;
 mod files;
+mod fronts;
 mod greedy;
 mod grpc;
 mod hostile;

@@ -2,9 +2,9 @@
 
 mod conformance;
 mod endless;
-mod frames;
+pub(crate) mod frames;
 mod plain;
-mod raw;
+pub(crate) mod raw;
 mod refused;
 mod stalled;
 mod trailers;

@@ -1,26 +1,11 @@
 //! Calls over HTTP/2 to this server, and from it over HTTP/2.
 
-use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use bytes::Bytes;
-use h2::client::SendRequest;
-use tokio::net::TcpStream;
 
 use super::{request, start};
 use crate::client::run;
+use crate::fronts::connect;
 use crate::server::{Folder, Server, Setup};
-
-/// Connects with HTTP/2 over TLS.
-pub(crate) async fn connect(server: &Server) -> SendRequest<Bytes> {
-    let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
-    connector.set_verify(SslVerifyMode::NONE);
-    connector.set_alpn_protos(b"\x02h2").unwrap();
-    let stream = TcpStream::connect(server.address()).await.unwrap();
-    let configuration = connector.build().configure().unwrap();
-    let stream = { tokio_boring::connect(configuration, "localhost", stream) }.await;
-    let (sender, connection) = h2::client::handshake(stream.unwrap()).await.unwrap();
-    tokio::spawn(connection);
-    sender.ready().await.unwrap()
-}
 
 #[test]
 fn calls_over_tcp_reach_a_server_that_insists_on_te_and_end_with_their_status() {
@@ -33,7 +18,7 @@ fn calls_over_tcp_reach_a_server_that_insists_on_te_and_end_with_their_status() 
         ));
     let server = Server::start(&setup, &folder);
     run(async {
-        let mut client = connect(&server).await;
+        let mut client = connect(server.address()).await;
         let (response, mut messages) = client.send_request(request("Echo"), false).unwrap();
         let head = response.await.unwrap();
         assert_eq!(head.status(), 200);

@@ -4,23 +4,23 @@ use std::net::SocketAddr;
 
 use super::raw::Raw;
 
-pub(super) const DATA: u8 = 0;
-pub(super) const HEADERS: u8 = 1;
-pub(super) const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
-pub(super) const PING: u8 = 6;
-pub(super) const WINDOW_UPDATE: u8 = 8;
-pub(super) const CONTINUATION: u8 = 9;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
 
 /// SETTINGS with SETTINGS_INITIAL_WINDOW_SIZE of 0.
-pub(super) const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
+pub(crate) const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
-pub(super) const END_STREAM: u8 = 1;
-pub(super) const ACK: u8 = 1;
-pub(super) const END_HEADERS: u8 = 4;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const ACK: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 
 /// Returns a field section: GET for a path at the host `a`, without Huffman codes and the dynamic table (RFC 7541).
-pub(super) fn section(path: &str) -> Vec<u8> {
+pub(crate) fn section(path: &str) -> Vec<u8> {
     let mut section = vec![0x82, 0x87, 0x01, 1, b'a', 0x04];
     section.push(u8::try_from(path.len()).unwrap());
     section.extend_from_slice(path.as_bytes());
@@ -28,45 +28,45 @@ pub(super) fn section(path: &str) -> Vec<u8> {
 }
 
 /// Returns a frame of HTTP/2.
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let head = [length[1], length[2], length[3], kind, flags];
     [&head, stream.to_be_bytes().as_slice(), payload].concat()
 }
 
 /// Opens a connection of HTTP/2.
-pub(super) fn http2(server: SocketAddr) -> Raw {
+pub(crate) fn http2(server: SocketAddr) -> Raw {
     begin(Raw::open_with(server, b"\x02h2"), &[])
 }
 
 /// Begins HTTP/2 on a connection, with settings as SETTINGS has them.
-pub(super) fn begin(mut client: Raw, settings: &[u8]) -> Raw {
+pub(crate) fn begin(mut client: Raw, settings: &[u8]) -> Raw {
     client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     client.send(&frame(SETTINGS, 0, 0, settings));
     client
 }
 
 /// Returns a request without a body on a stream.
-pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
+pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &section(path))
 }
 
 /// Returns a WINDOW_UPDATE.
-pub(super) fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
+pub(crate) fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
 }
 
 /// Frame that a server has sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Frame {
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
-    pub(super) payload: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
 }
 
 /// Reads the next frame; `None` at the end of the connection.
-pub(super) fn read_frame(client: &mut Raw) -> Option<Frame> {
+pub(crate) fn read_frame(client: &mut Raw) -> Option<Frame> {
     let mut head = [0; 9];
     client.read_exact(&mut head).ok()?;
     let [a, b, c, kind, flags, stream @ ..] = head;

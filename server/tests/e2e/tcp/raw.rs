@@ -15,21 +15,21 @@ use crate::server::{Folder, Server};
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A connection.
-pub(super) struct Raw(SslStream<TcpStream>);
+pub(crate) struct Raw(SslStream<TcpStream>);
 
 impl Raw {
     /// Connects without ALPN, which means HTTP/1.1.
-    pub(super) fn open(server: &Server) -> Raw {
+    pub(crate) fn open(server: &Server) -> Raw {
         Raw::open_with(server.address(), b"")
     }
 
     /// Connects with the protocols of ALPN, each behind its length.
-    pub(super) fn open_with(server: SocketAddr, protocols: &[u8]) -> Raw {
+    pub(crate) fn open_with(server: SocketAddr, protocols: &[u8]) -> Raw {
         Raw::over(TcpStream::connect(server).unwrap(), protocols)
     }
 
     /// Connects from an address of this host.
-    pub(super) fn open_from(client: Ipv4Addr, server: SocketAddr, protocols: &[u8]) -> Raw {
+    pub(crate) fn open_from(client: Ipv4Addr, server: SocketAddr, protocols: &[u8]) -> Raw {
         let stream = run(async {
             let socket = TcpSocket::new_v4().unwrap();
             socket.bind((client, 0).into()).unwrap();
@@ -51,27 +51,27 @@ impl Raw {
     }
 
     /// Returns whether the server has the certificate of a folder.
-    pub(super) fn presents(&self, folder: &Folder) -> bool {
+    pub(crate) fn presents(&self, folder: &Folder) -> bool {
         let certificate = self.0.ssl().peer_certificate().unwrap();
         certificate.to_der().unwrap() == folder.certificate.as_ref()
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.try_send(bytes).unwrap();
     }
 
     /// Sends bytes, unless the server has closed the connection.
-    pub(super) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
     }
 
     /// Reads until the bytes end with `end`.
-    pub(super) fn read_past(&mut self, end: &[u8]) {
+    pub(crate) fn read_past(&mut self, end: &[u8]) {
         self.try_read_past(end).unwrap();
     }
 
     /// Reads until the bytes end with `end`; returns `None` if the connection ends before.
-    pub(super) fn try_read_past(&mut self, end: &[u8]) -> Option<()> {
+    pub(crate) fn try_read_past(&mut self, end: &[u8]) -> Option<()> {
         let mut read = Vec::new();
         while !read.ends_with(end) {
             let mut byte = [0];
@@ -82,12 +82,12 @@ impl Raw {
     }
 
     /// Reads exactly as many bytes.
-    pub(super) fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.0.read_exact(bytes)
     }
 
     /// Returns everything until the server closes the connection.
-    pub(super) fn rest(mut self) -> Vec<u8> {
+    pub(crate) fn rest(mut self) -> Vec<u8> {
         let (mut all, mut part) = (Vec::new(), [0; 4096]);
         loop {
             match self.0.read(&mut part) {
@@ -106,14 +106,14 @@ impl Raw {
     }
 
     /// Sends bytes and returns everything until the server closes the connection.
-    pub(super) fn all(mut self, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn all(mut self, bytes: &[u8]) -> Vec<u8> {
         self.send(bytes);
         self.rest()
     }
 }
 
 /// Returns the status of the first response, if there is one.
-pub(super) fn status(response: &[u8]) -> Option<u16> {
+pub(crate) fn status(response: &[u8]) -> Option<u16> {
     let text = String::from_utf8_lossy(response);
     let mut words = text.split_whitespace();
     words.next().filter(|word| word.starts_with("HTTP/1."))?;

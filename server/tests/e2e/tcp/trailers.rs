@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use super::raw::Raw;
 use super::{server, text};
 use crate::client::run;
-use crate::grpc::front::connect;
+use crate::fronts::connect;
 use crate::server::{Folder, Server};
 
 /// Starts an upstream of HTTP/1.1 that responds to each connection's request with the request's trailers.
@@ -71,7 +71,7 @@ fn http2() -> SocketAddr {
 
 /// Sends a request with a trailer over HTTP/2; returns the body and the trailers of the response.
 async fn ask(server: &Server, path: &str) -> (Bytes, HeaderMap) {
-    let mut client = connect(server).await;
+    let mut client = connect(server.address()).await;
     let request = Request::post(format!("https://localhost{path}"))
         .header("te", "trailers")
         .header("trailer", "x-sum");
