@@ -171,7 +171,7 @@ table! {
         /// the request's head to the end; and outcome: complete; cancelled by the client; stalled, if the server reset
         /// it after limits.client_timeout; or reset by the server for another reason. Of the connection: worker;
         /// connection, its ID, which is also in the name of its trace; congestion_control; and of its TLS session
-        /// tls_version, tls_group (of the key exchange) and tls_resumed. For requests to upstreams: upstream, the
+        /// tls_version, tls_cipher, tls_group (of the key exchange), tls_resumed and tls_server_name (SNI). For requests to upstreams: upstream, the
         /// address of the one that was tried last; attempts, their number; and times in microseconds:
         /// upstream_connect_us, which the last attempt took to get a connection, next to 0 if one was open;
         /// upstream_us, from the first attempt to the head of the response; upstream_total_us, to the end of the
@@ -181,7 +181,8 @@ table! {
         /// or a reason of sluicegate_http_requests_refused_total such as no_room or memory. combined: Apache's format of that name, for tools that read only that. extended: the
         /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
         /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
-        /// connection, seconds to the end of the response, TLS version, TLS group, and `full` or `resumed`.
+        /// connection, seconds to the end of the response, TLS version, TLS group, `full` or `resumed`, cipher suite, and the
+        /// name that the client asked for (SNI).
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Live },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.

@@ -311,9 +311,8 @@ fn tls_session(conn: &mut quiche::Connection) -> TlsSession {
     let resumed = conn.is_resumed();
     let ssl: &mut SslRef = conn.as_mut();
     TlsSession {
-        version: ssl.version_str(),
-        group: ssl.curve_name(),
         resumed,
+        ..TlsSession::of(ssl)
     }
 }
 

@@ -25,6 +25,7 @@ use super::watchdog::{Verdict, Watchdog};
 use crate::acme;
 use crate::http::gate::MAX_FIELDS;
 use crate::http::peer::{Peer, PeerConnection};
+use crate::observe::access::TlsSession;
 
 /// Resets of HTTP/2 streams that the client sends before their requests were processed; with more, the connection is closed.
 const PENDING_RESETS: usize = 20;
@@ -105,6 +106,7 @@ async fn serve_admitted(
     let connection = connect(PeerConnection {
         server_name: { ssl.servername(NameType::HOST_NAME) }.map(Box::from),
         alpn: ssl.selected_alpn_protocol().unwrap_or_default().into(),
+        tls: Some(TlsSession::of(ssl)),
         ..describe(version, "https")
     });
     // A reload frees the certificates of the previous configuration.

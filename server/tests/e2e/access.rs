@@ -9,6 +9,7 @@ use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Process, Server, Setup};
+use crate::tcp::curl;
 
 on_every_backend!(
     json_lines_tell_of_every_request,
@@ -129,6 +130,37 @@ fn lines_tell_of_the_tls_session() {
         assert_eq!(record["tls_version"], "TLSv1.3");
         assert!(record["tls_group"].is_string(), "{record}");
         assert_eq!(record["tls_resumed"], resumed, "{record}");
+        assert_eq!(record["tls_server_name"], "localhost", "{record}");
+        assert!(record["tls_cipher"].is_string(), "{record}");
+    }
+}
+
+#[test]
+fn lines_tell_of_the_tls_session_over_tcp() {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup("mio", "file = \"access.log\""), &folder);
+    let tls12 = ["--http1.1", "--tls-max", "1.2", "--ciphers"];
+    let tls12 = [&tls12[..], &["ECDHE-ECDSA-AES128-GCM-SHA256"]].concat();
+    for words in [&tls12[..], &["--http2"]] {
+        if curl(&server, &folder, words, "/").is_none() {
+            return;
+        }
+    }
+    server.process.last_words();
+    let lines = lines(&folder.path("access.log"));
+    let expected = [
+        ("TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+        ("TLSv1.3", "TLS_AES_"),
+    ];
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    for (line, (version, cipher)) in lines.iter().zip(expected) {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(record["tls_version"], version);
+        let named = record["tls_cipher"].as_str().unwrap();
+        assert!(named.starts_with(cipher), "{record}");
+        assert!(record["tls_group"].is_string(), "{record}");
+        assert_eq!(record["tls_resumed"], false, "{record}");
+        assert_eq!(record["tls_server_name"], "localhost", "{record}");
     }
 }
 

@@ -129,6 +129,7 @@ impl RequestRecord {
             request_id: self.request_id.as_ref().map(HeaderValue::as_bytes),
             traceparent: self.traceparent.as_ref().map(HeaderValue::as_bytes),
             tls: connection.tls,
+            server_name: connection.server_name.as_deref(),
         });
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         request_id,
         traceparent,
         tls,
+        server_name,
     } = record;
     out.extend_from_slice(b"{\"time\":\"");
     time::rfc3339(out, *received);
@@ -77,6 +78,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     text(out, "request_id", *request_id);
     text(out, "traceparent", *traceparent);
     json_tls(out, *tls);
+    text(out, "tls_server_name", server_name.map(str::as_bytes));
     out.extend_from_slice(b"}\n");
 }
 
@@ -100,6 +102,8 @@ fn json_tls(out: &mut Vec<u8>, session: Option<TlsSession>) {
         Some(session) => put(out, format_args!(",\"tls_resumed\":{}", session.resumed)),
         None => out.extend_from_slice(b",\"tls_resumed\":null"),
     }
+    let cipher = session.and_then(|session| session.cipher);
+    text(out, "tls_cipher", cipher.map(str::as_bytes));
 }
 
 fn micros(out: &mut Vec<u8>, key: &str, time: Option<Duration>) {
@@ -147,7 +151,7 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
 
 /// Writes the line of [`combined`], followed by upstream, number of attempts, seconds to the head of its response, cause,
 /// request ID, trace context, seconds to get a connection to the upstream, seconds to the end of its response, TLS version,
-/// group of the key exchange, and whether the TLS session was resumed.
+/// group of the key exchange, whether the TLS session was resumed, cipher suite, and the name that the client asked for (SNI).
 pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     combined(out, record);
     out.pop();
@@ -174,10 +178,16 @@ pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
         Some(session) => {
             let group = session.group.unwrap_or("-");
             let kind = if session.resumed { "resumed" } else { "full" };
-            put(out, format_args!(" {} {group} {kind}", session.version));
+            let cipher = session.cipher.unwrap_or("-");
+            put(
+                out,
+                format_args!(" {} {group} {kind} {cipher}", session.version),
+            );
         }
-        None => out.extend_from_slice(b" - - -"),
+        None => out.extend_from_slice(b" - - - -"),
     }
+    out.push(b' ');
+    escape::word(out, record.server_name.unwrap_or("-").as_bytes());
     out.push(b'\n');
 }
 

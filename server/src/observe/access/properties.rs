@@ -48,6 +48,7 @@ pub fn line(bytes: &[u8]) -> bool {
         request_id: None,
         traceparent: None,
         tls: None,
+        server_name: None,
     };
     check_json(&record);
     check_combined(&record);

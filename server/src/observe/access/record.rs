@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use boring::ssl::{SslCipherRef, SslRef};
+
 /// End of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -81,6 +83,8 @@ pub struct Record<'a> {
     pub traceparent: Option<&'a [u8]>,
     /// TLS session of the client's connection.
     pub tls: Option<TlsSession>,
+    /// Name that the client asked for in the TLS handshake (SNI).
+    pub server_name: Option<&'a str>,
 }
 
 /// Times of an exchange with upstreams.
@@ -99,10 +103,24 @@ pub struct UpstreamTimes {
 pub struct TlsSession {
     /// Version as OpenSSL names it, as in `TLSv1.3`.
     pub version: &'static str,
+    /// Name of the cipher suite as IANA registers it, as in `TLS_AES_128_GCM_SHA256`.
+    pub cipher: Option<&'static str>,
     /// Name of the group of the key exchange, as in `X25519MLKEM768`.
     pub group: Option<&'static str>,
     /// The client resumed an earlier session.
     pub resumed: bool,
+}
+
+impl TlsSession {
+    /// Returns the session of a handshake that is complete.
+    pub fn of(ssl: &SslRef) -> TlsSession {
+        TlsSession {
+            version: ssl.version_str(),
+            cipher: ssl.current_cipher().and_then(SslCipherRef::standard_name),
+            group: ssl.curve_name(),
+            resumed: ssl.session_reused(),
+        }
+    }
 }
 
 impl<'a> Record<'a> {

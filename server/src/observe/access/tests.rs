@@ -37,6 +37,7 @@ pub(super) fn record<'a>() -> Record<'a> {
         request_id: None,
         traceparent: None,
         tls: None,
+        server_name: None,
     }
 }
 
