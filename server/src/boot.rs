@@ -9,12 +9,14 @@ mod error;
 mod group;
 mod limits;
 mod listen;
+mod listener_settings;
 mod liveness;
 mod memory;
 mod observability;
 mod place;
 mod ports;
 mod reload;
+mod retired;
 mod shared;
 pub mod signal;
 mod supervisor;
@@ -35,14 +37,16 @@ use self::acme::AcmeRenewals;
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError};
 use self::group::prepare_group;
-use self::listen::{Announced, prepare};
+use self::listen::Announced;
+use self::listener_settings::prepare;
 use self::observability::Observability;
 pub use self::place::place;
 use self::ports::{OnPort, OpenPorts};
-use self::reload::{Reloader, Retired};
+use self::reload::Reloader;
+use self::retired::Retired;
 use self::shared::Shared;
 use self::supervisor::Supervisor;
-use self::tcp::Fronts;
+use self::tcp::{Fronts, tcp_config};
 use self::upkeep::Upkeep;
 use self::watch::{Event, await_ready, run_down};
 use crate::affinity::scheduler;
@@ -78,8 +82,8 @@ pub fn serve(
     let workers: Vec<WorkerHandle> = handles.map(|(setup, sent)| handle(setup, sent)).collect();
     let (setups, mailboxes): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
     let snapshot = Arc::new(first_snapshot(&shared, announced.bound_listeners));
-    let fronts = Fronts::new(&workers, &announced.tcp);
-    let over_tcp = fronts.prepare(&shared.config, &snapshot, &shared.secrets)?;
+    let fronts = Fronts::new(&workers);
+    let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     for setup in setups {
         let (reports, forward) = channel();
         let snapshot = Arc::clone(&snapshot);
@@ -95,7 +99,7 @@ pub fn serve(
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
-    fronts.announce();
+    tcp::announce(&snapshot);
     fronts.adopt(&over_tcp);
     ports.announce();
     observability.announce();

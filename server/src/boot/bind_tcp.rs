@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 
 use rustix::io::Errno;
+use sluicegate_dataplane::ListenerId;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that the system has established and no front has accepted, per socket.
@@ -13,12 +14,8 @@ const BACKLOG: i32 = 4096;
 pub(super) struct TcpSockets {
     /// Name of the group whose origin threads accept.
     pub(super) group: String,
-    /// Name of the listener.
-    pub(super) listener: String,
-    /// Address with the port.
-    pub(super) address: SocketAddr,
-    /// Port with TLS to which requests are redirected; `None` for sockets with TLS.
-    pub(super) https_port: Option<u16>,
+    /// The listener.
+    pub(super) listener: ListenerId,
     /// A socket for each worker; a group takes them when it starts.
     pub(super) sockets: Vec<TcpListener>,
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Group, Listener};
-use sluicegate_dataplane::{Backend, open_group};
+use sluicegate_dataplane::{Backend, ListenerId, open_group};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::cores::{cores, spare_cores};
@@ -153,7 +153,7 @@ fn start_origin(
     index: u8,
     spare: &[usize],
     shared: &Shared,
-    tcp: Vec<(usize, TcpListener)>,
+    tcp: Vec<(ListenerId, TcpListener)>,
     events: &Sender<Event>,
 ) -> Result<Origin, BootError> {
     let limits = &shared.config.limits;

@@ -1,24 +1,19 @@
 //! Listeners, bound for every worker of their group.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::time::Duration;
 
 use sluicegate_cc::Registry;
-use sluicegate_config::{Config, Group, Listener, Tls};
+use sluicegate_config::{Group, Listener};
 use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId, Payloads};
 
 use super::bind_tcp::{self, TcpSockets};
 use super::error::{BootError, ListenerError};
+use super::listener_settings::prepare;
 use super::shared::Shared;
-use crate::acme::Store;
 use crate::clock;
-use crate::http::trusted_proxies::TrustedProxies;
-use crate::observe::certificates::Certificate;
-use crate::quic::config_snapshot::{BoundListener, Identities};
-use crate::quic::secrets::Secrets;
-use crate::quic::selection::Selection;
-use crate::quic::transport::{Alternatives, Identity, TransportError, alternatives, server_config};
+use crate::quic::config_snapshot::{BoundAddress, BoundListener, Protocols};
+use crate::quic::transport::Alternatives;
 
 /// Time for a port in use to become free.
 const BIND_LIMIT: Duration = Duration::from_secs(1);
@@ -78,31 +73,33 @@ impl Announced {
         }
     }
 
-    /// Takes the sockets of TCP of an address, if there are any; `https_port` for those without TLS.
-    fn add_tcp(
-        &mut self,
-        listener: &Listener,
-        address: SocketAddr,
-        https_port: Option<u16>,
-        sockets: Vec<TcpListener>,
-    ) {
-        if !sockets.is_empty() {
+    /// Returns the identity of the next address of a listener.
+    fn take_id(&mut self, listener: &str) -> Result<ListenerId, BootError> {
+        let id = ListenerId(self.next_id);
+        let next = self.next_id.checked_add(1);
+        let too_many = || BootError::listener(listener, ListenerError::TooManyAddresses);
+        self.next_id = next.ok_or_else(too_many)?;
+        Ok(id)
+    }
+
+    /// Takes the sockets of TCP of an address. Returns whether there are any.
+    fn add_tcp(&mut self, listener: &Listener, id: ListenerId, sockets: Vec<TcpListener>) -> bool {
+        let has_tcp = !sockets.is_empty();
+        if has_tcp {
             self.tcp.push(TcpSockets {
                 group: listener.group.clone(),
-                listener: listener.name.clone(),
-                address,
-                https_port,
+                listener: id,
                 sockets,
             });
         }
+        has_tcp
     }
 
-    /// Returns the sockets of TCP of the next worker of a group, each with the index of its listening address.
-    pub(super) fn take_tcp(&mut self, group: &str) -> Vec<(usize, TcpListener)> {
-        let all = self.tcp.iter_mut().enumerate();
-        let of_group = all.filter(|(_, tcp)| tcp.group == group);
+    /// Returns the sockets of TCP of the next worker of a group, each with its listener.
+    pub(super) fn take_tcp(&mut self, group: &str) -> Vec<(ListenerId, TcpListener)> {
+        let of_group = self.tcp.iter_mut().filter(|tcp| tcp.group == group);
         of_group
-            .filter_map(|(index, tcp)| Some((index, tcp.sockets.pop()?)))
+            .filter_map(|tcp| Some((tcp.listener, tcp.sockets.pop()?)))
             .collect()
     }
 
@@ -114,97 +111,11 @@ impl Announced {
                 line.facts = Some(facts.clone());
             }
             let bound = self.bound_listeners.iter_mut();
-            for bound in bound.filter(|b| b.id == facts.listener) {
-                bound.payloads = facts.payloads.clone();
+            for bound in bound.filter(|b| b.at.id == facts.listener) {
+                bound.at.payloads = facts.payloads.clone();
             }
         }
     }
-}
-
-/// Returns everything of a listener that needs no port, checked. Certificates that `before` has are not parsed again; it was made
-/// with the same settings.
-pub(super) fn prepare(
-    listener: &Listener,
-    registry: &Registry,
-    config: &Config,
-    secrets: &Secrets,
-    before: &Alternatives,
-) -> Result<(Selection, Identities), BootError> {
-    let prepared = try_prepare(listener, registry, config, secrets, before);
-    prepared.map_err(|error| BootError::listener(&listener.name, error))
-}
-
-fn try_prepare(
-    listener: &Listener,
-    registry: &Registry,
-    config: &Config,
-    secrets: &Secrets,
-    before: &Alternatives,
-) -> Result<(Selection, Identities), ListenerError> {
-    let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
-    let name = &listener.name;
-    let mut given = listener.tls.iter();
-    let load = |tls: &Tls| identity(tls, config);
-    let first = match given.next() {
-        Some(tls) => load(tls),
-        None => Identity::self_signed(),
-    }?;
-    let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
-    let all = [&first].into_iter().chain(&others);
-    // A self-signed one stands in no table.
-    let automatic = { listener.tls.iter() }.map(|tls| !tls.acme.is_empty());
-    let all = all.zip(automatic.chain([false]));
-    let obtained = all.filter(|(identity, _)| !identity.is_placeholder());
-    let expiries = obtained.map(|(identity, automatic)| {
-        let (first_name, not_after) = identity.expiry()?;
-        Ok(Certificate {
-            listener: name.clone(),
-            name: first_name,
-            not_after,
-            automatic,
-        })
-    });
-    let expiries = expiries.collect::<Result<Vec<_>, TransportError>>()?;
-    let others = alternatives(
-        (name, secrets),
-        &others,
-        &config.quic,
-        &config.limits,
-        before,
-    )?;
-    server_config(
-        name,
-        (&first, &others),
-        &config.quic,
-        &config.limits,
-        secrets,
-    )?;
-    let identities = Identities {
-        first,
-        others,
-        expiries,
-    };
-    Ok((selection, identities))
-}
-
-/// Returns a certificate from its files, or the one that ACME has obtained; until there is one, a self-signed one.
-fn identity(tls: &Tls, config: &Config) -> Result<Identity, TransportError> {
-    if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
-        return Identity::load(certificate, key, config.server.open_secrets);
-    }
-    let obtained = Store::of(config).map(|store| store.certificate(&tls.acme));
-    let obtained = obtained.transpose().map_err(|cause| TransportError::File {
-        path: format!("certificate of ACME for {}", tls.acme.join(", ")),
-        cause,
-    })?;
-    let Some((pem, path)) = obtained.flatten() else {
-        return Identity::placeholder(&tls.acme);
-    };
-    Ok(Identity {
-        chain: pem.clone().into_bytes(),
-        key: pem.into_bytes(),
-        origin: path.display().to_string(),
-    })
 }
 
 /// Binds a listener's addresses for every worker of `group`.
@@ -218,16 +129,11 @@ pub(super) fn open_listener(
 ) -> Result<(), BootError> {
     let (config, secrets) = (&shared.config, &shared.secrets);
     let before = Alternatives::default();
-    let (selection, identities) = prepare(listener, registry, config, secrets, &before)?;
-    let identities = Arc::new(identities);
-    let trusted_proxies = Arc::new(TrustedProxies::of(listener));
+    let settings = prepare(listener, registry, config, secrets, &before)?;
     for address in &listener.addresses {
-        let id = ListenerId(announced.next_id);
-        let next = announced.next_id.checked_add(1);
-        announced.next_id = next
-            .ok_or_else(|| BootError::listener(&listener.name, ListenerError::TooManyAddresses))?;
+        let id = announced.take_id(&listener.name)?;
         let workers = bound_listeners.workers;
-        let local = match &mut bound_listeners.bound {
+        let (local, has_tcp) = match &mut bound_listeners.bound {
             Bound::Sockets(sockets) => {
                 let opened =
                     open_address(listener, id, *address, workers, &mut announced.inherited);
@@ -235,17 +141,16 @@ pub(super) fn open_listener(
                     opened.map_err(|error| BootError::listener(&listener.name, error))?;
                 let local = bound.local_addr();
                 sockets.push(bound);
-                announced.add_tcp(listener, local, None, tcp);
-                local
+                (local, announced.add_tcp(listener, id, tcp))
             }
             Bound::Port(addresses) => {
                 addresses.push((id, *address));
+                let mut tcp = Vec::new();
                 if listener.tcp {
                     let bound = bind_tcp::bind_beside_port(*address, workers);
-                    let bound = bound.map_err(|e| BootError::listener(&listener.name, e))?;
-                    announced.add_tcp(listener, *address, None, bound);
+                    tcp = bound.map_err(|e| BootError::listener(&listener.name, e))?;
                 }
-                *address
+                (*address, announced.add_tcp(listener, id, tcp))
             }
         };
         announced.lines.push(Line {
@@ -254,36 +159,42 @@ pub(super) fn open_listener(
             listener: listener.name.clone(),
             address: local,
             group: group.name.clone(),
-            algorithm: selection.own(),
+            algorithm: settings.selection.own(),
             rules: listener.congestion_rules.len(),
         });
         announced.bound_listeners.push(BoundListener {
-            id,
             name: listener.name.clone(),
-            group: group.name.clone(),
-            trusted_proxies: Arc::clone(&trusted_proxies),
-            selection: selection.clone(),
-            payloads: Payloads::default(),
-            identities: Arc::clone(&identities),
+            at: BoundAddress {
+                id,
+                group: group.name.clone(),
+                local,
+                protocols: if has_tcp {
+                    Protocols::QuicAndTcp
+                } else {
+                    Protocols::Quic
+                },
+                payloads: Payloads::default(),
+            },
+            settings: settings.clone(),
         });
     }
-    open_http(listener, bound_listeners.workers, announced)
-}
-
-/// Binds the addresses without TLS of a listener whose other addresses are bound.
-fn open_http(
-    listener: &Listener,
-    workers: usize,
-    announced: &mut Announced,
-) -> Result<(), BootError> {
-    let mut of_listener = announced.lines.iter();
-    let first = of_listener.find(|line| line.listener == listener.name);
-    let https_port = first.map(|line| line.address.port());
     for address in &listener.http_addresses {
-        let bound = bind_tcp::bind_http(*address, workers);
+        let id = announced.take_id(&listener.name)?;
+        let bound = bind_tcp::bind_http(*address, bound_listeners.workers);
         let bound = bound.map_err(|error| BootError::listener(&listener.name, error))?;
         let local = bound.first().and_then(|socket| socket.local_addr().ok());
-        announced.add_tcp(listener, local.unwrap_or(*address), https_port, bound);
+        announced.add_tcp(listener, id, bound);
+        announced.bound_listeners.push(BoundListener {
+            name: listener.name.clone(),
+            at: BoundAddress {
+                id,
+                group: group.name.clone(),
+                local: local.unwrap_or(*address),
+                protocols: Protocols::Http,
+                payloads: Payloads::default(),
+            },
+            settings: settings.clone(),
+        });
     }
     Ok(())
 }

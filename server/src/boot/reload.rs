@@ -4,54 +4,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluicegate_cc::Registry;
-use sluicegate_config::Config;
+use sluicegate_config::{Config, Listener};
 
 use super::acme::AcmeRenewals;
 use super::advice;
 use super::error::{BootError, ReloadError};
-use super::listen::prepare;
+use super::listener_settings::prepare;
+use super::retired::Retired;
 use super::shared::{open_access_log, start_tracing};
-use super::tcp::Fronts;
+use super::tcp::{Fronts, tcp_config};
 use super::upkeep::Upkeep;
 use crate::http::identification::Identification;
 use crate::http::origin::OriginCommand;
-use crate::http::route::Site;
-use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::access::CurrentAccess;
 use crate::observe::qlog::CurrentTraces;
-use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot};
+use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
 use crate::quic::secrets::Secrets;
 use crate::quic::transport::Alternatives;
 use crate::worker::{Command, WorkerHandle};
-
-/// Parts of previous snapshots that workers, connections or requests may still use. They are dropped on the main thread, after
-/// their last user: to free a thousand certificates would delay a worker by tens of milliseconds.
-#[derive(Default)]
-pub(super) struct Retired {
-    certificates: Vec<Alternatives>,
-    sites: Vec<Arc<Site>>,
-}
-
-impl Retired {
-    /// Takes the parts of `previous` that `current` does not share.
-    fn take(&mut self, previous: &ConfigSnapshot, current: &ConfigSnapshot) {
-        self.sites.push(Arc::clone(&previous.site));
-        for bound in &previous.bound_listeners {
-            let others = &bound.identities.others;
-            let in_use = current.bound_listeners.iter();
-            let known = in_use.map(|bound| &bound.identities.others);
-            if !known.chain(&self.certificates).any(|one| one.is(others)) {
-                self.certificates.push(others.clone());
-            }
-        }
-    }
-
-    /// Drops what nobody else uses any more.
-    fn drop_unused(&mut self) {
-        self.certificates.retain(|one| !one.is_unused());
-        self.sites.retain(|site| Arc::strong_count(site) > 1);
-    }
-}
 
 /// Makes new snapshots of the configuration and sends them to the workers and origins.
 pub(super) struct Reloader<'a> {
@@ -108,7 +78,7 @@ impl Reloader<'_> {
         let snapshot = self.make(&config)?;
         let before = self.snapshot.bound_listeners.iter();
         let mut pairs = before.zip(&snapshot.bound_listeners);
-        if pairs.all(|(before, now)| before.identities.are(&now.identities)) {
+        if pairs.all(|(before, now)| before.settings.identities.are(&now.settings.identities)) {
             return Ok(None);
         }
         self.adopt(config, snapshot)?;
@@ -125,7 +95,7 @@ impl Reloader<'_> {
         };
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
-        let tcp = self.fronts.prepare(&config, &snapshot, &self.secrets)?;
+        let tcp = tcp_config(&config, &snapshot, &self.secrets)?;
         // Origins first: they execute a command before the requests that are sent after it, so the pools of a new route
         // are in effect when its first request runs.
         for worker in &self.workers {
@@ -167,25 +137,11 @@ impl Reloader<'_> {
         for listener in &config.listeners {
             let bound = self.snapshot.bound_listeners.iter();
             let before = bound.filter(|bound| bound.name == listener.name);
-            let (selection, identities) = {
-                let known = self.known(before.clone().next(), config);
-                prepare(listener, self.registry, config, &self.secrets, &known)?
-            };
-            let identities = Arc::new(identities);
-            let trusted_proxies = Arc::new(TrustedProxies::of(listener));
+            let settings = self.settings(listener, before.clone().next(), config)?;
             bound_listeners.extend(before.map(|before| BoundListener {
-                id: before.id,
                 name: before.name.clone(),
-                group: before.group.clone(),
-                trusted_proxies: Arc::clone(&trusted_proxies),
-                selection: selection.clone(),
-                payloads: before.payloads.clone(),
-                // A certificate that was made at the start stays.
-                identities: if listener.tls.is_empty() && before.identities.first.is_self_signed() {
-                    Arc::clone(&before.identities)
-                } else {
-                    Arc::clone(&identities)
-                },
+                at: before.at.clone(),
+                settings: settings.clone(),
             }));
         }
         Ok(ConfigSnapshot {
@@ -200,12 +156,31 @@ impl Reloader<'_> {
         })
     }
 
+    /// Makes the settings of a listener, which had those of `before`.
+    fn settings(
+        &self,
+        listener: &Listener,
+        before: Option<&BoundListener>,
+        config: &Config,
+    ) -> Result<ListenerSettings, BootError> {
+        let known = self.known(before, config);
+        let mut settings = prepare(listener, self.registry, config, &self.secrets, &known)?;
+        // A certificate that was made at the start stays.
+        let before = before.map(|before| &before.settings.identities);
+        if let Some(before) = before.filter(|before| before.first.is_self_signed())
+            && listener.tls.is_empty()
+        {
+            settings.identities = Arc::clone(before);
+        }
+        Ok(settings)
+    }
+
     /// Returns the certificates that need not be parsed again: those of the listener, if the settings of their contexts stay.
     fn known(&self, before: Option<&BoundListener>, config: &Config) -> Alternatives {
         let same = self.config.quic == config.quic && self.config.limits == config.limits;
         let before = before.filter(|_| same);
         before.map_or_else(Alternatives::default, |bound| {
-            bound.identities.others.clone()
+            bound.settings.identities.others.clone()
         })
     }
 }
@@ -220,10 +195,10 @@ mod tests {
     use super::*;
     use crate::boot::error::one_line;
     use crate::boot::liveness::tests::watched;
+    use crate::http::route::Site;
     use crate::observe::lifecycle::Lifecycle;
     use crate::observe::metrics::{Page, Show};
-    use crate::quic::config_snapshot::Identities;
-    use crate::quic::selection::Selection;
+    use crate::quic::config_snapshot::{BoundAddress, Protocols};
     use crate::quic::transport::Identity;
 
     const FILE: &str = "[[listener]]\nname = \"main\"\naddress = \"[::1]:1\"\n\
@@ -238,15 +213,16 @@ mod tests {
             &reloader.secrets,
             &Alternatives::default(),
         );
-        let (selection, identities) = prepared.unwrap();
         BoundListener {
-            id: ListenerId(0),
             name: listener.name.clone(),
-            group: "a".to_owned(),
-            trusted_proxies: Arc::default(),
-            selection,
-            payloads: Payloads::default(),
-            identities: Arc::new(identities),
+            at: BoundAddress {
+                id: ListenerId(0),
+                group: "a".to_owned(),
+                local: listener.addresses[0],
+                protocols: Protocols::Quic,
+                payloads: Payloads::default(),
+            },
+            settings: prepared.unwrap(),
         }
     }
 
@@ -288,7 +264,7 @@ mod tests {
             config,
             secrets,
             access: Arc::default(),
-            fronts: Fronts::new(&workers, &[]),
+            fronts: Fronts::new(&workers),
             traces: Arc::default(),
             workers,
             retired: Retired::default(),
@@ -322,69 +298,5 @@ mod tests {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
         let refused = reloader.reload().unwrap_err();
         assert!(one_line(&refused).contains("chmod 600"));
-    }
-
-    /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.
-    #[test]
-    fn certificates_of_a_previous_configuration_are_freed_by_the_main_thread() {
-        let quic = Config::embedded().quic;
-        let limits = Config::embedded().limits;
-        let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
-        let secrets = Secrets::in_memory();
-        let make = |others: &[Identity], before: &Alternatives| {
-            crate::quic::transport::alternatives(("main", &secrets), others, &quic, &limits, before)
-                .unwrap()
-        };
-        let snapshot = |generation, others: &Alternatives| ConfigSnapshot {
-            generation,
-            site: Arc::new(Site::compile(&[], &limits).unwrap()),
-            limits: limits.clone(),
-            quic: quic.clone(),
-            bound_listeners: [0, 1]
-                .map(|id| BoundListener {
-                    id: ListenerId(id),
-                    name: "main".to_owned(),
-                    group: "a".to_owned(),
-                    trusted_proxies: Arc::default(),
-                    selection: Selection::of(
-                        &Config::embedded().listeners[0],
-                        &Registry::builtin(),
-                        [0; 32],
-                    )
-                    .unwrap(),
-                    payloads: Payloads::default(),
-                    identities: Arc::new(Identities {
-                        first: identities[0].clone(),
-                        others: others.clone(),
-                        expiries: Vec::new(),
-                    }),
-                })
-                .into(),
-            access: None,
-            tracing: None,
-        };
-        let count = |retired: &Retired| (retired.certificates.len(), retired.sites.len());
-        let first = make(&identities, &Alternatives::default());
-        let mut retired = Retired::default();
-        let (old, same) = (snapshot(1, &first), snapshot(2, &make(&identities, &first)));
-        retired.take(&old, &same);
-        assert_eq!(count(&retired), (0, 1), "the certificates are still those");
-        drop(old);
-        retired.drop_unused();
-        assert_eq!(count(&retired), (0, 0));
-        let changed = snapshot(3, &make(&identities[1..], &first));
-        drop(first);
-        let (in_a_connection, of_a_request) = (
-            same.bound_listeners[0].identities.others.clone(),
-            Arc::clone(&same.site),
-        );
-        retired.take(&same, &changed);
-        drop(same);
-        retired.drop_unused();
-        assert_eq!(count(&retired), (1, 1), "each once");
-        drop((in_a_connection, of_a_request));
-        assert_eq!(count(&retired), (1, 1), "still there");
-        retired.drop_unused();
-        assert_eq!(count(&retired), (0, 0));
     }
 }

@@ -1,61 +1,29 @@
 //! Fronts over TCP: the way to them, and their part of a configuration.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::HeaderValue;
 use sluicegate_config::{Config, Listener, PlainHttp};
 
-use super::bind_tcp::TcpSockets;
 use super::error::BootError;
 use crate::acme::AcmeSettings;
 use crate::http::route::Site;
-use crate::quic::config_snapshot::ConfigSnapshot;
+use crate::quic::config_snapshot::{ConfigSnapshot, Protocols};
 use crate::quic::secrets::Secrets;
 use crate::quic::transport::tcp_context;
 use crate::tcp::{FrontCommand, FrontSender, TcpConfig, TcpListenerConfig};
 use crate::worker::WorkerHandle;
 
-/// Fronts of all workers, and the listening addresses that they serve.
+/// Fronts of all workers.
 pub(super) struct Fronts {
     senders: Vec<FrontSender>,
-    addresses: Vec<FrontAddress>,
-}
-
-/// Address that the fronts serve.
-struct FrontAddress {
-    listener: String,
-    address: SocketAddr,
-    /// Port with TLS to which requests are redirected; `None` for an address with TLS.
-    https_port: Option<u16>,
 }
 
 impl Fronts {
-    /// Returns the fronts of these workers, with the addresses that were bound for them.
-    pub(super) fn new(workers: &[WorkerHandle], bound: &[TcpSockets]) -> Fronts {
-        let names = bound.iter();
+    /// Returns the fronts of these workers.
+    pub(super) fn new(workers: &[WorkerHandle]) -> Fronts {
         Fronts {
             senders: workers.iter().filter_map(|w| w.front.clone()).collect(),
-            addresses: names
-                .map(|tcp| FrontAddress {
-                    listener: tcp.listener.clone(),
-                    address: tcp.address,
-                    https_port: tcp.https_port,
-                })
-                .collect(),
-        }
-    }
-
-    /// Logs the addresses.
-    pub(super) fn announce(&self) {
-        for FrontAddress {
-            listener,
-            address,
-            https_port,
-        } in &self.addresses
-        {
-            let tls = https_port.is_none();
-            tracing::info!(%listener, %address, tls, "listening over TCP");
         }
     }
 
@@ -72,72 +40,69 @@ impl Fronts {
         }
     }
 
-    /// Makes what the fronts serve of a snapshot.
-    ///
-    /// # Errors
-    /// A certificate or key that cannot be used.
-    pub(super) fn prepare(
-        &self,
-        config: &Config,
-        snapshot: &ConfigSnapshot,
-        secrets: &Secrets,
-    ) -> Result<Arc<TcpConfig>, BootError> {
-        tcp_config(config, snapshot, &self.addresses, secrets).map(Arc::new)
-    }
-
     /// Has all fronts serve it.
     pub(super) fn adopt(&self, config: &Arc<TcpConfig>) {
         self.send(|| FrontCommand::Adopt(Arc::clone(config)));
     }
 }
 
-/// Makes what fronts serve of a snapshot: its listeners in the order of their addresses.
+/// Makes what fronts serve of a snapshot.
 ///
 /// # Errors
 /// A certificate or key that cannot be used.
-fn tcp_config(
+pub(super) fn tcp_config(
     config: &Config,
     snapshot: &ConfigSnapshot,
-    addresses: &[FrontAddress],
     secrets: &Secrets,
-) -> Result<TcpConfig, BootError> {
+) -> Result<Arc<TcpConfig>, BootError> {
     let challenges = AcmeSettings::of(config).map(|acme| acme.store.challenges());
-    let listeners = addresses.iter().map(|front_address| {
-        let FrontAddress {
-            listener: name,
-            address,
-            https_port,
-        } = front_address;
-        let bound = snapshot.bound_listeners.iter().find(|b| b.name == *name);
-        let settings = config.listeners.iter().find(|l| l.name == *name);
-        let with_tls = bound.filter(|_| https_port.is_none());
-        let tls = with_tls.map(|bound| {
-            let identities = (&bound.identities.first, &bound.identities.others);
-            let context = tcp_context(name, identities, &config.quic, &config.limits, secrets);
-            let mut context = context.map_err(|error| BootError::listener(name, error))?;
-            if let Some(challenges) = challenges.clone() {
-                challenges.answer_tls_alpn_01(&mut context);
-            }
-            Ok::<_, BootError>(context.build())
-        });
-        Ok(TcpListenerConfig {
+    let all = snapshot.bound_listeners.iter();
+    let over_tcp = all.clone().filter(|bound| bound.at.protocols.has_tcp());
+    let listeners = over_tcp.map(|bound| {
+        let (name, settings) = (&bound.name, &bound.settings);
+        let listener = config.listeners.iter().find(|l| l.name == *name);
+        let mut front = TcpListenerConfig {
             name: name.as_str().into(),
-            tls: tls.transpose()?,
-            trusted_proxies: bound
-                .map(|b| Arc::clone(&b.trusted_proxies))
-                .unwrap_or_default(),
-            alt_svc: { settings.filter(|_| https_port.is_none()) }
-                .and_then(|settings| alt_svc(settings, address.port())),
-            redirect: https_port.and_then(|port| redirect(settings?, port)),
-        })
+            tls: None,
+            trusted_proxies: Arc::clone(&settings.trusted_proxies),
+            alt_svc: None,
+            redirect: None,
+        };
+        if bound.at.protocols == Protocols::Http {
+            // The first address of a listener has TLS.
+            let first = all.clone().find(|first| first.name == *name);
+            front.redirect = first.and_then(|first| redirect(listener?, first.at.local.port()));
+            return Ok((bound.at.id, front));
+        }
+        let identities = (&settings.identities.first, &settings.identities.others);
+        let context = tcp_context(name, identities, &config.quic, &config.limits, secrets);
+        let mut context = context.map_err(|error| BootError::listener(name, error))?;
+        if let Some(challenges) = challenges.clone() {
+            challenges.answer_tls_alpn_01(&mut context);
+        }
+        front.tls = Some(context.build());
+        front.alt_svc = listener.and_then(|listener| alt_svc(listener, bound.at.local.port()));
+        Ok((bound.at.id, front))
     });
-    Ok(TcpConfig {
+    let listeners = listeners.collect::<Result<_, BootError>>()?;
+    Ok(Arc::new(TcpConfig {
         site: Arc::<Site>::clone(&snapshot.site),
         access: snapshot.access.clone(),
         idle_timeout: config.quic.idle_timeout,
-        challenges: challenges.clone(),
-        listeners: listeners.collect::<Result<_, BootError>>()?,
-    })
+        challenges,
+        listeners,
+    }))
+}
+
+/// Logs the addresses of fronts.
+pub(super) fn announce(snapshot: &ConfigSnapshot) {
+    for bound in &snapshot.bound_listeners {
+        let (listener, at) = (&bound.name, &bound.at);
+        if at.protocols.has_tcp() {
+            let tls = at.protocols != Protocols::Http;
+            tracing::info!(%listener, address = %at.local, tls, "listening over TCP");
+        }
+    }
 }
 
 /// Returns the port to which requests without TLS are redirected, by default `port`; `None` to serve them.

@@ -1,6 +1,7 @@
 //! The part of a configuration that running workers adopt: what is served, to whom, and how connections behave.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluicegate_config::{Limits, Quic};
@@ -32,21 +33,62 @@ impl Identities {
     }
 }
 
+/// Protocols of a bound address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocols {
+    /// QUIC alone.
+    Quic,
+    /// QUIC, and HTTP/1.1 and HTTP/2 over TLS and TCP.
+    QuicAndTcp,
+    /// HTTP/1.1 over TCP without TLS.
+    Http,
+}
+
+impl Protocols {
+    /// Returns whether QUIC is among them.
+    pub fn has_quic(self) -> bool {
+        self != Protocols::Http
+    }
+
+    /// Returns whether one of them runs over TCP.
+    pub fn has_tcp(self) -> bool {
+        self != Protocols::Quic
+    }
+}
+
+/// A bound address of a listener.
+#[derive(Clone, Debug)]
+pub struct BoundAddress {
+    /// Identifies the listener on this address, in the dataplane and in fronts over TCP.
+    pub id: ListenerId,
+    /// Name of the group whose workers serve it.
+    pub group: String,
+    /// Address as bound, with the port that the kernel chose for 0.
+    pub local: SocketAddr,
+    /// Protocols that it is bound for.
+    pub protocols: Protocols,
+    /// Largest datagrams that its interfaces carry.
+    pub payloads: Payloads,
+}
+
 /// A listener on one address, ready for every worker of its group.
 #[derive(Clone)]
 pub struct BoundListener {
-    /// Identifies the listener in the dataplane.
-    pub id: ListenerId,
     /// Name of the listener.
     pub name: String,
-    /// Name of the group whose workers serve it.
-    pub group: String,
+    /// Its address, and what serves it.
+    pub at: BoundAddress,
+    /// Settings of the listener.
+    pub settings: ListenerSettings,
+}
+
+/// Settings of a listener, which its addresses share.
+#[derive(Clone)]
+pub struct ListenerSettings {
     /// Proxies whose word about a client counts.
     pub trusted_proxies: Arc<TrustedProxies>,
     /// Choice of congestion control.
     pub selection: Selection,
-    /// Largest datagrams that its interfaces carry.
-    pub payloads: Payloads,
     /// Certificates and keys.
     pub identities: Arc<Identities>,
 }
@@ -99,7 +141,7 @@ impl ConfigSnapshot {
     /// Returns the certificates of all listeners.
     pub fn certificates(&self) -> Vec<Certificate> {
         let bound = self.bound_listeners.iter();
-        let all = bound.flat_map(|bound| bound.identities.expiries.iter().cloned());
+        let all = bound.flat_map(|bound| bound.settings.identities.expiries.iter().cloned());
         all.collect()
     }
 
@@ -113,17 +155,19 @@ impl ConfigSnapshot {
         (group, index): (&str, usize),
         secrets: &Secrets,
     ) -> Result<WorkerConfig, TransportError> {
-        let of_group = self.bound_listeners.iter().filter(|b| b.group == group);
+        let of_group = self.bound_listeners.iter().filter(|b| b.at.group == group);
+        let of_group = of_group.filter(|b| b.at.protocols.has_quic());
         let listeners = of_group.map(|bound| {
-            let identities = (&bound.identities.first, &bound.identities.others);
+            let settings = &bound.settings;
+            let identities = (&settings.identities.first, &settings.identities.others);
             let listener = Listener {
                 name: bound.name.as_str().into(),
-                trusted_proxies: Arc::clone(&bound.trusted_proxies),
-                selection: bound.selection.clone(),
-                payloads: bound.payloads.clone(),
+                trusted_proxies: Arc::clone(&settings.trusted_proxies),
+                selection: settings.selection.clone(),
+                payloads: bound.at.payloads.clone(),
                 config: server_config(&bound.name, identities, &self.quic, &self.limits, secrets)?,
             };
-            Ok((bound.id, listener))
+            Ok((bound.at.id, listener))
         });
         Ok(WorkerConfig {
             listeners: listeners.collect::<Result<_, TransportError>>()?,

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::rc::Rc;
 use std::time::Duration;
 
+use sluicegate_dataplane::ListenerId;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
@@ -14,7 +15,7 @@ use super::serve::serve;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until the front drains. The socket is closed then, so the system refuses further ones.
-pub(super) async fn accept(front: Rc<Front>, listener: usize, socket: TcpListener) {
+pub(super) async fn accept(front: Rc<Front>, listener: ListenerId, socket: TcpListener) {
     let mut phase = front.phase();
     let socket = match tokio::net::TcpListener::from_std(socket) {
         Ok(socket) => socket,

@@ -1,10 +1,12 @@
 //! The part of a configuration that fronts over TCP adopt.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use boring::ssl::SslContext;
 use http::HeaderValue;
+use sluicegate_dataplane::ListenerId;
 
 use crate::acme::Challenges;
 use crate::http::route::Site;
@@ -21,8 +23,8 @@ pub struct TcpConfig {
     pub idle_timeout: Duration,
     /// Responses to the challenges of an ACME authority, if certificates are obtained by ACME.
     pub challenges: Option<Challenges>,
-    /// Listeners, in an order that reloads keep.
-    pub listeners: Vec<TcpListenerConfig>,
+    /// Listeners with sockets of TCP.
+    pub listeners: BTreeMap<ListenerId, TcpListenerConfig>,
 }
 
 /// A listener on one address.
@@ -42,7 +44,7 @@ pub struct TcpListenerConfig {
 /// Omits the keys.
 impl std::fmt::Debug for TcpConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = self.listeners.iter().map(|listener| &listener.name);
+        let names = self.listeners.values().map(|listener| &listener.name);
         f.debug_list().entries(names).finish()
     }
 }

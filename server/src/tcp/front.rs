@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluicegate_config::Limits;
+use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -248,11 +249,15 @@ impl Front {
     }
 
     /// Takes a client's connection, unless the worker, the client or the process has too much.
-    pub(super) fn admit(self: &Rc<Self>, listener: usize, client: SocketAddr) -> Option<Admission> {
+    pub(super) fn admit(
+        self: &Rc<Self>,
+        listener: ListenerId,
+        client: SocketAddr,
+    ) -> Option<Admission> {
         let short = self.memory_is_short();
         let state = &mut *self.state.borrow_mut();
         let limits = state.config.site.limits();
-        let is_proxy = { state.config.listeners.get(listener) }
+        let is_proxy = { state.config.listeners.get(&listener) }
             .is_some_and(|listener| listener.trusted_proxies.contains(client.ip()));
         let prefix = ClientPrefix::from(client.ip());
         let counters = &mut state.counters.connections;

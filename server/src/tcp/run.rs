@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{MissedTickBehavior, interval};
@@ -23,8 +24,8 @@ const RELIEF: Duration = Duration::from_millis(200);
 
 /// Everything that a front needs to start.
 pub struct FrontSetup {
-    /// Listening sockets, each with the index of its listener.
-    pub sockets: Vec<(usize, TcpListener)>,
+    /// Listening sockets, each with its listener.
+    pub sockets: Vec<(ListenerId, TcpListener)>,
     /// Accounts of the exchanges.
     pub accounts: Arc<Accounts>,
     /// Largest number of connections, beside `limits.connections_per_worker`: each holds a descriptor.

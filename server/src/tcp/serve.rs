@@ -10,6 +10,7 @@ use boring::ssl::{NameType, Ssl, SslContext};
 use http::Version;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use sluicegate_dataplane::ListenerId;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -39,7 +40,7 @@ const HTTP1_ROOM: u64 = 16 * 1024;
 /// Serves a connection until it is closed, perhaps in favour of others.
 pub(super) async fn serve(
     admission: Admission,
-    listener: usize,
+    listener: ListenerId,
     stream: TcpStream,
     client: SocketAddr,
 ) {
@@ -51,7 +52,7 @@ pub(super) async fn serve(
 
 async fn serve_admitted(
     admission: &Admission,
-    listener: usize,
+    listener: ListenerId,
     stream: TcpStream,
     client: SocketAddr,
 ) {
@@ -60,7 +61,7 @@ async fn serve_admitted(
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr().ok();
     let config = front.config();
-    let Some(settings) = config.listeners.get(listener) else {
+    let Some(settings) = config.listeners.get(&listener) else {
         return;
     };
     let meter = Rc::<Meter>::default();

@@ -17,8 +17,8 @@ impl Endpoint {
             access,
         } = own;
         for bound in &snapshot.bound_listeners {
-            if let Some(listener) = listeners.get_mut(&bound.id)
-                && let Some(before) = settings.listeners.get_mut(&bound.id)
+            if let Some(listener) = listeners.get_mut(&bound.at.id)
+                && let Some(before) = settings.listeners.get_mut(&bound.at.id)
             {
                 listener.selection.keep_learnt(&mut before.selection);
             }

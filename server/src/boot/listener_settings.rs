@@ -1,0 +1,105 @@
+//! Settings of a listener that need no port.
+
+use std::sync::Arc;
+
+use sluicegate_cc::Registry;
+use sluicegate_config::{Config, Listener, Tls};
+
+use super::error::{BootError, ListenerError};
+use crate::acme::Store;
+use crate::http::trusted_proxies::TrustedProxies;
+use crate::observe::certificates::Certificate;
+use crate::quic::config_snapshot::{Identities, ListenerSettings};
+use crate::quic::secrets::Secrets;
+use crate::quic::selection::Selection;
+use crate::quic::transport::{Alternatives, Identity, TransportError, alternatives, server_config};
+
+/// Returns everything of a listener that needs no port, checked. Certificates that `before` has are not parsed again; it was made
+/// with the same settings.
+pub(super) fn prepare(
+    listener: &Listener,
+    registry: &Registry,
+    config: &Config,
+    secrets: &Secrets,
+    before: &Alternatives,
+) -> Result<ListenerSettings, BootError> {
+    let prepared = try_prepare(listener, registry, config, secrets, before);
+    prepared.map_err(|error| BootError::listener(&listener.name, error))
+}
+
+fn try_prepare(
+    listener: &Listener,
+    registry: &Registry,
+    config: &Config,
+    secrets: &Secrets,
+    before: &Alternatives,
+) -> Result<ListenerSettings, ListenerError> {
+    let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
+    let name = &listener.name;
+    let mut given = listener.tls.iter();
+    let load = |tls: &Tls| identity(tls, config);
+    let first = match given.next() {
+        Some(tls) => load(tls),
+        None => Identity::self_signed(),
+    }?;
+    let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
+    let all = [&first].into_iter().chain(&others);
+    // A self-signed one stands in no table.
+    let automatic = { listener.tls.iter() }.map(|tls| !tls.acme.is_empty());
+    let all = all.zip(automatic.chain([false]));
+    let obtained = all.filter(|(identity, _)| !identity.is_placeholder());
+    let expiries = obtained.map(|(identity, automatic)| {
+        let (first_name, not_after) = identity.expiry()?;
+        Ok(Certificate {
+            listener: name.clone(),
+            name: first_name,
+            not_after,
+            automatic,
+        })
+    });
+    let expiries = expiries.collect::<Result<Vec<_>, TransportError>>()?;
+    let others = alternatives(
+        (name, secrets),
+        &others,
+        &config.quic,
+        &config.limits,
+        before,
+    )?;
+    server_config(
+        name,
+        (&first, &others),
+        &config.quic,
+        &config.limits,
+        secrets,
+    )?;
+    let identities = Identities {
+        first,
+        others,
+        expiries,
+    };
+    Ok(ListenerSettings {
+        trusted_proxies: Arc::new(TrustedProxies::of(listener)),
+        selection,
+        identities: Arc::new(identities),
+    })
+}
+
+/// Returns a certificate from its files, or the one that ACME has obtained; until there is one, a self-signed one.
+fn identity(tls: &Tls, config: &Config) -> Result<Identity, TransportError> {
+    if let (Some(certificate), Some(key)) = (&tls.certificate, &tls.key) {
+        return Identity::load(certificate, key, config.server.open_secrets);
+    }
+    let obtained = Store::of(config).map(|store| store.certificate(&tls.acme));
+    let obtained = obtained.transpose().map_err(|cause| TransportError::File {
+        path: format!("certificate of ACME for {}", tls.acme.join(", ")),
+        cause,
+    })?;
+    let Some((pem, path)) = obtained.flatten() else {
+        return Identity::placeholder(&tls.acme);
+    };
+    Ok(Identity {
+        chain: pem.clone().into_bytes(),
+        key: pem.into_bytes(),
+        origin: path.display().to_string(),
+    })
+}

@@ -1,0 +1,121 @@
+//! Parts of previous snapshots, until nobody uses them.
+
+use std::sync::Arc;
+
+use crate::http::route::Site;
+use crate::quic::config_snapshot::ConfigSnapshot;
+use crate::quic::transport::Alternatives;
+
+/// Parts of previous snapshots that workers, connections or requests may still use. They are dropped on the main thread, after
+/// their last user: to free a thousand certificates would delay a worker by tens of milliseconds.
+#[derive(Default)]
+pub(super) struct Retired {
+    certificates: Vec<Alternatives>,
+    sites: Vec<Arc<Site>>,
+}
+
+impl Retired {
+    /// Takes the parts of `previous` that `current` does not share.
+    pub(super) fn take(&mut self, previous: &ConfigSnapshot, current: &ConfigSnapshot) {
+        self.sites.push(Arc::clone(&previous.site));
+        for bound in &previous.bound_listeners {
+            let others = &bound.settings.identities.others;
+            let in_use = current.bound_listeners.iter();
+            let known = in_use.map(|bound| &bound.settings.identities.others);
+            if !known.chain(&self.certificates).any(|one| one.is(others)) {
+                self.certificates.push(others.clone());
+            }
+        }
+    }
+
+    /// Drops what nobody else uses any more.
+    pub(super) fn drop_unused(&mut self) {
+        self.certificates.retain(|one| !one.is_unused());
+        self.sites.retain(|site| Arc::strong_count(site) > 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_cc::Registry;
+    use sluicegate_config::Config;
+    use sluicegate_dataplane::{ListenerId, Payloads};
+
+    use super::*;
+    use crate::quic::config_snapshot::{
+        BoundAddress, BoundListener, Identities, ListenerSettings, Protocols,
+    };
+    use crate::quic::secrets::Secrets;
+    use crate::quic::selection::Selection;
+    use crate::quic::transport::Identity;
+
+    /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.
+    #[test]
+    fn certificates_of_a_previous_configuration_are_freed_by_the_main_thread() {
+        let quic = Config::embedded().quic;
+        let limits = Config::embedded().limits;
+        let identities = [(); 2].map(|()| Identity::self_signed().unwrap());
+        let secrets = Secrets::in_memory();
+        let make = |others: &[Identity], before: &Alternatives| {
+            crate::quic::transport::alternatives(("main", &secrets), others, &quic, &limits, before)
+                .unwrap()
+        };
+        let snapshot = |generation, others: &Alternatives| ConfigSnapshot {
+            generation,
+            site: Arc::new(Site::compile(&[], &limits).unwrap()),
+            limits: limits.clone(),
+            quic: quic.clone(),
+            bound_listeners: [0, 1]
+                .map(|id| BoundListener {
+                    name: "main".to_owned(),
+                    at: BoundAddress {
+                        id: ListenerId(id),
+                        group: "a".to_owned(),
+                        local: ([127, 0, 0, 1], 1).into(),
+                        protocols: Protocols::Quic,
+                        payloads: Payloads::default(),
+                    },
+                    settings: ListenerSettings {
+                        trusted_proxies: Arc::default(),
+                        selection: Selection::of(
+                            &Config::embedded().listeners[0],
+                            &Registry::builtin(),
+                            [0; 32],
+                        )
+                        .unwrap(),
+                        identities: Arc::new(Identities {
+                            first: identities[0].clone(),
+                            others: others.clone(),
+                            expiries: Vec::new(),
+                        }),
+                    },
+                })
+                .into(),
+            access: None,
+            tracing: None,
+        };
+        let count = |retired: &Retired| (retired.certificates.len(), retired.sites.len());
+        let first = make(&identities, &Alternatives::default());
+        let mut retired = Retired::default();
+        let (old, same) = (snapshot(1, &first), snapshot(2, &make(&identities, &first)));
+        retired.take(&old, &same);
+        assert_eq!(count(&retired), (0, 1), "the certificates are still those");
+        drop(old);
+        retired.drop_unused();
+        assert_eq!(count(&retired), (0, 0));
+        let changed = snapshot(3, &make(&identities[1..], &first));
+        drop(first);
+        let (in_a_connection, of_a_request) = (
+            same.bound_listeners[0].settings.identities.others.clone(),
+            Arc::clone(&same.site),
+        );
+        retired.take(&same, &changed);
+        drop(same);
+        retired.drop_unused();
+        assert_eq!(count(&retired), (1, 1), "each once");
+        drop((in_a_connection, of_a_request));
+        assert_eq!(count(&retired), (1, 1), "still there");
+        retired.drop_unused();
+        assert_eq!(count(&retired), (0, 0));
+    }
+}
