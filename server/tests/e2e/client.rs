@@ -237,7 +237,14 @@ impl Session {
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
-        let request = request.body(()).unwrap();
+        self.try_ask(request.body(()).unwrap()).await
+    }
+
+    /// Sends a request without a body.
+    pub(crate) async fn try_ask(
+        &mut self,
+        request: http::Request<()>,
+    ) -> Result<Response, h3::error::StreamError> {
         let mut stream = self.requests.send_request(request).await?;
         stream.finish().await?;
         let head = stream.recv_response().await?;

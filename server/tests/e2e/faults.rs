@@ -4,6 +4,7 @@ mod clock;
 mod descriptors;
 mod disk;
 mod flapping;
+mod nginx;
 mod panic;
 mod upstreams;
 

@@ -6,7 +6,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h3::error::StreamError;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 use tokio::net::TcpStream;
 
 use crate::client::{Client, Session, run};
@@ -35,14 +35,29 @@ pub(crate) enum Outcome {
 impl Front {
     /// Sends `GET path` over a connection of its own.
     pub(crate) fn get(self, server: SocketAddr, folder: &Folder, path: &str) -> Outcome {
-        match self {
-            Front::Http3 => run(http3(server, folder, path)),
-            Front::Http2 => run(async {
-                let ended = http2(server, path).await;
-                ended.unwrap_or(Outcome::Broken)
-            }),
-            Front::Http1 => http1(server, path),
+        self.ask(server, folder, Method::GET, path)
+    }
+
+    /// Sends a request without a body over a connection of its own.
+    pub(crate) fn ask(
+        self,
+        server: SocketAddr,
+        folder: &Folder,
+        method: Method,
+        path: &str,
+    ) -> Outcome {
+        if self == Front::Http1 {
+            return http1(server, &method, path);
         }
+        let request = Request::builder().method(method);
+        let request = request.uri(format!("https://localhost{path}")).body(());
+        let request = request.unwrap();
+        run(async {
+            if self == Front::Http3 {
+                return http3(server, folder, request).await;
+            }
+            http2(server, request).await.unwrap_or(Outcome::Broken)
+        })
     }
 }
 
@@ -75,10 +90,10 @@ fn check_length(fields: &HeaderMap, body: &[u8]) {
     }
 }
 
-async fn http3(server: SocketAddr, folder: &Folder, path: &str) -> Outcome {
+async fn http3(server: SocketAddr, folder: &Folder, request: Request<()>) -> Outcome {
     let client = Client::new(folder);
     let mut session = client.connect(server).await;
-    let outcome = over(&mut session, path).await;
+    let outcome = over(&mut session, request).await;
     drop(session);
     // Otherwise the server learns of the end by its timeout only.
     client.endpoint.wait_idle().await;
@@ -86,8 +101,8 @@ async fn http3(server: SocketAddr, folder: &Folder, path: &str) -> Outcome {
     outcome.unwrap_or(Outcome::Broken)
 }
 
-async fn over(session: &mut Session, path: &str) -> Result<Outcome, StreamError> {
-    let mut response = session.try_get(path).await?;
+async fn over(session: &mut Session, request: Request<()>) -> Result<Outcome, StreamError> {
+    let mut response = session.try_ask(request).await?;
     response.try_finally().await?;
     let mut body = Vec::new();
     while let Some(piece) = response.try_piece().await? {
@@ -99,10 +114,9 @@ async fn over(session: &mut Session, path: &str) -> Result<Outcome, StreamError>
     Ok(Outcome::Whole(status, proxy_status(fields), body))
 }
 
-async fn http2(server: SocketAddr, path: &str) -> Result<Outcome, h2::Error> {
+async fn http2(server: SocketAddr, request: Request<()>) -> Result<Outcome, h2::Error> {
     let mut client = connect(server).await;
-    let request = Request::get(format!("https://localhost{path}")).body(());
-    let (response, _) = client.send_request(request.unwrap(), true)?;
+    let (response, _) = client.send_request(request, true)?;
     let (head, mut body) = response.await?.into_parts();
     let mut bytes = Vec::new();
     while let Some(piece) = body.data().await {
@@ -116,8 +130,9 @@ async fn http2(server: SocketAddr, path: &str) -> Result<Outcome, h2::Error> {
     Ok(Outcome::Whole(head.status.as_u16(), cause, bytes))
 }
 
-fn http1(server: SocketAddr, path: &str) -> Outcome {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+fn http1(server: SocketAddr, method: &Method, path: &str) -> Outcome {
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let received = Raw::open_with(server, b"").all(request.as_bytes());
     whole(&received).unwrap_or(Outcome::Broken)
 }

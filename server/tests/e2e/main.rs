@@ -30,6 +30,7 @@ mod installed;
 mod lifecycle;
 mod memory;
 mod memory_budget;
+mod nginx;
 mod pools;
 mod protected;
 mod proxy;

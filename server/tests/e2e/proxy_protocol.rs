@@ -2,55 +2,33 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::process::Command;
-
-use sluicegate_dataplane::requirements::skip;
 
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
+use crate::nginx;
 use crate::on_every_backend;
 use crate::server::{Folder, Process, Server, Setup};
 
 on_every_backend!(nginx_knows_the_clients_of_http3);
 
-/// Configuration of nginx, for a port: it responds with the client that the header has named.
-fn configuration(port: u16) -> String {
-    let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
-    let folders = folders.map(|name| format!("{name}_temp_path {name};\n"));
-    format!(
-        "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\n\
-         http {{\naccess_log off;\n{}server {{\n\
-         listen 127.0.0.1:{port} proxy_protocol;\nlisten unix:app.sock proxy_protocol;\n\
-         location / {{ return 200 \"$proxy_protocol_addr to $proxy_protocol_server_addr \
-         $proxy_protocol_server_port\"; }}\n}}\n}}\n",
-        folders.concat()
-    )
-}
-
-/// Starts nginx on a port and on the socket `app.sock`; `None`, reported as missing, where the host does not have it.
-fn nginx(folder: &Folder) -> Option<(Process, u16)> {
-    let found = |program: &&str| Command::new(program).arg("-v").output().is_ok();
-    let Some(program) = ["nginx", "/usr/sbin/nginx"].into_iter().find(found) else {
-        skip("nginx", &"it is not installed");
-        return None;
-    };
+/// Starts nginx on a port and on the socket `app.sock`; it responds with the client that the header has named.
+fn start(folder: &Folder) -> Option<(Process, u16)> {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    std::fs::write(folder.path("nginx.conf"), configuration(port)).unwrap();
-    let mut command = Command::new(program);
-    command.args(["-e", "stderr", "-c", "nginx.conf", "-p"]);
-    command.arg(folder.path(""));
-    let nginx = Process::spawn(command, &folder.path(""));
-    while UnixStream::connect(folder.path("app.sock")).is_err() {
-        std::thread::yield_now();
-    }
-    Some((nginx, port))
+    let server = format!(
+        "server {{\nlisten 127.0.0.1:{port} proxy_protocol;\nlisten unix:app.sock proxy_protocol;\n\
+         location / {{ return 200 \"$proxy_protocol_addr to $proxy_protocol_server_addr \
+         $proxy_protocol_server_port\"; }}\n}}"
+    );
+    let socket = folder.path("app.sock");
+    let is_ready = || UnixStream::connect(&socket).is_ok();
+    Some((nginx::start(folder, &server, is_ready)?, port))
 }
 
 fn nginx_knows_the_clients_of_http3(backend: &str) {
     let folder = Folder::new();
-    let Some((_nginx, port)) = nginx(&folder) else {
+    let Some((_nginx, port)) = start(&folder) else {
         return;
     };
     let socket = folder.path("app.sock");
