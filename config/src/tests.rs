@@ -76,7 +76,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         "group.dpdk" => {
             format!("{listener}tls = \"self-signed\"\n[[group]]\nname = \"default\"\n")
         }
-        "route.request_headers" | "route.response_headers" | "route.basic_auth" => {
+        name if is_of_settings(name) => {
             format!("{listener}tls = \"self-signed\"\n[[route]]\npath = \"/\"\ngenerate = {{}}\n")
         }
         name if name.starts_with("route.") => {
@@ -92,6 +92,12 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         _ => before.replace("group = \"g\"\n", ""),
     };
     format!("{before}{}\n{}\n", table.header(), keys.join("\n"))
+}
+
+/// Returns whether a table belongs to the settings of a route, beside its handler.
+fn is_of_settings(table: &str) -> bool {
+    let settings = crate::RouteSettings::TABLE.inner();
+    settings.iter().any(|(known, _)| known.name == table)
 }
 
 fn each_key(check: impl Fn(&Table, Key)) {

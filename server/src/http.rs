@@ -11,6 +11,7 @@ pub mod origin;
 pub mod path;
 pub mod peer;
 pub mod proxy;
+pub mod rate_limit;
 pub mod route;
 pub mod trusted_proxies;
 pub mod websocket;

@@ -175,10 +175,10 @@ table! {
         /// address of the one that was tried last; attempts, their number; and times in microseconds:
         /// upstream_connect_us, which the last attempt took to get a connection, next to 0 if one was open;
         /// upstream_us, from the first attempt to the head of the response; upstream_total_us, to the end of the
-        /// response. Last, cause, if the server itself responded with a 5xx status or reset the stream: a reason of
-        /// sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout, after `timeout`
-        /// of the route; open_files or file_error of a file; passwords_wait, if too many passwords wait to be checked;
-        /// or a reason of sluicegate_http_requests_refused_total such as no_room or memory. combined: Apache's format of that name, for tools that read only that. extended: the
+        /// response. Last, cause, if the server itself responded with a 5xx status or 429, or reset the stream: a
+        /// reason of sluicegate_proxy_failures_total such as refused, head_timeout or malformed; route_timeout, after
+        /// `timeout` of the route; open_files or file_error of a file; passwords_wait, if too many passwords wait to be
+        /// checked; or a reason of sluicegate_http_requests_refused_total such as no_room, memory or rate_limit. combined: Apache's format of that name, for tools that read only that. extended: the
         /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
         /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
         /// connection, seconds to the end of the response, TLS version, TLS group, `full` or `resumed`, cipher suite, and the

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::network::networks;
-use super::{BasicAuth, ErrorPage, HeaderEdits, RouteCompression};
+use super::{BasicAuth, ErrorPage, HeaderEdits, RateLimit, RouteCompression};
 use crate::field::tables_as_parts;
 use crate::schema::{Kind, TIB, duration, millis, seconds, size};
 
@@ -28,6 +28,13 @@ table! {
             kind: networks(),
             unset: "no client",
             examples: ["[\"192.0.2.0/24\", \"2001:db8::/32\"]"],
+            reload: Live
+        },
+        /// Rate at which each client may send requests to the route: the table `[route.rate_limit]` below.
+        rate_limit: Option<RateLimit> {
+            kind: Kind::Table(RateLimit::TABLE),
+            unset: "any rate",
+            examples: ["{ rate = \"10/s\", burst = 50 }"],
             reload: Live
         },
         /// Users with passwords for the route: the table `[route.basic_auth]` below.

@@ -166,6 +166,9 @@ fn a_route_knows_its_requests_and_what_it_changes() {
     assert!(auth.users_file.ends_with("users") && auth.forward);
     assert_eq!(auth.realm, "\"a\"");
     assert_eq!(config.routes[4].settings.basic_auth, None);
+    let limit = route.settings.rate_limit.as_ref().unwrap();
+    assert_eq!((limit.rate.count, limit.rate.unit.as_secs()), (600, 60));
+    assert_eq!((limit.burst(), limit.clients), (7, 2048));
     assert_eq!(route.settings.timeout, Some(Duration::from_secs(90)));
     let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());

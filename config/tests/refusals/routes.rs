@@ -349,3 +349,30 @@ fn fields_have_the_placeholders_that_the_manual_names() {
         "6:8: {capture:1} in [route.request_headers]; expected a group of the regular expression, in each `path` of the route"
     );
 }
+
+#[test]
+fn rates_have_a_number_and_a_unit() {
+    let rate = |rate: &str| route(&format!("rate_limit = {{ rate = \"{rate}\" }}"));
+    for (given, nearest) in [("10r/s", "10/s"), ("30 / min", "30/m"), ("5/hour", "5/h")] {
+        assert_eq!(
+            rate(given),
+            format!(
+                "7:23: \"{given}\" for `rate`; expected a number and a unit, s, m or h (nearest: {nearest})"
+            )
+        );
+    }
+    let words = "expected a number from 1 to 1000000 with a unit, such as \"10/s\", \"600/m\" or \"1000/h\"";
+    for given in [
+        "0/s",
+        "1000001/s",
+        "+1/s",
+        "10",
+        "/s",
+        "10/d",
+        "1.5/s",
+        "10/",
+    ] {
+        let expected = format!("7:23: string \"{given}\" for `rate`; {words}");
+        assert_eq!(rate(given), expected);
+    }
+}

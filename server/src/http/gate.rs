@@ -135,8 +135,9 @@ impl Gate<'_> {
             Ok(route) => route,
             Err(reply) => return self.discard(arrival, reply),
         };
-        if let Err(reply) = self.check_access(arrival, route.access()) {
-            return Decision::Refuse(route.refuse(reply, head).into());
+        if let Err(mut refusal) = self.check_access(arrival, route.access()) {
+            refusal.reply = route.refuse(refusal.reply, head);
+            return Decision::Refuse(refusal);
         }
         if let Some(auth) = route.access().basic_auth() {
             return self.authenticate(arrival, route, auth);
@@ -156,18 +157,24 @@ impl Gate<'_> {
         }
     }
 
-    /// Checks that the client may use a route.
+    /// Checks that the client may use a route, and counts the request for the route's rate limit.
     ///
     /// # Errors
-    /// It may not; the error is the response.
-    fn check_access(&mut self, arrival: &Arrival<'_>, access: &Access) -> Result<(), Reply> {
-        if access.is_open() {
+    /// It may not, or not yet; the error is the response.
+    fn check_access(&mut self, arrival: &Arrival<'_>, access: &Access) -> Result<(), Refusal> {
+        let rate_limit = access.rate_limit();
+        if access.is_open() && rate_limit.is_none() {
             return Ok(());
         }
         let client = arrival.peer.client(&arrival.head.headers).ip();
         access.check(client).map_err(|_| {
             self.counters.denied += 1;
-            replies::forbidden()
+            Refusal::from(replies::forbidden())
+        })?;
+        let counted = rate_limit.map_or(Ok(()), |limit| limit.count(client, self.now));
+        counted.map_err(|wait| {
+            self.counters.rate_limited += 1;
+            Refusal::because("rate_limit", replies::too_often(wait))
         })
     }
 

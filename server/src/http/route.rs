@@ -14,6 +14,7 @@ mod location;
 mod matching;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
+mod rate_limits;
 mod rewrite;
 mod table;
 mod values;
@@ -30,6 +31,7 @@ pub use self::error::SiteError;
 pub use self::explain::{Explanation, Verdict, explain};
 pub use self::local::ambiguous_path;
 use self::local::{allowing, not_found};
+use self::rate_limits::{RateLimitCompiler, SiteRateLimits};
 use self::table::{Found, Table};
 use crate::http::exchange::{Reply, RequestHead};
 use crate::http::files::{FolderCompiler, SiteFolders};
@@ -44,6 +46,7 @@ pub struct Site {
     identification: Arc<Identification>,
     pools: SitePools,
     folders: SiteFolders,
+    rate_limits: SiteRateLimits,
 }
 
 /// Result of routing a request.
@@ -64,12 +67,13 @@ impl Site {
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
-        let (pools, folders) = Default::default();
-        Site::compile_after(&pools, &folders, routes, limits)
+        let (pools, folders, rate_limits) = Default::default();
+        Site::compile_after((&pools, &folders, &rate_limits), routes, limits)
     }
 
     /// Compiles the site that replaces this one at a reload. Upstream pools whose definition is the same in both stay the
-    /// same pools, so they keep their connections and health. Folders with the same settings keep their cached files.
+    /// same pools, so they keep their connections and health. Folders with the same settings keep their cached files, and rate
+    /// limits with the same settings their counts.
     ///
     /// # Errors
     /// The same as of [`Site::compile`].
@@ -78,20 +82,23 @@ impl Site {
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
-        Site::compile_after(&self.pools, &self.folders, routes, limits)
+        let before = (&self.pools, &self.folders, &self.rate_limits);
+        Site::compile_after(before, routes, limits)
     }
 
     fn compile_after(
-        pools: &SitePools,
-        folders: &SiteFolders,
+        (pools, folders, rate_limits): (&SitePools, &SiteFolders, &SiteRateLimits),
         routes: &[sluicegate_config::Route],
         limits: &Limits,
     ) -> Result<Site, SiteError> {
         let mut table = Table::default();
         let mut pools = PoolCompiler::new(pools);
         let mut folders = FolderCompiler::new(folders);
+        let mut rate_limits = RateLimitCompiler::new(rate_limits);
         for (place, route) in routes.iter().enumerate() {
-            for compiled in Route::compile((place, route), limits, &mut pools, &mut folders)? {
+            let access = Arc::new(Access::compile(route, &mut rate_limits)?);
+            let of_route = (place, route, access);
+            for compiled in Route::compile(of_route, limits, &mut pools, &mut folders)? {
                 table.add(&route.hosts, &compiled);
             }
         }
@@ -102,6 +109,7 @@ impl Site {
             identification: Arc::new(Identification::off()),
             pools: pools.finish(),
             folders: folders.finish(),
+            rate_limits: rate_limits.finish(),
         })
     }
 

@@ -111,7 +111,7 @@ impl OpenRequest {
         self.cut.get()
     }
 
-    /// Takes the cause for which the server itself responds with a 5xx status.
+    /// Takes the cause for which the server itself responds with a 5xx status or 429.
     pub(super) fn set_cause(&self, cause: &'static str) {
         if let Some(record) = self.record.borrow_mut().as_mut() {
             record.set_cause(cause);

@@ -11,7 +11,8 @@ use crate::tcp::{PROTOCOLS, curl, value};
 on_every_backend!(
     a_password_protects_a_route_whatever_its_handler,
     a_password_protects_a_route_over_tcp_too,
-    networks_decide_who_uses_a_route
+    networks_decide_who_uses_a_route,
+    all_protocols_share_the_rate_limit_of_a_route
 );
 
 /// Line of a file of users: `ada` with the password `secret`.
@@ -136,4 +137,61 @@ fn networks_decide_who_uses_a_route(backend: &str) {
             assert_eq!(get(&mut session, path, None).await.0, expected, "{path}");
         }
     });
+}
+
+fn all_protocols_share_the_rate_limit_of_a_route(backend: &str) {
+    let folder = Folder::new();
+    let setup = |route: &str| {
+        Setup::new(backend)
+            .with(ADMIN)
+            .listener("one", "127.0.0.1:0", "cubic")
+            .with("[access_log]\nfile = \"access.log\"")
+            .with(&format!("[[route]]\npath = [\"/a\", \"/b\"]\n{route}"))
+    };
+    let limited = "rate_limit = { rate = \"1/h\", burst = 3 }";
+    let page = format!("{limited}\nfixed = {{ body = \"page\" }}");
+    let mut server = Server::start(&setup(&page), &folder);
+    let admin = address(&mut server);
+    let over_tcp = |server: &Server, protocol: &str| {
+        let words = [protocol, "--include"];
+        Some(String::from_utf8(curl(server, &folder, &words, "/b?c")?).unwrap())
+    };
+    let over_udp = |server: &Server| {
+        run(async {
+            let mut session = Client::new(&folder).connect(server.address()).await;
+            let response = session.get("/a").await;
+            let again = response.head.headers().get("retry-after");
+            let again = again.map(|value| value.to_str().unwrap().to_owned());
+            (response.head.status().as_u16(), again)
+        })
+    };
+    for protocol in PROTOCOLS {
+        let Some(output) = over_tcp(&server, protocol) else {
+            return;
+        };
+        assert!(output.ends_with("page"), "{output}");
+    }
+    assert_eq!(over_udp(&server), (200, None));
+    let is_time = |text: &str| (1..=3600).contains(&text.parse::<u64>().unwrap());
+    let (status, again) = over_udp(&server);
+    assert!(status == 429 && is_time(&again.unwrap()));
+    for protocol in PROTOCOLS {
+        let output = over_tcp(&server, protocol).unwrap();
+        assert!(output.contains(" 429"), "{output}");
+        assert!(output.ends_with("429 too many requests\n"), "{output}");
+        assert!(is_time(value(&output, "retry-after").unwrap()));
+    }
+    let refused = "sluicegate_http_requests_refused_total{reason=\"rate_limit\"}";
+    assert_eq!(metrics(admin)[refused], 3.0);
+    // A reload keeps the counts of a limit that stays as it is.
+    let other = format!("{limited}\nfixed = {{ body = \"other\" }}");
+    server.reload(&setup(&other), &folder, "reloaded");
+    assert_eq!(over_udp(&server).0, 429);
+    let higher = other.replace("burst = 3", "burst = 4");
+    server.reload(&setup(&higher), &folder, "reloaded");
+    assert_eq!(over_udp(&server).0, 200);
+    server.process.last_words();
+    let log = fs::read_to_string(folder.path("access.log")).unwrap();
+    let causes = log.matches("\"cause\":\"rate_limit\"").count();
+    assert_eq!(causes, 4, "{log}");
 }

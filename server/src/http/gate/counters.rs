@@ -11,7 +11,7 @@ metrics! {
         /// Requests refused while draining.
         pub rejected: u64 = counter(
             "sluicegate_http_requests_refused_total", reason = "draining";
-            "Requests refused, by reason: the server drains (draining); no room in the origin thread's queue or its memory, of which no client holds more (no_room); memory is short (memory); an unsafe method in early data (early_data); a request for a tunnel (tunnel); a client that `allow` and `deny` of the route do not admit (denied); no credentials for a route with basic_auth (no_credentials)."
+            "Requests refused, by reason: the server drains (draining); no room in the origin thread's queue or its memory, of which no client holds more (no_room); memory is short (memory); an unsafe method in early data (early_data); a request for a tunnel (tunnel); a client that `allow` and `deny` of the route do not admit (denied); no credentials for a route with basic_auth (no_credentials); a client that sends more than `rate_limit` of the route allows (rate_limit)."
         ),
         /// Requests refused with 503, because there was no room for another handler: in the origin thread's queue or in its
         /// memory.
@@ -26,5 +26,7 @@ metrics! {
         pub denied: u64 = also(reason = "denied"),
         /// Requests refused with 401: the route asks for a password, and the request has none.
         pub no_credentials: u64 = also(reason = "no_credentials"),
+        /// Requests refused with 429: the client sends more of them than the route's rate limit allows.
+        pub rate_limited: u64 = also(reason = "rate_limit"),
     }
 }

@@ -86,7 +86,7 @@ impl RequestRecord {
         self.report = HandlerReport { cause, ..report };
     }
 
-    /// Takes the cause for which the server itself responds with a 5xx status or resets the stream, unless the handler has
+    /// Takes the cause for which the server itself responds with a 5xx status or 429, or resets the stream, unless the handler has
     /// reported one.
     pub fn set_cause(&mut self, cause: &'static str) {
         self.report.cause.get_or_insert(cause);

@@ -8,12 +8,12 @@ use crate::http::exchange::Reply;
 pub struct Refusal {
     /// The response.
     pub reply: Reply,
-    /// Cause of a 5xx status: the `reason` of `sluicegate_http_requests_refused_total`.
+    /// Cause of a 5xx status or of 429: the `reason` of `sluicegate_http_requests_refused_total`.
     pub cause: Option<&'static str>,
 }
 
 impl Refusal {
-    /// Returns a refusal by the server's own state.
+    /// Returns a refusal by the server's own state, or by what it has counted.
     pub fn because(cause: &'static str, reply: Reply) -> Refusal {
         Refusal {
             reply,

@@ -1,5 +1,7 @@
 //! Responses of the gate itself, the same by every front.
 
+use std::time::Duration;
+
 use http::HeaderValue;
 use http::header::RETRY_AFTER;
 
@@ -28,6 +30,15 @@ pub fn body_too_large() -> Reply {
 /// Returns 425: the request has effects and came in early data (RFC 8470).
 pub fn too_early() -> Reply {
     Reply::plain(425, "425 not in early data\n")
+}
+
+/// Returns 429: the client may send its next request after `wait` (RFC 6585 §4).
+pub fn too_often(wait: Duration) -> Reply {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let mut reply = Reply::plain(429, "429 too many requests\n");
+    let line = (RETRY_AFTER, HeaderValue::from(seconds));
+    reply.headers.edit().push(line);
+    reply
 }
 
 /// Returns 431: the header section is larger than `limits.header_bytes`.

@@ -142,6 +142,44 @@ fn client_is_the_one_that_a_trusted_proxy_names_and_nobody_else_names_one() {
     assert_eq!(fixture.counters.denied, 2);
 }
 
+#[test]
+fn rate_limit_counts_after_networks_and_before_passwords() {
+    let (_folder, mut fixture) = protected(
+        "",
+        "allow = [\"192.0.2.0/24\"]\nrate_limit = { rate = \"1/m\", burst = 2 }\nfixed = {}\n\
+         [route.response_headers]\nset = { x-a = \"{path}\" }",
+    );
+    let elsewhere = Peer {
+        address: "10.0.0.1:1".parse().unwrap(),
+        ..peer(false)
+    };
+    for (client, expected) in [
+        (&elsewhere, 403),
+        (&peer(false), 401),
+        (&peer(false), 401),
+        (&peer(false), 429),
+        (&elsewhere, 403),
+    ] {
+        let reply = fixture.refused(&head("GET", "/x", &[]), client);
+        assert_eq!(reply.status, expected);
+        let fields = &reply.headers;
+        let value = |wanted: &str| {
+            let mut fields = fields.iter();
+            let found = fields.find(|(name, _)| name == wanted);
+            found.map(|(_, value)| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(value("x-a").as_deref(), Some("/x"), "the route's fields");
+        let wait = value("retry-after").map(|value| value.parse::<u64>().unwrap());
+        assert!(wait.is_none_or(|wait| (1..=60).contains(&wait)));
+        assert_eq!(wait.is_some(), expected == 429);
+    }
+    assert_eq!(fixture.counters.rate_limited, 1);
+    match fixture.decide(&head("GET", "/", &[]), &peer(false)) {
+        Decision::Refuse(refusal) => assert_eq!(refusal.cause, Some("rate_limit")),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Line of a file of users: `ada` with the password `secret`.
 const ADA: &str = "ada:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::error::SiteError;
+use super::rate_limits::RateLimitCompiler;
 use crate::http::auth::{BasicAuth, Users};
+use crate::http::rate_limit::RateLimit;
 use crate::networks::Networks;
 
 /// Rules about the clients that may use a route.
@@ -14,6 +16,7 @@ pub struct Access {
     /// Networks of the clients that may use the route; `None` if all may.
     allow: Option<Networks>,
     deny: Networks,
+    rate_limit: Option<Arc<RateLimit>>,
     basic_auth: Option<BasicAuth>,
 }
 
@@ -31,17 +34,21 @@ impl Access {
     ///
     /// # Errors
     /// The file cannot be read or used.
-    pub(super) fn compile(route: &sluicegate_config::Route) -> Result<Access, SiteError> {
+    pub(super) fn compile(
+        route: &sluicegate_config::Route,
+        rate_limits: &mut RateLimitCompiler<'_>,
+    ) -> Result<Access, SiteError> {
         let settings = &route.settings;
         let allow = &settings.allow;
         Ok(Access {
             allow: (!allow.is_empty()).then(|| Networks::new(allow)),
             deny: Networks::new(&settings.deny),
+            rate_limit: rate_limits.compile(route),
             basic_auth: basic_auth(route)?,
         })
     }
 
-    /// Returns whether the rules admit every client, with a password where one is asked for.
+    /// Returns whether the rules admit clients of every network, with a password where one is asked for.
     pub fn is_open(&self) -> bool {
         self.allow.is_none() && self.deny.is_empty()
     }
@@ -49,6 +56,11 @@ impl Access {
     /// Returns whether the route asks nothing of a client: neither an address nor a password.
     pub fn is_unrestricted(&self) -> bool {
         self.is_open() && self.basic_auth.is_none()
+    }
+
+    /// Returns the limit of each client's rate; `None` if there is none.
+    pub fn rate_limit(&self) -> Option<&RateLimit> {
+        self.rate_limit.as_deref()
     }
 
     /// Returns the users of the route; `None` if it asks for no password.

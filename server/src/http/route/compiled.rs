@@ -72,7 +72,7 @@ impl Route {
     /// # Errors
     /// A file or a `root` cannot be read or used, or a path or field cannot be used.
     pub(super) fn compile(
-        (place, route): (usize, &sluicegate_config::Route),
+        (place, route, access): (usize, &sluicegate_config::Route, Arc<Access>),
         limits: &Limits,
         pools: &mut PoolCompiler<'_>,
         folders: &mut FolderCompiler<'_>,
@@ -81,7 +81,6 @@ impl Route {
         let action = Action::compile(route, pools, folders)?;
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let pages = Arc::new(error_pages(route)?);
-        let access = Arc::new(Access::compile(route)?);
         let paths = route.paths.iter().map(|path| {
             let path = PathMatch::compile(path)?;
             let of_path = (path, action.clone(), conditions.clone());

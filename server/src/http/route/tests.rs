@@ -4,6 +4,7 @@ mod error_pages;
 mod fields;
 mod methods;
 mod paths;
+mod rate_limits;
 
 use std::fs;
 

@@ -75,7 +75,7 @@ pub struct Record<'a> {
     pub attempts: u64,
     /// Times of the exchange with upstreams.
     pub upstream_times: UpstreamTimes,
-    /// Reason for which the server itself responded with a 5xx status or reset the stream.
+    /// Reason for which the server itself responded with a 5xx status or 429, or reset the stream.
     pub cause: Option<&'a str>,
     /// ID of the request.
     pub request_id: Option<&'a [u8]>,
