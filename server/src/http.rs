@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod authority;
+pub(crate) mod block;
 pub(crate) mod clients;
 pub mod exchange;
 pub mod files;

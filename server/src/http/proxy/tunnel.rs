@@ -1,25 +1,22 @@
 //! Carries the bytes of a tunnel between a client and an upstream.
 
 use std::future::Future;
-use std::mem::MaybeUninit;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
 use super::deadline::Deadline;
 use super::failure::Failure;
 use super::metered_stream::{Meter, MeteredStream};
 use super::stop::Stop;
+use crate::http::block::poll_block;
 use crate::http::exchange::handler::{BodySender, RequestBody};
-
-/// Largest block that is read from an upstream, bytes.
-const BLOCK: usize = 16 << 10;
 
 /// Upstream's end of a tunnel.
 pub(super) struct TunnelStream {
@@ -112,15 +109,4 @@ async fn to_client(
         }
         writer.data(block).await?;
     }
-}
-
-/// Reads what is there, at most [`BLOCK`] bytes; an empty block at the end.
-fn poll_block(
-    read: &mut (impl AsyncRead + Unpin),
-    cx: &mut Context<'_>,
-) -> Poll<std::io::Result<Bytes>> {
-    let mut room = [MaybeUninit::uninit(); BLOCK];
-    let mut buffer = ReadBuf::uninit(&mut room);
-    let polled = Pin::new(read).poll_read(cx, &mut buffer);
-    polled.map_ok(|()| Bytes::copy_from_slice(buffer.filled()))
 }
