@@ -21,6 +21,8 @@ mod serve;
 mod service;
 mod stream_task;
 mod tls_stream;
+mod tunnel;
+mod tunnel_reader;
 mod upload;
 mod watchdog;
 

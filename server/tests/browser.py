@@ -43,6 +43,14 @@ addEventListener("load", async () => {
 });
 </script>
 """
+SOCKET = b"""<!doctype html><title>socket</title><link rel="icon" href="data:,">
+<script src="/visit/common.js"></script><script>
+addEventListener("load", async () => {
+    const report = { echo: await echo("hello") };
+    await fetch("/visit/report", { method: "POST", body: JSON.stringify(report) });
+});
+</script>
+"""
 COMMON = b"""
 function remember(report) { sessionStorage.report = JSON.stringify(report); }
 function echo(text) {
@@ -80,6 +88,8 @@ async def echo(fields, reader, writer):
 async def answer(method, path, fields, body, writer):
     if path == "/visit/first":
         writer.write(response(FIRST, HTML))
+    elif path == "/visit/socket":
+        writer.write(response(SOCKET, HTML))
     elif path == "/visit/second":
         writer.write(HINT)
         await writer.drain()

@@ -1,5 +1,5 @@
-"""WebSocket by programs that share nothing with the server: `websockets` as an upstream and as a client of HTTP/1.1, and aioquic
-as a client of HTTP/3, with `websockets` for the frames.
+"""WebSocket by programs that share nothing with the server: `websockets` as an upstream and as a client of HTTP/1.1, h2 and aioquic
+as clients of HTTP/2 and HTTP/3, with `websockets` for the frames.
 
 usage: websocket.py serve                      an upstream, which prints its port and echoes messages; /no is refused
        websocket.py ask VERSION URL CERTIFICATE  a client, which prints what it has seen
@@ -11,10 +11,13 @@ import sys
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
+import h2.events
 from aioquic.asyncio import QuicConnectionProtocol, connect as connect_quic
 from aioquic.h3.connection import H3_ALPN, H3Connection, Setting
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
+from h2.config import H2Configuration
+from h2.connection import H2Connection
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -50,7 +53,7 @@ async def upstream():
 async def over_http1(url, certificate):
     context = ssl.create_default_context(cafile=certificate)
     try:
-        async with connect(url, ssl=context, subprotocols=["echo"], max_size=None, proxy=None) as socket:
+        async with connect(url, ssl=context, subprotocols=["echo"], max_size=None, proxy=None, compression=None) as socket:
             print("101", socket.subprotocol)
             for message in MESSAGES:
                 await socket.send(message)
@@ -59,6 +62,18 @@ async def over_http1(url, certificate):
             print("closed", socket.close_code)
     except InvalidStatus as refused:
         print(refused.response.status_code, refused.response.body.decode().strip())
+
+
+def head(url):
+    return [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "https"),
+        (":authority", url.netloc),
+        (":path", url.path),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-protocol", "echo"),
+    ]
 
 
 class Http3(QuicConnectionProtocol):
@@ -71,25 +86,151 @@ class Http3(QuicConnectionProtocol):
         for found in self.http.handle_event(event):
             self.seen.put_nowait(found)
 
-    async def settings(self):
+    async def offers_tunnels(self):
         while self.http.received_settings is None:
             await asyncio.sleep(0.01)
-        return self.http.received_settings
+        return self.http.received_settings.get(Setting.ENABLE_CONNECT_PROTOCOL)
 
-    def open(self, url):
+    async def open(self, url):
         stream = self._quic.get_next_available_stream_id()
-        head = [
-            (b":method", b"CONNECT"),
-            (b":protocol", b"websocket"),
-            (b":scheme", b"https"),
-            (b":authority", url.netloc.encode()),
-            (b":path", url.path.encode()),
-            (b"sec-websocket-version", b"13"),
-            (b"sec-websocket-protocol", b"echo"),
-        ]
-        self.http.send_headers(stream, head)
+        self.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in head(url)])
         self.transmit()
         return stream
+
+    async def head(self):
+        found = await self.seen.get()
+        assert isinstance(found, HeadersReceived), found
+        return {name.decode(): value.decode() for name, value in found.headers}, found.stream_ended
+
+    async def send(self, stream, data, end=False):
+        self.http.send_data(stream, data, end_stream=end)
+        self.transmit()
+
+    async def take(self):
+        found = await self.seen.get()
+        assert isinstance(found, DataReceived), found
+        return found.data, found.stream_ended
+
+
+class Http2:
+    """A connection of HTTP/2 for one stream."""
+
+    def __init__(self, reader, writer):
+        self.reader, self.writer = reader, writer
+        self.http = H2Connection(H2Configuration(header_encoding="utf-8"))
+        self.http.initiate_connection()
+        self.seen = []
+
+    async def wait(self, kind):
+        """Returns the next event of a kind, or the end of the stream."""
+        while True:
+            for event in self.seen:
+                if isinstance(event, (kind, h2.events.StreamEnded)):
+                    self.seen.remove(event)
+                    return event
+            self.writer.write(self.http.data_to_send())
+            await self.writer.drain()
+            received = await self.reader.read(65536)
+            assert received, "the connection has ended"
+            for event in self.http.receive_data(received):
+                # A server that has responded may ask the client to send no more (RFC 9113 §8.1).
+                assert not isinstance(event, h2.events.StreamReset) or event.error_code == 0, event
+                if isinstance(event, h2.events.DataReceived):
+                    self.http.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                self.seen.append(event)
+
+    async def offers_tunnels(self):
+        await self.wait(h2.events.RemoteSettingsChanged)
+        return self.http.remote_settings.enable_connect_protocol
+
+    async def open(self, url):
+        stream = self.http.get_next_available_stream_id()
+        self.http.send_headers(stream, head(url))
+        return stream
+
+    async def head(self):
+        found = await self.wait(h2.events.ResponseReceived)
+        return dict(found.headers), False
+
+    async def send(self, stream, data, end=False):
+        while data:
+            room = min(self.http.local_flow_control_window(stream), self.http.max_outbound_frame_size)
+            if room == 0:
+                await self.wait(h2.events.WindowUpdated)
+                continue
+            self.http.send_data(stream, data[:room])
+            data = data[room:]
+        if end:
+            self.http.end_stream(stream)
+        self.writer.write(self.http.data_to_send())
+        await self.writer.drain()
+
+    async def take(self):
+        found = await self.wait(h2.events.DataReceived)
+        return (b"", True) if isinstance(found, h2.events.StreamEnded) else (found.data, False)
+
+
+async def converse(status, protocol, connection, stream):
+    """Talks through an open tunnel; its frames are those of `websockets`."""
+    print(status, protocol)
+    frames = Protocol(CLIENT, state=OPEN, max_size=None)
+
+    async def send(last=False):
+        for part in frames.data_to_send():
+            await connection.send(stream, part)
+        if last:
+            await connection.send(stream, b"", end=True)
+
+    async def take():
+        data, ended = await connection.take()
+        frames.receive_data(data)
+        if ended:
+            frames.receive_eof()
+
+    async def receive():
+        while True:
+            events = frames.events_received()
+            if events:
+                return events[0]
+            await take()
+
+    for message in MESSAGES:
+        if isinstance(message, str):
+            frames.send_text(message.encode())
+        else:
+            frames.send_binary(message)
+        await send()
+        frame = await receive()
+        received = frame.data
+        while not frame.fin:
+            frame = await receive()
+            assert frame.opcode is Opcode.CONT, frame
+            received += frame.data
+        sent = message.encode() if isinstance(message, str) else message
+        print("echo", received == sent)
+    frames.send_close(CLOSED)
+    await send(last=True)
+    await receive()
+    # The code is known once the stream has ended.
+    while frames.state is not State.CLOSED:
+        await take()
+    print("closed", frames.close_code)
+
+
+async def visit(connection, url):
+    """Asks for a WebSocket and uses it, or prints why there is none."""
+    print("extended connect", await connection.offers_tunnels())
+    stream = await connection.open(url)
+    fields, ended = await connection.head()
+    status = int(fields[":status"])
+    if status == 200:
+        await converse(status, fields.get("sec-websocket-protocol", ""), connection, stream)
+        return
+    body = b""
+    while not ended:
+        data, ended = await connection.take()
+        body += data
+    print(status, body.decode().strip())
 
 
 async def over_http3(text, certificate):
@@ -97,67 +238,19 @@ async def over_http3(text, certificate):
     configuration = QuicConfiguration(is_client=True, alpn_protocols=H3_ALPN, server_name=url.hostname)
     configuration.load_verify_locations(certificate)
     async with connect_quic("127.0.0.1", url.port, configuration=configuration, create_protocol=Http3) as client:
-        print("extended connect", (await client.settings()).get(Setting.ENABLE_CONNECT_PROTOCOL))
-        stream = client.open(url)
-        head = await client.seen.get()
-        assert isinstance(head, HeadersReceived), head
-        fields = dict(head.headers)
-        status = int(fields[b":status"])
-        if status != 200:
-            body = b""
-            while not head.stream_ended:
-                head = await client.seen.get()
-                body += head.data
-            print(status, body.decode().strip())
-            return
-        print(status, fields.get(b"sec-websocket-protocol", b"").decode())
-        frames = Protocol(CLIENT, state=OPEN, max_size=None)
-
-        def send(last=False):
-            for part in frames.data_to_send():
-                client.http.send_data(stream, part, end_stream=False)
-            if last:
-                client.http.send_data(stream, b"", end_stream=True)
-            client.transmit()
-
-        async def take():
-            found = await client.seen.get()
-            assert isinstance(found, DataReceived), found
-            frames.receive_data(found.data)
-            if found.stream_ended:
-                frames.receive_eof()
-
-        async def receive():
-            while True:
-                events = frames.events_received()
-                if events:
-                    return events[0]
-                await take()
-
-        for message in MESSAGES:
-            if isinstance(message, str):
-                frames.send_text(message.encode())
-            else:
-                frames.send_binary(message)
-            send()
-            frame = await receive()
-            received = frame.data
-            while not frame.fin:
-                frame = await receive()
-                assert frame.opcode is Opcode.CONT, frame
-                received += frame.data
-            sent = message.encode() if isinstance(message, str) else message
-            print("echo", received == sent)
-        frames.send_close(CLOSED)
-        send(last=True)
-        await receive()
-        # The code is known once the stream has ended.
-        while frames.state is not State.CLOSED:
-            await take()
-        print("closed", frames.close_code)
+        await visit(client, url)
 
 
-ASK = {"1": over_http1, "3": over_http3}
+async def over_http2(text, certificate):
+    url = urlsplit(text)
+    context = ssl.create_default_context(cafile=certificate)
+    context.set_alpn_protocols(["h2"])
+    streams = await asyncio.open_connection("127.0.0.1", url.port, ssl=context, server_hostname=url.hostname)
+    await visit(Http2(*streams), url)
+    streams[1].close()
+
+
+ASK = {"1": over_http1, "2": over_http2, "3": over_http3}
 
 try:
     if sys.argv[1] == "serve":

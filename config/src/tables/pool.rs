@@ -115,7 +115,8 @@ table! {
             reload: Live
         },
         /// Largest number of requests that an upstream handles at a time, from all workers together, for each upstream that
-        /// has no max_connections of its own. Over HTTP/1.1 each of them has a connection, over HTTP/2 a stream. Idle
+        /// has no max_connections of its own. Over HTTP/1.1 each of them has a connection, over HTTP/2 a stream. A WebSocket
+        /// counts as long as it is open. Idle
         /// connections come on top, as in nginx and HAProxy: lower keepalive if they must not. Further requests go to upstreams that have room, or
         /// wait in the queue; backups get none of them. 0 means no limit. Set it to what the upstream can handle at a time,
         /// such as its number of threads, if it gets slow with more.

@@ -69,8 +69,9 @@ table! {
         /// Longest time between two reads of a response body from the upstream, or between two writes of a request body to it.
         /// Raise it for event streams that are silent for longer.
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
-        /// Whether clients may open WebSockets through this route. The upstream decides about each; this server only passes the
-        /// bytes on. A route for certain methods must allow GET. Turn it off if the application has none.
+        /// Whether clients may open WebSockets through this route, over any version of HTTP. The upstream decides about each;
+        /// this server only passes the bytes on. A route for certain methods must allow GET. Turn it off if the application has
+        /// none: requests for one then get 501.
         websocket: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Longest time without a byte through a WebSocket, in either direction, after which it is closed. "0s" sets no
         /// limit. `timeout` of the route and `max_request_body` do not bound WebSockets.

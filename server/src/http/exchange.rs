@@ -22,7 +22,7 @@ pub mod stall;
 pub(crate) mod test_front;
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderValue, Version};
 
 pub use accept::Coding;
 pub(crate) use accept::Preference;
@@ -64,6 +64,15 @@ impl RequestHead {
     /// Returns whether the request asks for a tunnel that carries WebSocket (RFC 8441, RFC 9220; for HTTP/1.1, RFC 6455).
     pub fn is_websocket(&self) -> bool {
         self.is_tunnel() && self.protocol.as_deref() == Some("websocket")
+    }
+
+    /// Returns the method as a client of this version has sent it.
+    pub fn method_sent(&self, version: Version) -> &str {
+        if version < Version::HTTP_2 {
+            self.method_of_route()
+        } else {
+            &self.method
+        }
     }
 
     /// Returns the method for which a route must be: a request for WebSocket is a GET over HTTP/1.1, so it counts as one.

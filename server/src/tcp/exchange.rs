@@ -16,7 +16,7 @@ use task::{HandlerTask, Running};
 
 use super::connection::Connection;
 use super::open_request::OpenRequest;
-use super::upload::Upload;
+use super::upload::{Source, Upload};
 use crate::http::exchange::accounts::Direction;
 use crate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use crate::http::exchange::local::LocalExchange;
@@ -52,7 +52,7 @@ impl Exchange {
         request: Box<Request>,
         handling: Handling,
         permit: LocalExchange,
-        body: Option<hyper::body::Incoming>,
+        source: Option<Source>,
     ) -> Exchange {
         let revocation = permit.revocation();
         let flow = Rc::new(RefCell::new(Flow::new(permit)));
@@ -68,7 +68,7 @@ impl Exchange {
             handle: Rc::clone(&handle),
             revocation,
             queue,
-            upload: Upload::new(body, handling.max_body(), credit),
+            upload: Upload::new(source, handling.max_body(), credit),
             handling,
             running: Some(Running::on(connection)),
         };

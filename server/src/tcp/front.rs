@@ -14,13 +14,14 @@ use tokio::sync::{Notify, oneshot, watch};
 use super::config::TcpConfig;
 use super::counters::Counters;
 use super::open_connections::{ConnectionHandle, OpenConnections};
+use super::open_request::OpenRequest;
 use crate::clock;
 use crate::http::clients::ClientPrefix;
 use crate::http::exchange::RequestHead;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::exchange::local::LocalExchanges;
 use crate::http::files::Cache;
-use crate::http::gate::{Arrival, Decision, Ending, Gate, RequestRecord};
+use crate::http::gate::{Arrival, Decision, Ending, Gate};
 use crate::http::identification::ReturnedId;
 use crate::http::origin::LocalHandlers;
 use crate::http::peer::Peer;
@@ -230,18 +231,20 @@ impl Front {
     }
 
     /// Counts the end of a request, and writes its line.
-    pub(super) fn on_end(&self, ending: &Ending, record: Option<Box<RequestRecord>>) {
+    pub(super) fn on_end(&self, ending: &Ending, request: &OpenRequest) {
         let state = &mut *self.state.borrow_mut();
         let requests = &mut state.counters.requests;
         requests.bytes_in += ending.bytes_received;
         requests.bytes_out += ending.bytes_sent;
         match ending.outcome {
+            // The duration of a tunnel is no response time.
+            Outcome::Complete if request.is_tunnel.get() => {}
             Outcome::Complete => requests.latency.record(ending.duration),
             Outcome::Cancelled => requests.cancelled += 1,
             Outcome::Stalled | Outcome::Reset => {}
         }
         if let Some(access) = state.access.as_mut()
-            && let Some(record) = record
+            && let Some(record) = request.record.take()
         {
             record.write(ending, access);
             self.noted.notify_one();

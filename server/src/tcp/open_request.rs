@@ -35,6 +35,8 @@ pub(super) struct OpenRequest {
     /// End of the request if it is not the client's doing.
     pub(super) outcome: Cell<Option<Outcome>>,
     pub(super) stall: RefCell<StallTimer>,
+    /// The response has opened a tunnel.
+    pub(super) is_tunnel: Cell<bool>,
     stalled: Cell<bool>,
     cut: Cell<bool>,
     stop: Notify,
@@ -61,6 +63,7 @@ impl OpenRequest {
             is_held: Cell::new(false),
             outcome: Cell::new(None),
             stall: RefCell::default(),
+            is_tunnel: Cell::new(false),
             stalled: Cell::new(false),
             cut: Cell::new(false),
             stop: Notify::new(),
@@ -95,6 +98,14 @@ impl OpenRequest {
     /// Returns whether a part of the response waits for the client.
     pub(super) fn has_unsent(&self) -> bool {
         self.has_output.get() || self.is_held.get()
+    }
+
+    /// Waits until the client has reset the stream of a tunnel, which says so in no other way while nothing is written.
+    pub(super) async fn reset(&self) {
+        match &self.stream {
+            Some(stream) => stream.ended().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Ends the request without its response, or in the middle of it. Returns `false` if it has no stream that could be reset.

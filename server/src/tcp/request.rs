@@ -1,9 +1,15 @@
 //! Heads of requests: from hyper's form to that of handlers, with all that servers could read differently refused.
 
+mod opening;
+mod refusal;
+
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderValue, Method, Version, request};
+
+pub(super) use refusal::Refusal;
+use refusal::Refusal::{Malformed, TooLarge};
 
 use crate::http::authority::is_authority;
 use crate::http::exchange::{Fields, RequestHead};
@@ -17,20 +23,11 @@ pub(super) struct ParsedRequest {
     pub(super) content_length: Option<u64>,
     /// The client waits for a status before it sends the body (RFC 9110 §10.1.1).
     pub(super) expects_status: bool,
+    /// Value of `sec-websocket-accept` that opens the WebSocket for which a client of HTTP/1.1 asks.
+    pub(super) accept: Option<HeaderValue>,
     /// Path as the client sent it, if servers read it differently; that of the head is then empty.
     pub(super) refused_path: Option<String>,
 }
-
-/// Reason to refuse a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The head is malformed: 400.
-    Malformed,
-    /// The field section is larger than the limit: 431.
-    TooLarge,
-}
-
-use Refusal::{Malformed, TooLarge};
 
 /// Checks a head that came over a connection of `scheme`; `max_section` is the largest size as RFC 9113 §6.5.2 counts it.
 pub(super) fn parse(
@@ -39,7 +36,13 @@ pub(super) fn parse(
     max_section: u64,
 ) -> Result<ParsedRequest, Refusal> {
     check_size(parts, max_section)?;
-    let is_connect = parts.method == Method::CONNECT;
+    let accept = opening::accept(parts)?;
+    let protocol = match &accept {
+        Some(_) => Some("websocket".to_owned()),
+        None => opening::protocol(parts)?,
+    };
+    // CONNECT without a protocol names only whom to connect to (RFC 9112 §3.2.3).
+    let is_connect = parts.method == Method::CONNECT && protocol.is_none();
     let authority = authority(parts)?;
     let scheme = match parts.uri.scheme_str() {
         _ if is_connect => None,
@@ -47,7 +50,7 @@ pub(super) fn parse(
         Some(given) if given == "http" || given == "https" => Some(given.to_owned()),
         Some(_) => return Err(Malformed),
     };
-    let (path, query) = target(parts)?;
+    let (path, query) = target(parts, is_connect)?;
     let canonical = match path {
         "" => Ok(CanonicalPath::empty()),
         "*" => Ok(CanonicalPath::asterisk()),
@@ -59,8 +62,12 @@ pub(super) fn parse(
     Ok(ParsedRequest {
         content_length: content_length(&parts.headers)?,
         head: RequestHead {
-            method: parts.method.as_str().to_owned(),
-            protocol: None,
+            method: match &accept {
+                Some(_) => Method::CONNECT.as_str(),
+                None => parts.method.as_str(),
+            }
+            .to_owned(),
+            protocol,
             scheme,
             authority,
             path: canonical.unwrap_or_else(|_| CanonicalPath::empty()),
@@ -68,6 +75,7 @@ pub(super) fn parse(
             headers: fields(&parts.headers, parts.version)?,
         },
         expects_status,
+        accept,
         refused_path,
     })
 }
@@ -125,9 +133,9 @@ fn authority(parts: &request::Parts) -> Result<String, Refusal> {
     }
 }
 
-/// Returns path and query (RFC 9112 §3.2): both empty for CONNECT, which names only whom to connect to.
-fn target(parts: &request::Parts) -> Result<(&str, Option<&str>), Refusal> {
-    if parts.method == Method::CONNECT {
+/// Returns path and query (RFC 9112 §3.2): both empty for CONNECT without a protocol.
+fn target(parts: &request::Parts, is_connect: bool) -> Result<(&str, Option<&str>), Refusal> {
+    if is_connect {
         return if parts.uri.path_and_query().is_none_or(|path| path == "/") {
             Ok(("", None))
         } else {

@@ -60,6 +60,6 @@ impl Drop for RequestGuard {
         if outcome == Outcome::Cancelled {
             self.connection.on_cancel();
         }
-        front.on_end(&ending, request.record.take());
+        front.on_end(&ending, request);
     }
 }

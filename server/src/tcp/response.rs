@@ -1,7 +1,9 @@
 //! Heads of responses, in hyper's form.
 
-use http::header::{ALT_SVC, CONTENT_LENGTH, SERVER};
+use bytes::Bytes;
+use http::header::{ALT_SVC, CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SERVER, UPGRADE};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body_util::Empty;
 
 use super::body::{Content, ResponseBody};
 use super::exchange::Exchange;
@@ -62,13 +64,40 @@ fn has_body(status: u16) -> bool {
     !matches!(status, 204 | 304)
 }
 
-fn framed(
-    status: u16,
-    fields: &Fields,
-    length: Option<u64>,
-    content: Content,
-    guard: RequestGuard,
-) -> Response<ResponseBody> {
+/// Returns the head that opens a tunnel, with its status in the client's version; `accept` belongs to HTTP/1.1.
+pub(super) fn of_tunnel(
+    mut head: Head,
+    accept: Option<HeaderValue>,
+    guard: &RequestGuard,
+) -> Response<Empty<Bytes>> {
+    if let Some(id) = &guard.request.returned_id {
+        id.add(&mut head.fields);
+    }
+    let mut headers = headers(&head.fields, guard);
+    let mut status = StatusCode::OK;
+    if let Some(accept) = accept {
+        status = StatusCode::SWITCHING_PROTOCOLS;
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    note_status(status.as_u16(), guard);
+    guard.request.is_tunnel.set(true);
+    let mut response = Response::new(Empty::new());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Counts and records the status of a response.
+fn note_status(status: u16, guard: &RequestGuard) {
+    guard.request.status.set(Some(status));
+    let front = &guard.connection.front;
+    front.count(|counters| counters.requests.responses.record(status));
+}
+
+/// Returns the fields of a response, with those of the server.
+fn headers(fields: &Fields, guard: &RequestGuard) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(fields.len() + 4);
     for line in fields.iter().filter(|line| **line != NO_SERVER) {
         headers.append(line.0.clone(), line.1.clone());
@@ -81,15 +110,24 @@ fn framed(
     {
         headers.insert(ALT_SVC, alt_svc.clone());
     }
+    headers
+}
+
+fn framed(
+    status: u16,
+    fields: &Fields,
+    length: Option<u64>,
+    content: Content,
+    guard: RequestGuard,
+) -> Response<ResponseBody> {
+    let mut headers = headers(fields, &guard);
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length
         && has_body(status)
     {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    guard.request.status.set(Some(status));
-    let front = &guard.connection.front;
-    front.count(|counters| counters.requests.responses.record(status));
+    note_status(status, &guard);
     let left = match &content {
         Content::Empty => Some(0),
         _ => length,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use boring::ssl::{NameType, Ssl, SslContext};
 use http::Version;
@@ -22,6 +23,7 @@ use super::metered::{Meter, MeteredStream};
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
 use super::tls_stream::TlsStream;
+use super::tunnel::TunnelSlot;
 use super::watchdog::{Verdict, Watchdog};
 use crate::acme;
 use crate::http::gate::MAX_FIELDS;
@@ -151,12 +153,49 @@ trait Served: Future<Output = hyper::Result<()>> {
     fn leave(self: Pin<&mut Self>);
 }
 
-impl<I> Served for http1::Connection<I, RequestService>
+/// Connection of HTTP/1.1, and the tunnel that it may become.
+struct Http1<S>
 where
-    I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    fn leave(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
+    /// Until a tunnel begins.
+    requests: Option<http1::Connection<TokioIo<S>, RequestService>>,
+    slot: TunnelSlot,
+    tunnel: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl<S> Future for Http1<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    type Output = hyper::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
+        let this = &mut *self;
+        if let Some(requests) = &mut this.requests {
+            ready!(Pin::new(requests).poll(cx))?;
+            let requests = this.requests.take();
+            this.tunnel = requests.zip(this.slot.take()).map(|(requests, tunnel)| {
+                let parts = requests.into_parts();
+                let tunnel = tunnel.run(parts.io.into_inner(), parts.read_buf);
+                Box::pin(tunnel) as Pin<Box<dyn Future<Output = ()>>>
+            });
+        }
+        match &mut this.tunnel {
+            Some(tunnel) => tunnel.as_mut().poll(cx).map(Ok),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+impl<S> Served for Http1<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    fn leave(mut self: Pin<&mut Self>) {
+        if let Some(requests) = &mut self.requests {
+            Pin::new(requests).graceful_shutdown();
+        }
     }
 }
 
@@ -185,8 +224,13 @@ where
         .header_read_timeout((!limits.client_timeout.is_zero()).then_some(limits.client_timeout));
     // A reload frees the previous configuration.
     drop(config);
-    let service = RequestService::new(connection);
-    let served = builder.serve_connection(TokioIo::new(stream), service);
+    let slot = TunnelSlot::default();
+    let service = RequestService::new(connection, &slot);
+    let served = Http1 {
+        requests: Some(builder.serve_connection(TokioIo::new(stream), service)),
+        slot,
+        tunnel: None,
+    };
     drive(connection, served).await;
 }
 
@@ -208,11 +252,13 @@ where
         // Between this and header_bytes, the client gets 431.
         .max_header_list_size(count(limits.header_bytes.saturating_mul(2)))
         .max_send_buf_size(STREAM_SEND_BUFFER)
+        // WebSocket (RFC 8441 §3).
+        .enable_connect_protocol()
         .max_pending_accept_reset_streams(PENDING_RESETS)
         .max_local_error_reset_streams(ERROR_RESETS);
     // A reload frees the previous configuration.
     drop(config);
-    let service = RequestService::new(connection);
+    let service = RequestService::new(connection, &TunnelSlot::default());
     let served = builder.serve_connection(TokioIo::new(stream), service);
     drive(connection, served).await;
 }

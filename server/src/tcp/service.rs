@@ -5,11 +5,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderValue, Method, Request, Response, Version, request};
 use http_body::Body as _;
+use http_body_util::{Either, Empty};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use tokio::sync::oneshot;
 
 use super::body::ResponseBody;
 use super::connection::Connection;
@@ -18,39 +21,62 @@ use super::front::Front;
 use super::open_request::OpenRequest;
 use super::request::{self as head, ParsedRequest, Refusal as HeadRefusal};
 use super::request_guard::RequestGuard;
-use super::response::{of_handler, of_reply};
-use super::upload::{Part, Upload};
+use super::response::{of_handler, of_reply, of_tunnel};
+use super::tunnel::{ClientTunnel, Switch, TunnelSlot};
+use super::upload::{Part, Source, Upload};
 use crate::http::authority::host;
+use crate::http::exchange::message::Head;
 use crate::http::exchange::{Body, Reply, ReplyFields, RequestHead};
 use crate::http::gate::{Arrival, Decision, Handling, Refusal, RequestRecord, replies};
 use crate::http::identification::ReturnedId;
 use crate::http::peer::Peer;
 
+/// Response, with its body or with a tunnel behind its head.
+type Answer = Response<Either<ResponseBody, Empty<Bytes>>>;
+
 /// Service of a connection, for hyper.
-#[derive(Clone, Debug)]
-pub(super) struct RequestService(Rc<Connection>);
+#[derive(Clone)]
+pub(super) struct RequestService {
+    connection: Rc<Connection>,
+    /// Place for the tunnel that a connection of HTTP/1.1 becomes.
+    slot: TunnelSlot,
+}
 
 impl RequestService {
-    pub(super) fn new(connection: &Rc<Connection>) -> RequestService {
-        RequestService(Rc::clone(connection))
+    pub(super) fn new(connection: &Rc<Connection>, slot: &TunnelSlot) -> RequestService {
+        RequestService {
+            connection: Rc::clone(connection),
+            slot: Rc::clone(slot),
+        }
+    }
+
+    /// Returns the way to the client's bytes.
+    fn switch(&self, request: &mut Request<Incoming>) -> Switch {
+        if self.connection.is_http2() {
+            Switch::Stream(hyper::upgrade::on(request))
+        } else {
+            Switch::Connection(Rc::clone(&self.slot))
+        }
     }
 }
 
 impl Service<Request<Incoming>> for RequestService {
-    type Response = Response<ResponseBody>;
+    type Response = Answer;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>>>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let connection = Rc::clone(&self.0);
-        Box::pin(async move { Ok(respond(&connection, request).await) })
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let connection = Rc::clone(&self.connection);
+        let switch = self.switch(&mut request);
+        Box::pin(async move { Ok(respond(&connection, request, switch).await) })
     }
 }
 
 async fn respond(
     connection: &Rc<Connection>,
     request: Request<Incoming>,
-) -> Response<ResponseBody> {
+    switch: Switch,
+) -> Answer {
     let (parts, body) = request.into_parts();
     connection.front.count(|counters| {
         counters.requests.requests += 1;
@@ -68,9 +94,9 @@ async fn respond(
     let returned_id = head.and_then(|head| front.identify(head, &peer));
     let guard = begin(connection, &peer, parsed.as_ref().ok(), returned_id);
     let is_head = parts.method == Method::HEAD;
-    let has_body = !body.is_end_stream();
     let reply = match parsed {
         Ok(parsed) => {
+            let has_body = has_body(&parsed, &body);
             let arrival = Arrival {
                 head: &parsed.head,
                 path_refused: parsed.refused_path.is_some(),
@@ -89,11 +115,16 @@ async fn respond(
                 Decision::Refuse(refusal) => Err((refusal, body)),
                 Decision::Discard(reply, limit) => discard(&guard, body, reply, limit).await,
                 Decision::Handle(handling) => {
-                    return handle(guard, parsed, peer, handling, body, is_head).await;
+                    if parsed.head.is_tunnel() {
+                        return open(guard, parsed, peer, handling, switch).await;
+                    }
+                    let response = handle(guard, parsed, peer, handling, body, is_head);
+                    return response.await.map(Either::Left);
                 }
             }
         }
         Err(HeadRefusal::TooLarge) => Err((replies::head_too_large().into(), body)),
+        Err(HeadRefusal::Version) => Err((replies::other_websocket().into(), body)),
         Err(HeadRefusal::Malformed) => {
             front.count(|counters| counters.requests.malformed += 1);
             Err((replies::malformed().into(), body))
@@ -103,7 +134,7 @@ async fn respond(
         leave_unread(connection, &body);
         refused(&guard, refusal)
     });
-    of_reply(reply, is_head, guard)
+    of_reply(reply, is_head, guard).map(Either::Left)
 }
 
 /// Returns the response to a challenge of an ACME authority, in front of all routes.
@@ -201,7 +232,7 @@ async fn discard(
         return Ok(reply);
     }
     let request = &guard.request;
-    let mut upload = Upload::new(Some(body), limit, u64::MAX);
+    let mut upload = Upload::new(Some(Source::Body(body)), limit, u64::MAX);
     let reply = loop {
         request.awaits_body.set(true);
         let part = tokio::select! {
@@ -230,31 +261,80 @@ async fn discard(
     Ok(reply)
 }
 
-/// Hands a request to a handler, and waits for the head of its response.
+/// Returns whether bytes of the client may follow the head.
+fn has_body(parsed: &ParsedRequest, body: &Incoming) -> bool {
+    parsed.head.is_tunnel() || !body.is_end_stream()
+}
+
+/// Has a handler respond to a request.
 async fn handle(
     guard: RequestGuard,
     parsed: ParsedRequest,
     peer: Peer,
-    mut handling: Handling,
+    handling: Handling,
     body: Incoming,
     is_head: bool,
 ) -> Response<ResponseBody> {
-    let connection = Rc::clone(&guard.connection);
+    let source = (!body.is_end_stream()).then(|| Source::Body(body));
+    match hand_over(&guard, parsed, peer, handling, source).await {
+        Ok((head, exchange)) => of_handler(head, exchange, is_head, guard),
+        Err(reply) => of_reply(reply, is_head, guard),
+    }
+}
+
+/// Has a handler open a tunnel, or refuse to.
+async fn open(
+    guard: RequestGuard,
+    mut parsed: ParsedRequest,
+    peer: Peer,
+    handling: Handling,
+    switch: Switch,
+) -> Answer {
+    let accept = parsed.accept.take();
+    let (reader, opening) = oneshot::channel();
+    let source = Some(Source::Opening(opening));
+    let refused = match hand_over(&guard, parsed, peer, handling, source).await {
+        Ok((head, exchange)) if head.status < 300 && !head.end => {
+            let response = of_tunnel(head, accept, &guard);
+            switch.open(ClientTunnel {
+                exchange,
+                guard,
+                reader,
+            });
+            return response.map(Either::Right);
+        }
+        Ok((head, exchange)) => of_handler(head, exchange, false, guard),
+        Err(reply) => of_reply(reply, false, guard),
+    };
+    refused.map(Either::Left)
+}
+
+/// Hands a request to a handler, and waits for the head of its response.
+///
+/// # Errors
+/// There is a reply in its place.
+async fn hand_over(
+    guard: &RequestGuard,
+    parsed: ParsedRequest,
+    peer: Peer,
+    mut handling: Handling,
+    source: Option<Source>,
+) -> Result<(Head, Exchange), Reply> {
+    let connection = &guard.connection;
     let front = &connection.front;
-    let has_body = !body.is_end_stream();
-    let mut handed = handling.request(parsed.head, peer, parsed.content_length, has_body);
+    let mut handed = handling.request(parsed.head, peer, parsed.content_length, source.is_some());
     handed.wants_report = front.has_log();
     let Some(permit) = front.exchanges.open(handed.peer.address.ip()) else {
         front.count(|counters| counters.requests.gate.overloaded += 1);
-        leave_unread(&connection, &body);
-        let mut reply = refused(&guard, Refusal::no_room());
+        if matches!(source, Some(Source::Body(_))) {
+            connection.meter.leave_unread();
+        }
+        let mut reply = refused(guard, Refusal::no_room());
         handling.apply_error_page(&mut reply);
-        return of_reply(reply, is_head, guard);
+        return Err(reply);
     };
-    let body = has_body.then_some(body);
-    let mut exchange = Exchange::start(&connection, &guard.request, handed, handling, permit, body);
-    match exchange.head().await {
-        Ok(head) => of_handler(head, exchange, is_head, guard),
-        Err(reply) => of_reply(reply, is_head, guard),
-    }
+    let mut exchange =
+        Exchange::start(connection, &guard.request, handed, handling, permit, source);
+    let head = exchange.head().await?;
+    Ok((head, exchange))
 }

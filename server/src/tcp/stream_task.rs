@@ -10,10 +10,17 @@ tokio::task_local! {
     static STREAM: StreamTask;
 }
 
-/// Handle of the task that serves an HTTP/2 stream. hyper polls no body while a stream has no window, and this is the only way to end
+/// Handle of the tasks that serve an HTTP/2 stream. hyper polls no body while a stream has no window, and this is the only way to end
 /// such a stream alone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct StreamTask(Rc<Notify>);
+pub(super) struct StreamTask(Rc<Signals>);
+
+#[derive(Debug, Default)]
+struct Signals {
+    cancelled: Notify,
+    /// The task that writes a tunnel has ended.
+    ended: Notify,
+}
 
 impl StreamTask {
     /// Returns the task that is polled; `None` outside of HTTP/2.
@@ -23,7 +30,12 @@ impl StreamTask {
 
     /// Drops the task with all that it holds of its response; the stream is reset.
     pub(super) fn cancel(&self) {
-        self.0.notify_one();
+        self.0.cancelled.notify_one();
+    }
+
+    /// Waits until nothing more can be written to the tunnel that the stream has become.
+    pub(super) async fn ended(&self) {
+        self.0.ended.notified().await;
     }
 }
 
@@ -33,12 +45,21 @@ pub(super) struct StreamExecutor;
 
 impl<F: Future + 'static> hyper::rt::Executor<F> for StreamExecutor {
     fn execute(&self, task: F) {
-        let stream = StreamTask::default();
-        let cancelled = Rc::clone(&stream.0);
+        // The task that writes a tunnel is started by that of its stream.
+        let (stream, is_tunnel) = match StreamTask::current() {
+            Some(stream) => (stream, true),
+            None => (StreamTask::default(), false),
+        };
+        let signals = Rc::clone(&stream.0);
         spawn_local(async move {
             tokio::select! {
+                // What the task has not sent when it is cancelled is not to be sent.
+                biased;
+                () = signals.cancelled.notified() => {}
                 _ = STREAM.scope(stream, task) => {}
-                () = cancelled.notified() => {}
+            }
+            if is_tunnel {
+                signals.ended.notify_one();
             }
         });
     }

@@ -3,21 +3,34 @@
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use tokio::sync::oneshot;
 
 use super::request::trailers;
+use super::tunnel_reader::TunnelReader;
 use crate::http::exchange::Fields;
 use crate::http::exchange::message::cost;
 
 /// Body of a request.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// The body, until it has ended.
-    body: Option<Incoming>,
+    /// Source of the body, until it has ended.
+    source: Option<Source>,
     /// Most bytes that are accepted.
     limit: u64,
     received: u64,
     /// Credit left, by [`cost`]; below zero if the last block cost more than there was.
     credit: i64,
+}
+
+/// Source of a body.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The request.
+    Body(Incoming),
+    /// A tunnel that may be opened.
+    Opening(oneshot::Receiver<TunnelReader>),
+    /// An open tunnel.
+    Tunnel(TunnelReader),
 }
 
 /// Next part of a body.
@@ -37,9 +50,9 @@ pub(super) enum Part {
 
 impl Upload {
     /// Begins a body of at most `limit` bytes, of which parts that cost `credit` may be read at first.
-    pub(super) fn new(body: Option<Incoming>, limit: u64, credit: u64) -> Upload {
+    pub(super) fn new(source: Option<Source>, limit: u64, credit: u64) -> Upload {
         let mut upload = Upload {
-            body,
+            source,
             limit,
             received: 0,
             credit: 0,
@@ -55,33 +68,40 @@ impl Upload {
 
     /// Returns whether a part may be read: there is one, and credit for it.
     pub(super) fn is_wanted(&self) -> bool {
-        self.body.is_some() && self.credit > 0
+        self.source.is_some() && self.credit > 0
     }
 
-    /// Stops reading. Returns whether anything was left.
+    /// Stops reading. Returns whether anything of the request was left.
     pub(super) fn stop(&mut self) -> bool {
-        self.body.take().is_some()
+        matches!(self.source.take(), Some(Source::Body(_)))
     }
 
     /// Waits for the next part; only while there is a body. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Part {
-        let Some(body) = &mut self.body else {
+        let Some(source) = &mut self.source else {
             return std::future::pending().await;
         };
-        let part = match body.frame().await {
-            None => Part::End(None),
-            Some(Err(_)) => Part::Gone,
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(block) => return self.accept(block),
-                Err(frame) => match frame.into_trailers() {
-                    Ok(map) => {
-                        trailers(&map).map_or(Part::Malformed, |fields| Part::End(Some(fields)))
-                    }
-                    Err(_) => Part::Malformed,
-                },
+        if let Source::Opening(opening) = source {
+            let Ok(tunnel) = opening.await else {
+                // The response opens none.
+                self.source = None;
+                return std::future::pending().await;
+            };
+            *source = Source::Tunnel(tunnel);
+        }
+        let part = match source {
+            Source::Body(body) => of_body(body).await,
+            Source::Tunnel(tunnel) => match tunnel.next().await {
+                Ok(block) if block.is_empty() => Part::End(None),
+                Ok(block) => Part::Data(block),
+                Err(_) => Part::Gone,
             },
+            Source::Opening(_) => return std::future::pending().await,
         };
-        self.body = None;
+        if let Part::Data(block) = part {
+            return self.accept(block);
+        }
+        self.source = None;
         part
     }
 
@@ -92,5 +112,20 @@ impl Upload {
         }
         self.credit = self.credit.saturating_sub_unsigned(cost(block.len()));
         Part::Data(block)
+    }
+}
+
+/// Waits for the next part of a request's body.
+async fn of_body(body: &mut Incoming) -> Part {
+    match body.frame().await {
+        None => Part::End(None),
+        Some(Err(_)) => Part::Gone,
+        Some(Ok(frame)) => match frame.into_data() {
+            Ok(block) => Part::Data(block),
+            Err(frame) => match frame.into_trailers() {
+                Ok(map) => trailers(&map).map_or(Part::Malformed, |fields| Part::End(Some(fields))),
+                Err(_) => Part::Malformed,
+            },
+        },
     }
 }

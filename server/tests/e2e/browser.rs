@@ -56,7 +56,7 @@ fn key_hash(folder: &Folder) -> String {
 }
 
 /// Starts the browser on a page, without a window.
-fn browser(mut browser: Command, folder: &Folder, url: &str) -> Ending {
+fn browser(mut browser: Command, options: &[&str], folder: &Folder, url: &str) -> Ending {
     let trusted = key_hash(folder);
     let profile = folder.path("profile");
     let browser = browser
@@ -75,10 +75,44 @@ fn browser(mut browser: Command, folder: &Folder, url: &str) -> Ending {
         .arg("--enable-features=EnableWebsocketsOverHttp3")
         // For QUIC, the browser tries a host's first address only.
         .arg("--host-resolver-rules=MAP localhost 127.0.0.1")
+        .args(options)
         .arg(url)
         .stdout(Stdio::null())
         .stderr(std::fs::File::create(folder.path("browser.log")).unwrap());
     Ending(browser.spawn().unwrap())
+}
+
+/// Has a browser with these options visit a page; returns its report and the access log. `keys` are of the listener.
+fn visit(chromium: Command, options: &[&str], page: &str, keys: &str) -> (Value, String) {
+    let (_application, lines) = application();
+    let port = lines.recv_timeout(WAIT_LIMIT).unwrap();
+    let folder = Folder::new();
+    let setup = Setup::new("mio")
+        .listener("main", "127.0.0.1:0", "bbr3")
+        .replace("[listener.tls]", &format!("{keys}\n[listener.tls]"))
+        .with(&format!(
+            "[[route]]\npath = \"/visit\"\nproxy.upstreams = \"127.0.0.1:{port}\"\ncompress = true\n\
+             [access_log]\nfile = \"access.log\"\n"
+        ));
+    let mut server = Server::start(&setup, &folder);
+    let url = format!("https://localhost:{}{page}", server.address().port());
+    let browser = browser(chromium, options, &folder, &url);
+    let report = lines.recv_timeout(WAIT_LIMIT);
+    drop(browser);
+    server.process.last_words();
+    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    (serde_json::from_str(&report.expect(&log)).unwrap(), log)
+}
+
+/// Asserts that the last request for a path came by a protocol.
+fn assert_came_by(protocol: &str, path: &str, log: &str) {
+    let path = format!("\"path\":\"{path}\"");
+    let last = log.lines().rfind(|line| line.contains(&path));
+    let protocol = format!("\"protocol\":\"{protocol}\"");
+    assert!(
+        last.is_some_and(|line| line.contains(&protocol)),
+        "{path}: {log}"
+    );
 }
 
 #[test]
@@ -86,24 +120,7 @@ fn a_browser_moves_to_http3_and_finds_all_that_a_page_needs() {
     let Some(chromium) = program("chromium") else {
         return;
     };
-    let (_application, lines) = application();
-    let port = lines.recv_timeout(WAIT_LIMIT).unwrap();
-    let folder = Folder::new();
-    let setup = Setup::new("mio")
-        .listener("main", "127.0.0.1:0", "bbr3")
-        .with(&format!(
-            "[[route]]\npath = \"/visit\"\nproxy.upstreams = \"127.0.0.1:{port}\"\ncompress = true\n\
-             [access_log]\nfile = \"access.log\"\n"
-        ));
-    let mut server = Server::start(&setup, &folder);
-    let url = format!("https://localhost:{}/visit/first", server.address().port());
-    let browser = browser(chromium, &folder, &url);
-    let report = lines.recv_timeout(WAIT_LIMIT);
-    drop(browser);
-    server.process.last_words();
-    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
-    let report: Value = serde_json::from_str(&report.expect(&log)).unwrap();
-
+    let (report, log) = visit(chromium, &[], "/visit/first", "");
     assert_eq!(report["first"], "h2", "{report}");
     assert_eq!(report["second"], "h3", "{report}");
     assert_eq!(report["style"], "early-hints", "{report}");
@@ -118,12 +135,18 @@ fn a_browser_moves_to_http3_and_finds_all_that_a_page_needs() {
         ("/visit/echo", "HTTP/3"),
         ("/visit/upload", "HTTP/3"),
     ] {
-        let path = format!("\"path\":\"{path}\"");
-        let last = log.lines().rfind(|line| line.contains(&path));
-        let protocol = format!("\"protocol\":\"{protocol}\"");
-        assert!(
-            last.is_some_and(|line| line.contains(&protocol)),
-            "{path}: {log}"
-        );
+        assert_came_by(protocol, path, &log);
+    }
+}
+
+#[test]
+fn a_browser_opens_websockets_over_both_protocols_of_tcp() {
+    for (options, protocol) in [(&[][..], "HTTP/2"), (&["--disable-http2"], "HTTP/1.1")] {
+        let Some(chromium) = program("chromium") else {
+            return;
+        };
+        let (report, log) = visit(chromium, options, "/visit/socket", "alt_svc = \"0s\"");
+        assert_eq!(report["echo"], "hello", "{report}");
+        assert_came_by(protocol, "/visit/echo", &log);
     }
 }

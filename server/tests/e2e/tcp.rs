@@ -8,6 +8,7 @@ pub(crate) mod raw;
 mod refused;
 mod stalled;
 mod trailers;
+mod tunnels;
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
 use sluicegate_dataplane::requirements::skip;
 
 use crate::on_every_backend;
@@ -73,40 +74,68 @@ fn ask(version: &str, url: &str, folder: &Folder) -> Vec<String> {
     said.lines().map(str::to_owned).collect()
 }
 
-fn messages_pass_over_http3_to_an_upstream_of_http1(backend: &str) {
+/// Returns the lines of the access log of a server that is stopped.
+fn log(mut server: Server, folder: &Folder) -> Vec<Value> {
+    server.process.terminate();
+    server.process.wait();
+    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    { log.lines() }
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Has a client use a WebSocket, be refused by the upstream, and by the route; `first` is what the client says before each. Asserts
+/// what the access log has of it.
+fn messages_pass(backend: &str, version: &str, scheme: &str, first: &[&str], opened: u64) {
     let folder = Folder::new();
     let Some(upstream) = upstream() else {
         return;
     };
-    let mut server = Server::start(&setup(backend, &upstream.port), &folder);
+    let server = Server::start(&setup(backend, &upstream.port), &folder);
     let port = server.address().port();
-    let url = |path: &str| format!("https://localhost:{port}{path}");
-    let offered = "extended connect 1";
+    let url = |path: &str| format!("{scheme}://localhost:{port}{path}");
+    let expect = |path: &str, lines: &[&str]| {
+        assert_eq!(ask(version, &url(path), &folder), [first, lines].concat());
+    };
+    let status = format!("{opened} echo");
     let echoed = [
-        offered,
-        "200 echo",
+        status.as_str(),
         "echo True",
         "echo True",
         "echo True",
         "echo True",
         "closed 4321",
     ];
-    assert_eq!(ask("3", &url("/chat"), &folder), echoed);
-    assert_eq!(ask("3", &url("/no"), &folder), [offered, "403 not here"]);
-    let off = [offered, "501 501 this route opens no such tunnel"];
-    assert_eq!(ask("3", &url("/off"), &folder), off);
-    server.process.terminate();
-    server.process.wait();
-    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
-    let lines: Vec<serde_json::Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    expect("/chat", &echoed);
+    expect("/no", &["403 not here"]);
+    expect("/off", &["501 501 this route opens no such tunnel"]);
+    let lines = log(server, &folder);
     let found: Vec<_> = lines.iter().map(|line| line["status"].as_u64()).collect();
-    assert_eq!(found, [Some(200), Some(403), Some(501)]);
+    assert_eq!(found, [Some(opened), Some(403), Some(501)]);
+    let method = if version == "1" { "GET" } else { "CONNECT" };
+    assert_eq!(
+        (&lines[0]["method"], &lines[0]["outcome"]),
+        (&method.into(), &"complete".into()),
+        "{}",
+        lines[0]
+    );
     // A mebibyte and 70,000 bytes both ways, with their frames' heads.
     for key in ["bytes_sent", "bytes_received"] {
         let bytes = lines[0][key].as_u64().unwrap();
         assert!((1_118_600..1_120_000).contains(&bytes), "{key}: {bytes}");
     }
+}
+
+fn messages_pass_over_http3_to_an_upstream_of_http1(backend: &str) {
+    messages_pass(backend, "3", "https", &["extended connect 1"], 200);
+}
+
+#[test]
+fn messages_pass_over_http1_to_an_upstream_of_http1() {
+    messages_pass("mio", "1", "wss", &[], 101);
+}
+
+#[test]
+fn messages_pass_over_http2_to_an_upstream_of_http1() {
+    messages_pass("mio", "2", "https", &["extended connect 1"], 200);
 }

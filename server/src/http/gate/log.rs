@@ -60,6 +60,7 @@ impl RequestRecord {
                 .find(|(name, _)| *name == wanted)
                 .map(|(_, value)| value.clone())
         };
+        let version = peer.connection.version;
         let path = raw_path.or(head.map(|head| head.path.as_str()));
         RequestRecord {
             received: clock::unix(),
@@ -67,7 +68,9 @@ impl RequestRecord {
                 Some(head) => peer.of_request(&head.headers),
                 None => peer,
             },
-            method: head.map(|head| head.method.clone()).unwrap_or_default(),
+            method: { head.map(|head| head.method_sent(version)) }
+                .unwrap_or_default()
+                .to_owned(),
             authority: head.map(|head| head.authority.clone()).unwrap_or_default(),
             path: path.unwrap_or_default().to_owned(),
             query: head.and_then(|head| head.query.clone()),

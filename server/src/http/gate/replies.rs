@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderValue;
-use http::header::RETRY_AFTER;
+use http::header::{CONNECTION, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE};
 
 use crate::http::exchange::Reply;
 
@@ -38,6 +38,17 @@ pub fn too_often(wait: Duration) -> Reply {
     let mut reply = Reply::plain(429, "429 too many requests\n");
     let line = (RETRY_AFTER, HeaderValue::from(seconds));
     reply.headers.edit().push(line);
+    reply
+}
+
+/// Returns 426: the client speaks a version of WebSocket that the server does not (RFC 6455 §4.2.2, RFC 9110 §15.5.22).
+pub fn other_websocket() -> Reply {
+    let mut reply = Reply::plain(426, "426 WebSocket has version 13 here\n");
+    reply.headers.edit().extend([
+        (SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (CONNECTION, HeaderValue::from_static("upgrade")),
+    ]);
     reply
 }
 

@@ -54,7 +54,10 @@ impl HandlerTask {
                 break;
             }
             let wanted = self.upload.is_wanted();
-            self.request.awaits_body.set(wanted);
+            // Nobody waits for the next bytes of a tunnel.
+            self.request
+                .awaits_body
+                .set(wanted && !self.handling.is_tunnel());
             tokio::select! {
                 () = handler.as_mut() => break,
                 () = self.queue.filled() => {}
@@ -128,6 +131,10 @@ impl HandlerTask {
             }
             Part::Gone => {
                 self.handle.deliver(ToHandler::Cancel);
+                if self.handling.is_tunnel() {
+                    // hyper does not see that the client has gone.
+                    self.with_flow(|flow| flow.broken = true);
+                }
                 return false;
             }
         }

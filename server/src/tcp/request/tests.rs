@@ -1,4 +1,5 @@
 use http::Request;
+use hyper::ext::Protocol;
 
 use super::*;
 
@@ -140,4 +141,109 @@ fn trailers_that_frame_or_route_are_refused() {
         (name, HeaderValue::from_static("1"))
     });
     assert_eq!(trailers(&many.collect()), None);
+}
+
+/// Returns the value of `sec-websocket-accept` for a request with these lines and a host.
+fn accept(method: &str, lines: &[(&str, &str)]) -> Result<Option<HeaderValue>, Refusal> {
+    let lines = [&[("host", "a")], lines].concat();
+    let parsed = parse(&parts(method, "/chat", &lines), "https", 1000)?;
+    assert_eq!(parsed.accept.is_some(), parsed.head.is_websocket());
+    Ok(parsed.accept)
+}
+
+const UPGRADE_LINES: [(&str, &str); 4] = [
+    ("connection", "keep-alive, Upgrade"),
+    ("upgrade", "h2c, WebSocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+#[test]
+fn an_upgrade_to_websocket_is_described_as_extended_connect() {
+    let lines = [&[("host", "a")], &UPGRADE_LINES[..]].concat();
+    let parsed = parse(&parts("GET", "/chat?x", &lines), "https", 1000).unwrap();
+    assert_eq!(parsed.accept.unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    let head = &parsed.head;
+    assert!(head.is_websocket());
+    assert_eq!(
+        (head.path.as_str(), head.query.as_deref()),
+        ("/chat", Some("x"))
+    );
+    assert_eq!(head.method_sent(Version::HTTP_11), "GET");
+    let names: Vec<&str> = head.headers.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["host", "sec-websocket-version", "sec-websocket-key"]
+    );
+}
+
+#[test]
+fn a_request_that_does_not_ask_for_websocket_is_served_as_any_other() {
+    let [connection, upgrade, version, key] = UPGRADE_LINES;
+    assert_eq!(accept("GET", &[upgrade, version, key]), Ok(None));
+    assert_eq!(accept("GET", &[connection, version, key]), Ok(None));
+    assert_eq!(
+        accept("GET", &[connection, ("upgrade", "h2c"), key]),
+        Ok(None)
+    );
+    assert_eq!(accept("POST", &UPGRADE_LINES), Ok(None));
+    let mut old = parts(
+        "GET",
+        "/chat",
+        &[&[("host", "a")], &UPGRADE_LINES[..]].concat(),
+    );
+    for other in [Version::HTTP_10, Version::HTTP_2] {
+        old.version = other;
+        assert_eq!(parse(&old, "https", 1000).unwrap().accept, None);
+    }
+}
+
+#[test]
+fn a_handshake_that_breaks_the_rules_is_refused() {
+    let [connection, upgrade, version, key] = UPGRADE_LINES;
+    let refused = |more: &[(&str, &str)], refusal| {
+        let lines = [&[connection, upgrade], more].concat();
+        assert_eq!(accept("GET", &lines), Err(refusal), "{more:?}");
+    };
+    refused(&[version], Malformed);
+    refused(&[key], Malformed);
+    refused(&[version, key, key], Malformed);
+    refused(&[version, version, key], Malformed);
+    for key in [
+        "",
+        "dGhlIHNhbXBsZQ==",
+        "dGhlIHNhbXBsZSBub25jZQ=x",
+        "dGhlIHNhbXBsZSBub25jZQ==AAAA",
+        "-GhlIHNhbXBsZSBub25jZQ==",
+    ] {
+        refused(&[version, ("sec-websocket-key", key)], Malformed);
+    }
+    refused(&[version, key, ("content-length", "5")], Malformed);
+    refused(&[version, key, ("transfer-encoding", "chunked")], Malformed);
+    assert!(
+        accept(
+            "GET",
+            &[connection, upgrade, version, key, ("content-length", "0")]
+        )
+        .is_ok()
+    );
+    for version in ["8", "", "13, 8"] {
+        refused(&[("sec-websocket-version", version), key], Refusal::Version);
+    }
+}
+
+#[test]
+fn extended_connect_has_a_scheme_and_a_path() {
+    let ask = |method, target| {
+        let mut parts = parts(method, target, &[]);
+        parts.version = Version::HTTP_2;
+        parts.extensions.insert(Protocol::from_static("websocket"));
+        parse(&parts, "https", 1000)
+    };
+    let parsed = ask("CONNECT", "https://a/chat").unwrap();
+    assert!(parsed.head.is_websocket());
+    assert_eq!(parsed.head.path.as_str(), "/chat");
+    assert_eq!(parsed.accept, None);
+    assert_eq!(ask("CONNECT", "a:443"), Err(Malformed));
+    assert_eq!(ask("GET", "https://a/chat"), Err(Malformed));
 }

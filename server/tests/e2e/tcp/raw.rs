@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
+use boring::ssl::{ShutdownState, SslConnector, SslMethod, SslStream, SslVerifyMode};
 
 use tokio::net::TcpSocket;
 
@@ -84,6 +84,18 @@ impl Raw {
     /// Reads exactly as many bytes.
     pub(crate) fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         self.0.read_exact(bytes)
+    }
+
+    /// Sends close_notify, after which the client sends nothing.
+    pub(super) fn finish(&mut self) {
+        self.0.shutdown().unwrap();
+    }
+
+    /// Reads to the end, and returns whether the server has sent close_notify, without which the bytes may not be whole.
+    pub(super) fn ends(mut self) -> bool {
+        let mut part = [0; 4096];
+        while matches!(self.0.read(&mut part), Ok(1..)) {}
+        self.0.get_shutdown().contains(ShutdownState::RECEIVED)
     }
 
     /// Returns everything until the server closes the connection.

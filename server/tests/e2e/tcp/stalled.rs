@@ -34,7 +34,7 @@ fn pause(time: Duration) {
 }
 
 /// Waits until a figure of the metrics has a value.
-fn until(admin: SocketAddr, name: &str, value: f64) {
+pub(super) fn until(admin: SocketAddr, name: &str, value: f64) {
     while metrics(admin)[name] != value {
         pause(Duration::from_millis(20));
     }

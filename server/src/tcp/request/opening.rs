@@ -1,0 +1,83 @@
+//! Requests that open a WebSocket: over HTTP/1.1 by an upgrade (RFC 6455 §4.2.1), over HTTP/2 by extended CONNECT (RFC 8441).
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderValue, Method, Version, request};
+use hyper::ext::Protocol;
+
+use super::refusal::Refusal::{self, Malformed};
+use crate::http::websocket;
+
+/// Length of a key: 16 bytes by Base64.
+const KEY: usize = 24;
+
+/// Returns the protocol of an extended CONNECT.
+///
+/// # Errors
+/// The request lacks a part that an extended CONNECT has.
+pub(super) fn protocol(parts: &request::Parts) -> Result<Option<String>, Refusal> {
+    let Some(protocol) = parts.extensions.get::<Protocol>() else {
+        return Ok(None);
+    };
+    let uri = &parts.uri;
+    let is_whole = uri.scheme().is_some() && uri.path_and_query().is_some();
+    if parts.method == Method::CONNECT && is_whole {
+        Ok(Some(protocol.as_str().to_owned()))
+    } else {
+        Err(Malformed)
+    }
+}
+
+/// Returns the value of `sec-websocket-accept` for a request of HTTP/1.1 that asks for a WebSocket; `None` for any other request:
+/// HTTP/1.0 has no upgrade, and a server may leave one to another protocol undone (RFC 9110 §7.8).
+///
+/// # Errors
+/// The request breaks the rules of the handshake, or asks for another version of WebSocket.
+pub(super) fn accept(parts: &request::Parts) -> Result<Option<HeaderValue>, Refusal> {
+    let headers = &parts.headers;
+    let asks = parts.version == Version::HTTP_11
+        && parts.method == Method::GET
+        && lists(headers, &CONNECTION, "upgrade")
+        && lists(headers, &UPGRADE, "websocket");
+    if !asks {
+        return Ok(None);
+    }
+    let has_body = headers.contains_key(TRANSFER_ENCODING)
+        || headers
+            .get_all(CONTENT_LENGTH)
+            .iter()
+            .any(|length| length != "0");
+    if has_body {
+        return Err(Malformed);
+    }
+    let key = only(headers, &SEC_WEBSOCKET_KEY)?.as_bytes();
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/".contains(byte);
+    let (digits, padding) = key.split_at_checked(KEY - 2).ok_or(Malformed)?;
+    if padding != b"==" || !digits.iter().all(is_base64) {
+        return Err(Malformed);
+    }
+    if only(headers, &SEC_WEBSOCKET_VERSION)? != "13" {
+        return Err(Refusal::Version);
+    }
+    let accept = HeaderValue::try_from(websocket::accept(key));
+    accept.map(Some).map_err(|_| Malformed)
+}
+
+/// Returns whether a field's list has a word, in any case.
+fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+    { headers.get_all(name).iter() }
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|item| item.trim().eq_ignore_ascii_case(word))
+}
+
+/// Returns the value of a field that a handshake has once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a HeaderValue, Refusal> {
+    let mut lines = headers.get_all(name).iter();
+    match (lines.next(), lines.next()) {
+        (Some(value), None) => Ok(value),
+        _ => Err(Malformed),
+    }
+}
