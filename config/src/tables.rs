@@ -40,7 +40,9 @@ pub use hash_by::HashBy;
 pub use headers::HeaderEdits;
 pub use health_check::{HealthCheck, HealthyStatus};
 pub use limits::Limits;
-pub use listener::{ClientAddressField, CongestionRule, Listener, PlainHttp, Tls};
+pub use listener::{
+    ClientAddressField, ClientAuth, CongestionRule, Listener, PlainHttp, Tls, TlsVersion,
+};
 pub use matching::{FieldMatch, NamedMatch, PathPattern, QueryMatch, ValueMatch, compile_regex};
 pub use observe::{
     AccessFormat, AccessLog, Admin, Log, LogFormat, LogLevel, LogTarget, Qlog, QlogLevel,

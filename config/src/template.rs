@@ -37,6 +37,10 @@ pub enum Placeholder {
     Client,
     /// `{client_port}`: port of the client.
     ClientPort,
+    /// `{client_subject}`: subject of the client's certificate.
+    ClientSubject,
+    /// `{client_fingerprint}`: SHA-256 of the client's certificate.
+    ClientFingerprint,
     /// `{listener}`: name of the listener.
     Listener,
     /// `{header:NAME}`: value of a field of the request; holds the name in lower case.
@@ -93,6 +97,8 @@ pub(crate) const IN_REQUESTS: &[&str] = &captures![
     "{scheme}",
     "{client}",
     "{client_port}",
+    "{client_subject}",
+    "{client_fingerprint}",
     "{listener}",
     "{header:NAME}",
     "{cookie:NAME}",
@@ -146,6 +152,8 @@ impl Placeholder {
             "{scheme}" => Self::Scheme,
             "{client}" => Self::Client,
             "{client_port}" => Self::ClientPort,
+            "{client_subject}" => Self::ClientSubject,
+            "{client_fingerprint}" => Self::ClientFingerprint,
             "{listener}" => Self::Listener,
             "{host}" => Self::Host,
             "{path}" => Self::Path,

@@ -49,6 +49,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         ("qlog", "max_total_bytes") => keys.push("max_trace_bytes = \"64KiB\"".to_owned()),
         ("acme", "external_id") => keys.push("external_key = \"key\"".to_owned()),
         ("acme", "external_key") => keys.push("external_id = \"id\"".to_owned()),
+        ("listener", "client_auth") => keys.push("client_ca = \"clients.pem\"".to_owned()),
         (_, "tls_certificate") => keys.push("tls_key = \"key.pem\"".to_owned()),
         (_, "tls_key") => keys.push("tls_certificate = \"certificate.pem\"".to_owned()),
         ("pool.health_check", key) if key != "path" => keys.push("path = \"/\"".to_owned()),

@@ -301,4 +301,5 @@ fn advise(config: &Config) {
         }
     }
     advice::on_pools(config);
+    advice::on_key_logs(config);
 }

@@ -17,7 +17,7 @@ use crate::words::{canonical, socket_address};
 table! {
     /// Listener: addresses that clients connect to, with certificates and congestion control. A configuration has at
     /// least one.
-    pub struct Listener = [[listener]] {
+    pub struct Listener = [[listener]], check: check_listener {
         /// Name of the listener in metrics and logs. Must differ from the other listeners' names.
         name: String { kind: name(), required: "\"public\"", reload: Restart },
         /// Addresses that the listener binds, for UDP and, unless tcp is off, for TCP. Host names are not resolved, except localhost, which is 127.0.0.1.
@@ -111,6 +111,34 @@ table! {
         client_address_field: ClientAddressField {
             kind: choice(ClientAddressField::WORDS),
             default: "\"x-forwarded-for\"",
+            reload: Live
+        },
+        /// Oldest version of TLS that clients may use over TCP. QUIC always has TLS 1.3.
+        tls_min_version: TlsVersion { kind: choice(TlsVersion::WORDS), default: "\"1.2\"", reload: Live },
+        /// PEM file with the authorities whose certificates clients show, by TCP and by QUIC: roots or intermediate ones. A client with
+        /// another certificate, or with an expired one, is refused in the handshake. Revocation is not checked. {client_subject} and
+        /// {client_fingerprint} pass the certificate on by request_headers, and the access log has the subject. A reload
+        /// reads the file again, for new connections; sessions that began with other authorities are not resumed.
+        client_ca: Option<PathBuf> {
+            kind: Kind::Path,
+            unset: "clients show no certificate",
+            examples: ["\"tls/clients.pem\""],
+            reload: Live
+        },
+        /// Whether every client must have a certificate of client_ca, or may have none. With optional, the routes serve both; an
+        /// upstream gets no field with {client_subject} of a client without one.
+        client_auth: Option<ClientAuth> {
+            kind: choice(ClientAuth::WORDS),
+            unset: "required, if there is client_ca",
+            examples: ["\"optional\""],
+            reload: Live
+        },
+        /// File to which the keys of all connections are appended, for Wireshark and the like (SSLKEYLOGFILE). Whoever
+        /// has it reads the traffic. For debugging alone; the log warns of it.
+        key_log: Option<PathBuf> {
+            kind: Kind::Path,
+            unset: "no keys are written",
+            examples: ["\"keys.log\""],
             reload: Live
         },
         /// Certificate of the server: the table [listener.tls] below, with files or with names for which the server
@@ -211,6 +239,40 @@ impl Listener {
     /// Returns whether the listener has sockets of TCP.
     pub fn has_tcp(&self) -> bool {
         self.tcp || !self.http_addresses.is_empty()
+    }
+}
+
+/// Refuses a demand for certificates that nothing could verify.
+fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), Error> {
+    if listener.client_auth.is_some() && listener.client_ca.is_none() {
+        let at = section.position("client_auth");
+        let found = "`client_auth` without `client_ca`";
+        return Err(section
+            .source
+            .error(at, found, "both, or `client_ca` alone"));
+    }
+    Ok(())
+}
+
+words! {
+    /// Version of TLS.
+    #[derive(Default)]
+    pub enum TlsVersion {
+        /// TLS 1.2 (RFC 5246).
+        #[default]
+        Tls12 = "1.2",
+        /// TLS 1.3 (RFC 8446).
+        Tls13 = "1.3",
+    }
+}
+
+words! {
+    /// Demand for certificates of clients.
+    pub enum ClientAuth {
+        /// Every client shows one.
+        Required = "required",
+        /// A client may have none.
+        Optional = "optional",
     }
 }
 

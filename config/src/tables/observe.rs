@@ -171,7 +171,8 @@ table! {
         /// the request's head to the end; and outcome: complete; cancelled by the client; stalled, if the server reset
         /// it after limits.client_timeout; or reset by the server for another reason. Of the connection: worker;
         /// connection, its ID, which is also in the name of its trace; congestion_control; and of its TLS session
-        /// tls_version, tls_cipher, tls_group (of the key exchange), tls_resumed and tls_server_name (SNI). For requests to upstreams: upstream, the
+        /// tls_version, tls_cipher, tls_group (of the key exchange), tls_resumed, tls_server_name (SNI) and tls_client, the subject of the client's
+        /// certificate. For requests to upstreams: upstream, the
         /// address of the one that was tried last; attempts, their number; and times in microseconds:
         /// upstream_connect_us, which the last attempt took to get a connection, next to 0 if one was open;
         /// upstream_us, from the first attempt to the head of the response; upstream_total_us, to the end of the
@@ -181,8 +182,8 @@ table! {
         /// checked; or a reason of sluicegate_http_requests_refused_total such as no_room, memory or rate_limit. combined: Apache's format of that name, for tools that read only that. extended: the
         /// same, with these at the end of the line, separated by spaces, each `-` if it does not apply: upstream,
         /// attempts, seconds to the head of the upstream's response, cause, request ID, traceparent, seconds to get a
-        /// connection, seconds to the end of the response, TLS version, TLS group, `full` or `resumed`, cipher suite, and the
-        /// name that the client asked for (SNI).
+        /// connection, seconds to the end of the response, TLS version, TLS group, `full` or `resumed`, cipher suite, the
+        /// name that the client asked for (SNI), and the subject of the client's certificate.
         format: AccessFormat { kind: choice(AccessFormat::WORDS), default: "\"json\"", reload: Live },
         /// Whether a line contains the query of the request's target, and that of its Referer. Queries often contain
         /// tokens and search terms, and logs are copied to many places.

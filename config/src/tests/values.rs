@@ -1,5 +1,6 @@
 //! Values are read as they were given, and survive printing.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use super::{EXAMPLE, document, parse};
 use crate::Backend;
 use crate::field::Record;
 use crate::{
-    AccessFormat, AccessLog, Balance, Config, Cores, ErrorPage, ErrorStatuses, Files, Fixed,
-    Handler, HashBy, HeaderEdits, HostHeader, HostPattern, LogTarget, PlainHttp, PoolChoice,
-    Redirect, Route, Scheduler, Symlinks, UpstreamAddress,
+    AccessFormat, AccessLog, Balance, ClientAuth, Config, Cores, ErrorPage, ErrorStatuses, Files,
+    Fixed, Handler, HashBy, HeaderEdits, HostHeader, HostPattern, LogTarget, PlainHttp, PoolChoice,
+    Redirect, Route, Scheduler, Symlinks, TlsVersion, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -25,9 +26,15 @@ fn names_of_fields_in_traces_are_read_in_lower_case() {
 }
 
 #[test]
-fn keys_of_listeners_without_tls_arrive() {
+fn keys_of_fronts_over_tcp_arrive() {
     let config = parse(UNUSUAL).unwrap();
     let plain = &config.listeners[2];
+    assert_eq!(plain.client_ca.as_deref(), Some(Path::new("clients.pem")));
+    assert_eq!(plain.key_log.as_deref(), Some(Path::new("keys.log")));
+    assert_eq!(
+        (plain.client_auth, plain.tls_min_version),
+        (Some(ClientAuth::Optional), TlsVersion::Tls13)
+    );
     assert_eq!(plain.http_addresses[1].to_string(), "[::]:80");
     assert_eq!(
         (plain.http, plain.https_port),

@@ -109,6 +109,10 @@ fn references_and_names() {
         refusal(&LISTENER.replace("\"127.0.0.1:4433\"", "[\"[::1]:1\", \"[::1]:1\"]")),
         "3:23: address [::1]:1 again, first on line 3; expected an address that is served once"
     );
+    assert_eq!(
+        refusal_after("client_auth = \"required\""),
+        "5:15: `client_auth` without `client_ca`; expected both, or `client_ca` alone"
+    );
     let plain = "http_address = [\"[::]:80\", \"127.0.0.1:4433\"]";
     assert_eq!(
         refusal_after(plain),

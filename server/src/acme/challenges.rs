@@ -7,7 +7,7 @@ use boring::error::ErrorStack;
 use boring::sha::sha256;
 use boring::ssl::{
     AlpnError, ClientHello, ExtensionType, NameType, SslContext, SslContextBuilder, SslMethod,
-    select_next_proto,
+    SslVerifyMode, select_next_proto,
 };
 
 use super::keys;
@@ -54,6 +54,8 @@ impl Challenges {
             if let Some(context) = asked.flatten().and_then(|name| self.tls_alpn_01(name)) {
                 // If it fails there is no protocol in common, and the handshake fails, too.
                 let _ = hello.ssl_mut().set_ssl_context(&context);
+                // An authority shows no certificate of its own, and gets nothing but the proof.
+                hello.ssl_mut().set_verify(SslVerifyMode::NONE);
             }
             Ok(())
         });

@@ -2,6 +2,18 @@
 
 use sluicegate_config::Config;
 
+/// Warns of files with the keys of connections.
+pub(super) fn on_key_logs(config: &Config) {
+    for listener in &config.listeners {
+        if let Some(path) = &listener.key_log {
+            let (listener, path) = (&listener.name, path.display());
+            tracing::warn!(
+                listener, %path, "key_log is on: whoever reads the file reads the traffic; remove the key when you have what you need"
+            );
+        }
+    }
+}
+
 /// Warns of pools that no route uses.
 pub(super) fn on_pools(config: &Config) {
     for pool in config.unused_pools() {

@@ -12,7 +12,9 @@ use crate::observe::certificates::Certificate;
 use crate::quic::config_snapshot::{Identities, ListenerSettings};
 use crate::quic::secrets::Secrets;
 use crate::quic::selection::Selection;
-use crate::quic::transport::{Alternatives, Identity, TransportError, alternatives, server_config};
+use crate::quic::transport::{
+    Alternatives, Identity, TlsOptions, TransportError, alternatives, server_config,
+};
 
 /// Returns everything of a listener that needs no port, checked. Certificates that `before` has are not parsed again; it was made
 /// with the same settings.
@@ -37,12 +39,15 @@ fn try_prepare(
     let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
     let name = &listener.name;
     let mut given = listener.tls.iter();
-    let load = |tls: &Tls| identity(tls, config);
+    let options = TlsOptions::load(listener)?;
+    let load = |tls: &Tls| Ok(identity(tls, config)?.with_options(&options));
     let first = match given.next() {
-        Some(tls) => load(tls),
-        None => Identity::self_signed(),
-    }?;
-    let others = given.map(load).collect::<Result<Vec<_>, _>>()?;
+        Some(tls) => load(tls)?,
+        None => Identity::self_signed()?.with_options(&options),
+    };
+    let others = given
+        .map(load)
+        .collect::<Result<Vec<_>, TransportError>>()?;
     let all = [&first].into_iter().chain(&others);
     // A self-signed one stands in no table.
     let automatic = { listener.tls.iter() }.map(|tls| !tls.acme.is_empty());
@@ -101,5 +106,6 @@ fn identity(tls: &Tls, config: &Config) -> Result<Identity, TransportError> {
         chain: pem.clone().into_bytes(),
         key: pem.into_bytes(),
         origin: path.display().to_string(),
+        options: Arc::default(),
     })
 }

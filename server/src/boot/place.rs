@@ -116,13 +116,17 @@ fn of_listener(error: &ListenerError, index: usize, listener: &Listener) -> Opti
         ListenerError::Transport(TransportError::TooOpen(error)) => {
             Some(error.path().display().to_string())
         }
-        ListenerError::Transport(TransportError::Tls { .. }) => None,
+        ListenerError::Transport(TransportError::Tls { origin, .. }) => Some(origin.clone()),
         _ => return None,
     };
     if let Some(path) = named {
         let is_it = |file: &Option<PathBuf>| {
             { file.as_ref() }.is_some_and(|file| file.display().to_string() == path)
         };
+        if is_it(&listener.client_ca) {
+            steps[2] = Key("client_ca");
+            return Some(steps);
+        }
         let of_file = listener.tls.iter().enumerate().find_map(|(index, tls)| {
             let key = if is_it(&tls.certificate) {
                 "certificate"
@@ -145,7 +149,7 @@ mod tests {
 
     #[test]
     fn error_about_a_file_leads_to_the_key_that_names_it() {
-        let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\n\
+        let text = "[[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\nclient_ca = \"c.pem\"\n\
                     [[listener.tls]]\ncertificate = \"a.pem\"\nkey = \"a-key.pem\"\n\
                     [[listener.tls]]\ncertificate = \"b.pem\"\nkey = \"b-key.pem\"\n\
                     [[route]]\npath = \"/\"\nmethod = \"POST\"\nerror_pages = { 5xx = \"s.html\" }\nfixed = {}\n\
@@ -174,6 +178,13 @@ mod tests {
         let key = BootError::listener("a", key);
         let expected = [Key("listener"), Index(0), Key("tls"), Index(1), Key("key")];
         assert_eq!(place(&key, &config), Some(expected.to_vec()));
+        let authorities = TransportError::File {
+            path: "c.pem".to_owned(),
+            cause: cause(),
+        };
+        let authorities = BootError::listener("a", authorities);
+        let expected = [Key("listener"), Index(0), Key("client_ca")];
+        assert_eq!(place(&authorities, &config), Some(expected.to_vec()));
         let open = TransportError::TooOpen(TooOpen::of("a-key.pem"));
         let expected = [Key("listener"), Index(0), Key("tls"), Index(0), Key("key")];
         let open = BootError::listener("a", open);

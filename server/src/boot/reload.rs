@@ -108,6 +108,7 @@ impl Reloader<'_> {
             worker.mailbox.send(command);
         }
         advice::on_pools(&config);
+        advice::on_key_logs(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
         self.fronts.adopt(&tcp);
         self.config = config;
@@ -170,7 +171,7 @@ impl Reloader<'_> {
         if let Some(before) = before.filter(|before| before.first.is_self_signed())
             && listener.tls.is_empty()
         {
-            settings.identities = Arc::clone(before);
+            settings.identities = Arc::new(before.with_options(&settings.identities));
         }
         Ok(settings)
     }

@@ -25,7 +25,7 @@ use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::gate::{Handling, RequestRecord};
 use crate::http::identification::ReturnedId;
-use crate::http::peer::PeerConnection;
+use crate::http::peer::{ClientCertificate, PeerConnection};
 use crate::observe::access::{Outcome, TlsSession};
 
 thread_local! {
@@ -161,7 +161,7 @@ impl Session {
         let connection = PeerConnection {
             server_name: conn.server_name().map(Box::from),
             alpn: conn.application_proto().into(),
-            client_certificate: conn.peer_cert().map(Box::from),
+            client_certificate: conn.peer_cert().and_then(certificate),
             tls: Some(tls_session(conn)),
             ..connection
         };
@@ -304,6 +304,11 @@ impl Session {
         let _ = conn.close(true, code as u64, b"");
         self.clear(context);
     }
+}
+
+/// Returns the certificate of a client, which the handshake has verified.
+fn certificate(der: &[u8]) -> Option<Arc<ClientCertificate>> {
+    ClientCertificate::from_der(der).ok().map(Arc::new)
 }
 
 /// Returns the TLS session of a connection that can send.

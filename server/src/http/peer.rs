@@ -1,10 +1,13 @@
 //! The client of a request and the front that it uses.
 
+mod client_certificate;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Version};
 
+pub use self::client_certificate::ClientCertificate;
 use super::trusted_proxies::TrustedProxies;
 use crate::observe::access::TlsSession;
 
@@ -65,8 +68,8 @@ pub struct PeerConnection {
     pub alpn: Box<[u8]>,
     /// TLS session, where there is one.
     pub tls: Option<TlsSession>,
-    /// Certificate of the client in DER, if it sent one.
-    pub client_certificate: Option<Box<[u8]>>,
+    /// Certificate of the client, if the listener asks for one and the client has shown it.
+    pub client_certificate: Option<Arc<ClientCertificate>>,
     /// Connection ID for logs and traces: over QUIC the client's first destination connection ID.
     pub id: Box<[u8]>,
     /// Congestion control algorithm of the connection; `kernel` over TCP.

@@ -27,6 +27,15 @@ pub struct Identities {
 }
 
 impl Identities {
+    /// Returns these certificates with the TLS options of others.
+    pub fn with_options(&self, other: &Identities) -> Identities {
+        Identities {
+            first: self.first.with_options(&other.first.options),
+            others: self.others.clone(),
+            expiries: self.expiries.clone(),
+        }
+    }
+
     /// Returns whether these are the same certificates as `other` has.
     pub fn are(&self, other: &Identities) -> bool {
         self.first.chain == other.first.chain && self.others.is(&other.others)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
 use boring::hmac::HmacCtxRef;
-use boring::sha::sha256;
+use boring::sha::Sha256;
 use boring::ssl::{SslContextBuilder, SslOptions, SslRef, TicketKeyCallbackResult};
 use boring::symm::{Cipher, CipherCtxRef};
 use foreign_types::ForeignTypeRef as _;
@@ -64,18 +64,35 @@ pub(super) fn set_keys(context: &mut SslContextBuilder, keys: &Arc<TicketKeys>, 
     unsafe { context.set_ticket_key_callback(callback) };
 }
 
-/// Binds tickets to the limits under which they are issued: a client sends its early data within the limits that it
-/// remembers, and a server that has lowered one must not accept it (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2).
-pub(super) fn bind(context: &mut SslContextBuilder, limits: &Limits) -> Result<(), ErrorStack> {
-    let remembered = [
+/// Binds tickets to what they are issued under. With early data these are the limits: a client sends it within those that it
+/// remembers, and a server that has lowered one must not accept it (RFC 9000 §7.4.1, RFC 9114 §7.2.4.2). Where clients show
+/// certificates, it is the digest of the authorities: a resumed session shows no certificate.
+pub(super) fn bind(
+    context: &mut SslContextBuilder,
+    limits: Option<&Limits>,
+    clients: Option<[u8; 32]>,
+) -> Result<(), ErrorStack> {
+    if limits.is_none() && clients.is_none() {
+        return Ok(());
+    }
+    let mut digest = Sha256::new();
+    if let Some(limits) = limits {
+        digest.update(remembered(limits).as_flattened());
+    }
+    digest.update(&clients.unwrap_or_default());
+    context.set_session_id_context(&digest.finish())
+}
+
+/// Returns the limits that a client remembers.
+fn remembered(limits: &Limits) -> [[u8; 8]; 5] {
+    let all = [
         limits.connection_window,
         limits.stream_window,
         limits.max_concurrent_streams,
         limits.cids_per_connection,
         limits.header_bytes,
     ];
-    let remembered = remembered.map(u64::to_be_bytes);
-    context.set_session_id_context(&sha256(remembered.as_flattened()))
+    all.map(u64::to_be_bytes)
 }
 
 /// Returns whether a handshake is that of a connection over QUIC, and not over TCP.

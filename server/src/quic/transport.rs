@@ -1,5 +1,7 @@
 //! quiche's configuration of a listener: transport parameters and TLS.
 
+mod error;
+mod options;
 mod sni;
 
 use std::fs::File;
@@ -11,13 +13,12 @@ use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::sha::Sha256;
-use boring::ssl::{
-    SslContextBuilder, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslVersion,
-};
+use boring::ssl::{SslContextBuilder, SslMethod, SslMode, SslOptions, SslSessionCacheMode};
 use boring::x509::X509;
 use sluicegate_config::{Limits, Quic};
-use thiserror::Error;
 
+pub use error::TransportError;
+pub use options::TlsOptions;
 use sni::Alternative;
 pub use sni::Alternatives;
 
@@ -51,38 +52,8 @@ pub struct Identity {
     pub key: Vec<u8>,
     /// Names of the files, for messages.
     pub origin: String,
-}
-
-/// Error that keeps a listener from being set up.
-#[derive(Debug, Error)]
-pub enum TransportError {
-    /// A file cannot be read.
-    #[error("{path}: cannot read: {cause}; check the path and its permissions")]
-    File {
-        /// Path of the file.
-        path: String,
-        /// Error of the system.
-        cause: std::io::Error,
-    },
-    /// Other users have access to the key.
-    #[error(transparent)]
-    TooOpen(#[from] TooOpen),
-    /// The certificate or its key cannot be used.
-    #[error("{origin}: {cause}; {remedy}")]
-    Tls {
-        /// Names of the files.
-        origin: String,
-        /// Description of the problem.
-        cause: String,
-        /// Advice to the operator.
-        remedy: &'static str,
-    },
-    /// The HTTP/3 quiche refused a setting.
-    #[error("quiche's HTTP/3 refused the settings: {0}")]
-    Http(quiche::h3::Error),
-    /// quiche refused a setting.
-    #[error("quiche refused the settings: {0}")]
-    Engine(#[from] quiche::Error),
+    /// TLS options of its listener.
+    pub options: Arc<TlsOptions>,
 }
 
 /// Omits the key.
@@ -102,6 +73,7 @@ impl Identity {
             chain: read(certificate, true)?,
             key: read(key, accept_open)?,
             origin: format!("{} with {}", certificate.display(), key.display()),
+            options: Arc::default(),
         })
     }
 
@@ -132,7 +104,17 @@ impl Identity {
             chain,
             key,
             origin: origin.into(),
+            options: Arc::default(),
         })
+    }
+
+    /// Returns the same certificate with other options.
+    #[must_use]
+    pub fn with_options(&self, options: &Arc<TlsOptions>) -> Identity {
+        Identity {
+            options: Arc::clone(options),
+            ..self.clone()
+        }
     }
 
     /// Returns the first name that the certificate is for and the end of its validity, in seconds since 1970.
@@ -164,7 +146,7 @@ impl Identity {
         self.origin == PLACEHOLDER
     }
 
-    /// Returns a digest of the chain and the key.
+    /// Returns a digest of the chain, the key and the options.
     fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         // The lengths keep the end of the one from becoming the beginning of the other.
@@ -172,6 +154,7 @@ impl Identity {
             digest.update(&part.len().to_be_bytes());
             digest.update(part);
         }
+        digest.update(&self.options.digest());
         digest.finish()
     }
 
@@ -212,6 +195,7 @@ impl Identity {
         };
         context.set_private_key(&key).map_err(mismatch)?;
         context.check_private_key().map_err(mismatch)?;
+        self.options.apply(&mut context).map_err(lost)?;
         Ok((names, context))
     }
 }
@@ -251,6 +235,13 @@ fn ticketing(
     quic: &Quic,
     limits: &Limits,
 ) -> Result<(), TransportError> {
+    let lost = |e: ErrorStack| TransportError::Tls {
+        origin: identity.origin.clone(),
+        cause: e.to_string(),
+        remedy: "turn quic.early_data off",
+    };
+    let limits = (quic.session_tickets && quic.early_data).then_some(limits);
+    tickets::bind(context, limits, identity.options.client_digest()).map_err(lost)?;
     if !quic.session_tickets {
         tickets::refuse(context);
         return Ok(());
@@ -260,11 +251,6 @@ fn ticketing(
     tickets::set_keys(context, secrets.ticket_keys(), listener);
     if quic.early_data {
         tickets::allow_early_data(context);
-        tickets::bind(context, limits).map_err(|e| TransportError::Tls {
-            origin: identity.origin.clone(),
-            cause: e.to_string(),
-            remedy: "turn quic.early_data off",
-        })?;
     }
     Ok(())
 }
@@ -358,7 +344,7 @@ pub fn tcp_context(
     };
     ticketing((listener, secrets), &mut context, first, &quic, limits)?;
     context
-        .set_min_proto_version(Some(SslVersion::TLS1_2))
+        .set_min_proto_version(Some(first.options.min_version()))
         .map_err(lost)?;
     context.set_options(SslOptions::NO_RENEGOTIATION | SslOptions::CIPHER_SERVER_PREFERENCE);
     // TLS 1.2 with forward secrecy and authenticated encryption alone, as TLS 1.3 (RFC 9325 §4.2).

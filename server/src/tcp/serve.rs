@@ -27,7 +27,7 @@ use super::tunnel::TunnelSlot;
 use super::watchdog::{Verdict, Watchdog};
 use crate::acme;
 use crate::http::gate::MAX_FIELDS;
-use crate::http::peer::{Peer, PeerConnection};
+use crate::http::peer::{ClientCertificate, Peer, PeerConnection};
 use crate::observe::access::TlsSession;
 
 /// Resets of HTTP/2 streams that the client sends before their requests were processed; with more, the connection is closed.
@@ -110,6 +110,9 @@ async fn serve_admitted(
         server_name: { ssl.servername(NameType::HOST_NAME) }.map(Box::from),
         alpn: ssl.selected_alpn_protocol().unwrap_or_default().into(),
         tls: Some(TlsSession::of(ssl)),
+        client_certificate: { ssl.peer_certificate() }
+            .and_then(|certificate| ClientCertificate::of(&certificate).ok())
+            .map(Arc::new),
         ..describe(version, "https")
     });
     // A reload frees the certificates of the previous configuration.

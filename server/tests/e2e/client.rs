@@ -49,6 +49,24 @@ impl Client {
 
     /// Returns a client that is bound to `address`.
     pub(crate) fn at(folder: &Folder, address: SocketAddr) -> Client {
+        let tls = Client::trusting(folder).with_no_client_auth();
+        Client::over(tls, address)
+    }
+
+    /// Returns a client that shows a certificate, with its key in PKCS #8.
+    pub(crate) fn showing(
+        folder: &Folder,
+        certificate: rustls::pki_types::CertificateDer<'static>,
+        key: Vec<u8>,
+    ) -> Client {
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key).into();
+        let tls = Client::trusting(folder).with_client_auth_cert(vec![certificate], key);
+        Client::over(tls.unwrap(), (Ipv4Addr::LOCALHOST, 0).into())
+    }
+
+    fn trusting(
+        folder: &Folder,
+    ) -> rustls::ConfigBuilder<rustls::ClientConfig, rustls::client::WantsClientCert> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(folder.certificate.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -56,7 +74,10 @@ impl Client {
         let tls = tls
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap();
-        let mut tls = tls.with_root_certificates(roots).with_no_client_auth();
+        tls.with_root_certificates(roots)
+    }
+
+    fn over(mut tls: rustls::ClientConfig, address: SocketAddr) -> Client {
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let tls = quinn::crypto::rustls::QuicClientConfig::try_from(tls).unwrap();
         let endpoint = quinn::Endpoint::client(address).unwrap();

@@ -12,6 +12,7 @@ mod bounds;
 mod browser;
 mod certificates;
 mod client;
+mod client_auth;
 mod compress;
 mod dpdk;
 mod examples;

@@ -133,6 +133,8 @@ impl RequestRecord {
             traceparent: self.traceparent.as_ref().map(HeaderValue::as_bytes),
             tls: connection.tls,
             server_name: connection.server_name.as_deref(),
+            client_subject: { connection.client_certificate.as_ref() }
+                .map(|certificate| &*certificate.subject),
         });
     }
 }

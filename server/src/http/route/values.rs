@@ -75,6 +75,8 @@ impl<'a> Values<'a> {
             Placeholder::Scheme
             | Placeholder::Client
             | Placeholder::ClientPort
+            | Placeholder::ClientSubject
+            | Placeholder::ClientFingerprint
             | Placeholder::Listener => self.of_client(placeholder),
         }
     }
@@ -84,7 +86,14 @@ impl<'a> Values<'a> {
         let Some(peer) = self.peer else {
             return "".into();
         };
+        let certificate = peer.connection.client_certificate.as_ref();
         match placeholder {
+            Placeholder::ClientSubject => {
+                certificate.map_or("".into(), |shown| shown.subject.to_string().into())
+            }
+            Placeholder::ClientFingerprint => {
+                certificate.map_or("".into(), |shown| shown.fingerprint.to_string().into())
+            }
             Placeholder::Scheme => peer.connection.scheme.into(),
             Placeholder::ClientPort => peer.address.port().to_string().into(),
             Placeholder::Listener => (*peer.connection.listener).into(),

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::escape;
-use super::record::{Record, TlsSession, UpstreamTimes};
+use super::record::{Record, UpstreamTimes};
 use super::time;
 
 /// Writes one JSON object without spaces. `worker` is the name of the worker that served the request.
@@ -35,8 +35,9 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
         cause,
         request_id,
         traceparent,
-        tls,
-        server_name,
+        tls: _,
+        server_name: _,
+        client_subject: _,
     } = record;
     out.extend_from_slice(b"{\"time\":\"");
     time::rfc3339(out, *received);
@@ -77,8 +78,7 @@ pub(super) fn json(out: &mut Vec<u8>, record: &Record<'_>, worker: &str) {
     text(out, "cause", cause.map(str::as_bytes));
     text(out, "request_id", *request_id);
     text(out, "traceparent", *traceparent);
-    json_tls(out, *tls);
-    text(out, "tls_server_name", server_name.map(str::as_bytes));
+    json_tls(out, record);
     out.extend_from_slice(b"}\n");
 }
 
@@ -93,7 +93,8 @@ fn json_times(out: &mut Vec<u8>, times: UpstreamTimes) {
     micros(out, "upstream_total_us", total);
 }
 
-fn json_tls(out: &mut Vec<u8>, session: Option<TlsSession>) {
+fn json_tls(out: &mut Vec<u8>, record: &Record<'_>) {
+    let session = record.tls;
     let version = session.map(|session| session.version.as_bytes());
     text(out, "tls_version", version);
     let group = session.and_then(|session| session.group);
@@ -104,6 +105,12 @@ fn json_tls(out: &mut Vec<u8>, session: Option<TlsSession>) {
     }
     let cipher = session.and_then(|session| session.cipher);
     text(out, "tls_cipher", cipher.map(str::as_bytes));
+    text(
+        out,
+        "tls_server_name",
+        record.server_name.map(str::as_bytes),
+    );
+    text(out, "tls_client", record.client_subject.map(str::as_bytes));
 }
 
 fn micros(out: &mut Vec<u8>, key: &str, time: Option<Duration>) {
@@ -151,7 +158,8 @@ pub(super) fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
 
 /// Writes the line of [`combined`], followed by upstream, number of attempts, seconds to the head of its response, cause,
 /// request ID, trace context, seconds to get a connection to the upstream, seconds to the end of its response, TLS version,
-/// group of the key exchange, whether the TLS session was resumed, cipher suite, and the name that the client asked for (SNI).
+/// group of the key exchange, whether the TLS session was resumed, cipher suite, the name that the client asked for (SNI), and
+/// the subject of its certificate.
 pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     combined(out, record);
     out.pop();
@@ -188,6 +196,8 @@ pub(super) fn extended(out: &mut Vec<u8>, record: &Record<'_>) {
     }
     out.push(b' ');
     escape::word(out, record.server_name.unwrap_or("-").as_bytes());
+    out.push(b' ');
+    escape::word(out, record.client_subject.unwrap_or("-").as_bytes());
     out.push(b'\n');
 }
 

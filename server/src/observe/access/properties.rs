@@ -49,6 +49,7 @@ pub fn line(bytes: &[u8]) -> bool {
         traceparent: None,
         tls: None,
         server_name: None,
+        client_subject: None,
     };
     check_json(&record);
     check_combined(&record);

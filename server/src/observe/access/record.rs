@@ -85,6 +85,8 @@ pub struct Record<'a> {
     pub tls: Option<TlsSession>,
     /// Name that the client asked for in the TLS handshake (SNI).
     pub server_name: Option<&'a str>,
+    /// Subject of the client's certificate.
+    pub client_subject: Option<&'a str>,
 }
 
 /// Times of an exchange with upstreams.

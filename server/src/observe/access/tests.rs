@@ -38,6 +38,7 @@ pub(super) fn record<'a>() -> Record<'a> {
         traceparent: None,
         tls: None,
         server_name: None,
+        client_subject: None,
     }
 }
 

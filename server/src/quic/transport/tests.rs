@@ -298,6 +298,7 @@ fn clients_get_the_certificate_of_the_name_that_they_ask_for() {
             chain: made.to_pem().unwrap(),
             key: key.private_key_to_pem_pkcs8().unwrap(),
             origin: names.join(" "),
+            options: Arc::default(),
         }
     };
     let mut site = Site::new(Config::embedded().quic);

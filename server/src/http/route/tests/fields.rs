@@ -135,7 +135,14 @@ fn placeholders_of_a_field_stand_for_values_of_the_request() {
 
 #[test]
 fn a_field_whose_value_is_empty_for_a_request_is_not_sent() {
-    for value in ["{cookie:id}", "{header:x-none}", "{query:v}", "{query} "] {
+    for value in [
+        "{client_subject}",
+        "{client_fingerprint}",
+        "{cookie:id}",
+        "{header:x-none}",
+        "{query:v}",
+        "{query} ",
+    ] {
         assert_eq!(
             set_to(value.trim(), "/x", &[("cookie", "ids=1")]),
             None,

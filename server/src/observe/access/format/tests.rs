@@ -30,7 +30,7 @@ fn lines_tell_everything_in_their_format() {
          \"congestion_control\":\"cubic\",\"outcome\":\"complete\",\"upstream\":null,\"attempts\":0,\
          \"upstream_connect_us\":null,\"upstream_us\":null,\"upstream_total_us\":null,\"cause\":null,\
          \"request_id\":null,\"traceparent\":null,\"tls_version\":null,\"tls_group\":null,\"tls_resumed\":null,\
-         \"tls_cipher\":null,\"tls_server_name\":null}\n"
+         \"tls_cipher\":null,\"tls_server_name\":null,\"tls_client\":null}\n"
     );
     assert_eq!(
         as_combined(&record()),
@@ -95,6 +95,7 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
             resumed: true,
         }),
         server_name: Some("a example"),
+        client_subject: Some("CN=a b"),
         cause: Some("head_timeout"),
         request_id: Some(b"4bf92f35"),
         traceparent: Some(b"00-0af7-b7ad-01"),
@@ -103,7 +104,8 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
     let end = "\"outcome\":\"complete\",\"upstream\":\"10.0.0.1:80\",\"attempts\":2,\"upstream_connect_us\":200,\
                \"upstream_us\":1500,\"upstream_total_us\":null,\"cause\":\"head_timeout\",\"request_id\":\"4bf92f35\",\
                \"traceparent\":\"00-0af7-b7ad-01\",\"tls_version\":\"TLSv1.3\",\"tls_group\":\"X25519\",\
-               \"tls_resumed\":true,\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\",\"tls_server_name\":\"a example\"}\n";
+               \"tls_resumed\":true,\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\",\"tls_server_name\":\"a example\",\
+               \"tls_client\":\"CN=a b\"}\n";
     assert!(as_json(&failed).ends_with(end));
     let as_extended = |record: &Record<'_>| {
         let mut out = Vec::new();
@@ -114,10 +116,10 @@ fn lines_tell_the_upstream_and_the_cause_of_a_failure() {
     let line = line.trim_end();
     let expected = format!(
         "{line} 10.0.0.1:80 2 0.001500 head_timeout 4bf92f35 00-0af7-b7ad-01 0.000200 - TLSv1.3 X25519 resumed \
-         TLS_AES_128_GCM_SHA256 a\\x20example\n"
+         TLS_AES_128_GCM_SHA256 a\\x20example CN=a\\x20b\n"
     );
     assert_eq!(as_extended(&failed), expected);
-    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - - - - - - - - - - -\n"));
+    assert!(as_extended(&record()).ends_with("\"curl/8\" - 0 - - - - - - - - - - - -\n"));
 }
 
 #[test]

@@ -1,0 +1,355 @@
+//! Certificates of clients, versions of TLS, and the key log, over TCP and QUIC.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::Stdio;
+
+use boring::asn1::{Asn1Integer, Asn1Time};
+use boring::bn::BigNum;
+use boring::hash::MessageDigest;
+use boring::nid::Nid;
+use boring::pkey::{PKey, Private};
+use boring::x509::extension::{BasicConstraints, ExtendedKeyUsage};
+use boring::x509::{X509, X509Builder, X509NameBuilder};
+use serde_json::Value;
+use sluicegate::self_signed;
+
+use crate::client::{Client, run};
+use crate::server::{Folder, PAGE, Server, Setup};
+use crate::tcp::program;
+
+const VERSIONS: [&str; 2] = ["-tls1_2", "-tls1_3"];
+
+/// An authority, or what it has certified.
+struct Certified {
+    certificate: X509,
+    key: PKey<Private>,
+}
+
+impl Certified {
+    /// Returns an authority that vouches for itself.
+    fn authority(name: &str) -> Certified {
+        Certified::make(name, None, 1)
+    }
+
+    /// Returns what this authority certifies for a client, until so many days from now.
+    fn client(&self, name: &str, days: i64) -> Certified {
+        Certified::make(name, Some(self), days)
+    }
+
+    fn make(name: &str, issuer: Option<&Certified>, days: i64) -> Certified {
+        let key = self_signed::key().unwrap();
+        let now = i64::try_from(sluicegate::clock::unix().as_secs()).unwrap();
+        let at = |days: i64| Asn1Time::from_unix(now + days * 86_400).unwrap();
+        let mut subject = X509NameBuilder::new().unwrap();
+        subject
+            .append_entry_by_nid(Nid::ORGANIZATIONNAME, "Test")
+            .unwrap();
+        subject.append_entry_by_nid(Nid::COMMONNAME, name).unwrap();
+        let subject = subject.build();
+        let mut made = X509Builder::new().unwrap();
+        made.set_version(2).unwrap();
+        let serial = Asn1Integer::from_bn(&BigNum::from_u32(7).unwrap()).unwrap();
+        made.set_serial_number(&serial).unwrap();
+        made.set_subject_name(&subject).unwrap();
+        let issuer_name = issuer.map(|issuer| issuer.certificate.subject_name());
+        made.set_issuer_name(issuer_name.unwrap_or(&subject))
+            .unwrap();
+        made.set_not_before(&at(-10)).unwrap();
+        made.set_not_after(&at(days)).unwrap();
+        made.set_pubkey(&key).unwrap();
+        let extension = match issuer {
+            None => BasicConstraints::new().critical().ca().build(),
+            Some(_) => ExtendedKeyUsage::new().client_auth().build(),
+        };
+        made.append_extension(&extension.unwrap()).unwrap();
+        let signer = issuer.map_or(&key, |issuer| &issuer.key);
+        made.sign(signer, MessageDigest::sha256()).unwrap();
+        Certified {
+            certificate: made.build(),
+            key,
+        }
+    }
+
+    /// Writes the certificate to a file of a folder.
+    fn write(&self, folder: &Folder, file: &str) {
+        std::fs::write(folder.path(file), self.certificate.to_pem().unwrap()).unwrap();
+    }
+}
+
+fn setup(keys: &str) -> Setup {
+    Setup::new("mio")
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .with("[access_log]\nfile = \"access.log\"")
+        .listener("main", "127.0.0.1:0", "cubic")
+        .replace("[listener.tls]", &format!("{keys}\n[listener.tls]"))
+}
+
+/// Response to openssl's s_client, which is not of this repository.
+#[derive(Debug, PartialEq, Eq)]
+struct Opened {
+    is_served: bool,
+    is_resumed: bool,
+}
+
+const REFUSED: Opened = Opened {
+    is_served: false,
+    is_resumed: false,
+};
+
+const FULL: Opened = Opened {
+    is_served: true,
+    is_resumed: false,
+};
+
+const RESUMED: Opened = Opened {
+    is_served: true,
+    is_resumed: true,
+};
+
+/// Gets the page over TCP by openssl, with a certificate if given; `None`, reported as missing, where the host does not have it.
+fn open(
+    server: &Server,
+    folder: &Folder,
+    shown: Option<&Certified>,
+    words: &[&str],
+) -> Option<Opened> {
+    let mut command = program("openssl")?;
+    command
+        .current_dir(folder.path(""))
+        .args(["s_client", "-ign_eof", "-connect"]);
+    command.arg(server.address().to_string()).args(words);
+    if let Some(Certified { certificate, key }) = shown {
+        let pem = [
+            certificate.to_pem().unwrap(),
+            key.private_key_to_pem_pkcs8().unwrap(),
+        ];
+        std::fs::write(folder.path("shown.pem"), pem.concat()).unwrap();
+        command.args(["-cert", "shown.pem", "-key", "shown.pem"]);
+    }
+    let pipes = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut process = pipes.spawn().unwrap();
+    let request = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    // A refused client may have gone.
+    let _ = process.stdin.take().unwrap().write_all(request);
+    let said = process.wait_with_output().unwrap().stdout;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let is_served = said.contains(PAGE);
+    Some(Opened {
+        is_served,
+        is_resumed: is_served && said.contains("\nReused, TLS"),
+    })
+}
+
+/// Returns whether a client over QUIC gets the page.
+fn is_served_over_quic(server: SocketAddr, folder: &Folder, shown: Option<&Certified>) -> bool {
+    run(async {
+        let client = match shown {
+            None => Client::new(folder),
+            Some(Certified { certificate, key }) => {
+                let certificate = certificate.to_der().unwrap().into();
+                let key = key.private_key_to_der_pkcs8().unwrap();
+                Client::showing(folder, certificate, key)
+            }
+        };
+        // A client learns of its refusal after its own side of the handshake; one that is served gets a control stream.
+        let connection = client.dial(server).await;
+        if let Err(error) = connection.accept_uni().await {
+            assert!(
+                matches!(error, quinn::ConnectionError::ConnectionClosed(_)),
+                "{error}"
+            );
+            return false;
+        }
+        let mut session = client.connect(server).await;
+        session.get("/").await.text().await == PAGE
+    })
+}
+
+/// Returns the subjects in the access log.
+fn subjects(folder: &Folder) -> Vec<Value> {
+    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    let records = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records.map(|record| record["tls_client"].clone()).collect()
+}
+
+#[test]
+fn every_client_shows_a_valid_certificate_of_the_authority() {
+    let folder = Folder::new();
+    let (authority, other) = (Certified::authority("own"), Certified::authority("other"));
+    authority.write(&folder, "clients.pem");
+    let right = authority.client("app", 1);
+    let mut server = Server::start(&setup("client_ca = \"clients.pem\""), &folder);
+    let address = server.address();
+    let refused = [
+        None,
+        Some(other.client("app", 1)),
+        Some(authority.client("old", -1)),
+    ];
+    for shown in refused.iter().map(Option::as_ref) {
+        for version in VERSIONS {
+            let Some(opened) = open(&server, &folder, shown, &[version]) else {
+                return;
+            };
+            assert_eq!(opened, REFUSED);
+        }
+        assert!(!is_served_over_quic(address, &folder, shown));
+    }
+    for version in VERSIONS {
+        let opened = open(&server, &folder, Some(&right), &[version]);
+        assert_eq!(opened, Some(FULL));
+    }
+    assert!(is_served_over_quic(address, &folder, Some(&right)));
+    server.process.last_words();
+    assert_eq!(subjects(&folder), ["CN=app,O=Test"; 3]);
+}
+
+#[test]
+fn optional_certificates_are_verified_where_clients_show_them() {
+    let folder = Folder::new();
+    let (authority, other) = (Certified::authority("own"), Certified::authority("other"));
+    authority.write(&folder, "clients.pem");
+    let keys = "client_ca = \"clients.pem\"\nclient_auth = \"optional\"";
+    let mut server = Server::start(&setup(keys), &folder);
+    let (right, wrong) = (authority.client("app", 1), other.client("app", 1));
+    for (shown, expected) in [(None, FULL), (Some(&right), FULL), (Some(&wrong), REFUSED)] {
+        match open(&server, &folder, shown, &[]) {
+            None => return,
+            Some(opened) => assert_eq!(opened, expected),
+        }
+    }
+    server.process.last_words();
+    assert_eq!(subjects(&folder), [Value::Null, "CN=app,O=Test".into()]);
+}
+
+#[test]
+fn sessions_are_not_resumed_under_another_authority_or_demand() {
+    let folder = Folder::new();
+    let (authority, other) = (Certified::authority("own"), Certified::authority("other"));
+    authority.write(&folder, "clients.pem");
+    let client = authority.client("app", 1);
+    let required = setup("client_ca = \"clients.pem\"");
+    let optional = setup("client_ca = \"clients.pem\"\nclient_auth = \"optional\"");
+    let mut server = Server::start(&optional, &folder);
+    for version in VERSIONS {
+        let first = |server: &Server, shown| {
+            open(
+                server,
+                &folder,
+                shown,
+                &[version, "-sess_out", "session.pem"],
+            )
+        };
+        // Whoever resumes shows no certificate again.
+        let again =
+            |server: &Server| open(server, &folder, None, &[version, "-sess_in", "session.pem"]);
+        if first(&server, None).is_none() {
+            return;
+        }
+        assert_eq!(again(&server), Some(RESUMED), "{version}");
+        server.reload(&required, &folder, "reloaded");
+        assert_eq!(again(&server), Some(REFUSED), "{version}");
+        assert_eq!(first(&server, Some(&client)), Some(FULL), "{version}");
+        assert_eq!(again(&server), Some(RESUMED), "{version}");
+        other.write(&folder, "clients.pem");
+        server.reload(&required, &folder, "reloaded");
+        assert_eq!(again(&server), Some(REFUSED), "{version}");
+        authority.write(&folder, "clients.pem");
+        server.reload(&optional, &folder, "reloaded");
+    }
+    server.process.last_words();
+    let (without, with) = (Value::Null, Value::from("CN=app,O=Test"));
+    let expected = [&without, &without, &with, &with].map(Clone::clone);
+    assert_eq!(subjects(&folder), [expected.clone(), expected].concat());
+}
+
+#[test]
+fn files_without_authorities_refuse_a_reload_with_their_key() {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup(""), &folder);
+    std::fs::write(folder.path("clients.pem"), "no PEM").unwrap();
+    for file in ["none.pem", "clients.pem"] {
+        let line = server.reload(&setup(&format!("client_ca = {file:?}")), &folder, "refused");
+        assert!(line.contains(file), "{line}");
+    }
+    assert!(is_served_over_quic(server.address(), &folder, None));
+}
+
+#[test]
+fn older_versions_and_weak_cipher_suites_are_refused_over_tcp() {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup(""), &folder);
+    let address = server.address();
+    let curl = |words: &[&str]| {
+        let command = program("curl")?
+            .args(["--silent", "--insecure", "--max-time", "60"])
+            .args(words)
+            .arg(format!("https://{address}/"))
+            .output();
+        Some(command.unwrap().stdout == PAGE.as_bytes())
+    };
+    let cases: [(&[&str], bool, bool); 5] = [
+        (&["--tls-max", "1.1"], false, false),
+        (&["--tls-max", "1.2"], true, false),
+        (
+            &[
+                "--tls-max",
+                "1.2",
+                "--ciphers",
+                "ECDHE-ECDSA-CHACHA20-POLY1305",
+            ],
+            true,
+            false,
+        ),
+        (
+            &[
+                "--tls-max",
+                "1.2",
+                "--ciphers",
+                "ECDHE-ECDSA-AES128-SHA:AES128-GCM-SHA256",
+            ],
+            false,
+            false,
+        ),
+        (&["--tlsv1.3"], true, true),
+    ];
+    for (words, by_default, _) in cases {
+        match curl(words) {
+            None => return,
+            Some(found) => assert_eq!(found, by_default, "{words:?}"),
+        }
+    }
+    server.reload(&setup("tls_min_version = \"1.3\""), &folder, "reloaded");
+    for (words, _, with_tls13) in cases {
+        assert_eq!(curl(words), Some(with_tls13), "{words:?}");
+    }
+}
+
+#[test]
+fn key_log_has_the_keys_of_connections_over_tcp_and_quic() {
+    let folder = Folder::new();
+    let mut server = Server::start(&setup("key_log = \"keys.log\""), &folder);
+    server.process.line_with(&["key_log is on", "keys.log"]);
+    let file = folder.path("keys.log");
+    let count = || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        text.matches("SERVER_TRAFFIC_SECRET_0 ").count()
+    };
+    assert!(!file.exists());
+    let Some(opened) = open(&server, &folder, None, &["-tls1_3"]) else {
+        return;
+    };
+    assert_eq!((opened, count()), (FULL, 1));
+    assert!(is_served_over_quic(server.address(), &folder, None));
+    assert_eq!(count(), 3, "it connects twice");
+    let mode = std::fs::metadata(&file).unwrap().permissions();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+        0o600
+    );
+}
