@@ -16,7 +16,8 @@ const LEAST_SHARE: u64 = 10;
 /// Health of an upstream, from the results of its requests.
 ///
 /// After `max_fails` failures in a row it leaves the rotation for `fail_timeout`. Then one request is a trial: a success
-/// brings the upstream back, a failure keeps it out.
+/// brings the upstream back, a failure keeps it out. If there is no result within `fail_timeout`, as with a slow upload,
+/// another request is a trial beside it.
 #[derive(Debug)]
 pub(super) struct Health {
     max_fails: u64,
@@ -28,8 +29,8 @@ pub(super) struct Health {
     out_until: Cell<Option<Instant>>,
     /// Time of the last return to the rotation.
     returned_at: Cell<Option<Instant>>,
-    /// Whether a request is a trial.
-    on_trial: Cell<bool>,
+    /// Time until which a trial has the upstream for itself; `None` if none runs.
+    trial_until: Cell<Option<Instant>>,
     /// Time of the last warning about a failure.
     warned_at: Cell<Option<Instant>>,
 }
@@ -43,7 +44,7 @@ impl Health {
             in_a_row: Cell::new(0),
             out_until: Cell::new(None),
             returned_at: Cell::new(None),
-            on_trial: Cell::new(false),
+            trial_until: Cell::new(None),
             warned_at: Cell::new(None),
         }
     }
@@ -60,22 +61,23 @@ impl Health {
 
     /// Returns whether a request may go to the upstream, as a trial or otherwise.
     pub(super) fn is_in_rotation(&self, now: Instant) -> bool {
-        let may_try = |until| now >= until && !self.on_trial.get();
-        self.out_until.get().is_none_or(may_try)
+        let runs = |until: Option<Instant>| until.is_some_and(|until| now < until);
+        let may_try = !runs(self.out_until.get()) && !runs(self.trial_until.get());
+        self.out_until.get().is_none() || may_try
     }
 
     /// Begins a trial if one is due, and returns whether it did.
     pub(super) fn begin_trial(&self, now: Instant) -> bool {
         let is_trial = self.out_until.get().is_some() && self.is_in_rotation(now);
         if is_trial {
-            self.on_trial.set(true);
+            self.trial_until.set(now.checked_add(self.fail_timeout));
         }
         is_trial
     }
 
     /// Ends a trial, whatever its result.
     pub(super) fn end_trial(&self) {
-        self.on_trial.set(false);
+        self.trial_until.set(None);
     }
 
     /// Returns the upstream to the rotation if it was out.
@@ -123,8 +125,9 @@ impl Health {
         self.failures.set(self.failures.get() + 1);
         let in_a_row = self.in_a_row.get().saturating_add(1);
         self.in_a_row.set(in_a_row);
-        if self.max_fails > 0 && (is_trial || in_a_row >= self.max_fails) {
-            if self.out_until.get().is_none() {
+        let is_out = self.out_until.get().is_some();
+        if self.max_fails > 0 && (is_trial && is_out || in_a_row >= self.max_fails) {
+            if !is_out {
                 let failures = in_a_row;
                 tracing::warn!(
                     pool,

@@ -161,6 +161,59 @@ fn only_one_request_tries_an_upstream_that_was_out() {
     });
 }
 
+/// Makes requests until one goes to the server and not to the upstream `b`.
+async fn next_at(server: &Server, edge: &Edge) -> (Front, JoinHandle<()>, Conn) {
+    loop {
+        let (front, task) = edge.get("/");
+        tokio::select! {
+            mut conn = server.accept() => {
+                conn.head().await;
+                return (front, task, conn);
+            }
+            received = front.response() => assert_eq!(field(&received, "x-name"), Some("b")),
+        }
+    }
+}
+
+#[test]
+fn trial_that_takes_too_long_leaves_another_to_the_next_request() {
+    run(async {
+        let server = Server::new().await;
+        let (b, _b) = named("b").await;
+        let patient = with(proxy(&[server.address(), b]), |s| s.max_fails = 2);
+        let edge = Edge::new(Proxy {
+            retries: 0,
+            ..patient
+        });
+        for _ in 0..2 {
+            let (front, task, conn) = next_at(&server, &edge).await;
+            drop(conn);
+            assert_eq!(status(&front.response().await), 502);
+            task.await.unwrap();
+        }
+        let fail_timeout = edge.settings().fail_timeout;
+        pass(fail_timeout).await;
+        // Its response does not come, as with a slow upload.
+        let (slow, slow_task, slow_conn) = next_at(&server, &edge).await;
+        for _ in 0..4 {
+            assert_eq!(who(&edge).await, "b");
+        }
+        pass(fail_timeout).await;
+        let (front, task, mut conn) = next_at(&server, &edge).await;
+        for _ in 0..4 {
+            assert_eq!(who(&edge).await, "b", "one more trial, no more");
+        }
+        conn.send(OK).await;
+        assert_eq!(status(&front.response().await), 200);
+        task.await.unwrap();
+        // The upstream is back, and a late failure of the first trial is one like any other.
+        slow_conn.reset();
+        assert_eq!(status(&slow.response().await), 502);
+        slow_task.await.unwrap();
+        assert_eq!((edge.state().out, edge.state().failures), (0, 3));
+    });
+}
+
 #[test]
 fn where_all_are_out_they_are_asked_all_the_same() {
     run(async {
