@@ -22,6 +22,7 @@ struct State {
     /// Questions for IPv4 addresses so far.
     asked: Cell<u64>,
     is_broken: Cell<bool>,
+    is_silent: Cell<bool>,
 }
 
 impl NameServer {
@@ -33,6 +34,7 @@ impl NameServer {
             ttl,
             asked: Cell::new(0),
             is_broken: Cell::new(false),
+            is_silent: Cell::new(false),
         });
         let task = tokio::task::spawn_local(serve(socket, Rc::clone(&state)));
         NameServer {
@@ -52,6 +54,11 @@ impl NameServer {
         self.state.is_broken.set(true);
     }
 
+    /// Leaves all further questions without a response.
+    pub(super) fn hush(&self) {
+        self.state.is_silent.set(true);
+    }
+
     /// Returns the number of questions for IPv4 addresses so far.
     pub(super) fn asked(&self) -> u64 {
         self.state.asked.get()
@@ -69,7 +76,9 @@ async fn serve(socket: UdpSocket, state: Rc<State>) {
     loop {
         let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
         let answer = state.answer(&buffer[..length]);
-        socket.send_to(&answer, from).await.unwrap();
+        if !state.is_silent.get() {
+            socket.send_to(&answer, from).await.unwrap();
+        }
     }
 }
 

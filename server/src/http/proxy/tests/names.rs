@@ -127,6 +127,24 @@ fn name_whose_addresses_all_fail_is_resolved_again_at_once() {
 }
 
 #[test]
+fn addresses_that_have_failed_are_tried_again_while_name_servers_are_silent() {
+    run(async {
+        let free = TcpListener::bind((A, 0)).await.unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let server = NameServer::new(LONG, &[A]).await;
+        let edge = edge("app.test", port, &server);
+        assert_eq!(who(&edge).await, "502");
+        server.hush();
+        let _back = serve_as("a", TcpListener::bind((A, port)).await.unwrap());
+        // The lookup takes longer than a connection may.
+        assert_eq!(who(&edge).await, "a");
+        assert_eq!(edge.counters().lookups_failed, 0);
+        assert_eq!(who(&edge).await, "a");
+    });
+}
+
+#[test]
 fn addresses_found_last_stay_in_use_while_name_servers_fail() {
     run(async {
         let (port, _tasks) = two().await;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::super::counters::Tally;
 use super::resolver;
@@ -19,10 +19,14 @@ const VALID: Duration = Duration::from_secs(10);
 /// Shortest time after which addresses are looked up again.
 const LEAST_VALID: Duration = Duration::from_secs(1);
 
+/// Longest time for which a connection waits for other addresses than those that have failed.
+const PATIENCE: Duration = Duration::from_millis(250);
+
 /// Host name and port of an upstream, `host:port`, with the addresses that were found last.
 ///
 /// A lookup takes as long as name servers take. So at most one runs, everybody who waits shares it, and connections use the
-/// addresses found before until it ends. They stay in use if it finds none.
+/// addresses found before until it ends. They stay in use if it finds none. Only if all of them have failed does a connection
+/// wait for other ones, and no longer than [`PATIENCE`].
 #[derive(Debug)]
 pub(in crate::http::proxy) struct HostName {
     host: String,
@@ -36,7 +40,7 @@ pub(in crate::http::proxy) struct HostName {
     /// Connections so far: each begins with the next address, so that all addresses are used.
     turn: Cell<usize>,
     valid_until: Cell<Option<Instant>>,
-    /// Whether all addresses have failed, so that the next connection waits for a lookup.
+    /// Whether all addresses have failed, so that the next connection waits for a lookup, if not for long.
     doubted: Cell<bool>,
     running: Cell<bool>,
     ended: Notify,
@@ -70,8 +74,12 @@ impl HostName {
             if !self.running.replace(true) {
                 tokio::task::spawn_local(Rc::clone(self).look_up());
             }
-            if self.doubted.get() || self.found.borrow().is_empty() {
+            let is_known = !self.found.borrow().is_empty();
+            if !is_known {
                 ended.await;
+            } else if self.doubted.get() {
+                // Those that have failed may be back.
+                let _ = timeout(PATIENCE, ended).await;
             }
         }
         let mut addresses = self.found.borrow().clone();
