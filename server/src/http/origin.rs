@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
@@ -129,11 +129,7 @@ struct Handlers {
 /// # Errors
 /// The system gave no thread or no runtime.
 pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
-    let runtime = Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS)
-        .thread_name(format!("{}-files", setup.name))
-        .build()?;
+    let runtime = runtime(&setup.name)?;
     let (sender, commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
     let makes_checks = setup.makes_checks;
@@ -175,6 +171,21 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
             runtime.shutdown_background();
         })?;
     Ok(sender)
+}
+
+/// Returns the runtime of a thread with this name, which is pinned later. The threads that it starts may run on all cores that
+/// this one may run on.
+fn runtime(name: &str) -> io::Result<Runtime> {
+    let cores = affinity::allowed_cores();
+    Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_name(format!("{name}-files"))
+        .on_thread_start(move || {
+            // A thread that keeps to one core is slower, no more.
+            let _ = affinity::confine(&cores);
+        })
+        .build()
 }
 
 impl RunHandler for Handlers {

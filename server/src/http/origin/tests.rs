@@ -1,4 +1,4 @@
-//! Handlers behind a password.
+//! Tests handlers behind a password, and threads for blocking work.
 
 use super::*;
 use crate::http::auth::Credentials;
@@ -78,4 +78,20 @@ fn generated_body_is_whole_and_head_has_its_length_alone() {
         (head.head.unwrap().length, head.body.len()),
         (Some(100_000), 0)
     );
+}
+
+#[test]
+fn threads_for_blocking_work_are_not_pinned_with_the_origin_thread() {
+    let all = affinity::allowed_cores();
+    let thread = std::thread::spawn(|| {
+        let runtime = runtime("o").unwrap();
+        let last = *affinity::allowed_cores().last().unwrap();
+        affinity::pin(last).unwrap();
+        runtime.block_on(async {
+            let found = tokio::task::spawn_blocking(affinity::allowed_cores);
+            (found.await.unwrap(), affinity::allowed_cores(), last)
+        })
+    });
+    let (blocking, own, last) = thread.join().unwrap();
+    assert_eq!((blocking, own), (all, vec![last]));
 }
