@@ -1,6 +1,6 @@
 //! Makes one attempt at a request: sends it, and waits for the head of the final response.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,10 +18,12 @@ use sluicegate_config::Proxy;
 
 /// Events while an attempt waits for the response's head.
 enum Event {
-    Head(Result<http::Response<ResponseBody>, SendError>),
+    Head(Received),
     Interim,
-    Over(Stop),
 }
+
+/// Response without its body, or the reason for which there is none.
+type Received = Result<http::Response<ResponseBody>, SendError>;
 
 /// Attempt to get a response on a connection.
 pub(super) struct Attempt<'a> {
@@ -45,31 +47,47 @@ impl Attempt<'_> {
         let request = http::Request::from_parts(parts, body);
         let interims = Arc::<Interims>::default();
         let mut response = pin!(self.connection.send(request, &interims)?);
+        let mut head = None;
         let mut deadline = Deadline::until(Instant::now() + self.proxy.head_timeout);
         loop {
             let event = std::future::poll_fn(|cx| {
-                let polled = self
-                    .connection
-                    .poll_with(cx, |cx| response.as_mut().poll(cx));
+                receive(
+                    cx,
+                    self.connection,
+                    (response.as_mut(), &mut head),
+                    &interims,
+                )?;
                 // Informational responses that came before the head go to the client before it.
-                if interims.too_many() {
-                    return Poll::Ready(Event::Over(Stop::Failed(Failure::TooManyInterim)));
+                if interims.waiting_any() {
+                    return Poll::Ready(Ok(Event::Interim));
                 }
-                match polled {
-                    Poll::Ready(head) => Poll::Ready(Event::Head(head)),
-                    Poll::Pending if interims.waiting_any() => Poll::Ready(Event::Interim),
-                    Poll::Pending => {
+                match head.take() {
+                    Some(head) => Poll::Ready(Ok(Event::Head(head))),
+                    None => {
                         check_timeouts(cx, self.connection, self.upload, self.proxy, &mut deadline)
+                            .map(Err)
                     }
                 }
             })
-            .await;
-            forward_interims(&interims, self.connection, reply).await?;
+            .await?;
             match event {
                 Event::Head(Ok(response)) => return Ok(response),
                 Event::Head(Err(error)) => return Err(self.blame(&error)),
-                Event::Over(stop) => return Err(stop),
                 Event::Interim => {}
+            }
+            while let Some((status, fields)) = interims.next() {
+                let mut sent = pin!(reply.interim(status, fields));
+                // The client may be slow. Meanwhile the upstream may send no more than it may in all.
+                std::future::poll_fn(|cx| {
+                    receive(
+                        cx,
+                        self.connection,
+                        (response.as_mut(), &mut head),
+                        &interims,
+                    )?;
+                    sent.as_mut().poll(cx).map_err(Stop::from)
+                })
+                .await?;
             }
         }
     }
@@ -87,14 +105,26 @@ impl Attempt<'_> {
     }
 }
 
-/// Sends the informational responses that have arrived to the client.
-async fn forward_interims(
-    interims: &Arc<Interims>,
+/// Moves the connection, and takes the response once it has come.
+///
+/// # Errors
+/// The upstream has sent too many informational responses.
+fn receive<F: Future<Output = Received>>(
+    cx: &mut Context<'_>,
     connection: &mut UpstreamConnection,
-    reply: &mut Responder,
+    (response, head): (Pin<&mut F>, &mut Option<Received>),
+    interims: &Interims,
 ) -> Result<(), Stop> {
-    while let Some((status, fields)) = interims.next() {
-        connection.drive(reply.interim(status, fields)).await?;
+    let mut response = response;
+    let polled = connection.poll_with(cx, |cx| match head {
+        Some(_) => Poll::Pending,
+        None => response.as_mut().poll(cx),
+    });
+    if let Poll::Ready(received) = polled {
+        *head = Some(received);
+    }
+    if interims.too_many() {
+        return Err(Stop::Failed(Failure::TooManyInterim));
     }
     Ok(())
 }
@@ -107,7 +137,7 @@ fn check_timeouts(
     upload: &Upload,
     proxy: &Proxy,
     timer: &mut Deadline,
-) -> Poll<Event> {
+) -> Poll<Stop> {
     let written = connection.meter().written_at();
     let (deadline, stop) = if connection.is_sent(upload) {
         let deadline = written + proxy.head_timeout;
@@ -122,7 +152,7 @@ fn check_timeouts(
         (deadline, stop)
     };
     if timer.is_over(cx, deadline) {
-        Poll::Ready(Event::Over(stop))
+        Poll::Ready(stop)
     } else {
         Poll::Pending
     }

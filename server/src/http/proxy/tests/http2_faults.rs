@@ -47,6 +47,32 @@ fn a_body_that_does_not_end_as_announced_is_reset() {
 }
 
 #[test]
+fn informational_responses_do_not_pile_up_behind_a_slow_client() {
+    run(async {
+        let upstream = Http2Upstream::new().await;
+        let edge = upstream.edge();
+        // The client has room for the first one alone.
+        let begun = edge.start(head("GET", "/", &[]), None, false, 1);
+        let (front, _task, _conn, (_request, mut sender)) = upstream.asked(begun).await;
+        let mut hint = || {
+            let hints = response(103, &[("link", "</a>")]);
+            sender.send_informational(hints).unwrap();
+        };
+        hint();
+        assert!(matches!(front.next().await, ToFront::Interim(103, _)));
+        // The second one waits for the client.
+        hint();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        for _ in 2..17 {
+            hint();
+        }
+        while edge.failures(Failure::TooManyInterim) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
+#[test]
 fn a_body_shorter_or_longer_than_its_length_is_reset() {
     run(async {
         for length in ["1", "3"] {
