@@ -3,6 +3,8 @@
 mod opening;
 mod refusal;
 
+use std::collections::HashSet;
+
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
@@ -171,15 +173,18 @@ fn content_length(headers: &HeaderMap) -> Result<Option<u64>, Refusal> {
 /// Returns the fields that concern the request: neither those of the connection nor those that the client names in `connection`,
 /// so that nothing which the route adds later can be among them. `te: trailers` of HTTP/2 is kept: servers of gRPC insist on it.
 fn fields(headers: &HeaderMap, version: Version) -> Result<Fields, Refusal> {
-    let mut nominated = Vec::new();
+    // Each once, however often a client names it, and none that is not there.
+    let mut nominated = HashSet::new();
     for value in headers.get_all(CONNECTION) {
         let text = value.to_str().map_err(|_| Malformed)?;
-        nominated.extend(text.split(',').map(|name| name.trim().to_ascii_lowercase()));
+        let names = text.split(',').map(str::trim);
+        let present = names.filter(|name| headers.contains_key(*name));
+        nominated.extend(present.filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok()));
     }
     let is_nominated = |name: &HeaderName| {
         // Framing and host are the request's own, whatever the client says.
         let kept = [HOST, CONTENT_LENGTH].contains(name);
-        !kept && nominated.iter().any(|nominated| nominated == name.as_str())
+        !kept && nominated.contains(name)
     };
     // Exactly as RFC 9113 §8.2.2 has it; with HTTP/1.1, the field is for the server alone.
     let takes_trailers = |name: &HeaderName, value: &HeaderValue| {

@@ -1,5 +1,7 @@
 //! Tells the fields of one connection, which are not forwarded in either direction, from those of the message.
 
+use std::collections::HashSet;
+
 use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -33,7 +35,7 @@ pub(super) fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
 
 /// Fields that a message's own `connection` lines name.
 #[derive(Debug, Default)]
-pub(super) struct Nominated(Vec<String>);
+pub(super) struct Nominated(HashSet<String>);
 
 impl Nominated {
     pub(super) fn by<'a>(connection: impl Iterator<Item = &'a HeaderValue>) -> Nominated {
@@ -48,7 +50,7 @@ impl Nominated {
     }
 
     pub(super) fn contains(&self, name: &HeaderName) -> bool {
-        self.0.iter().any(|nominated| nominated == name.as_str())
+        self.0.contains(name.as_str())
     }
 }
 
