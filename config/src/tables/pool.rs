@@ -171,6 +171,22 @@ fn check_pool(pool: &mut Pool, section: &Section<'_>) -> Result<(), Error> {
     pool.settings.check(&pool.upstreams, section)
 }
 
+impl Pool {
+    /// Returns whether keys of the queue differ from their defaults while no upstream has a limit for which a request would
+    /// wait.
+    pub fn has_unused_queue(&self) -> bool {
+        let common = self.settings.max_connections;
+        let is_limited = |upstream: &PoolUpstream| upstream.max_connections.unwrap_or(common) > 0;
+        let keys = PoolSettings::keys();
+        let mut given = keys.iter().zip(Part::values(&self.settings));
+        !self.upstreams.0.iter().any(is_limited)
+            && given.any(|(key, value)| {
+                ["queue", "queue_timeout"].contains(&key.name)
+                    && key.given.default_toml().as_deref() != value.as_deref()
+            })
+    }
+}
+
 impl PoolSettings {
     /// Refuses keys that do not fit the upstreams.
     fn check(&self, upstreams: &Upstreams, section: &Section<'_>) -> Result<(), Error> {

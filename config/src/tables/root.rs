@@ -114,6 +114,19 @@ impl Config {
         names.filter(move |name| !used.contains(name))
     }
 
+    /// Returns the pools of `[[pool]]`, and then those of routes that list their servers.
+    pub fn all_pools(&self) -> impl Iterator<Item = &Pool> {
+        self.pools
+            .iter()
+            .chain(self.routes.iter().filter_map(|route| match &route.handler {
+                Handler::Proxy(proxy) => match &proxy.pool {
+                    PoolChoice::Inline(pool) => Some(pool.as_ref()),
+                    PoolChoice::Named(_) => None,
+                },
+                _ => None,
+            }))
+    }
+
     /// Returns the keys of `new` that differ from these and take effect only when the server starts: `server.state_dir`,
     /// or `names of [[group]]` where tables were added or removed.
     pub fn needs_restart(&self, new: &Self) -> Vec<String> {

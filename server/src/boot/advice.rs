@@ -14,12 +14,18 @@ pub(super) fn on_key_logs(config: &Config) {
     }
 }
 
-/// Warns of pools that no route uses.
+/// Warns of pools that no route uses, and of queues in which no request ever waits.
 pub(super) fn on_pools(config: &Config) {
     for pool in config.unused_pools() {
         tracing::warn!(
             pool,
             "no route uses this pool: name it in `pool` of [route.proxy], or remove its [[pool]]"
+        );
+    }
+    for pool in config.all_pools().filter(|pool| pool.has_unused_queue()) {
+        tracing::warn!(
+            pool = pool.name,
+            "no request ever waits in the queue of this pool: set `max_connections`, or remove `queue` and `queue_timeout`"
         );
     }
 }

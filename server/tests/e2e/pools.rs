@@ -315,21 +315,60 @@ fn health_checks_take_upstreams_out_and_bring_them_back(backend: &str) {
     });
 }
 
-#[test]
-fn check_names_a_pool_that_no_route_uses() {
+/// Returns the warnings of `check` about a configuration with these tables.
+fn warnings(tables: &str) -> Vec<String> {
     let folder = Folder::new();
-    let text = "[[listener]]\nname = \"l\"\naddress = \"127.0.0.1:0\"\ntls = \"self-signed\"\n\
-                [[pool]]\nname = \"spare\"\nupstreams = \"127.0.0.1:1\"\n";
-    std::fs::write(folder.path("pools.toml"), text).unwrap();
+    let listener = "[[listener]]\nname = \"l\"\naddress = \"127.0.0.1:0\"\ntls = \"self-signed\"\n";
+    std::fs::write(folder.path("pools.toml"), format!("{listener}{tables}")).unwrap();
     let mut process = Process::start(&["check", "pools.toml"], &folder.path(""));
     assert_eq!(process.wait().code(), Some(0));
-    let warning = process.said.iter().find(|line| line.contains("WARN"));
-    let warning = warning.expect("a warning");
+    let said = process.said.iter();
+    said.filter(|line| line.contains("WARN")).cloned().collect()
+}
+
+#[test]
+fn check_names_a_pool_that_no_route_uses() {
+    let found = warnings("[[pool]]\nname = \"spare\"\nupstreams = \"127.0.0.1:1\"\n");
     for part in [
         "no route uses this pool",
         "pool=\"spare\"",
         "remove its [[pool]]",
     ] {
-        assert!(warning.contains(part), "{warning}");
+        assert!(found[0].contains(part), "{found:?}");
+    }
+}
+
+#[test]
+fn check_names_queues_in_which_no_request_waits() {
+    let app = "[[route]]\npath = \"/\"\nproxy.pool = \"app\"\n[[pool]]\nname = \"app\"\n";
+    let inline = "[[route]]\npath = \"/x\"\nproxy = { upstreams = \"127.0.0.1:9\", queue = 7 }\n";
+    let one = "upstreams = [{ address = \"127.0.0.1:1\", max_connections = 1 }, \"127.0.0.1:2\"]\n";
+    for (tables, pool) in [
+        (format!("{app}upstreams = \"127.0.0.1:1\"\n"), None),
+        (
+            format!("{app}upstreams = \"127.0.0.1:1\"\nqueue = 7\n"),
+            Some("app"),
+        ),
+        (
+            format!("{app}upstreams = \"127.0.0.1:1\"\nqueue_timeout = \"1s\"\n"),
+            Some("app"),
+        ),
+        (
+            format!("{app}upstreams = \"127.0.0.1:1\"\nqueue = 7\nmax_connections = 1\n"),
+            None,
+        ),
+        (format!("{app}{one}queue = 7\n"), None),
+        (inline.to_owned(), Some("127.0.0.1:9")),
+    ] {
+        let found = warnings(&tables);
+        assert_eq!(
+            found.len(),
+            usize::from(pool.is_some()),
+            "{tables} {found:?}"
+        );
+        if let Some(pool) = pool {
+            assert!(found[0].contains("set `max_connections`"), "{found:?}");
+            assert!(found[0].contains(&format!("pool=\"{pool}\"")), "{found:?}");
+        }
     }
 }
