@@ -42,7 +42,9 @@ impl Kind {
                 format!("a string of 1 to {max} letters, digits, `-`, `_` or `.`")
             }
             Self::Path => "a path, relative to the folder of this file".to_owned(),
-            Self::Word { words, .. } | Self::TablesOr { words, .. } => (*words).to_owned(),
+            Self::Word { words, .. }
+            | Self::TableOr { words, .. }
+            | Self::TablesOr { words, .. } => (*words).to_owned(),
             Self::Words {
                 words,
                 each,

@@ -25,8 +25,8 @@ pub(crate) const OWN: [&str; 8] = [
     "host",
 ];
 
-/// Table of changes to requests, where `host` has a key of its own.
-const REQUEST_TABLE: &str = "route.request_headers";
+/// Tables of changes to requests, where `host` has a key of its own.
+const REQUEST_TABLES: [&str; 2] = ["route.request_headers", "site.request_headers"];
 
 /// Returns the names of fields in `item`, in lower case, each once.
 pub(crate) fn read_names(item: &Item<'_>) -> Result<Vec<String>, Error> {
@@ -92,7 +92,7 @@ pub(crate) fn read(item: &Item<'_>) -> Result<Vec<(String, String)>, Error> {
 
 /// Refuses a placeholder that the table's fields do not have.
 fn refuse_unknown(item: &Item<'_>, at: usize, text: &str) -> Result<(), Error> {
-    let known = if item.table == REQUEST_TABLE {
+    let known = if REQUEST_TABLES.contains(&item.table) {
         template::IN_REQUESTS
     } else {
         template::IN_RESPONSES
@@ -143,7 +143,7 @@ fn field_name(item: &Item<'_>, at: usize, word: &str) -> Result<String, Error> {
     let name = word.to_ascii_lowercase();
     if OWN.contains(&name.as_str()) {
         let found = format!("field `{name}` in `{}`", item.key.name);
-        let expected = if name == "host" && item.table == REQUEST_TABLE {
+        let expected = if name == "host" && REQUEST_TABLES.contains(&item.table) {
             "the key `host` of [route.proxy] for what an upstream gets".to_owned()
         } else {
             format!("a field that is not the server's own: {}", OWN.join(", "))

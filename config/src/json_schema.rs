@@ -146,6 +146,7 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
             json!({ "type": "object", "additionalProperties": value, "maxProperties": MAX_FIELDS })
         }
         Kind::Table(table) => reference(table),
+        Kind::TableOr { table, word, .. } => table_or(table, word),
         Kind::Tables { table, max } => {
             json!({ "type": "array", "items": reference(table), "maxItems": max })
         }
@@ -161,6 +162,10 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
 
 fn reference(table: &Table) -> Value {
     json!({ "$ref": format!("#/$defs/{}", table.name) })
+}
+
+fn table_or(table: &Table, word: &str) -> Value {
+    json!({ "anyOf": [reference(table), { "const": word }] })
 }
 
 fn one_or_list(min: usize, max: usize) -> Value {

@@ -62,6 +62,10 @@ pub fn manual(registry: &Registry) -> String {
         let optional = is_optional(&table, &holder);
         let prefix = if optional { EXAMPLE } else { "" };
         out += &format!("{prefix}{}\n", table.header());
+        if table.name.starts_with("site.") {
+            // Its summary names the table that says more about its keys.
+            continue;
+        }
         for key in table.keys() {
             describe(&mut out, &key, optional, !all_restart);
             if matches!(key.kind, Kind::CongestionControl) && !optional {

@@ -14,7 +14,11 @@ pub(crate) fn table(out: &mut String, table: &Table, values: &[Option<String>]) 
         let name = key.name;
         match (value, key.given, key.kind) {
             (Some(value), ..) => *out += &format!("{name} = {value}\n"),
-            (None, Given::Unset(_), Kind::Table(_) | Kind::Tables { .. }) => {}
+            (
+                None,
+                Given::Unset(_),
+                Kind::Table(_) | Kind::TableOr { .. } | Kind::Tables { .. },
+            ) => {}
             (None, Given::Unset(words), _) => *out += &format!("# {name} is unset: {words}\n"),
             (None, ..) => {}
         }

@@ -79,6 +79,12 @@ pub(crate) enum Kind {
     ErrorPages,
     /// A table with a header of its own.
     Table(&'static Table),
+    /// A [`Kind::Table`], or `word` for none.
+    TableOr {
+        table: &'static Table,
+        word: &'static str,
+        words: &'static str,
+    },
     /// Tables with headers of their own, `max` at most.
     Tables { table: &'static Table, max: usize },
     /// One table, 1 to `max` of them, or `word` for none.
@@ -161,6 +167,7 @@ impl Kind {
     pub(crate) const fn table(&self) -> Option<&'static Table> {
         match self {
             Self::Table(table)
+            | Self::TableOr { table, .. }
             | Self::Tables { table, .. }
             | Self::TablesOr { table, .. }
             | Self::WordsOrTables { table, .. } => Some(table),

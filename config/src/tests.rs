@@ -3,6 +3,7 @@
 mod json_schema;
 mod manual;
 mod reload;
+mod sites;
 mod values;
 
 use std::time::Duration;
@@ -19,6 +20,8 @@ const EXAMPLE: &str = include_str!("../example.toml");
 fn parse(text: &str) -> Result<Config, crate::Error> {
     Config::from_toml("edge.toml", text, &Registry::builtin())
 }
+
+const GROUPS: &str = "[[group]]\nname = \"default\"\n[[group]]\nname = \"other\"\n";
 
 /// Returns a valid file in which `key` of `table` has the TOML value `value`.
 fn document(table: &Table, key: &str, value: &str) -> String {
@@ -61,10 +64,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         ("limits", "stream_window") => keys.push("connection_window = \"1GiB\"".to_owned()),
         _ => {}
     }
-    let group = "[[group]]\nname = \"default\"\n[[group]]\nname = \"other\"\n";
     let listener = "[[listener]]\nname = \"l\"\naddress = \"[::]:1\"\n";
     let before = match table.name {
-        "listener" => group.to_owned(),
+        "listener" => GROUPS.to_owned(),
         "listener.tls" => format!("[acme]\nagree = true\n[server]\nstate_dir = \"s\"\n{listener}"),
         "listener.congestion_rule" => format!("{listener}tls = \"self-signed\"\n"),
         "pool.health_check" => {
@@ -79,6 +81,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         }
         name if is_of_settings(name) => {
             format!("{listener}tls = \"self-signed\"\n[[route]]\npath = \"/\"\ngenerate = {{}}\n")
+        }
+        name if name == "route" || name.starts_with("site.") => {
+            format!("{listener}tls = \"self-signed\"\n[[site]]\nname = \"shop\"\n")
         }
         name if name.starts_with("route.") => {
             let pool = "[[pool]]\nname = \"app\"\nupstreams = \"a:1\"\n";
@@ -214,7 +219,7 @@ fn every_text_refuses_what_is_too_long() {
         let error = parse(&document(table, key.name, &quoted(max + 1))).unwrap_err();
         assert_eq!(error.expected, key.kind.expectation(), "{error}");
         // Those names are of tables.
-        if !["group", "pool"].contains(&key.name) {
+        if !["group", "pool", "site"].contains(&key.name) {
             assert_eq!(parse(&document(table, key.name, &quoted(max))).err(), None);
         }
     });

@@ -170,6 +170,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
     })?;
     Site::compile(&config.routes, &config.limits)?;
     advice::on_pools(config);
+    advice::on_sites(config);
     check_folders(config)?;
     config.groups.iter().try_for_each(|g| cores(g).map(drop))?;
     check_real_time(config)?;
@@ -301,5 +302,6 @@ fn advise(config: &Config) {
         }
     }
     advice::on_pools(config);
+    advice::on_sites(config);
     advice::on_key_logs(config);
 }

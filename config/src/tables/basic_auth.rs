@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::schema::Kind;
+use crate::field::Record;
+use crate::schema::{Kind, Table};
 
 table! {
     /// Users with passwords for the route above, by HTTP's Basic scheme (RFC 7617). A request without a valid name and
@@ -20,4 +21,13 @@ table! {
         /// user's name there; it then receives the password, too.
         forward: bool { kind: Kind::Switch, default: "false", examples: ["true"], reload: Live },
     }
+}
+
+impl BasicAuth {
+    /// The same keys in the table of a site.
+    pub(crate) const OF_SITES: &'static Table = &Table {
+        name: "site.basic_auth",
+        summary: "Users with passwords for the site above. The keys are those of [route.basic_auth].",
+        ..*Self::TABLE
+    };
 }

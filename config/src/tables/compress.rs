@@ -180,6 +180,14 @@ impl RouteCompression {
         self.settings.as_ref()
     }
 
+    /// Returns this of a route, or that of its site.
+    pub(super) fn or(&self, site: &Self) -> Self {
+        Self {
+            switch: self.switch.or(site.switch),
+            settings: None,
+        }
+    }
+
     /// Takes the settings of the server, if the route compresses.
     pub(super) fn resolve(&mut self, server: &Arc<Compress>) {
         let on = self.switch.unwrap_or(server.enabled);

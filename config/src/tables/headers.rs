@@ -35,12 +35,46 @@ table! {
 }
 
 impl HeaderEdits {
+    /// Returns the changes of a site with these of its route after them.
+    pub(super) fn after(&self, site: &Self) -> Self {
+        let changed = |name: &String| {
+            self.remove.contains(name) || self.set.iter().any(|(set, _)| set == name)
+        };
+        let after = |first: &[(String, String)], own: &[(String, String)]| {
+            let first = first.iter().filter(|(name, _)| !changed(name));
+            first.chain(own).cloned().collect()
+        };
+        let removed = site
+            .remove
+            .iter()
+            .filter(|name| !self.remove.contains(name));
+        Self {
+            remove: removed.chain(&self.remove).cloned().collect(),
+            set: after(&site.set, &self.set),
+            add: after(&site.add, &self.add),
+        }
+    }
+
     /// The same keys in the table of changes to responses.
     pub(crate) const OF_RESPONSES: &'static Table = &Table {
         name: "route.response_headers",
         summary: "Changes to the response's header before the client receives it, in the order remove, set, add. Interim \
                   responses (1xx) and trailers are not changed. Use them to remove fields that tell too much, or to add \
                   fields for browsers, such as strict-transport-security.",
+        ..*Self::TABLE
+    };
+
+    /// The same keys in the table of changes to the requests of a site.
+    pub(crate) const OF_SITES_REQUESTS: &'static Table = &Table {
+        name: "site.request_headers",
+        summary: "Changes to the headers of requests to the site above. The keys are those of [route.request_headers].",
+        ..*Self::TABLE
+    };
+
+    /// The same keys in the table of changes to the responses of a site.
+    pub(crate) const OF_SITES_RESPONSES: &'static Table = &Table {
+        name: "site.response_headers",
+        summary: "Changes to the headers of responses of the site above. The keys are those of [route.response_headers].",
         ..*Self::TABLE
     };
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::field::words_in_fields;
-use crate::schema::{Kind, Reason, Refusal, count, seconds};
+use crate::field::{Record, words_in_fields};
+use crate::schema::{Kind, Reason, Refusal, Table, count, seconds};
 use crate::source::shown;
 use crate::value::Word;
 
@@ -49,6 +49,14 @@ table! {
 }
 
 impl RateLimit {
+    /// The same keys in the table of a site.
+    pub(crate) const OF_SITES: &'static Table = &Table {
+        name: "site.rate_limit",
+        summary: "Rate at which each client may send requests to the site above, whatever its routes. The keys are those of \
+                  [route.rate_limit].",
+        ..*Self::TABLE
+    };
+
     /// Returns the number of requests that a client may send at once.
     pub fn burst(&self) -> u64 {
         self.burst.unwrap_or(self.rate.count)

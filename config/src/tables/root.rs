@@ -10,7 +10,7 @@ use toml::de::DeTable;
 
 use super::{
     AccessLog, Acme, Admin, Compress, Group, Handler, Limits, Listener, Log, Pool, PoolChoice,
-    Qlog, Quic, Route, Server, Tracing,
+    Qlog, Quic, Route, Server, SiteDefaults, Tracing, site,
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
@@ -42,6 +42,12 @@ table! {
         /// Pools of upstream servers, with distinct names.
         pools as pool: Vec<Pool> {
             kind: Kind::Tables { table: Pool::TABLE, max: 10_000 },
+            default: "[]",
+            reload: Live
+        },
+        /// Sites, with distinct names.
+        sites as site: Vec<SiteDefaults> {
+            kind: Kind::Tables { table: SiteDefaults::TABLE, max: 10_000 },
             default: "[]",
             reload: Live
         },
@@ -127,6 +133,15 @@ impl Config {
             }))
     }
 
+    /// Returns the names of the sites that no route belongs to, in the order of the file.
+    pub fn unused_sites(&self) -> impl Iterator<Item = &str> {
+        let used: HashSet<&str> = { self.routes.iter() }
+            .filter_map(|route| route.site.name())
+            .collect();
+        let names = self.sites.iter().map(|site| site.name.as_str());
+        names.filter(move |name| !used.contains(name))
+    }
+
     /// Returns the keys of `new` that differ from these and take effect only when the server starts: `server.state_dir`,
     /// or `names of [[group]]` where tables were added or removed.
     pub fn needs_restart(&self, new: &Self) -> Vec<String> {
@@ -163,9 +178,7 @@ fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {
     check_acme(config, top)?;
     resolve_pools(config, top)?;
     let compress = Arc::new(config.compress.clone());
-    for route in &mut config.routes {
-        route.settings.compression.resolve(&compress);
-    }
+    site::resolve(&mut config.routes, (&config.sites, &compress), top)?;
     check_routes(config, top)
 }
 
@@ -202,7 +215,13 @@ fn check_names(config: &Config, top: &Section<'_>) -> Result<(), Error> {
     let groups: Vec<&str> = config.groups.iter().map(|g| g.name.as_str()).collect();
     let listeners: Vec<&str> = config.listeners.iter().map(|l| l.name.as_str()).collect();
     let pools: Vec<&str> = config.pools.iter().map(|p| p.name.as_str()).collect();
-    for (table, names) in [("group", groups), ("listener", listeners), ("pool", pools)] {
+    let sites: Vec<&str> = config.sites.iter().map(|site| site.name.as_str()).collect();
+    for (table, names) in [
+        ("group", groups),
+        ("listener", listeners),
+        ("pool", pools),
+        ("site", sites),
+    ] {
         let mut once = Once::new(top, "a name of its own");
         for (index, name) in names.into_iter().enumerate() {
             let at = top.position_in(table, index, "name");
@@ -319,7 +338,7 @@ fn check_routes(config: &Config, top: &Section<'_>) -> Result<(), Error> {
         let methods = or_any(&route.methods);
         // Their order makes no difference.
         let conditions = (sorted(&route.match_headers), sorted(&route.match_query));
-        for (host, path) in or_any(&route.hosts)
+        for (host, path) in or_any(route.hosts())
             .into_iter()
             .flat_map(|host| route.paths.iter().map(move |path| (host, path)))
         {

@@ -1,18 +1,16 @@
 //! Routes: the requests that they match, and the handlers that respond.
 
-use std::fmt;
-
+use super::host_pattern::host_or_pattern;
 use super::matching::{compile_regex, field_match, path_pattern, query_match};
 use super::{
-    FieldMatch, Files, Fixed, Generate, PathPattern, Proxy, QueryMatch, Redirect, RouteSettings,
+    FieldMatch, Files, Fixed, Generate, HostPattern, PathPattern, Proxy, QueryMatch, Redirect,
+    RouteSettings, RouteSite,
 };
 use crate::error::Error;
-use crate::field::words_in_fields;
-use crate::schema::{Kind, Reason, Refusal};
+use crate::schema::{Kind, name};
 use crate::section::Section;
 use crate::template::Template;
-use crate::value::Word;
-use crate::words::{canonical, host, token};
+use crate::words::{canonical, token};
 
 const MAX_METHOD: usize = 32;
 
@@ -28,7 +26,7 @@ table! {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
         /// a.b.example.com, but not example.com. Upper and lower case match alike, and the request's port is ignored.
         /// Write names in other alphabets in their xn-- form.
-        hosts as host: Vec<HostPattern> {
+        own_hosts as host: Vec<HostPattern> {
             kind: Kind::Words {
                 words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
                         port",
@@ -37,7 +35,7 @@ table! {
                 max: 64,
                 read: host_or_pattern,
             },
-            unset: "any host",
+            unset: "any host, or those of the site",
             examples: ["\"example.com\"", "[\"example.org\", \"*.example.org\"]"],
             reload: Live
         },
@@ -107,20 +105,35 @@ table! {
             examples: ["\"v=2\""],
             reload: Live
         },
+        /// Name of the `[[site]]` that the route belongs to, and from which it takes hosts and settings that it does not
+        /// have itself.
+        site: RouteSite { kind: name(), unset: "no site", examples: ["\"shop\""], reload: Live },
         ..
         /// Settings that hold whatever the handler is.
-        settings: RouteSettings,
+        own: RouteSettings,
         ..
         /// Handler that responds.
         handler: Handler,
     }
 }
 
+impl Route {
+    /// Returns the hosts that the route matches, those of its site included; none if it matches any host.
+    pub fn hosts(&self) -> &[HostPattern] {
+        self.site.hosts().unwrap_or(&self.own_hosts)
+    }
+
+    /// Returns the settings in effect: those of the route, and of its site where the route does not say otherwise.
+    pub fn settings(&self) -> &RouteSettings {
+        self.site.settings().unwrap_or(&self.own)
+    }
+}
+
 /// Checks what the handler and the changes to fields need of the route.
 fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
     let named = [
-        (&route.settings.request_headers, "[route.request_headers]"),
-        (&route.settings.response_headers, "[route.response_headers]"),
+        (&route.own.request_headers, "[route.request_headers]"),
+        (&route.own.response_headers, "[route.response_headers]"),
     ];
     for (edits, place) in named {
         let fields = edits.set.iter().chain(&edits.add);
@@ -165,7 +178,7 @@ fn check_groups(
 
 /// Refuses a redirect that names no target: clients cannot follow it.
 fn check_fixed(fixed: &Fixed, route: &Route, section: &Section<'_>) -> Result<(), Error> {
-    let edits = &route.settings.response_headers;
+    let edits = &route.own.response_headers;
     let mut added = edits.set.iter().chain(&edits.add);
     if matches!(fixed.status, 301 | 302 | 303 | 307 | 308)
         && !added.any(|(name, _)| name == "location")
@@ -201,13 +214,14 @@ impl Route {
     /// Returns a route for any host and method that changes no header and has no limits of its own.
     pub fn new(path: &str, handler: Handler) -> Self {
         Self {
-            hosts: Vec::new(),
+            own_hosts: Vec::new(),
             paths: vec![PathPattern::from(path)],
             methods: Vec::new(),
             match_headers: Vec::new(),
             match_query: Vec::new(),
             handler,
-            settings: RouteSettings::default(),
+            site: RouteSite::default(),
+            own: RouteSettings::default(),
         }
     }
 
@@ -216,70 +230,6 @@ impl Route {
         let paths: Vec<String> = self.paths.iter().map(ToString::to_string).collect();
         paths.join(", ")
     }
-}
-
-/// Pattern of hosts, in lower case, without a port; an IPv6 address stands in brackets.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum HostPattern {
-    /// This host alone.
-    Exact(String),
-    /// Every longer name that ends with this text, which starts with a dot.
-    Suffix(String),
-}
-
-impl HostPattern {
-    /// Returns whether the pattern matches a host in lower case, without a port.
-    pub fn matches(&self, host: &str) -> bool {
-        match self {
-            Self::Exact(name) => host == name,
-            Self::Suffix(end) => host.len() > end.len() && host.ends_with(end),
-        }
-    }
-}
-
-impl fmt::Display for HostPattern {
-    /// Writes the pattern as a file does: `example.com`, `*.example.com`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact(host) => f.write_str(host),
-            Self::Suffix(suffix) => write!(f, "*{suffix}"),
-        }
-    }
-}
-
-impl Word for HostPattern {
-    fn of_canonical(word: String) -> Option<Self> {
-        Some(match word.strip_prefix('*') {
-            Some(suffix) => Self::Suffix(suffix.to_owned()),
-            None => Self::Exact(word),
-        })
-    }
-}
-
-words_in_fields!(HostPattern);
-
-/// Reads a host, or a pattern of the names below one.
-fn host_or_pattern(word: &str) -> Result<String, Refusal> {
-    // nginx's way to write a server for every other host.
-    if word == "_" {
-        return Err(Refusal::because(Reason {
-            found: "\"_\" for `host`".to_owned(),
-            expected: "a host; a route without `host` matches any host".to_owned(),
-            nearest: None,
-        }));
-    }
-    canonical(host_pattern(word))
-}
-
-/// Returns the canonical form of a host, or of every name below one.
-fn host_pattern(word: &str) -> Option<String> {
-    let Some(suffix) = word.strip_prefix("*.") else {
-        return host(word);
-    };
-    // Below an address there is nothing.
-    let name =
-        host(suffix).filter(|h| !h.starts_with('[') && h.parse::<std::net::Ipv4Addr>().is_err());
-    name.map(|name| format!("*.{name}"))
 }
 
 fn method(word: &str) -> Option<&str> {

@@ -6,8 +6,11 @@ use ipnet::IpNet;
 
 use super::network::networks;
 use super::{BasicAuth, ErrorPage, HeaderEdits, RateLimit, RouteCompression};
-use crate::field::tables_as_parts;
-use crate::schema::{Kind, TIB, duration, millis, seconds, size};
+use crate::error::Error;
+use crate::field::{Field, Record, tables_as_parts};
+use crate::print;
+use crate::schema::{Key, Kind, TIB, Table, duration, millis, seconds, size};
+use crate::value::Item;
 
 table! {
     /// Settings of a route that hold whatever its handler is.
@@ -31,15 +34,15 @@ table! {
             reload: Live
         },
         /// Rate at which each client may send requests to the route: the table `[route.rate_limit]` below.
-        rate_limit: Option<RateLimit> {
-            kind: Kind::Table(RateLimit::TABLE),
+        rate_limit: Inheritable<RateLimit> {
+            kind: table_or_off(RateLimit::TABLE),
             unset: "any rate",
             examples: ["{ rate = \"10/s\", burst = 50 }"],
             reload: Live
         },
         /// Users with passwords for the route: the table `[route.basic_auth]` below.
-        basic_auth: Option<BasicAuth> {
-            kind: Kind::Table(BasicAuth::TABLE),
+        basic_auth: Inheritable<BasicAuth> {
+            kind: table_or_off(BasicAuth::TABLE),
             unset: "no password",
             examples: ["{ users_file = \"users.htpasswd\" }"],
             reload: Live
@@ -90,3 +93,99 @@ table! {
 }
 
 tables_as_parts!(RouteSettings);
+
+const fn table_or_off(table: &'static Table) -> Kind {
+    Kind::TableOr {
+        table,
+        word: "off",
+        words: "a table, or \"off\" for nothing, also where the site has it",
+    }
+}
+
+/// Table of a route that its site may have instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Inheritable<T> {
+    /// The route takes what its site has.
+    #[default]
+    Unset,
+    /// The route has none, whatever its site has.
+    Off,
+    /// The route has this one.
+    Given(T),
+}
+
+impl<T: Clone> Inheritable<T> {
+    /// Returns this of a route, or that of its site.
+    fn or(&self, site: &Self) -> Self {
+        match self {
+            Self::Unset => site.clone(),
+            own => own.clone(),
+        }
+    }
+}
+
+impl<T> Inheritable<T> {
+    /// Returns the table; `None` if there is none.
+    pub const fn given(&self) -> Option<&T> {
+        match self {
+            Self::Given(table) => Some(table),
+            Self::Unset | Self::Off => None,
+        }
+    }
+}
+
+impl<R: Record> Field for Inheritable<R> {
+    fn read(item: &Item<'_>) -> Result<Self, Error> {
+        match item.key.kind {
+            Kind::TableOr { word, .. } if item.value.as_str() == Some(word) => Ok(Self::Off),
+            _ => Field::read(item).map(Self::Given),
+        }
+    }
+
+    fn unset() -> Option<Self> {
+        Some(Self::Unset)
+    }
+
+    fn print(&self, key: &Key) -> Option<String> {
+        match (self, key.kind) {
+            (Self::Off, Kind::TableOr { word, .. }) => Some(print::text(word)),
+            _ => None,
+        }
+    }
+
+    fn print_tables(&self, key: &Key, out: &mut String) {
+        if let Self::Given(table) = self {
+            Field::print_tables(table, key, out);
+        }
+    }
+}
+
+impl RouteSettings {
+    /// Returns these settings of a route with those of its site where the route does not say otherwise.
+    pub(super) fn after(&self, site: &Self) -> Self {
+        Self {
+            allow: or(&self.allow, &site.allow),
+            deny: or(&self.deny, &site.deny),
+            rate_limit: self.rate_limit.or(&site.rate_limit),
+            basic_auth: self.basic_auth.or(&site.basic_auth),
+            request_headers: self.request_headers.after(&site.request_headers),
+            response_headers: self.response_headers.after(&site.response_headers),
+            error_pages: error_pages(&self.error_pages, &site.error_pages),
+            compression: self.compression.or(&site.compression),
+            max_request_body: self.max_request_body.or(site.max_request_body),
+            timeout: self.timeout.or(site.timeout),
+        }
+    }
+}
+
+fn or<T: Clone>(list: &[T], other: &[T]) -> Vec<T> {
+    let given = if list.is_empty() { other } else { list };
+    given.to_vec()
+}
+
+/// Returns the pages of a route, and those of its site for other statuses.
+fn error_pages(own: &[ErrorPage], site: &[ErrorPage]) -> Vec<ErrorPage> {
+    let is_own = |page: &&ErrorPage| own.iter().any(|known| known.statuses == page.statuses);
+    let others = site.iter().filter(|page| !is_own(page));
+    own.iter().chain(others).cloned().collect()
+}

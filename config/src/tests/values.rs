@@ -11,8 +11,8 @@ use crate::Backend;
 use crate::field::Record;
 use crate::{
     AccessFormat, AccessLog, Balance, ClientAuth, Config, Cores, ErrorPage, ErrorStatuses, Files,
-    Fixed, Handler, HashBy, HeaderEdits, HostHeader, HostPattern, LogTarget, PlainHttp, PoolChoice,
-    Redirect, Route, Scheduler, Symlinks, TlsVersion, UpstreamAddress,
+    Fixed, Handler, HashBy, HeaderEdits, HostHeader, HostPattern, Inheritable, LogTarget,
+    PlainHttp, PoolChoice, Redirect, Route, Scheduler, Symlinks, TlsVersion, UpstreamAddress,
 };
 
 /// File in which every value differs from its default.
@@ -156,7 +156,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
     let route = &config.routes[3];
     let exact = |host: &str| HostPattern::Exact(host.to_owned());
     assert_eq!(
-        route.hosts,
+        route.hosts(),
         [
             exact("example.org"),
             HostPattern::Suffix(".example.org".to_owned()),
@@ -165,18 +165,18 @@ fn a_route_knows_its_requests_and_what_it_changes() {
         ]
     );
     assert_eq!(route.methods, ["GET", "M-SEARCH"]);
-    assert_eq!(route.settings.max_request_body, Some(2 << 30));
+    assert_eq!(route.own.max_request_body, Some(2 << 30));
     let networks = |list: &[ipnet::IpNet]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(networks(&route.settings.allow), ["10.0.0.0/8", "::/0"]);
-    assert_eq!(networks(&route.settings.deny), ["192.0.2.7/32"]);
-    let auth = route.settings.basic_auth.as_ref().unwrap();
+    assert_eq!(networks(&route.own.allow), ["10.0.0.0/8", "::/0"]);
+    assert_eq!(networks(&route.own.deny), ["192.0.2.7/32"]);
+    let auth = route.own.basic_auth.given().unwrap();
     assert!(auth.users_file.ends_with("users") && auth.forward);
     assert_eq!(auth.realm, "\"a\"");
-    assert_eq!(config.routes[4].settings.basic_auth, None);
-    let limit = route.settings.rate_limit.as_ref().unwrap();
+    assert_eq!(config.routes[4].own.basic_auth, Inheritable::Unset);
+    let limit = route.own.rate_limit.given().unwrap();
     assert_eq!((limit.rate.count, limit.rate.unit.as_secs()), (600, 60));
     assert_eq!((limit.burst(), limit.clients), (7, 2048));
-    assert_eq!(route.settings.timeout, Some(Duration::from_secs(90)));
+    assert_eq!(route.own.timeout, Some(Duration::from_secs(90)));
     let fields = |list: &[(&str, &str)]| -> Vec<(String, String)> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         list.iter().map(owned).collect()
@@ -186,7 +186,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
         set: fields(&[("x-a", ""), ("x-b", "b \"' b")]),
         add: fields(&[("via", "3 edge")]),
     };
-    assert_eq!(route.settings.request_headers, request);
+    assert_eq!(route.own.request_headers, request);
     let response = HeaderEdits {
         remove: vec!["server".to_owned(), "x-powered-by".to_owned()],
         set: Vec::new(),
@@ -196,7 +196,7 @@ fn a_route_knows_its_requests_and_what_it_changes() {
             ("link", "<a>"),
         ]),
     };
-    assert_eq!(route.settings.response_headers, response);
+    assert_eq!(route.own.response_headers, response);
     let plain = &config.routes[0];
     let unchanged = Route::new("/", plain.handler.clone());
     assert_eq!(*plain, unchanged);
@@ -209,7 +209,7 @@ fn error_pages_of_a_route_have_their_statuses() {
         file: file.into(),
     };
     assert_eq!(
-        parse(UNUSUAL).unwrap().routes[3].settings.error_pages,
+        parse(UNUSUAL).unwrap().routes[3].own.error_pages,
         [
             page(ErrorStatuses::One(404), "/404.html"),
             page(ErrorStatuses::Class(5), "sorry.html"),

@@ -5,6 +5,7 @@ mod edge;
 mod handlers;
 mod keys;
 mod routes;
+mod sites;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::Config;

@@ -29,3 +29,13 @@ pub(super) fn on_pools(config: &Config) {
         );
     }
 }
+
+/// Warns of sites that no route belongs to.
+pub(super) fn on_sites(config: &Config) {
+    for site in config.unused_sites() {
+        tracing::warn!(
+            site,
+            "no route belongs to this site: name it in `site` of [[route]], or remove its [[site]]"
+        );
+    }
+}

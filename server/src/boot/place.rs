@@ -17,7 +17,7 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
     match error {
         BootError::Secrets(error) => of_secrets(error, config),
         BootError::Site(SiteError::Tls { pool, cause }) => of_pool(pool, cause.key(), config),
-        BootError::Site(error) => of_route(error, &config.routes),
+        BootError::Site(error) => of_route(error, config),
         BootError::Listener { listener, source } => {
             let index = { config.listeners.iter() }.position(|known| known.name == *listener)?;
             of_listener(source, index, &config.listeners[index])
@@ -48,7 +48,8 @@ fn of_secrets(error: &SecretsError, config: &Config) -> Option<Vec<Step>> {
     Some(vec![Key("server"), Key(key)])
 }
 
-fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
+fn of_route(error: &SiteError, config: &Config) -> Option<Vec<Step>> {
+    let routes = &config.routes;
     let find = |label: &str, is_meant: &dyn Fn(&Handler) -> bool| {
         let mut routes = routes.iter();
         routes.position(|route| route.label() == label && is_meant(&route.handler))
@@ -69,22 +70,27 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
         }
         SiteError::ErrorPage { route, file, .. } => {
             let has_it = |one: &Route| {
-                one.label() == *route
-                    && one
-                        .settings
-                        .error_pages
-                        .iter()
-                        .any(|page| page.file == *file)
+                let mut pages = one.settings().error_pages.iter();
+                one.label() == *route && pages.any(|page| page.file == *file)
             };
-            (routes.iter().position(has_it)?, &["error_pages"])
+            let index = routes.iter().position(has_it)?;
+            let mut own = routes[index].own.error_pages.iter();
+            if !own.any(|page| page.file == *file) {
+                return of_site(&routes[index], &["error_pages"], config);
+            }
+            (index, &["error_pages"])
         }
         SiteError::Users { route, file, .. } => {
             let has_it = |one: &Route| {
-                let auth = one.settings.basic_auth.as_ref();
+                let auth = one.settings().basic_auth.given();
                 one.label() == *route && auth.is_some_and(|auth| auth.users_file == *file)
             };
             let index = routes.iter().position(has_it)?;
-            (index, &["basic_auth", "users_file"])
+            let keys = &["basic_auth", "users_file"];
+            if routes[index].own.basic_auth.given().is_none() {
+                return of_site(&routes[index], keys, config);
+            }
+            (index, keys)
         }
         SiteError::Path { route, .. } => (has_path(route)?, &["path"]),
         SiteError::Field { route, .. } => (find(route, &|_| true)?, &[]),
@@ -97,6 +103,15 @@ fn of_route(error: &SiteError, routes: &[Route]) -> Option<Vec<Step>> {
             .chain(keys)
             .collect(),
     )
+}
+
+/// Returns a key of the site that a route belongs to.
+fn of_site(route: &Route, keys: &[&'static str], config: &Config) -> Option<Vec<Step>> {
+    let name = route.site.name()?;
+    let index = { config.sites.iter() }.position(|site| site.name == name)?;
+    let keys = keys.iter().map(|key| Key(key));
+    let site = [Key("site"), Index(index)];
+    Some(site.into_iter().chain(keys).collect())
 }
 
 /// Returns the key of a pool, which has a table of its own or stands in a route.

@@ -108,6 +108,7 @@ impl Reloader<'_> {
             worker.mailbox.send(command);
         }
         advice::on_pools(&config);
+        advice::on_sites(&config);
         advice::on_key_logs(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
         self.fronts.adopt(&tcp);

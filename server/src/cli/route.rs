@@ -80,7 +80,7 @@ pub(super) fn print(
     let named = |at: usize| {
         let place = locate(file, &[Step::Key("route"), Step::Index(at)]);
         let line = place.map(|place| format!(":{}", place.line));
-        let hosts: Vec<String> = { config.routes[at].hosts.iter() }
+        let hosts: Vec<String> = { config.routes[at].hosts().iter() }
             .map(ToString::to_string)
             .collect();
         let hosts = if hosts.is_empty() {
@@ -91,10 +91,26 @@ pub(super) fn print(
         let (file, line) = (file.display(), line.unwrap_or_default());
         format!("{file}{line}: {}{hosts}", config.routes[at].label())
     };
+    let of_site = |at: usize| {
+        let site = &config.routes[at].site;
+        let (name, keys) = (site.name()?, site.inherited_keys().join(", "));
+        let index = { config.sites.iter() }.position(|site| site.name == name)?;
+        let place = locate(file, &[Step::Key("site"), Step::Index(index)]);
+        let line = place.map_or(0, |place| place.line);
+        Some(format!(
+            "from site {name} ({}:{line}): {keys}",
+            file.display()
+        ))
+    };
     let verdicts = explanation.verdicts.iter().enumerate();
     let chosen = { verdicts.clone() }.find(|(_, verdict)| **verdict == Verdict::Responds);
     match chosen {
-        Some((at, _)) => writeln!(out, "{}: responds, {}", named(at), explanation.response)?,
+        Some((at, _)) => {
+            writeln!(out, "{}: responds, {}", named(at), explanation.response)?;
+            for note in explanation.notes.iter().cloned().chain(of_site(at)) {
+                writeln!(out, "  {note}")?;
+            }
+        }
         None => writeln!(out, "no route responds: {}", explanation.response)?,
     }
     for (at, verdict) in verdicts {

@@ -106,7 +106,7 @@ mod tests {
         );
         let registry = sluicegate_cc::Registry::builtin();
         let config = sluicegate_config::Config::from_toml("test.toml", &text, &registry).unwrap();
-        RateLimit::new(config.routes[0].settings.rate_limit.as_ref().unwrap())
+        RateLimit::new(config.routes[0].settings().rate_limit.given().unwrap())
     }
 
     fn client(text: &str) -> IpAddr {

@@ -99,7 +99,7 @@ impl Site {
             let access = Arc::new(Access::compile(route, &mut rate_limits)?);
             let of_route = (place, route, access);
             for compiled in Route::compile(of_route, limits, &mut pools, &mut folders)? {
-                table.add(&route.hosts, &compiled);
+                table.add(route.hosts(), &compiled);
             }
         }
         table.sort();

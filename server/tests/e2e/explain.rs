@@ -99,6 +99,35 @@ fn route_command_says_what_a_client_gets() {
 }
 
 #[test]
+fn route_command_says_what_comes_from_where() {
+    let file = format!(
+        "{FILE}[[site]]\nname = \"shop\"\nhost = \"shop.example\"\nrate_limit = {{ rate = \"10/s\", burst = 50 }}\n\
+         timeout = \"30s\"\n[site.response_headers]\nremove = \"server\"\n\
+         [[route]]\npath = \"/api\"\nsite = \"shop\"\nproxy = {{ upstreams = \"a:1\", rewrite = \"/v2{{rest}}\" }}\n\
+         [[route]]\npath = \"/login\"\nsite = \"shop\"\ntimeout = \"1s\"\nrate_limit = {{ rate = \"5/m\" }}\n\
+         proxy = {{ upstreams = \"a:1\" }}\n"
+    );
+    for (path, expected) in [
+        (
+            "/api/carts",
+            "edge.toml:33: /api on shop.example: responds, proxy to a:1, which receives /v2/carts by `rewrite`\n  \
+             rate_limit: 10/s for each client, 50 at once, all routes of the site together\n  \
+             from site shop (edge.toml:26): host, rate_limit, response_headers, timeout\n",
+        ),
+        (
+            "/login",
+            "edge.toml:37: /login on shop.example: responds, proxy to a:1\n  \
+             rate_limit: 5/m for each client, 5 at once\n  \
+             from site shop (edge.toml:26): host, response_headers\n",
+        ),
+    ] {
+        let output = route(&file, &[&format!("https://shop.example{path}")]);
+        let output = String::from_utf8(output.stdout).unwrap();
+        assert!(output.starts_with(expected), "{output}");
+    }
+}
+
+#[test]
 fn route_command_refuses_a_wrong_file_with_its_place() {
     let output = route(
         &FILE.replace("\"/old\"\nmatch", "\"/old/../x\"\nmatch"),

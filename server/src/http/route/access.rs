@@ -38,7 +38,7 @@ impl Access {
         route: &sluicegate_config::Route,
         rate_limits: &mut RateLimitCompiler<'_>,
     ) -> Result<Access, SiteError> {
-        let settings = &route.settings;
+        let settings = route.settings();
         let allow = &settings.allow;
         Ok(Access {
             allow: (!allow.is_empty()).then(|| Networks::new(allow)),
@@ -84,7 +84,7 @@ impl Access {
 }
 
 fn basic_auth(route: &sluicegate_config::Route) -> Result<Option<BasicAuth>, SiteError> {
-    let Some(auth) = &route.settings.basic_auth else {
+    let Some(auth) = route.settings().basic_auth.given() else {
         return Ok(None);
     };
     let refuse = |cause: String| SiteError::Users {

@@ -97,7 +97,7 @@ impl Route {
         limits: &Limits,
     ) -> Result<Route, SiteError> {
         let refuse = |field| refused_field(route, field);
-        let settings = &route.settings;
+        let settings = route.settings();
         Ok(Route {
             place,
             path,
@@ -234,7 +234,7 @@ impl Action {
                     root: files.root.clone(),
                     cause,
                 })?;
-                let compress = route.settings.compression.settings();
+                let compress = route.settings().compression.settings();
                 Action::Origin(OriginHandler::Files(folders.compile(files, compress)))
             }
             Handler::Fixed(reply) => {
@@ -263,7 +263,7 @@ impl Action {
 
 /// Reads the error pages of a route.
 fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError> {
-    let pages = route.settings.error_pages.iter().map(|page| {
+    let pages = route.settings().error_pages.iter().map(|page| {
         let body = fs::read(&page.file).map_err(|cause| SiteError::ErrorPage {
             route: route.label(),
             file: page.file.clone(),

@@ -6,12 +6,13 @@ use sluicegate_config::Limits;
 
 use super::Site;
 use super::access::Denial;
-use super::compiled::Action;
+use super::compiled::{Action, Route};
 use super::error::SiteError;
 use super::matching::{Conditions, PathMatch};
 use super::table::{Found, lower_case};
 use crate::http::authority::host;
 use crate::http::exchange::RequestHead;
+use crate::http::proxy::{RequestRules, RouteProxy};
 use crate::http::route::{OriginHandler, Routed};
 
 /// Reason for which a route responds to a request, or does not.
@@ -38,6 +39,8 @@ pub enum Verdict {
 pub struct Explanation {
     /// The response, or the kind of handler that produces it, in words.
     pub response: String,
+    /// What else holds for the request, in words.
+    pub notes: Vec<String>,
     /// Verdict about each route, in the order of the file.
     pub verdicts: Vec<Verdict>,
 }
@@ -67,6 +70,7 @@ pub fn explain(
     Ok(Explanation {
         verdicts: verdicts.collect::<Result<_, _>>()?,
         response: response(&site, head, client),
+        notes: place.map_or_else(Vec::new, |place| notes(&routes[place])),
     })
 }
 
@@ -75,7 +79,8 @@ fn verdict(route: &sluicegate_config::Route, head: &RequestHead) -> Result<Verdi
     let host = host(&head.authority);
     let lower = lower_case(host);
     let host = lower.as_deref().unwrap_or(host);
-    if !(route.hosts.is_empty() || route.hosts.iter().any(|pattern| pattern.matches(host))) {
+    let hosts = route.hosts();
+    if !(hosts.is_empty() || hosts.iter().any(|pattern| pattern.matches(host))) {
         return Ok(Verdict::Host);
     }
     let paths = route.paths.iter().map(PathMatch::compile);
@@ -116,6 +121,36 @@ fn response(site: &Site, head: &RequestHead, client: Option<IpAddr>) -> String {
     }
 }
 
+/// Returns what else holds for requests to a route.
+fn notes(route: &sluicegate_config::Route) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(limit) = route.settings().rate_limit.given() {
+        let (rate, burst) = (limit.rate, limit.burst());
+        let mut note = format!("rate_limit: {rate} for each client, {burst} at once");
+        if route.site.inherited_keys().contains(&"rate_limit") {
+            note.push_str(", all routes of the site together");
+        }
+        notes.push(note);
+    }
+    notes
+}
+
+/// Returns the upstreams of a route, and the path that they receive if it is another one, in words.
+fn upstreams(route: &Route, proxy: &RouteProxy, head: &RequestHead) -> String {
+    let pool = &proxy.settings.pool.pool().name;
+    let (key, path) = match route.rewrite(head) {
+        Some(Err(_)) => return "status 400: `rewrite` makes no valid path".to_owned(),
+        Some(Ok(path)) => ("rewrite", path.forward(0).to_owned()),
+        None if proxy.settings.strip_prefix => {
+            let rest = RequestRules::rest(route, &head.path);
+            let slash = if rest.starts_with('/') { "" } else { "/" };
+            ("strip_prefix", format!("{slash}{rest}"))
+        }
+        None => return format!("proxy to {pool}"),
+    };
+    format!("proxy to {pool}, which receives {path} by `{key}`")
+}
+
 /// Returns the response of the handler of a request, or the kind of the handler, in words.
 fn handler(site: &Site, head: &RequestHead) -> String {
     let reply = match site.route(head) {
@@ -125,7 +160,7 @@ fn handler(site: &Site, head: &RequestHead) -> String {
                 Action::Origin(OriginHandler::Files(folder)) => {
                     format!("files in {}", folder.files.root.display())
                 }
-                Action::Origin(OriginHandler::Proxy(_)) => "proxy".to_owned(),
+                Action::Origin(OriginHandler::Proxy(proxy)) => upstreams(route, proxy, head),
                 Action::Local(_) => String::new(),
             };
         }
@@ -140,15 +175,14 @@ fn handler(site: &Site, head: &RequestHead) -> String {
 mod tests {
     use super::*;
     use crate::http::exchange::test_front::head;
-    use sluicegate_config::{Config, Route};
+    use sluicegate_config::Config;
 
     fn explain_text(routes: &str, head: &RequestHead) -> Explanation {
         let listener = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n";
         let registry = sluicegate_cc::Registry::builtin();
         let text = format!("{listener}{routes}");
         let config = Config::from_toml("test.toml", &text, &registry).unwrap();
-        let routes: &[Route] = &config.routes;
-        explain(routes, &config.limits, head, None).unwrap()
+        explain(&config.routes, &config.limits, head, None).unwrap()
     }
 
     const ROUTES: &str = r#"
@@ -203,5 +237,31 @@ mod tests {
         let explanation = explain_text(only_put, &head("GET", "/", &[]));
         assert_eq!(explanation.response, "status 405, allow: PUT");
         assert_eq!(explanation.verdicts, [Verdict::Method]);
+    }
+
+    #[test]
+    fn a_proxy_has_its_pool_and_the_path_that_upstreams_receive() {
+        for (keys, path, expected) in [
+            ("", "/api/x", "proxy to a:1"),
+            (
+                "strip_prefix = true",
+                "/api/x",
+                "proxy to a:1, which receives /x by `strip_prefix`",
+            ),
+            (
+                "strip_prefix = true",
+                "/api",
+                "proxy to a:1, which receives / by `strip_prefix`",
+            ),
+            (
+                "rewrite = \"/v2{rest}\"",
+                "/api/x",
+                "proxy to a:1, which receives /v2/x by `rewrite`",
+            ),
+        ] {
+            let route = "[[route]]\npath = \"/api\"\n[route.proxy]\nupstreams = \"a:1\"\n";
+            let explanation = explain_text(&format!("{route}{keys}"), &head("GET", path, &[]));
+            assert_eq!(explanation.response, expected);
+        }
     }
 }

@@ -146,7 +146,7 @@ pub fn route(bytes: &[u8]) -> bool {
         panic!("no route here needs an origin");
     };
     if let Body::Generated(_) = &reply.body {
-        let numbered = |route: &&Route| found == route.settings.max_request_body.map(Ok);
+        let numbered = |route: &&Route| found == route.settings().max_request_body.map(Ok);
         let handler = config
             .routes
             .iter()
@@ -180,7 +180,7 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
             .paths
             .iter()
             .filter_map(|path| path_rank(path, &head.path, config));
-        Some(((rank(&route.hosts)?, path.max()?), route))
+        Some(((rank(route.hosts())?, path.max()?), route))
     });
     let all: Vec<_> = all.collect();
     let takes = |route: &Route| route.methods.is_empty() || route.methods.contains(&head.method);
@@ -195,7 +195,7 @@ fn chosen(config: &Config, host: &str, head: &RequestHead) -> Option<Result<u64,
     if all.is_empty() {
         return None;
     }
-    let number = best.and_then(|(_, route)| route.settings.max_request_body);
+    let number = best.and_then(|(_, route)| route.settings().max_request_body);
     Some(number.ok_or(()))
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sluicegate_config::Inheritable;
+
 use crate::http::rate_limit::RateLimit;
 
 /// The rate limits of a site, by what each belongs to, with their settings.
@@ -27,13 +29,15 @@ impl<'a> RateLimitCompiler<'a> {
 
     /// Compiles the limit of a route; `None` if it has none.
     pub(super) fn compile(&mut self, route: &sluicegate_config::Route) -> Option<Arc<RateLimit>> {
-        let settings = route.settings.rate_limit.as_ref()?;
+        let settings = route.settings().rate_limit.given()?;
         let owner = owner(route);
         let known = |limits: &SiteRateLimits| {
             let (before, limit) = limits.0.get(&owner)?;
             (before == settings).then(|| Arc::clone(limit))
         };
-        let limit = known(self.previous).unwrap_or_else(|| Arc::new(RateLimit::new(settings)));
+        // Another route of the same site comes first.
+        let limit = known(&self.limits).or_else(|| known(self.previous));
+        let limit = limit.unwrap_or_else(|| Arc::new(RateLimit::new(settings)));
         let entry = (settings.clone(), Arc::clone(&limit));
         self.limits.0.insert(owner, entry);
         Some(limit)
@@ -45,11 +49,15 @@ impl<'a> RateLimitCompiler<'a> {
     }
 }
 
-/// Returns the name of what a route's limit belongs to. No two routes are for the same requests.
+/// Returns the name of what a route's limit belongs to: its site, if it has the limit from there, or the route. No two routes are
+/// for the same requests.
 fn owner(route: &sluicegate_config::Route) -> String {
+    if let (Inheritable::Unset, Some(site)) = (&route.own.rate_limit, route.site.name()) {
+        return format!("site {site}");
+    }
     let conditions = (&route.match_headers, &route.match_query);
     format!(
         "{:?}",
-        (&route.hosts, &route.paths, &route.methods, conditions)
+        (route.hosts(), &route.paths, &route.methods, conditions)
     )
 }

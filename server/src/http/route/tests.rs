@@ -137,7 +137,7 @@ fn text(reply: &Reply) -> &[u8] {
 #[test]
 fn the_host_decides_before_the_path() {
     let on = |hosts: &[HostPattern], path: &str, text: &str| Route {
-        hosts: hosts.to_vec(),
+        own_hosts: hosts.to_vec(),
         ..page(path, text)
     };
     let exact = |host: &str| HostPattern::Exact(host.to_owned());
@@ -218,7 +218,7 @@ fn fields_are_removed_set_and_added_in_this_order() {
         add: vec![pair("x-again", "1"), pair("x-set", "more")],
     };
     let site = site(&[Route {
-        settings: RouteSettings {
+        own: RouteSettings {
             request_headers: edits.clone(),
             response_headers: edits,
             ..RouteSettings::default()

@@ -20,7 +20,7 @@ fn an_error_has_the_page_of_its_route_unless_it_has_a_body_of_its_own() {
     let file = folder.path().join("404.html");
     fs::write(&file, "<p>gone").unwrap();
     let with_page = |route: Route| Route {
-        settings: RouteSettings {
+        own: RouteSettings {
             error_pages: vec![ErrorPage {
                 statuses: ErrorStatuses::One(404),
                 file: file.clone(),

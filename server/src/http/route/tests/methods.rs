@@ -45,7 +45,7 @@ fn the_method_decides_last_and_405_lists_the_others() {
 #[test]
 fn request_whose_method_does_not_match_gets_the_next_route_that_matches() {
     let route = |host: &[HostPattern], path: &str, methods: &[&str], text: &str| Route {
-        hosts: host.to_vec(),
+        own_hosts: host.to_vec(),
         methods: methods.iter().map(|m| (*m).to_owned()).collect(),
         ..page(path, text)
     };

@@ -31,6 +31,31 @@ fn the_paths_of_a_route_share_its_limit_and_other_routes_do_not() {
 }
 
 #[test]
+fn routes_share_the_limit_of_their_site_unless_they_have_their_own_or_none() {
+    let site = Site::of_routes(
+        "[[site]]\nname = \"shop\"\nrate_limit = { rate = \"1/h\" }\n\
+         [[route]]\npath = \"/a\"\nsite = \"shop\"\nfixed = {}\n\
+         [[route]]\npath = \"/b\"\nsite = \"shop\"\nfixed = {}\n\
+         [[route]]\npath = \"/c\"\nsite = \"shop\"\nfixed = {}\nrate_limit = { rate = \"2/h\" }\n\
+         [[route]]\npath = \"/d\"\nsite = \"shop\"\nfixed = {}\nrate_limit = \"off\"\n",
+        &limits(),
+    );
+    let expected = [
+        ("/a", true),
+        ("/b", false),
+        ("/c", true),
+        ("/c", true),
+        ("/c", false),
+    ];
+    for (path, expected) in expected {
+        assert_eq!(is_admitted(&site, path), expected, "{path}");
+    }
+    let request = head("GET", "/d", &[]);
+    let free = site.find(&request).unwrap();
+    assert!(free.access().rate_limit().is_none());
+}
+
+#[test]
 fn a_limit_keeps_its_counts_as_long_as_its_route_and_settings() {
     let site = Site::of_routes(ROUTES, &limits());
     assert!(is_admitted(&site, "/a") && is_admitted(&site, "/c"));

@@ -154,8 +154,8 @@ fn proxy_adds_no_field_that_the_configuration_removes() {
     let handler = sluicegate_config::Handler::Generate(sluicegate_config::Generate { max_size: 1 });
     let mut route = sluicegate_config::Route::new("/", handler);
     let names = ["via", "forwarded", "x-forwarded-host", "x-forwarded-proto"];
-    route.settings.request_headers.remove = names.map(str::to_owned).to_vec();
-    route.settings.request_headers.set = vec![("x-forwarded-proto".to_owned(), "other".to_owned())];
+    route.own.request_headers.remove = names.map(str::to_owned).to_vec();
+    route.own.request_headers.set = vec![("x-forwarded-proto".to_owned(), "other".to_owned())];
     let limits = sluicegate_config::Config::embedded().limits;
     let site = crate::http::route::Site::compile(&[route], &limits).unwrap();
     let compiled = site.any_route().unwrap();
@@ -185,7 +185,7 @@ fn what_the_configuration_says_about_the_client_stays() {
     let handler = sluicegate_config::Handler::Generate(sluicegate_config::Generate { max_size: 1 });
     let mut route = sluicegate_config::Route::new("/", handler);
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    route.settings.request_headers.set = vec![
+    route.own.request_headers.set = vec![
         set("x-forwarded-prefix", "/app"),
         set("x-forwarded-proto", "other"),
     ];

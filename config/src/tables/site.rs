@@ -1,0 +1,204 @@
+//! Sites: groups of routes with settings in common.
+
+use std::sync::Arc;
+
+use super::host_pattern::host_or_pattern;
+use super::{
+    BasicAuth, Compress, HeaderEdits, HostPattern, Inheritable, RateLimit, Route, RouteSettings,
+};
+use crate::error::Error;
+use crate::field::{Field, Part, Record};
+use crate::schema::{Key, Kind, Table, name};
+use crate::section::Section;
+use crate::source::shown;
+use crate::template::Template;
+
+table! {
+    /// Site: hosts and settings that several routes have in common. A route belongs to it by `site = "shop"`, wherever it
+    /// stands in the file, and takes from it what it does not say itself: `host`, and each of the settings below. A
+    /// setting of the route replaces the site's, and "off" turns off `rate_limit` and `basic_auth`; an empty list cannot
+    /// be written, so allow = "all" admits everybody where the site does not. Two settings are combined: the site's
+    /// changes to fields are made first, then those of the route, which may remove or replace what the site has set; and
+    /// the route's error pages stand for their statuses, those of the site for all others. A rate limit of the site
+    /// counts the requests to all its routes together that have none of their own. `sluicegate route` says what comes
+    /// from where.
+    #[derive(Eq)]
+    pub struct SiteDefaults = [[site]], check: check_site {
+        /// Name of the site, for `site` of its routes. Must differ from the names of other sites.
+        name: String { kind: name(), required: "\"shop\"", reload: Live },
+        /// Hosts of the site's routes, as in [[route]].
+        hosts as host: Vec<HostPattern> {
+            kind: Kind::Words {
+                words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
+                        port",
+                each: "",
+                min: 1,
+                max: 64,
+                read: host_or_pattern,
+            },
+            unset: "any host",
+            examples: ["[\"shop.example\", \"www.shop.example\"]"],
+            reload: Live
+        },
+        ..
+        /// Settings of the site's routes.
+        settings: SharedSettings,
+    }
+}
+
+/// Settings of routes, as a site declares them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedSettings(pub RouteSettings);
+
+impl SharedSettings {
+    /// Returns the table of a site that is the same as this one of a route.
+    fn table(name: &str) -> Option<&'static Table> {
+        Some(match name {
+            "request_headers" => HeaderEdits::OF_SITES_REQUESTS,
+            "response_headers" => HeaderEdits::OF_SITES_RESPONSES,
+            "rate_limit" => RateLimit::OF_SITES,
+            "basic_auth" => BasicAuth::OF_SITES,
+            _ => return None,
+        })
+    }
+}
+
+impl Part for SharedSettings {
+    fn keys() -> Vec<Key> {
+        let keys = RouteSettings::TABLE.keys().map(|key| Key {
+            kind: match (key.kind, Self::table(key.name)) {
+                (Kind::Table(_), Some(table)) => Kind::Table(table),
+                (Kind::TableOr { word, words, .. }, Some(table)) => {
+                    Kind::TableOr { table, word, words }
+                }
+                (kind, _) => kind,
+            },
+            summary: match key.name {
+                "request_headers" | "response_headers" => {
+                    "The same as in [[route]], for all routes of the site; changes of a route come after these."
+                }
+                "error_pages" => {
+                    "The same as in [[route]], for all routes of the site and the statuses for which they have no page."
+                }
+                _ => "The same as in [[route]], for routes of the site that do not say otherwise.",
+            },
+            ..key
+        });
+        keys.collect()
+    }
+
+    fn read(section: &Section<'_>) -> Result<Self, Error> {
+        Record::read(section).map(Self)
+    }
+
+    fn values(&self) -> Vec<Option<String>> {
+        Record::values(&self.0)
+    }
+
+    fn print_tables(&self, out: &mut String) {
+        for key in Self::keys() {
+            match key.name {
+                "request_headers" => Field::print_tables(&self.0.request_headers, &key, out),
+                "response_headers" => Field::print_tables(&self.0.response_headers, &key, out),
+                "rate_limit" => Field::print_tables(&self.0.rate_limit, &key, out),
+                "basic_auth" => Field::print_tables(&self.0.basic_auth, &key, out),
+                _ => {}
+            }
+        }
+    }
+
+    fn needs_restart(&self, _: &Self, _: &str, _: &mut Vec<String>) {}
+}
+
+/// Refuses placeholders for groups of a path: a site has none.
+fn check_site(site: &mut SiteDefaults, section: &Section<'_>) -> Result<(), Error> {
+    let settings = &site.settings.0;
+    for (edits, key) in [
+        (&settings.request_headers, "request_headers"),
+        (&settings.response_headers, "response_headers"),
+    ] {
+        let fields = edits.set.iter().chain(&edits.add);
+        let groups = fields.map(|(_, value)| Template::of_field(value).groups());
+        let named = groups.max().unwrap_or(0);
+        if named > 0 {
+            let found = format!("{{capture:{named}}} in [site.{key}]");
+            let expected = "such a placeholder in a [[route]], whose path has the group";
+            let at = section.position(key);
+            return Err(section.source.error(at, found, expected));
+        }
+    }
+    Ok(())
+}
+
+/// Gives each route what it takes from its site, and the settings of compression.
+pub(super) fn resolve(
+    routes: &mut [Route],
+    (sites, compress): (&[SiteDefaults], &Arc<Compress>),
+    top: &Section<'_>,
+) -> Result<(), Error> {
+    for (index, route) in routes.iter_mut().enumerate() {
+        let Some(name) = route.site.name() else {
+            route.own.compression.resolve(compress);
+            continue;
+        };
+        let Some(site) = sites.iter().find(|site| site.name == name) else {
+            let at = top.position_in("route", index, "site");
+            let found = format!("no [[site]] is named \"{}\"", shown(name));
+            if sites.is_empty() {
+                let expected = "a [[site]] of that name";
+                return Err(top.source.error(at, found, expected));
+            }
+            let known: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
+            return Err(top.source.unknown(at, found, name, &known));
+        };
+        let own = [&route.own_hosts, &site.hosts];
+        let hosts = own.into_iter().find(|hosts| !hosts.is_empty());
+        let mut settings = route.own.after(&site.settings.0);
+        settings.compression.resolve(compress);
+        let keys = inherited_keys(route, site);
+        let hosts = hosts.cloned().unwrap_or_default();
+        route.site.inherit(hosts, settings, keys);
+    }
+    Ok(())
+}
+
+fn inherited_keys(route: &Route, site: &SiteDefaults) -> Vec<&'static str> {
+    let (own, site_has) = (&route.own, &site.settings.0);
+    let (unset, none) = (Inheritable::Unset, RouteSettings::default());
+    let keys = [
+        ("host", route.own_hosts.is_empty() && !site.hosts.is_empty()),
+        ("allow", own.allow.is_empty() && !site_has.allow.is_empty()),
+        ("deny", own.deny.is_empty() && !site_has.deny.is_empty()),
+        (
+            "rate_limit",
+            own.rate_limit == unset && site_has.rate_limit.given().is_some(),
+        ),
+        (
+            "basic_auth",
+            own.basic_auth == Inheritable::Unset && site_has.basic_auth.given().is_some(),
+        ),
+        (
+            "request_headers",
+            site_has.request_headers != none.request_headers,
+        ),
+        (
+            "response_headers",
+            site_has.response_headers != none.response_headers,
+        ),
+        ("error_pages", !site_has.error_pages.is_empty()),
+        (
+            "compress",
+            own.compression == none.compression && site_has.compression != none.compression,
+        ),
+        (
+            "max_request_body",
+            own.max_request_body.is_none() && site_has.max_request_body.is_some(),
+        ),
+        (
+            "timeout",
+            own.timeout.is_none() && site_has.timeout.is_some(),
+        ),
+    ];
+    let inherited = keys.into_iter().filter(|(_, is_inherited)| *is_inherited);
+    inherited.map(|(key, _)| key).collect()
+}
