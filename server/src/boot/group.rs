@@ -193,6 +193,7 @@ fn start_origin(
         worker_ring,
         site: Arc::clone(&shared.site),
         makes_checks: is_first(group, index, &shared.config),
+        passwords: Arc::clone(&shared.passwords),
         front,
     };
     Ok(Origin {

@@ -6,6 +6,7 @@ use sluicegate_config::Config;
 
 use super::error::BootError;
 use super::memory;
+use crate::http::auth::PasswordChecks;
 use crate::http::identification::Identification;
 use crate::http::route::Site;
 use crate::observe::access::{AccessWriter, CurrentAccess, Target};
@@ -25,6 +26,7 @@ pub(super) struct Shared {
     pub(super) tracing: Option<Tracing>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) memory: Arc<MemoryBudget>,
+    pub(super) passwords: Arc<PasswordChecks>,
 }
 
 impl Shared {
@@ -56,6 +58,7 @@ impl Shared {
             tracing,
             access,
             memory,
+            passwords: Arc::new(PasswordChecks::of_host()),
         })
     }
 }

@@ -3,6 +3,7 @@
 //! The gate reads the credentials of a request and refuses one without any. The origin thread verifies them, because a
 //! password's hash takes tens of milliseconds by design ([`Verifier`]).
 
+mod checks;
 mod counters;
 mod credentials;
 mod users;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 
+pub use self::checks::PasswordChecks;
 pub use self::counters::Counters;
 pub use self::credentials::Credentials;
 pub use self::users::{Users, UsersError};

@@ -18,7 +18,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::auth::{self, Verdict, Verifier};
+use super::auth::{self, PasswordChecks, Verdict, Verifier};
 use super::files::Entry;
 use super::files::disk::FileServer;
 use super::proxy::{self, Pools};
@@ -48,6 +48,8 @@ pub struct OriginSetup {
     pub site: Arc<Site>,
     /// Whether this thread makes the health checks of upstreams, for the whole process.
     pub makes_checks: bool,
+    /// Bounds of the checks of passwords, for the whole process.
+    pub passwords: Arc<PasswordChecks>,
     /// Starts the front that accepts connections on this thread, if there is one.
     pub front: Option<StartFront>,
 }
@@ -133,7 +135,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
     let (sender, commands) = unbounded_channel();
     let (core, worker_ring, site) = (setup.core, setup.worker_ring, setup.site);
     let makes_checks = setup.makes_checks;
-    let front = setup.front;
+    let (front, passwords) = (setup.front, setup.passwords);
     std::thread::Builder::new()
         .name(setup.name)
         .spawn(move || {
@@ -150,7 +152,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
                 ),
                 pools: Pools::new(makes_checks),
                 compressors,
-                passwords: Verifier::new(),
+                passwords: Verifier::new(passwords),
             });
             let handler = {
                 let handlers = Rc::clone(&handlers);

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, Params, PasswordVerifier as _};
@@ -36,11 +37,15 @@ pub enum UsersError {
     Twice(usize),
 }
 
+/// Chooses the hashes for names that nobody has.
+static DECOYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
 /// Users with the hashes of their passwords; at least one.
 pub struct Users {
     hashes: HashMap<Vec<u8>, Hash>,
-    /// Hash that is verified for a name that nobody has, so that this takes as long.
-    decoy: Hash,
+    /// Hashes of all users. One of them is verified for a name that nobody has, the same for each name, so that the time it
+    /// takes tells nobody who exists, even if hashes differ in their costs.
+    decoys: Vec<Hash>,
 }
 
 /// Hash of a password, as its text.
@@ -58,7 +63,7 @@ impl Users {
     /// A line is malformed, or there is no user.
     pub fn parse(text: &str) -> Result<Users, UsersError> {
         let mut hashes = HashMap::new();
-        let mut decoy = None;
+        let mut decoys = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let (at, line) = (at + 1, line.trim_end());
             if line.is_empty() || line.starts_with('#') {
@@ -69,21 +74,30 @@ impl Users {
                 return Err(UsersError::Line(at));
             }
             let hash = Hash::parse(rest.split(':').next().unwrap_or_default(), at)?;
-            decoy.get_or_insert_with(|| hash.clone());
+            decoys.push(hash.clone());
             if hashes.insert(name.as_bytes().to_vec(), hash).is_some() {
                 return Err(UsersError::Twice(at));
             }
         }
-        let decoy = decoy.ok_or(UsersError::Empty)?;
-        Ok(Users { hashes, decoy })
+        if decoys.is_empty() {
+            return Err(UsersError::Empty);
+        }
+        Ok(Users { hashes, decoys })
     }
 
     /// Returns the hash of a user, and whether the user exists.
     pub(super) fn hash(&self, user: &[u8]) -> (&Hash, bool) {
         match self.hashes.get(user) {
             Some(hash) => (hash, true),
-            None => (&self.decoy, false),
+            None => (self.decoy(user), false),
         }
+    }
+}
+
+impl Users {
+    fn decoy(&self, name: &[u8]) -> &Hash {
+        let place = DECOYS.hash_one(name) % self.decoys.len() as u64;
+        &self.decoys[usize::try_from(place).unwrap_or(0)]
     }
 }
 
@@ -164,6 +178,31 @@ mod tests {
             let (decoy, exists) = users.hash(b"eve");
             assert!(!exists && decoy.text() == hash);
         }
+    }
+
+    #[test]
+    fn names_that_nobody_has_take_the_time_of_users() {
+        let text = |name: &str| {
+            let dear = BCRYPT.replace("$04$", "$09$");
+            let rest = (0..8).map(|at| format!("u{at}:{}\n", if at < 4 { BCRYPT } else { &dear }));
+            rest.chain([format!("{name}:{BCRYPT}\n")])
+                .collect::<String>()
+        };
+        let users = Users::parse(&text("ada")).unwrap();
+        let dear = |name: &String| {
+            let (hash, exists) = users.hash(name.as_bytes());
+            assert!(!exists);
+            assert_eq!(
+                users.hash(name.as_bytes()).0.text(),
+                hash.text(),
+                "the same each time"
+            );
+            hash.text().contains("$09$")
+        };
+        let names: Vec<String> = (0..1000).map(|at| format!("nobody {at}")).collect();
+        let count = names.iter().filter(|name| dear(name)).count();
+        // Four of nine users have the dear hash.
+        assert!((300..600).contains(&count), "{count}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,24 +11,21 @@ use std::time::Duration;
 use boring::hash::hmac_sha256;
 use boring::rand::rand_bytes;
 use quick_cache::unsync::Cache;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use super::checks::{PasswordChecks, Place};
 use super::counters::Counters;
 use super::credentials::Credentials;
 use super::users::{Hash, Users};
 use crate::http::clients::ClientPrefix;
 
-/// Time for which a result holds.
+/// Time for which a result holds; that of valid credentials begins again with each request.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// Time after which valid credentials are checked again, however often they are used.
+const LONGEST: Duration = Duration::from_secs(3600);
 /// Results of each kind that are remembered.
 const RESULTS: usize = 1024;
-/// Hashes that are computed at a time.
-const AT_ONCE: usize = 2;
-/// Credentials that are being verified or wait for it.
-const PENDING: usize = 64;
-/// The same for one client.
-const PENDING_OF_CLIENT: usize = 4;
 
 /// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +46,23 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Verifier {
     key: [u8; 32],
-    accepted: RefCell<Cache<Digest, Instant>>,
+    accepted: RefCell<Cache<Digest, Accepted>>,
     refused: RefCell<Cache<Digest, Instant>>,
     pending: RefCell<HashMap<Digest, Pending>>,
-    slots: Arc<Semaphore>,
+    checks: Arc<PasswordChecks>,
     counters: RefCell<Counters>,
 }
 
 type Digest = [u8; 32];
+
+/// Times of valid credentials.
+#[derive(Clone, Copy, Debug)]
+struct Accepted {
+    /// End of the result, unless it is used before.
+    end: Instant,
+    /// End of the result, however often it is used.
+    last: Instant,
+}
 
 /// A check that is not finished.
 #[derive(Debug)]
@@ -63,7 +70,7 @@ struct Pending {
     accepted: Rc<OnceCell<bool>>,
     /// Requests that wait for it.
     requests: usize,
-    client: ClientPrefix,
+    _place: Place,
 }
 
 /// A request that waits for a check. The last one to leave removes it.
@@ -73,12 +80,11 @@ struct Waiting<'a> {
 }
 
 impl Verifier {
-    /// Returns a verifier that remembers nothing.
+    /// Returns a verifier that remembers nothing and keeps to the bounds of the process.
     ///
     /// # Panics
     /// The kernel has no randomness; BoringSSL has ended the process before.
-    #[expect(clippy::new_without_default, reason = "a default draws no random key")]
-    pub fn new() -> Verifier {
+    pub fn new(checks: Arc<PasswordChecks>) -> Verifier {
         let mut key = [0; 32];
         rand_bytes(&mut key)
             .expect("RAND_bytes ends the process where the kernel has no randomness");
@@ -87,7 +93,7 @@ impl Verifier {
             accepted: RefCell::new(Cache::new(RESULTS)),
             refused: RefCell::new(Cache::new(RESULTS)),
             pending: RefCell::default(),
-            slots: Arc::new(Semaphore::new(AT_ONCE)),
+            checks,
             counters: RefCell::default(),
         }
     }
@@ -144,24 +150,27 @@ impl Verifier {
 
     fn remembered(&self, digest: &Digest) -> Option<bool> {
         let now = Instant::now();
-        let holds = |results: &RefCell<Cache<Digest, Instant>>| {
-            results.borrow().get(digest).is_some_and(|end| now < *end)
-        };
-        if holds(&self.accepted) {
+        if let Some(mut accepted) = self.accepted.borrow_mut().get_mut(digest)
+            && now < accepted.end
+        {
+            accepted.end = (now + REMEMBERED).min(accepted.last);
             return Some(true);
         }
-        holds(&self.refused).then_some(false)
+        let refused = self.refused.borrow();
+        let holds = refused.get(digest).is_some_and(|end| now < *end);
+        holds.then_some(false)
     }
 
     fn remember(&self, digest: Digest, accepted: bool) -> bool {
-        let results = if accepted {
-            &self.accepted
+        let now = Instant::now();
+        let end = now + REMEMBERED;
+        if accepted {
+            let last = now + LONGEST;
+            let times = Accepted { end, last };
+            self.accepted.borrow_mut().insert(digest, times);
         } else {
-            &self.refused
-        };
-        results
-            .borrow_mut()
-            .insert(digest, Instant::now() + REMEMBERED);
+            self.refused.borrow_mut().insert(digest, end);
+        }
         accepted
     }
 
@@ -172,17 +181,14 @@ impl Verifier {
         client: ClientPrefix,
     ) -> Option<(Rc<OnceCell<bool>>, Waiting<'_>)> {
         let mut pending = self.pending.borrow_mut();
-        if !pending.contains_key(&digest) {
-            let of_client = pending.values().filter(|check| check.client == client);
-            if pending.len() >= PENDING || of_client.count() >= PENDING_OF_CLIENT {
-                return None;
-            }
-        }
-        let check = pending.entry(digest).or_insert_with(|| Pending {
-            accepted: Rc::default(),
-            requests: 0,
-            client,
-        });
+        let check = match pending.entry(digest) {
+            Entry::Occupied(check) => check.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Pending {
+                accepted: Rc::default(),
+                requests: 0,
+                _place: self.checks.enter(client)?,
+            }),
+        };
         check.requests += 1;
         let waiting = Waiting {
             verifier: self,
@@ -193,7 +199,7 @@ impl Verifier {
 
     /// Computes the hash on a thread for blocking work. It goes on if the request is cancelled, and keeps its slot.
     async fn compute(&self, hash: Hash, password: Vec<u8>) -> bool {
-        let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
+        let Some(slot) = self.checks.slot().await else {
             return false;
         };
         self.counters.borrow_mut().hashes += 1;

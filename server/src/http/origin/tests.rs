@@ -34,7 +34,7 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received 
         files: FileServer::new(OPEN_FILES, 0, Rc::clone(&compressors)),
         pools: Pools::default(),
         compressors,
-        passwords: Verifier::new(),
+        passwords: Verifier::new(Arc::new(PasswordChecks::new(1))),
     });
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async move {

@@ -5,12 +5,24 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use super::*;
+use crate::http::auth::checks::{PENDING, PENDING_OF_CLIENT};
 
 /// bcrypt hash of `secret`.
 const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
 fn users() -> Users {
     Users::parse(&format!("ada:{HASH}")).unwrap()
+}
+
+fn verifier() -> Verifier {
+    Verifier::new(Arc::new(PasswordChecks::new(2)))
+}
+
+/// Takes all slots, so that nothing is computed until they are dropped.
+async fn slots(verifier: &Verifier) -> Vec<impl Drop> {
+    let first = verifier.checks.slot().await.unwrap();
+    let second = verifier.checks.slot().await.unwrap();
+    vec![first, second]
 }
 
 fn claim(user: &str, password: &str) -> Credentials {
@@ -44,7 +56,7 @@ fn is_ready(future: Pin<&mut impl Future<Output = Verdict>>) -> Option<Verdict> 
 #[test]
 fn only_a_user_with_the_password_is_accepted() {
     run(async {
-        let (verifier, users) = (Verifier::new(), users());
+        let (verifier, users) = (verifier(), users());
         for (user, password, expected) in [
             ("ada", "secret", Verdict::Accepted),
             ("ada", "Secret", Verdict::Refused),
@@ -73,12 +85,11 @@ fn only_a_user_with_the_password_is_accepted() {
 #[test]
 fn result_holds_for_a_minute_and_for_the_line_of_the_file() {
     run(async {
-        let (verifier, users) = (Verifier::new(), users());
+        let (verifier, users) = (verifier(), users());
         let ask = |users, password| verifier.verify(users, claim("ada", password), client(1));
         assert_eq!(ask(&users, "secret").await, Verdict::Accepted);
         assert_eq!(ask(&users, "wrong").await, Verdict::Refused);
         tokio::time::advance(REMEMBERED - Duration::from_millis(1)).await;
-        assert_eq!(ask(&users, "secret").await, Verdict::Accepted);
         assert_eq!(ask(&users, "wrong").await, Verdict::Refused);
         assert_eq!(verifier.counters().hashes, 2);
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -95,17 +106,22 @@ fn result_holds_for_a_minute_and_for_the_line_of_the_file() {
 #[test]
 fn requests_with_the_same_credentials_share_one_check() {
     run(async {
-        let (verifier, users) = (Verifier::new(), users());
+        let (verifier, users) = (verifier(), users());
         let ask = |last| verifier.verify(&users, claim("ada", "secret"), client(last));
         let (mut first, mut second) = (Box::pin(ask(1)), pin!(ask(2)));
+        let slots = slots(&verifier).await;
         assert_eq!(is_ready(first.as_mut()), None);
         assert_eq!(is_ready(second.as_mut()), None);
         // The request that began the check is cancelled: another one makes its own.
-        drop(first);
+        drop((first, slots));
         assert_eq!(second.await, Verdict::Accepted);
         let (third, fourth) = tokio::join!(ask(3), ask(4));
         assert_eq!((third, fourth), (Verdict::Accepted, Verdict::Accepted));
-        assert_eq!(verifier.counters().hashes, 2);
+        assert_eq!(
+            verifier.counters().hashes,
+            1,
+            "the first one had no slot yet"
+        );
         assert!(verifier.pending.borrow().is_empty());
     });
 }
@@ -113,12 +129,13 @@ fn requests_with_the_same_credentials_share_one_check() {
 #[test]
 fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
     run(async {
-        let (verifier, users) = (Verifier::new(), users());
-        let ask = |last, number: usize| {
+        let (verifier, users) = (verifier(), users());
+        let ask = |last, number: u64| {
             let claimed = claim("ada", &format!("guess {number}"));
             Box::pin(verifier.verify(&users, claimed, client(last)))
         };
         let mut waiting = Vec::new();
+        let slots = slots(&verifier).await;
         for number in 0..PENDING {
             let last = u8::try_from(number / PENDING_OF_CLIENT).unwrap();
             let mut one = ask(last, number);
@@ -135,7 +152,7 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
             }
         }
         assert_eq!(is_ready(ask(200, 1000).as_mut()), Some(Verdict::Busy));
-        assert_eq!(verifier.counters().hashes, AT_ONCE as u64);
+        assert_eq!(verifier.counters().hashes, 0, "all slots are taken");
         waiting.pop();
         let mut next = ask(200, 1000);
         assert_eq!(
@@ -144,10 +161,70 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
             "a cancelled request makes room"
         );
         waiting.push(next);
+        drop(slots);
         for one in waiting {
             assert_eq!(one.await, Verdict::Refused);
         }
         assert!(verifier.pending.borrow().is_empty());
+        assert_eq!(verifier.checks.pending(), 0);
         assert_eq!(verifier.counters().busy, 2);
+    });
+}
+
+#[test]
+fn valid_credentials_are_renewed_by_each_use_for_an_hour() {
+    run(async {
+        let (verifier, users) = (verifier(), users());
+        let ask = |password| verifier.verify(&users, claim("ada", password), client(1));
+        for seconds in (0..LONGEST.as_secs()).step_by(59) {
+            assert_eq!(ask("secret").await, Verdict::Accepted);
+            assert_eq!(verifier.counters().hashes, 1, "after {seconds} s");
+            tokio::time::advance(Duration::from_secs(59)).await;
+        }
+        assert_eq!(ask("secret").await, Verdict::Accepted);
+        assert_eq!(verifier.counters().hashes, 2);
+        assert_eq!(ask("wrong").await, Verdict::Refused);
+        tokio::time::advance(Duration::from_secs(40)).await;
+        assert_eq!(ask("wrong").await, Verdict::Refused);
+        tokio::time::advance(Duration::from_secs(40)).await;
+        assert_eq!(ask("wrong").await, Verdict::Refused);
+        assert_eq!(
+            verifier.counters().hashes,
+            4,
+            "refused ones are not renewed"
+        );
+    });
+}
+
+#[test]
+fn all_threads_share_the_bounds() {
+    run(async {
+        let checks = Arc::new(PasswordChecks::new(1));
+        let verifiers = [1, 2].map(|_| Verifier::new(Arc::clone(&checks)));
+        let users = users();
+        let slot = checks.slot().await;
+        let ask = |verifier: usize, number: u64| {
+            let claimed = claim("ada", &format!("guess {number}"));
+            Box::pin(verifiers[verifier].verify(&users, claimed, client(1)))
+        };
+        let mut waiting = Vec::new();
+        for number in 0..PENDING_OF_CLIENT {
+            let mut one = ask(0, number);
+            assert_eq!(is_ready(one.as_mut()), None, "{number}");
+            waiting.push(one);
+        }
+        assert_eq!(is_ready(ask(1, 1000).as_mut()), Some(Verdict::Busy));
+        waiting.pop();
+        let mut other = ask(1, 1000);
+        assert_eq!(is_ready(other.as_mut()), None);
+        let hashes = || verifiers.each_ref().map(|one| one.counters().hashes);
+        assert_eq!(hashes(), [0, 0], "they share the slot");
+        drop(slot);
+        for one in waiting {
+            assert_eq!(one.await, Verdict::Refused);
+        }
+        assert_eq!(other.await, Verdict::Refused);
+        assert_eq!(hashes(), [PENDING_OF_CLIENT - 1, 1]);
+        assert_eq!(checks.pending(), 0);
     });
 }
