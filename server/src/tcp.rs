@@ -13,6 +13,7 @@ mod lingering;
 mod metered;
 mod open_connections;
 mod open_request;
+mod proxy_protocol;
 mod request;
 mod request_guard;
 mod response;

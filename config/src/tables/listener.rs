@@ -141,6 +141,17 @@ table! {
             examples: ["\"keys.log\""],
             reload: Live
         },
+        /// Networks of load balancers over TCP that name the client of each connection by a header of the PROXY protocol, version 1
+        /// or 2, as HAProxy does with send-proxy. From there, every connection must begin with it, within
+        /// limits.handshake_timeout. The client that it names counts everywhere: in limits, rules, logs and fields for
+        /// upstreams; a health check, which names none, counts as the balancer's. Connections from other addresses have no such header, so
+        /// no client can name another one. Holds for address and http_address, not for QUIC.
+        proxy_protocol: Vec<IpNet> {
+            kind: proxy_networks(),
+            unset: "no connection has such a header",
+            examples: ["\"10.0.0.0/8\"", "[\"192.0.2.10\", \"2001:db8::/32\"]"],
+            reload: Live
+        },
         /// Certificate of the server: the table [listener.tls] below, with files or with names for which the server
         /// obtains a certificate itself. "self-signed", for trials, makes a certificate for localhost at each start;
         /// clients do not trust it.

@@ -35,6 +35,7 @@ fn keys_of_fronts_over_tcp_arrive() {
         (plain.client_auth, plain.tls_min_version),
         (Some(ClientAuth::Optional), TlsVersion::Tls13)
     );
+    assert_eq!(plain.proxy_protocol.len(), 2);
     assert_eq!(plain.http_addresses[1].to_string(), "[::]:80");
     assert_eq!(
         (plain.http, plain.https_port),

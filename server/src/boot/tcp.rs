@@ -8,6 +8,7 @@ use sluicegate_config::{Config, Listener, PlainHttp};
 use super::error::BootError;
 use crate::acme::AcmeSettings;
 use crate::http::route::Site;
+use crate::networks::Networks;
 use crate::quic::config_snapshot::{ConfigSnapshot, Protocols};
 use crate::quic::secrets::Secrets;
 use crate::quic::transport::tcp_context;
@@ -65,6 +66,9 @@ pub(super) fn tcp_config(
             name: name.as_str().into(),
             tls: None,
             trusted_proxies: Arc::clone(&settings.trusted_proxies),
+            proxy_protocol: listener.map_or_else(Networks::default, |listener| {
+                Networks::new(&listener.proxy_protocol)
+            }),
             alt_svc: None,
             redirect: None,
         };

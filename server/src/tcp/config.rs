@@ -11,6 +11,7 @@ use sluicegate_dataplane::ListenerId;
 use crate::acme::Challenges;
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
+use crate::networks::Networks;
 use crate::observe::access::AccessWriter;
 
 /// What is served over TCP, and how; all fronts share it, and a reload makes another one.
@@ -35,6 +36,8 @@ pub struct TcpListenerConfig {
     pub tls: Option<SslContext>,
     /// Proxies whose word about a client counts.
     pub trusted_proxies: Arc<TrustedProxies>,
+    /// Load balancers whose connections begin with a header of the PROXY protocol.
+    pub proxy_protocol: Networks,
     /// Value of `alt-svc` in responses (RFC 7838), if they have one.
     pub alt_svc: Option<HeaderValue>,
     /// Port of https to which requests are redirected; `None` to serve them.

@@ -15,7 +15,7 @@ metrics! {
         /// Connections refused because the worker has limits.connections_per_worker, or no descriptor left.
         pub refused_worker: u64 = counter(
             "sluicegate_tcp_connections_refused_total", reason = "worker";
-            "Connections over TCP that were closed at once, by reason: the worker has as many as it may (worker), the client has (client), memory is short (memory), the system refused to accept (system)."
+            "Connections over TCP that were closed at once, by reason: the worker has as many as it may (worker), the client has (client), memory is short (memory), the system refused to accept (system), or a load balancer sent no valid header of the PROXY protocol (proxy_header)."
         ),
         /// Connections refused because the client has limits.connections_per_client.
         pub refused_client: u64 = also(reason = "client"),
@@ -23,6 +23,8 @@ metrics! {
         pub refused_memory: u64 = also(reason = "memory"),
         /// Attempts to accept a connection that the system refused, for instance because no descriptor was left.
         pub refused_system: u64 = also(reason = "system"),
+        /// Connections of proxy_protocol of a listener that did not begin with its header, or not in time.
+        pub refused_header: u64 = also(reason = "proxy_header"),
         /// TLS handshakes that failed.
         pub handshakes_failed: u64 = counter(
             "sluicegate_tcp_handshakes_failed_total", reason = "error";

@@ -1,7 +1,7 @@
 //! The front over TCP of one origin thread.
 
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -260,8 +260,11 @@ impl Front {
         let short = self.memory_is_short();
         let state = &mut *self.state.borrow_mut();
         let limits = state.config.site.limits();
-        let is_proxy = { state.config.listeners.get(&listener) }
-            .is_some_and(|listener| listener.trusted_proxies.contains(client.ip()));
+        // A load balancer names the client later.
+        let is_proxy = { state.config.listeners.get(&listener) }.is_some_and(|listener| {
+            listener.trusted_proxies.contains(client.ip())
+                || listener.proxy_protocol.contains(client.ip())
+        });
         let prefix = ClientPrefix::from(client.ip());
         let counters = &mut state.counters.connections;
         let most = limits.connections_per_worker.min(self.most_connections);
@@ -332,6 +335,27 @@ pub(super) struct Admission {
     /// Number of the connection, which no other one of the front has.
     pub(super) number: u64,
     pub(super) handle: Rc<ConnectionHandle>,
+}
+
+impl Admission {
+    /// Counts the connection of a load balancer as one of the client that it has named. Returns whether the client may have
+    /// another one.
+    pub(super) fn name_client(&mut self, client: IpAddr, is_trusted_proxy: bool) -> bool {
+        if is_trusted_proxy {
+            return true;
+        }
+        let state = &mut *self.front.state.borrow_mut();
+        let limits = state.config.site.limits();
+        let prefix = ClientPrefix::from(client);
+        if state.open.of(prefix) >= limits.connections_per_client {
+            state.counters.connections.refused_client += 1;
+            return false;
+        }
+        self.prefix = prefix;
+        let handle = Rc::clone(&self.handle);
+        state.open.add(prefix, self.number, handle);
+        true
+    }
 }
 
 impl Drop for Admission {

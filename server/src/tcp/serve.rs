@@ -20,6 +20,7 @@ use tokio_boring::SslStreamBuilder;
 use super::connection::Connection;
 use super::front::{Admission, Front, Phase};
 use super::metered::{Meter, MeteredStream};
+use super::proxy_protocol::{self, ProxyHeader};
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
 use super::tls_stream::TlsStream;
@@ -41,14 +42,64 @@ const HTTP1_ROOM: u64 = 16 * 1024;
 
 /// Serves a connection until it is closed, perhaps in favour of others.
 pub(super) async fn serve(
-    admission: Admission,
+    mut admission: Admission,
     listener: ListenerId,
-    stream: TcpStream,
-    client: SocketAddr,
+    mut stream: TcpStream,
+    sender: SocketAddr,
 ) {
+    let ends = ends(&mut admission, listener, &mut stream, sender).await;
+    let Some(ends) = ends else {
+        return;
+    };
     tokio::select! {
-        () = serve_admitted(&admission, listener, stream, client) => {}
+        () = serve_admitted(&admission, listener, stream, ends) => {}
         () = admission.handle.closed() => {}
+    }
+}
+
+/// Addresses of the client and of the server that it has connected to.
+type Ends = (SocketAddr, Option<SocketAddr>);
+
+/// Returns the ends of a connection: those of the stream, or those that a load balancer names. Returns `None` if it names none in time,
+/// or if the client has too many connections.
+async fn ends(
+    admission: &mut Admission,
+    listener: ListenerId,
+    stream: &mut TcpStream,
+    sender: SocketAddr,
+) -> Option<Ends> {
+    let front = Rc::clone(&admission.front);
+    let config = front.config();
+    let settings = config.listeners.get(&listener)?;
+    let own = (sender, stream.local_addr().ok());
+    if !settings.proxy_protocol.contains(sender.ip()) {
+        return Some(own);
+    }
+    let trusted_proxies = Arc::clone(&settings.trusted_proxies);
+    let limit = config.site.limits().handshake_timeout;
+    // A reload frees the certificates of the previous configuration.
+    drop(config);
+    let mut phase = front.phase();
+    let header = tokio::select! {
+        header = timeout(limit, proxy_protocol::read(stream)) => header,
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
+    };
+    match header {
+        Ok(Ok(ProxyHeader::Sender)) => Some(own),
+        Ok(Ok(ProxyHeader::Client { client, server })) => {
+            let is_proxy = trusted_proxies.contains(client.ip());
+            let may_enter = admission.name_client(client.ip(), is_proxy);
+            may_enter.then_some((client, Some(server)))
+        }
+        Ok(Err(error)) => {
+            tracing::trace!(%error, %sender, "no header of the PROXY protocol");
+            front.count(|counters| counters.connections.refused_header += 1);
+            None
+        }
+        Err(_) => {
+            front.count(|counters| counters.connections.refused_header += 1);
+            None
+        }
     }
 }
 
@@ -56,12 +107,11 @@ async fn serve_admitted(
     admission: &Admission,
     listener: ListenerId,
     stream: TcpStream,
-    client: SocketAddr,
+    (client, local): Ends,
 ) {
     let front = Rc::clone(&admission.front);
     // Without it the system would hold the end of a response back until the client acknowledges what came before.
     let _ = stream.set_nodelay(true);
-    let local = stream.local_addr().ok();
     let config = front.config();
     let Some(settings) = config.listeners.get(&listener) else {
         return;

@@ -1,5 +1,6 @@
 //! HTTP/1.1 and HTTP/2 over TCP, beside HTTP/3: clients that nobody here wrote, and bytes that no client should send.
 
+mod balanced;
 mod conformance;
 mod endless;
 pub(crate) mod frames;

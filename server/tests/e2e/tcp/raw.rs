@@ -41,13 +41,19 @@ impl Raw {
 
     /// Begins TLS with the protocols of ALPN.
     fn over(stream: TcpStream, protocols: &[u8]) -> Raw {
+        Raw::try_over(stream, protocols).unwrap()
+    }
+
+    /// Begins TLS likewise; returns `None` if there is no handshake.
+    pub(super) fn try_over(stream: TcpStream, protocols: &[u8]) -> Option<Raw> {
         stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
         let mut connector = SslConnector::builder(SslMethod::tls()).unwrap();
         connector.set_verify(SslVerifyMode::NONE);
         if !protocols.is_empty() {
             connector.set_alpn_protos(protocols).unwrap();
         }
-        Raw(connector.build().connect("localhost", stream).unwrap())
+        let stream = connector.build().connect("localhost", stream).ok()?;
+        Some(Raw(stream))
     }
 
     /// Returns whether the server has the certificate of a folder.
