@@ -49,7 +49,7 @@ pub const ROOMS: &[Room] = &[
         ],
     ),
     room("h3", &["http*", "observe", "clock"]),
-    room("tcp", &["acme", "http*", "observe", "clock"]),
+    room("tcp", &["acme", "http*", "observe", "clock", "networks"]),
     room("acme", &["observe", "clock", "self_signed", "state_file"]),
     room(
         "http::gate",
@@ -134,7 +134,7 @@ pub const CRATES: &[(&str, &[&str])] = &[
     ("quiche", &["quic", "h3", "cli::get", "worker::turn"]),
     (
         "sluicegate_dataplane",
-        &["cli", "boot", "admin", "worker", "quic"],
+        &["cli", "boot", "admin", "worker", "quic", "tcp"],
     ),
 ];
 
