@@ -40,7 +40,7 @@ clients: PACKAGES := chromium curl nghttp2-client nginx
 FEATURES = $(if $(filter-out no,$(DPDK)),$(shell pkg-config --exists 'libdpdk >= 22.11' 2>/dev/null && echo --features sluicegate/dpdk))
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 BORING_VERSION := $(shell sed -n '/^name = "boring-sys"/{n;s/^version = "\(.*\)"/\1/p}' Cargo.lock)
-PYTHON_CLIENTS := aioquic==1.7.2 h2==4.4.1 websockets==17.4
+PYTHON_CLIENTS := aioquic==1.7.2 h2==4.4.1 hypercorn==0.18.0 websockets==17.4
 VENV := $(TARGET)/venv
 GRPC_GO := v1.85.0
 # Its name has the versions, so that another one is installed.

@@ -1,23 +1,26 @@
-"""WebSocket by programs that share nothing with the server: `websockets` as an upstream and as a client of HTTP/1.1, h2 and aioquic
-as clients of HTTP/2 and HTTP/3, with `websockets` for the frames.
+"""WebSocket by programs that share nothing with the server: `websockets` as an upstream and as a client of HTTP/1.1, Hypercorn as an
+upstream of HTTP/2 without TLS, h2 and aioquic as clients of HTTP/2 and HTTP/3, with `websockets` for the frames.
 
-usage: websocket.py serve                      an upstream, which prints its port and echoes messages; /no is refused
+usage: websocket.py serve VERSION              an upstream, which prints its port and echoes messages; /no is refused
        websocket.py ask VERSION URL CERTIFICATE  a client, which prints what it has seen
 """
 
 import asyncio
+import socket
 import ssl
 import sys
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import h2.events
+import hypercorn.asyncio
 from aioquic.asyncio import QuicConnectionProtocol, connect as connect_quic
 from aioquic.h3.connection import H3_ALPN, H3Connection, Setting
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from hypercorn.config import Config
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -29,10 +32,10 @@ MESSAGES = ["hello", bytes(range(256)) * 4096, "", "x" * 70_000]
 CLOSED = 4321
 
 
-async def echo(socket):
+async def echo(connection):
     try:
-        async for message in socket:
-            await socket.send(message)
+        async for message in connection:
+            await connection.send(message)
     except ConnectionClosed:
         # The client's code is no error of the upstream.
         pass
@@ -44,10 +47,37 @@ def refuse(connection, request):
     return None
 
 
-async def upstream():
+async def upstream_http1():
     async with serve(echo, "127.0.0.1", 0, process_request=refuse, subprotocols=["echo"], max_size=None) as server:
         print(server.sockets[0].getsockname()[1], flush=True)
         await server.serve_forever()
+
+
+async def application(scope, receive, send):
+    """Echoes messages (ASGI)."""
+    if scope["type"] != "websocket":
+        return
+    assert scope["http_version"] == "2", scope
+    await receive()
+    if scope["path"] == "/no":
+        await send({"type": "websocket.http.response.start", "status": 403, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b"not here\n"})
+        return
+    await send({"type": "websocket.accept", "subprotocol": "echo"})
+    while (message := await receive())["type"] == "websocket.receive":
+        await send(message | {"type": "websocket.send"})
+
+
+async def upstream_http2():
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]
+    config.websocket_max_message_size = 1 << 24
+    config.loglevel = "ERROR"
+    # After a WebSocket it does not end the stream, but closes the connection when that has been idle.
+    config.keep_alive_timeout = 0.5
+    await hypercorn.asyncio.serve(application, config)
 
 
 async def over_http1(url, certificate):
@@ -250,11 +280,12 @@ async def over_http2(text, certificate):
     streams[1].close()
 
 
+UPSTREAM = {"1": upstream_http1, "2": upstream_http2}
 ASK = {"1": over_http1, "2": over_http2, "3": over_http3}
 
 try:
     if sys.argv[1] == "serve":
-        asyncio.run(upstream())
+        asyncio.run(UPSTREAM[sys.argv[2]]())
     else:
         asyncio.run(asyncio.wait_for(ASK[sys.argv[2]](*sys.argv[3:]), LIMIT_SECONDS))
 except (ConnectionClosed, KeyboardInterrupt) as ended:

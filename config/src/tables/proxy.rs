@@ -71,7 +71,8 @@ table! {
         idle_timeout: Duration { kind: duration(millis(1), seconds(3600)), default: "\"60s\"", reload: Live },
         /// Whether clients may open WebSockets through this route, over any version of HTTP. The upstream decides about each;
         /// this server only passes the bytes on. A route for certain methods must allow GET. Turn it off if the application has
-        /// none: requests for one then get 501.
+        /// none: requests for one then get 501. They use HTTP/1.1 to an upstream, which `http2` does not change, or an open
+        /// connection of HTTP/2 if the upstream takes them there (RFC 8441); over h2c:// this is the only way, and others get 502.
         websocket: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Longest time without a byte through a WebSocket, in either direction, after which it is closed. "0s" sets no
         /// limit. `timeout` of the route and `max_request_body` do not bound WebSockets.

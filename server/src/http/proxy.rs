@@ -24,6 +24,7 @@ mod health_check;
 mod http1;
 mod http2;
 mod http2_stream;
+mod http2_tunnel;
 mod idle;
 mod interim;
 mod metered_stream;

@@ -155,11 +155,23 @@ impl UpstreamConnection {
         poll(cx)
     }
 
-    /// Returns the byte stream of a connection that carries a tunnel from now on; `None` if it failed.
-    pub(super) async fn into_tunnel(self) -> Option<TunnelStream> {
+    /// Returns whether a request for a tunnel can be sent.
+    pub(super) fn takes_tunnels(&self) -> bool {
         match self {
-            UpstreamConnection::Exclusive(connection, _) => connection.into_tunnel().await,
-            UpstreamConnection::Shared(_) => None,
+            UpstreamConnection::Exclusive(..) => true,
+            UpstreamConnection::Shared(stream) => stream.takes_tunnels(),
+        }
+    }
+
+    /// Returns the byte stream of a connection that carries a tunnel after a response with this body; `None` if it failed.
+    pub(super) async fn into_tunnel(self, body: ResponseBody) -> Option<TunnelStream> {
+        match (self, body.0) {
+            (UpstreamConnection::Exclusive(connection, _), Either::Http1(body)) => {
+                drop(body);
+                connection.into_tunnel().await
+            }
+            (UpstreamConnection::Shared(stream), Either::Http2(body)) => stream.into_tunnel(body),
+            _ => None,
         }
     }
 

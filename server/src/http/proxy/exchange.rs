@@ -213,7 +213,9 @@ impl<'a> Exchange<'a> {
         let limit = self.proxy.connect_timeout;
         let asked = Instant::now();
         let opened = if self.websocket.is_some() {
-            upstream.own_connection(&self.request.peer, limit).await
+            upstream
+                .connection_for_tunnel(&self.request.peer, limit)
+                .await
         } else {
             upstream.connection(&self.request.peer, fresh, limit).await
         };
@@ -265,7 +267,7 @@ impl<'a> Exchange<'a> {
     /// Returns the head for the client if the response opens the WebSocket that it asked for.
     fn opened(&self, response: &http::Response<ResponseBody>) -> Result<Option<Head>, Failure> {
         match &self.websocket {
-            Some(handshake) => handshake.opened(response.status(), response.headers()),
+            Some(handshake) => handshake.opened(response),
             None => Ok(None),
         }
     }

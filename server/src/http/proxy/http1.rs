@@ -110,7 +110,7 @@ impl Http1Connection {
         .await;
         let parts = Pin::into_inner(self.switched?).into_parts();
         Some(TunnelStream {
-            stream: parts.io.into_inner(),
+            stream: Box::new(parts.io.into_inner()),
             meter: self.meter,
             early: parts.read_buf,
         })

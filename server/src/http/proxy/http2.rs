@@ -214,6 +214,11 @@ impl StreamSlot {
         &self.connection
     }
 
+    /// Returns whether the upstream takes extended CONNECT (RFC 8441 §3).
+    pub(super) fn takes_tunnels(&self) -> bool {
+        self.sender.is_extended_connect_protocol_enabled()
+    }
+
     /// Returns whether no other exchange has used the connection before.
     pub(super) fn is_first(&self) -> bool {
         self.is_first

@@ -2,29 +2,37 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use h2::ext::Protocol;
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
+};
 use http::request::Parts;
 use http::uri::{Authority, Scheme, Uri};
-use http::{HeaderMap, Version};
+use http::{HeaderMap, Method, Version};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::http2::StreamSlot;
+use super::http2_tunnel::Http2Tunnel;
 use super::interim::Interims;
 use super::metered_stream::Meter;
+use super::tunnel::TunnelStream;
 use super::unsendable::Unsendable;
 use super::upload::UploadBody;
 
 /// Stream of one exchange. Dropping it and the response cancels the exchange.
 pub(super) struct Http2Stream {
     upload: Option<Upload>,
+    /// Direction to the upstream of the tunnel that the request has asked for.
+    tunnel: Option<SendStream<Bytes>>,
     scheme: Scheme,
-    meter: Meter,
+    meter: Rc<Meter>,
     slot: StreamSlot,
 }
 
@@ -33,8 +41,9 @@ impl Http2Stream {
     pub(super) fn new(slot: StreamSlot, scheme: Scheme) -> Http2Stream {
         Http2Stream {
             upload: None,
+            tunnel: None,
             scheme,
-            meter: Meter::new(Instant::now()),
+            meter: Rc::new(Meter::new(Instant::now())),
             slot,
         }
     }
@@ -53,13 +62,18 @@ impl Http2Stream {
         Unsendable,
     > {
         let (parts, body) = request.into_parts();
+        let is_tunnel = parts.headers.contains_key(UPGRADE);
         let head = head(parts, self.scheme.clone())?;
-        let end = body.is_end_stream();
+        let end = !is_tunnel && body.is_end_stream();
         self.meter.restart(Instant::now());
         let mut response = match self.slot.sender().send_request(head, end) {
             Ok((response, stream)) => {
                 self.meter.on_written(1);
-                self.upload = (!end).then(|| Upload::new(stream, body));
+                if is_tunnel {
+                    self.tunnel = Some(stream);
+                } else if !end {
+                    self.upload = Some(Upload::new(stream, body));
+                }
                 Ok(response)
             }
             Err(error) => Err(Some(error)),
@@ -79,6 +93,22 @@ impl Http2Stream {
             let response = ready!(Pin::new(response).poll(cx))?;
             Poll::Ready(Ok(with_body(response)))
         }))
+    }
+
+    /// Returns whether the upstream takes requests for tunnels.
+    pub(super) fn takes_tunnels(&self) -> bool {
+        self.slot.takes_tunnels()
+    }
+
+    /// Returns the byte stream of the tunnel that the response with this body has opened.
+    pub(super) fn into_tunnel(self, body: Http2Body) -> Option<TunnelStream> {
+        let meter = self.meter;
+        let tunnel = Http2Tunnel::new(self.tunnel?, body.stream, &meter, self.slot);
+        Some(TunnelStream {
+            stream: Box::new(tunnel),
+            meter,
+            early: Bytes::new(),
+        })
     }
 
     /// Sends what can be sent of the request's body now.
@@ -113,7 +143,8 @@ pub(super) fn is_unprocessed(error: &h2::Error) -> bool {
     error.is_remote() && (refused || error.is_go_away())
 }
 
-/// Returns the head of a request in HTTP/2 (RFC 9113 §8.3.1).
+/// Returns the head of a request in HTTP/2 (RFC 9113 §8.3.1). An upgrade, which only the proxy itself asks for, becomes an extended
+/// CONNECT (RFC 8441 §5).
 fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, Unsendable> {
     let host = parts.headers.remove(HOST);
     let authority = { host.as_ref() }.and_then(|host| Authority::try_from(host.as_bytes()).ok());
@@ -125,6 +156,12 @@ fn head(mut parts: Parts, scheme: Scheme) -> Result<http::Request<()>, Unsendabl
     parts.headers.remove(TRANSFER_ENCODING);
     let mut head = http::Request::new(());
     *head.method_mut() = parts.method;
+    if parts.headers.remove(UPGRADE).is_some() {
+        parts.headers.remove(SEC_WEBSOCKET_KEY);
+        *head.method_mut() = Method::CONNECT;
+        head.extensions_mut()
+            .insert(Protocol::from_static("websocket"));
+    }
     *head.version_mut() = Version::HTTP_2;
     *head.uri_mut() = uri;
     *head.headers_mut() = parts.headers;

@@ -26,6 +26,7 @@ mod tls_sessions;
 mod tls_upstream;
 mod waits;
 mod websocket;
+mod websocket_http2;
 
 use std::cell::RefCell;
 use std::future::Future;

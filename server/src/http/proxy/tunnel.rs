@@ -13,14 +13,15 @@ use tokio::time::Instant;
 
 use super::deadline::Deadline;
 use super::failure::Failure;
-use super::metered_stream::{Meter, MeteredStream};
+use super::metered_stream::Meter;
 use super::stop::Stop;
+use super::transport::ByteStream;
 use crate::http::block::poll_block;
 use crate::http::exchange::handler::{BodySender, RequestBody};
 
 /// Upstream's end of a tunnel.
 pub(super) struct TunnelStream {
-    pub(super) stream: MeteredStream,
+    pub(super) stream: ByteStream,
     pub(super) meter: Rc<Meter>,
     /// Bytes of the tunnel that came with the head of the response.
     pub(super) early: Bytes,

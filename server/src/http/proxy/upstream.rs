@@ -186,11 +186,37 @@ impl Upstream {
         }
     }
 
+    /// Returns a connection for a tunnel within `limit`: a stream of HTTP/2 where the upstream takes one, but opens no connection for
+    /// it to an upstream that speaks HTTP/1.1 as well; otherwise a connection of HTTP/1.1.
+    ///
+    /// # Errors
+    /// Why there is none; [`Failure::NoWebsocket`] if the upstream speaks HTTP/2 only, and takes no tunnels.
+    pub(super) async fn connection_for_tunnel(
+        &self,
+        peer: &Peer,
+        limit: Duration,
+    ) -> Result<UpstreamConnection, Failure> {
+        let is_shared = self.proxy_protocol.is_none();
+        let stream = if is_shared && self.transport.protocol() == Some(Protocol::Http2) {
+            Some(self.connection(peer, true, limit).await?)
+        } else {
+            let slot = self.shared.take().filter(StreamSlot::takes_tunnels);
+            slot.map(|slot| {
+                self.tally.count(|c| c.reused += 1);
+                self.stream(slot)
+            })
+        };
+        match stream.filter(UpstreamConnection::takes_tunnels) {
+            Some(stream) => Ok(stream),
+            None => self.own_connection(peer, limit).await,
+        }
+    }
+
     /// Opens a connection of HTTP/1.1 within `limit`, for one client alone.
     ///
     /// # Errors
     /// Why no connection could be opened.
-    pub(super) async fn own_connection(
+    async fn own_connection(
         &self,
         peer: &Peer,
         limit: Duration,

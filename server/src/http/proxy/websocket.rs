@@ -1,4 +1,4 @@
-//! Opens WebSockets to upstreams, by HTTP/1.1 (RFC 6455 §4).
+//! Opens WebSockets to upstreams, by HTTP/1.1 (RFC 6455 §4) or HTTP/2 (RFC 8441).
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use http::header::{
     CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
     UPGRADE,
 };
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode, Version};
 
 use super::failure::Failure;
 use super::response;
@@ -48,11 +48,12 @@ impl Handshake {
     ///
     /// # Errors
     /// The upstream has switched to another protocol, or responded with success without switching.
-    pub(super) fn opened(
-        &self,
-        status: StatusCode,
-        headers: &HeaderMap,
-    ) -> Result<Option<Head>, Failure> {
+    pub(super) fn opened<B>(&self, response: &http::Response<B>) -> Result<Option<Head>, Failure> {
+        let (status, headers) = (response.status(), response.headers());
+        if response.version() == Version::HTTP_2 {
+            // RFC 8441 §5: the key and what proves that it was understood have no place here.
+            return Ok(status.is_success().then(|| opening(headers)));
+        }
         if status != StatusCode::SWITCHING_PROTOCOLS {
             // For the client, 2xx would open the tunnel.
             return if status.is_success() {
@@ -77,18 +78,23 @@ impl Handshake {
         if !has(UPGRADE, "websocket") || !switches || !accepted {
             return Err(Failure::NoWebsocket);
         }
-        let mut fields = response::pass(headers.clone());
-        fields.retain(|(name, _)| name != SEC_WEBSOCKET_ACCEPT);
-        Ok(Some(Head {
-            status: 200,
-            fields,
-            length: None,
-            end: false,
-        }))
+        Ok(Some(opening(headers)))
     }
 
     /// Returns the bytes of the client, once.
     pub(super) fn client(&self) -> Option<RequestBody> {
         self.client.take()
+    }
+}
+
+/// Returns the head that opens the tunnel for the client.
+fn opening(headers: &HeaderMap) -> Head {
+    let mut fields = response::pass(headers.clone());
+    fields.retain(|(name, _)| name != SEC_WEBSOCKET_ACCEPT);
+    Head {
+        status: 200,
+        fields,
+        length: None,
+        end: false,
     }
 }

@@ -29,7 +29,7 @@ impl Exchange<'_> {
         });
         self.report(None);
         let client = self.websocket.as_ref().and_then(Handshake::client);
-        let upstream = response.connection.into_tunnel().await;
+        let upstream = response.connection.into_tunnel(response.body).await;
         let Some((client, upstream)) = client.zip(upstream) else {
             return Err(self.tunnel_failed(active, Stop::Failed(Failure::Closed)));
         };

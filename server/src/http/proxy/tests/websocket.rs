@@ -7,7 +7,7 @@ use crate::http::exchange::test_front::tunnel;
 use crate::http::websocket::accept;
 
 /// Begins a request for a WebSocket.
-fn ask(edge: &Edge, credit: u64) -> (Front, JoinHandle<()>) {
+pub(super) fn ask(edge: &Edge, credit: u64) -> (Front, JoinHandle<()>) {
     let mut head = tunnel(Some("websocket"));
     let fields = [
         ("sec-websocket-protocol", "chat"),
@@ -18,7 +18,7 @@ fn ask(edge: &Edge, credit: u64) -> (Front, JoinHandle<()>) {
 }
 
 /// Returns the head by which an upstream accepts a request.
-fn switching(request: &str) -> String {
+pub(super) fn switching(request: &str) -> String {
     let mut lines = request.lines();
     let key = lines.find_map(|line| line.strip_prefix("sec-websocket-key: "));
     let accept = accept(key.expect("a request with a key").as_bytes());
