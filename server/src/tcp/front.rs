@@ -62,7 +62,7 @@ pub(super) struct Front {
     memory: Arc<MemoryBudget>,
     most_connections: u64,
     phase: watch::Sender<Phase>,
-    /// A connection has ended.
+    /// A connection has ended, or the last request.
     ended: Notify,
     /// The access log has lines.
     noted: Notify,
@@ -76,6 +76,8 @@ struct State {
     /// Connections that are closed in favour of others, and have not ended.
     closing: u64,
     open: OpenConnections,
+    /// Requests that have no line yet; those of HTTP/2 may end after their connection.
+    open_requests: u64,
 }
 
 impl Front {
@@ -101,6 +103,7 @@ impl Front {
                     .map(|writer| writer.log(name.clone())),
                 closing: 0,
                 open: OpenConnections::default(),
+                open_requests: 0,
                 config,
             }),
             handlers,
@@ -114,7 +117,7 @@ impl Front {
         })
     }
 
-    /// Waits until a connection ends.
+    /// Waits until a connection ends, or the last request.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
     }
@@ -157,13 +160,18 @@ impl Front {
         state.config = config;
     }
 
-    /// Returns whether all connections of a front that drains have ended.
+    /// Returns whether all connections and requests of a front that drains have ended.
     pub(super) fn is_over(&self) -> bool {
-        match *self.phase.borrow() {
-            Phase::Serving => false,
-            Phase::Draining => self.state.borrow().counters.connections.open == 0,
-            Phase::Stopped => true,
-        }
+        let state = self.state.borrow();
+        let is_serving = *self.phase.borrow() == Phase::Serving;
+        !is_serving && state.counters.connections.open == 0 && state.open_requests == 0
+    }
+
+    /// Waits until the front is told to close its connections.
+    pub(super) async fn stopped(&self) {
+        let mut phase = self.phase();
+        // The front itself keeps the sender.
+        let _ = phase.wait_for(|phase| *phase == Phase::Stopped).await;
     }
 
     /// Returns the phase, to wait for another one.
@@ -230,9 +238,18 @@ impl Front {
         self.state.borrow().access.is_some()
     }
 
+    /// Notes that a request has begun, which [`Front::on_end`] follows.
+    pub(super) fn on_begin(&self) {
+        self.state.borrow_mut().open_requests += 1;
+    }
+
     /// Counts the end of a request, and writes its line.
     pub(super) fn on_end(&self, ending: &Ending, request: &OpenRequest) {
         let state = &mut *self.state.borrow_mut();
+        state.open_requests -= 1;
+        if state.open_requests == 0 {
+            self.ended.notify_one();
+        }
         let requests = &mut state.counters.requests;
         requests.bytes_in += ending.bytes_received;
         requests.bytes_out += ending.bytes_sent;

@@ -19,6 +19,7 @@ pub(super) struct RequestGuard {
 impl RequestGuard {
     /// Adds the request to its connection.
     pub(super) fn new(connection: &Rc<Connection>, request: Rc<OpenRequest>) -> RequestGuard {
+        connection.front.on_begin();
         RequestGuard {
             number: connection.add(Rc::clone(&request)),
             connection: Rc::clone(connection),

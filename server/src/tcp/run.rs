@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::TcpListener;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{spawn_local, yield_now};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::accept::accept;
 use super::counters::Counters;
@@ -21,6 +21,9 @@ use crate::observe::memory_budget::MemoryBudget;
 
 /// Time in which closed connections free their memory, and a measurement notices.
 const RELIEF: Duration = Duration::from_millis(200);
+
+/// Longest time in which connections and requests end after the order to stop; their lines are written before the front ends.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// Everything that a front needs to start.
 pub struct FrontSetup {
@@ -73,6 +76,10 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
     }
     let mut relief = interval(RELIEF);
     relief.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut too_late = pin!(async {
+        front.stopped().await;
+        sleep(CLOSING).await;
+    });
     while !front.is_over() {
         tokio::select! {
             command = commands.recv() => front.execute(command.unwrap_or(FrontCommand::Stop)),
@@ -82,6 +89,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
                 front.flush_log();
             }
             () = front.ended() => {}
+            () = too_late.as_mut() => break,
             _ = relief.tick() => front.relieve(),
         }
     }

@@ -1,6 +1,6 @@
 //! The access log, as the server of a folder leaves it behind.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use serde_json::Value;
@@ -9,13 +9,14 @@ use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, Session, run};
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Process, Server, Setup};
-use crate::tcp::curl;
+use crate::tcp::{PROTOCOLS, curl, program};
 
 on_every_backend!(
     json_lines_tell_of_every_request,
     combined_lines_tell_of_every_request,
     a_renamed_log_is_begun_anew_on_a_signal,
     a_full_disk_stops_no_request,
+    requests_that_the_stop_cuts_have_their_lines,
 );
 
 /// Quotes, a backslash, and a byte that is not UTF-8.
@@ -319,5 +320,53 @@ fn lines_name_the_client_behind_a_trusted_proxy_and_the_cause_of_a_502() {
         assert_eq!(record["upstream"], "127.0.0.1:1");
         assert_eq!(record["attempts"], 2);
         assert_eq!(record["upstream_us"], Value::Null);
+    }
+}
+
+/// The upstream takes requests over all protocols and never responds.
+fn requests_that_the_stop_cuts_have_their_lines(backend: &str) {
+    let folder = Folder::new();
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let route = format!(
+        "[server]\ndrain_timeout = \"100ms\"\n\
+         [[route]]\npath = \"/app/\"\nproxy.upstreams = \"{}\"",
+        upstream.local_addr().unwrap()
+    );
+    let setup = setup(backend, "file = \"access.log\"").with(&route);
+    let mut server = Server::start(&setup, &folder);
+    let accepted = std::thread::spawn(move || {
+        let open: Vec<_> = (0..3).map(|_| upstream.accept().unwrap().0).collect();
+        // Held until the test is over.
+        (open, upstream)
+    });
+    let mut clients = Vec::new();
+    for protocol in PROTOCOLS {
+        let Some(mut curl) = program("curl") else {
+            return;
+        };
+        let url = format!(
+            "https://localhost:{}/app/{protocol}",
+            server.address().port()
+        );
+        curl.args(["--silent", "--insecure", protocol, &url]);
+        clients.push(curl.spawn().unwrap());
+    }
+    let _held = run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        let _open = session.ask("/app/--http3").await;
+        let held = tokio::task::spawn_blocking(|| accepted.join().unwrap());
+        let held = held.await.unwrap();
+        server.process.terminate();
+        server.process.last_words();
+        held
+    });
+    for mut client in clients {
+        assert!(!client.wait().unwrap().success());
+    }
+    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    for protocol in ["--http1.1", "--http2", "--http3"] {
+        let target = format!("/app/{protocol}");
+        assert_eq!(log.matches(&target).count(), 1, "{log}");
     }
 }
