@@ -10,6 +10,7 @@ use bytes::Buf as _;
 use crate::client::{Client, Session, run};
 use crate::grpc;
 use crate::server::{Folder, Server, Setup};
+use crate::websocket;
 
 /// Starts an upstream that responds to each request with its name and the request's host.
 fn upstream(name: &'static str) -> SocketAddr {
@@ -275,10 +276,16 @@ fn each_domain_has_its_content_and_the_shared_fields() {
 }
 
 #[test]
-fn application_has_calls_and_pages() {
+fn application_has_calls_chats_and_pages() {
     let folder = Folder::new();
     let (calls, pages) = (grpc::start().to_string(), upstream("pages").to_string());
+    let chats = websocket::upstream("1");
+    let chat = chats.as_ref().map_or("1", |upstream| &upstream.port);
+    let chat = format!("127.0.0.1:{chat}");
     let replaced = [
+        // The only host that both clients can ask for.
+        ("app.example.com", "localhost"),
+        ("127.0.0.1:8090", &*chat),
         ("127.0.0.1:50051", &*calls),
         (", \"h2c://127.0.0.1:50052\"", ""),
         ("127.0.0.1:8080", &*pages),
@@ -288,7 +295,7 @@ fn application_has_calls_and_pages() {
     run(async {
         let client = Client::new(&folder);
         let mut session = client.connect(server.address()).await;
-        let request = http::Request::post("https://app.example.com/test.Echo/Echo")
+        let request = http::Request::post("https://localhost/test.Echo/Echo")
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .header("accept-encoding", "gzip");
@@ -304,10 +311,21 @@ fn application_has_calls_and_pages() {
         assert!(call.recv_data().await.unwrap().is_none());
         let trailers = call.recv_trailers().await.unwrap().unwrap();
         assert_eq!(trailers["grpc-status"], "0");
-        let (status, headers, _) = get(&mut session, "https://app.example.com/", "gzip").await;
+        let (status, headers, _) = get(&mut session, "https://localhost/", "gzip").await;
         assert_eq!(
             (status, &headers["content-encoding"]),
             (200, &"gzip".parse().unwrap())
         );
     });
+    if chats.is_some() {
+        for (version, scheme) in [("1", "wss"), ("2", "https"), ("3", "https")] {
+            let url = format!("{scheme}://localhost:{}/chat", server.address().port());
+            let seen = websocket::ask(version, &url, &folder);
+            assert_eq!(
+                seen.last().map(String::as_str),
+                Some("closed 4321"),
+                "{seen:?}"
+            );
+        }
+    }
 }

@@ -14,9 +14,9 @@ use crate::transfer::python;
 on_every_backend!(messages_pass_over_http3_to_an_upstream_of_http1);
 
 /// Upstream that echoes messages.
-struct Upstream {
+pub(crate) struct Upstream {
     child: Child,
-    port: String,
+    pub(crate) port: String,
 }
 
 impl Drop for Upstream {
@@ -41,7 +41,7 @@ fn script() -> Option<Command> {
 }
 
 /// Starts an upstream that speaks a version of HTTP.
-fn upstream(version: &str) -> Option<Upstream> {
+pub(crate) fn upstream(version: &str) -> Option<Upstream> {
     let mut script = script()?;
     let mut child = script
         .args(["serve", version])
@@ -68,7 +68,7 @@ fn setup(backend: &str, upstream: &str) -> Setup {
 }
 
 /// Lets a client open a WebSocket, and returns what it has seen.
-fn ask(version: &str, url: &str, folder: &Folder) -> Vec<String> {
+pub(crate) fn ask(version: &str, url: &str, folder: &Folder) -> Vec<String> {
     let mut script = script().unwrap();
     script
         .args(["ask", version, url])
