@@ -1,5 +1,7 @@
 //! The body of a request on its way to its handler.
 
+use std::io;
+
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -42,9 +44,9 @@ pub(super) enum Part {
     End(Option<Fields>),
     /// The body is longer than the limit.
     TooLarge,
-    /// The trailers are malformed.
+    /// The framing or the trailers are malformed.
     Malformed,
-    /// The client has gone, or broken the framing.
+    /// The client has gone.
     Gone,
 }
 
@@ -119,6 +121,7 @@ impl Upload {
 async fn of_body(body: &mut Incoming) -> Part {
     match body.frame().await {
         None => Part::End(None),
+        Some(Err(error)) if is_of_framing(&error) => Part::Malformed,
         Some(Err(_)) => Part::Gone,
         Some(Ok(frame)) => match frame.into_data() {
             Ok(block) => Part::Data(block),
@@ -128,4 +131,15 @@ async fn of_body(body: &mut Incoming) -> Part {
             },
         },
     }
+}
+
+/// Returns whether hyper could not read the chunks of a body.
+fn is_of_framing(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(|cause: &io::Error| {
+        matches!(
+            cause.kind(),
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
+        )
+    })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use crate::client::{Client, Counted, run};
 use crate::on_every_backend;
@@ -43,6 +44,15 @@ pub(crate) fn metrics(admin: SocketAddr) -> BTreeMap<String, f64> {
         (name.to_owned(), value.parse().unwrap())
     };
     samples.map(pair).collect()
+}
+
+/// Waits until a figure of the metrics has a value.
+pub(crate) fn until(admin: SocketAddr, name: &str, value: f64) {
+    run(async {
+        while metrics(admin)[name] != value {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
 }
 
 /// Returns the sum of all samples whose name and labels begin so.

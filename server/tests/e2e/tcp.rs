@@ -4,6 +4,7 @@ mod balanced;
 mod conformance;
 mod endless;
 pub(crate) mod frames;
+mod gone;
 mod plain;
 pub(crate) mod raw;
 mod refused;

@@ -134,6 +134,9 @@ impl HandlerTask {
                 if self.handling.is_tunnel() {
                     // hyper does not see that the client has gone.
                     self.with_flow(|flow| flow.broken = true);
+                } else if !self.connection.is_http2() {
+                    // hyper reads nothing more from the connection, not even its end, and waits for the response.
+                    self.connection.break_off();
                 }
                 return false;
             }

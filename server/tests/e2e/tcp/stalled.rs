@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::frames::{DATA, NO_WINDOW, RST_STREAM, begin, get, http2, read_frame, window_update};
 use super::raw::{Raw, status};
 use super::{closed, server};
-use crate::admin::{ADMIN, address, metrics};
+use crate::admin::{ADMIN, address, metrics, until};
 use crate::client::run;
 use crate::proxy::Upstream;
 use crate::server::{Folder, Server, Setup};
@@ -31,13 +31,6 @@ fn to(upstream: &Upstream) -> String {
 
 fn pause(time: Duration) {
     run(async { tokio::time::sleep(time).await });
-}
-
-/// Waits until a figure of the metrics has a value.
-pub(super) fn until(admin: SocketAddr, name: &str, value: f64) {
-    while metrics(admin)[name] != value {
-        pause(Duration::from_millis(20));
-    }
 }
 
 #[test]

@@ -13,9 +13,8 @@ use super::frames::{
     read_frame,
 };
 use super::raw::{Raw, status};
-use super::stalled::until;
 use super::{server, text};
-use crate::admin::{ADMIN, address, metrics};
+use crate::admin::{ADMIN, address, metrics, until};
 use crate::server::{Folder, PAGE, Server};
 
 /// Longest wait for an upstream's connection.
