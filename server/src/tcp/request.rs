@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
 };
+use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Version, request};
 
 pub(super) use refusal::Refusal;
@@ -38,6 +39,7 @@ pub(super) fn parse(
     max_section: u64,
 ) -> Result<ParsedRequest, Refusal> {
     check_size(parts, max_section)?;
+    check_coding(&parts.headers)?;
     let accept = opening::accept(parts)?;
     let protocol = match &accept {
         Some(_) => Some("websocket".to_owned()),
@@ -100,6 +102,24 @@ fn check_size(parts: &request::Parts, max_section: u64) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses transfer codings but `chunked` alone: hyper decodes no other, and takes the last of several for all of them.
+fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if codings.next().is_none_or(is_chunked) && codings.next().is_none() {
+        Ok(())
+    } else {
+        Err(Malformed)
+    }
+}
+
+/// Returns whether a value begins or ends with white space, which makes a message of HTTP/2 malformed (RFC 9113 §8.2.1). In HTTP/1.1
+/// it is not a part of the value.
+fn has_outer_space(value: &HeaderValue) -> bool {
+    let bytes = value.as_bytes();
+    bytes.trim_ascii() != bytes
+}
+
 /// Returns the size of fields as RFC 9113 §6.5.2 counts it.
 fn section_size(fields: &HeaderMap) -> u64 {
     let lines = fields.iter();
@@ -143,6 +163,12 @@ fn target(parts: &request::Parts, is_connect: bool) -> Result<(&str, Option<&str
         } else {
             Err(Malformed)
         };
+    }
+    // `http` reads an empty path as `/`, as it is in an absolute target of HTTP/1.1.
+    let begins_with_query = |target: &PathAndQuery| target.as_str().starts_with('?');
+    if parts.version == Version::HTTP_2 && parts.uri.path_and_query().is_some_and(begins_with_query)
+    {
+        return Err(Malformed);
     }
     let path = parts.uri.path();
     let asterisk = path == "*" && parts.method == Method::OPTIONS;
@@ -190,6 +216,9 @@ fn fields(headers: &HeaderMap, version: Version) -> Result<Fields, Refusal> {
     let takes_trailers = |name: &HeaderName, value: &HeaderValue| {
         version == Version::HTTP_2 && name == TE && value == "trailers"
     };
+    if headers.values().any(has_outer_space) {
+        return Err(Malformed);
+    }
     let lines = headers.iter();
     let kept = lines.filter(|(name, value)| {
         (!is_of_connection(name) || takes_trailers(name, value)) && !is_nominated(name)
@@ -200,7 +229,7 @@ fn fields(headers: &HeaderMap, version: Version) -> Result<Fields, Refusal> {
 }
 
 /// Returns the fields of a trailer section; `None` if one of them would frame the message, concern the connection or name the host,
-/// or if there are too many.
+/// if one is malformed, or if there are too many.
 pub(super) fn trailers(map: &HeaderMap) -> Option<Fields> {
     if map.len() > MAX_FIELDS {
         return None;
@@ -208,7 +237,9 @@ pub(super) fn trailers(map: &HeaderMap) -> Option<Fields> {
     let lines = map
         .iter()
         .map(|(name, value): (&HeaderName, &HeaderValue)| {
-            let refused = [HOST, CONTENT_LENGTH].contains(name) || is_of_connection(name);
+            let refused = [HOST, CONTENT_LENGTH].contains(name)
+                || is_of_connection(name)
+                || has_outer_space(value);
             (!refused).then(|| (name.clone(), value.clone()))
         });
     lines.collect()

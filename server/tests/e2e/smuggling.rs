@@ -1,6 +1,7 @@
 //! Requests that another server could read differently (RFC 9114 §4, RFC 9112): what is refused must not reach it, and
 //! what is passed on must be one request.
 
+mod fronts;
 mod passed;
 mod refused;
 mod upstream;

@@ -49,6 +49,55 @@ fn fields_of_the_connection_and_those_that_it_names_are_dropped() {
 }
 
 #[test]
+fn transfer_codings_but_chunked_alone_are_refused() {
+    let coded = |codings: &[&'static str]| {
+        let codings = codings.iter().map(|coding| ("transfer-encoding", *coding));
+        let lines: Vec<_> = [("host", "a")].into_iter().chain(codings).collect();
+        get(&lines).err()
+    };
+    assert_eq!(coded(&["chunked"]), None);
+    assert_eq!(coded(&["Chunked"]), None);
+    for codings in [
+        &["gzip, chunked"][..],
+        &["chunked, chunked"],
+        &[",chunked"],
+        &["chunked", "chunked"],
+        &["identity", "chunked"],
+        &["gzip"],
+        &[""],
+    ] {
+        assert_eq!(coded(codings), Some(Malformed), "{codings:?}");
+    }
+}
+
+#[test]
+fn values_of_http2_that_begin_or_end_with_white_space_are_refused() {
+    for value in [" a", "a ", "\ta", "a\t", " "] {
+        let lines = [("host", "a"), ("x-a", value)];
+        assert_eq!(get(&lines).unwrap_err(), Malformed, "{value:?}");
+        let trailer = ("x-a".parse().unwrap(), value.parse().unwrap());
+        assert_eq!(
+            trailers(&HeaderMap::from_iter([trailer])),
+            None,
+            "{value:?}"
+        );
+    }
+    get(&[("host", "a"), ("x-a", "")]).unwrap();
+    get(&[("host", "a"), ("x-a", "a \t b")]).unwrap();
+}
+
+#[test]
+fn a_path_of_http2_that_begins_with_its_query_is_refused() {
+    let parsed = |version| {
+        let mut parts = parts("GET", "http://a?b", &[("host", "a")]);
+        parts.version = version;
+        parse(&parts, "https", 1000)
+    };
+    assert_eq!(parsed(Version::HTTP_2).unwrap_err(), Malformed);
+    assert_eq!(parsed(Version::HTTP_11).unwrap().head.path.as_str(), "/");
+}
+
+#[test]
 fn te_is_kept_if_it_is_trailers_and_of_http2() {
     let te = |version, value| {
         let mut parts = parts("GET", "/", &[("host", "a"), ("te", value)]);
