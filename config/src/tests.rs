@@ -45,25 +45,7 @@ fn document(table: &Table, key: &str, value: &str) -> String {
             _ => {}
         }
     }
-    // A file of its own for traces, and an upper size that no other test reaches.
-    match (table.name, key) {
-        ("qlog", "sample_rate") => keys.push("directory = \"traces\"".to_owned()),
-        ("qlog", "max_trace_bytes") => keys.push("max_total_bytes = \"64TiB\"".to_owned()),
-        ("qlog", "max_total_bytes") => keys.push("max_trace_bytes = \"64KiB\"".to_owned()),
-        ("acme", "external_id") => keys.push("external_key = \"key\"".to_owned()),
-        ("acme", "external_key") => keys.push("external_id = \"id\"".to_owned()),
-        ("listener", "client_auth") => keys.push("client_ca = \"clients.pem\"".to_owned()),
-        (_, "tls_certificate") => keys.push("tls_key = \"key.pem\"".to_owned()),
-        (_, "tls_key") => keys.push("tls_certificate = \"certificate.pem\"".to_owned()),
-        ("pool.health_check", key) if key != "path" => keys.push("path = \"/\"".to_owned()),
-        ("pool" | "route.proxy", "hash_by" | "hash_load") => {
-            keys.push("balance = \"hash\"".to_owned())
-        }
-        ("limits", "connection_window") => keys.push("stream_window = \"16KiB\"".to_owned()),
-        ("limits", "worker_buffer") => keys.push("stream_buffer = \"32KiB\"".to_owned()),
-        ("limits", "stream_window") => keys.push("connection_window = \"1GiB\"".to_owned()),
-        _ => {}
-    }
+    keys.extend(companion(table.name, key).map(str::to_owned));
     let listener = "[[listener]]\nname = \"l\"\naddress = \"[::]:1\"\n";
     let before = match table.name {
         "listener" => GROUPS.to_owned(),
@@ -98,6 +80,27 @@ fn document(table: &Table, key: &str, value: &str) -> String {
         _ => before.replace("group = \"g\"\n", ""),
     };
     format!("{before}{}\n{}\n", table.header(), keys.join("\n"))
+}
+
+/// Returns a line that a file with `key` needs beside it: a file of its own for traces, or an upper size that no other test
+/// reaches.
+fn companion(table: &str, key: &str) -> Option<&'static str> {
+    Some(match (table, key) {
+        ("qlog", "sample_rate") => "directory = \"traces\"",
+        ("qlog", "max_trace_bytes") => "max_total_bytes = \"64TiB\"",
+        ("qlog", "max_total_bytes") => "max_trace_bytes = \"64KiB\"",
+        ("acme", "external_id") => "external_key = \"key\"",
+        ("acme", "external_key") => "external_id = \"id\"",
+        ("listener", "client_auth") => "client_ca = \"clients.pem\"",
+        (_, "tls_certificate") => "tls_key = \"key.pem\"",
+        (_, "tls_key") => "tls_certificate = \"certificate.pem\"",
+        ("pool.health_check", key) if key != "path" => "path = \"/\"",
+        ("pool" | "route.proxy", "hash_by" | "hash_load") => "balance = \"hash\"",
+        ("limits", "connection_window") => "stream_window = \"16KiB\"",
+        ("limits", "worker_buffer") => "stream_buffer = \"32KiB\"",
+        ("limits", "stream_window") => "connection_window = \"1GiB\"",
+        _ => return None,
+    })
 }
 
 /// Returns whether a table belongs to the settings of a route, beside its handler.
