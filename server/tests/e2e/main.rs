@@ -40,6 +40,7 @@ mod raw;
 mod relay;
 mod reload;
 mod returning;
+mod routes;
 mod samples;
 mod secrets;
 mod server;
