@@ -43,6 +43,10 @@ pub enum Placeholder {
     ClientFingerprint,
     /// `{listener}`: name of the listener.
     Listener,
+    /// `{request_id}`: ID of the request.
+    RequestId,
+    /// `{user}`: user whose password the route has verified.
+    User,
     /// `{header:NAME}`: value of a field of the request; holds the name in lower case.
     Header(String),
     /// `{cookie:NAME}`: value of a cookie.
@@ -83,6 +87,7 @@ pub(crate) const IN_RESPONSES: &[&str] = &captures![
     "{query}",
     "{rest}",
     "{method}",
+    "{request_id}",
     "{header:NAME}",
     "{cookie:NAME}",
     "{query:NAME}"
@@ -94,6 +99,8 @@ pub(crate) const IN_REQUESTS: &[&str] = &captures![
     "{query}",
     "{rest}",
     "{method}",
+    "{request_id}",
+    "{user}",
     "{scheme}",
     "{client}",
     "{client_port}",
@@ -126,6 +133,23 @@ impl Template {
         &self.0
     }
 
+    /// Returns whether the text has this placeholder.
+    pub fn names(&self, placeholder: &Placeholder) -> bool {
+        let is_it = |part: &Part| matches!(part, Part::Value(value) if value == placeholder);
+        self.0.iter().any(is_it)
+    }
+
+    /// Returns the text with another placeholder in place of this one.
+    #[must_use]
+    pub fn with(mut self, placeholder: &Placeholder, other: &Placeholder) -> Self {
+        for part in &mut self.0 {
+            if matches!(part, Part::Value(value) if value == placeholder) {
+                *part = Part::Value(other.clone());
+            }
+        }
+        self
+    }
+
     /// Returns the highest group that the text names; 0 if it names none.
     pub fn groups(&self) -> usize {
         let groups = self.0.iter().map(|part| match part {
@@ -155,6 +179,8 @@ impl Placeholder {
             "{client_subject}" => Self::ClientSubject,
             "{client_fingerprint}" => Self::ClientFingerprint,
             "{listener}" => Self::Listener,
+            "{request_id}" => Self::RequestId,
+            "{user}" => Self::User,
             "{host}" => Self::Host,
             "{path}" => Self::Path,
             "{rest}" => Self::Rest,

@@ -13,8 +13,8 @@ table! {
         remove: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-powered-by\"]"], reload: Live },
         /// Fields with their values. Each replaces all fields of the same name. Fields about the connection, the
         /// framing and the host cannot be set. Placeholders in a value are {host}, {path}, {rest}, {query} with its "?",
-        /// {method}, {header:NAME}, {cookie:NAME}, {query:NAME} and {capture:1} to {capture:9}, in requests also {scheme},
-        /// {client}, {client_port}, {listener}, {client_subject} and {client_fingerprint} (SHA-256, of the certificate that
+        /// {method}, {request_id} (see `[tracing]`), {header:NAME}, {cookie:NAME}, {query:NAME} and {capture:1} to {capture:9},
+        /// in requests also {user} (of `basic_auth`), {scheme}, {client}, {client_port}, {listener}, {client_subject} and {client_fingerprint} (SHA-256, of the certificate that
         /// client_ca of a listener asks for); those of responses stand for values of the client's request, too. A
         /// field whose value is empty for a request is not sent. A brace before anything but a lower-case letter stands
         /// for itself, and {{ for a brace before one.

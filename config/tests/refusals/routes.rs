@@ -332,6 +332,7 @@ fn fields_have_the_placeholders_that_the_manual_names() {
     assert!(error.ends_with(" (nearest: {client})"), "{error}");
     for (table, value) in [
         ("response_headers", "{client}"),
+        ("response_headers", "{user}"),
         ("request_headers", "{header:}"),
         ("request_headers", "{header:Host}"),
         ("request_headers", "{header:a b}"),

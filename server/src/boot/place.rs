@@ -168,7 +168,10 @@ mod tests {
                     [[listener.tls]]\ncertificate = \"a.pem\"\nkey = \"a-key.pem\"\n\
                     [[listener.tls]]\ncertificate = \"b.pem\"\nkey = \"b-key.pem\"\n\
                     [[route]]\npath = \"/\"\nmethod = \"POST\"\nerror_pages = { 5xx = \"s.html\" }\nfixed = {}\n\
-                    [[route]]\npath = \"/\"\nfiles = { root = \"r\" }\n";
+                    [[route]]\npath = \"/\"\nfiles = { root = \"r\" }\n\
+                    [[site]]\nname = \"a\"\n[[site]]\nname = \"b\"\nbasic_auth = { users_file = \"u\" }\n\
+                    error_pages = { 404 = \"n.html\" }\n\
+                    [[route]]\npath = \"/b\"\nsite = \"b\"\nfixed = {}\n";
         let registry = sluicegate_cc::Registry::builtin();
         let config = Config::from_toml("test.toml", text, &registry).unwrap();
         let cause = || std::io::Error::from(std::io::ErrorKind::NotFound);
@@ -186,6 +189,21 @@ mod tests {
         });
         let expected = vec![Key("route"), Index(0), Key("error_pages")];
         assert_eq!(place(&page, &config), Some(expected));
+        let of_site = BootError::Site(SiteError::ErrorPage {
+            route: "/b".to_owned(),
+            file: "n.html".into(),
+            cause: cause(),
+        });
+        let expected = vec![Key("site"), Index(1), Key("error_pages")];
+        assert_eq!(place(&of_site, &config), Some(expected));
+        let users = BootError::Site(SiteError::Users {
+            route: "/b".to_owned(),
+            file: "u".into(),
+            cause: String::new(),
+        });
+        let expected = ["site", "basic_auth", "users_file"].map(Key);
+        let expected = [expected[0], Index(1), expected[1], expected[2]];
+        assert_eq!(place(&users, &config), Some(expected.to_vec()));
         let key = TransportError::File {
             path: "b-key.pem".to_owned(),
             cause: cause(),

@@ -129,11 +129,9 @@ impl Reloader<'_> {
     }
 
     fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
-        let site = self
-            .snapshot
-            .site
-            .recompile(&config.routes, &config.limits)?;
-        let site = site.with_identification(Identification::new(&config.tracing));
+        let identification = Identification::new(&config.tracing);
+        let before = &self.snapshot.site;
+        let site = before.recompile(&config.routes, &config.limits, identification)?;
         let site = Arc::new(site);
         let mut bound_listeners: Vec<BoundListener> = Vec::new();
         for listener in &config.listeners {

@@ -41,8 +41,9 @@ impl Shared {
         let lifetime = config.quic.session_lifetime;
         secrets.ticket_keys().set_lifetime(lifetime);
         secrets.keep_ticket_keys();
-        let site = Site::compile(&config.routes, &config.limits)?;
-        let site = Arc::new(site.with_identification(Identification::new(&config.tracing)));
+        let identification = Identification::new(&config.tracing);
+        let site = Site::compile_identified(&config.routes, &config.limits, identification)?;
+        let site = Arc::new(site);
         let traces = Arc::<CurrentTraces>::default();
         let tracing = start_tracing(&traces, &config, &secrets)?;
         let access = Arc::<CurrentAccess>::default();

@@ -110,7 +110,7 @@ impl Gate<'_> {
     ) -> Option<Box<ReturnedId>> {
         let identification = self.site.identification();
         identification.screen(&mut head.headers, is_trusted);
-        if is_logged || identification.returns() {
+        if is_logged || self.site.needs_ids() {
             identification.complete(&mut head.headers);
         }
         identification.returned(&head.headers)
@@ -349,8 +349,12 @@ impl Handling {
             self.identification.complete(&mut head.headers);
         }
         self.response_edits = self.route.fill_response(&head);
+        let user = self
+            .credentials
+            .as_ref()
+            .map(|claimed| claimed.user.clone());
         let handler = self.handler(&mut head);
-        self.route.edit_request(&mut head, &peer);
+        self.route.edit_request(&mut head, &peer, user.as_deref());
         Box::new(Request {
             head,
             peer,

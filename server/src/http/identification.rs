@@ -65,6 +65,11 @@ impl Identification {
         }
     }
 
+    /// Returns the field with the ID of a request; `None` if there is none.
+    pub fn field(&self) -> Option<&HeaderName> {
+        self.request_id.as_ref()
+    }
+
     /// Returns whether responses return the ID.
     pub fn returns(&self) -> bool {
         self.returns && self.request_id.is_some()

@@ -44,6 +44,8 @@ pub struct Site {
     table: Table,
     limits: Limits,
     identification: Arc<Identification>,
+    /// A field that a route sets has the ID of the request.
+    names_ids: bool,
     pools: SitePools,
     folders: SiteFolders,
     rate_limits: SiteRateLimits,
@@ -68,7 +70,22 @@ impl Site {
         limits: &Limits,
     ) -> Result<Site, SiteError> {
         let (pools, folders, rate_limits) = Default::default();
-        Site::compile_after((&pools, &folders, &rate_limits), routes, limits)
+        let before = (&pools, &folders, &rate_limits);
+        Site::compile_after(before, routes, limits, Identification::off())
+    }
+
+    /// Compiles the routes of a configuration whose requests are identified.
+    ///
+    /// # Errors
+    /// The same as of [`Site::compile`].
+    pub fn compile_identified(
+        routes: &[sluicegate_config::Route],
+        limits: &Limits,
+        identification: Identification,
+    ) -> Result<Site, SiteError> {
+        let (pools, folders, rate_limits) = Default::default();
+        let before = (&pools, &folders, &rate_limits);
+        Site::compile_after(before, routes, limits, identification)
     }
 
     /// Compiles the site that replaces this one at a reload. Upstream pools whose definition is the same in both stay the
@@ -81,24 +98,29 @@ impl Site {
         &self,
         routes: &[sluicegate_config::Route],
         limits: &Limits,
+        identification: Identification,
     ) -> Result<Site, SiteError> {
         let before = (&self.pools, &self.folders, &self.rate_limits);
-        Site::compile_after(before, routes, limits)
+        Site::compile_after(before, routes, limits, identification)
     }
 
     fn compile_after(
         (pools, folders, rate_limits): (&SitePools, &SiteFolders, &SiteRateLimits),
         routes: &[sluicegate_config::Route],
         limits: &Limits,
+        identification: Identification,
     ) -> Result<Site, SiteError> {
         let mut table = Table::default();
+        let of_site = (limits, identification.field());
+        let mut names_ids = false;
         let mut pools = PoolCompiler::new(pools);
         let mut folders = FolderCompiler::new(folders);
         let mut rate_limits = RateLimitCompiler::new(rate_limits);
         for (place, route) in routes.iter().enumerate() {
             let access = Arc::new(Access::compile(route, &mut rate_limits)?);
             let of_route = (place, route, access);
-            for compiled in Route::compile(of_route, limits, &mut pools, &mut folders)? {
+            for compiled in Route::compile(of_route, of_site, &mut pools, &mut folders)? {
+                names_ids |= compiled.names_id();
                 table.add(route.hosts(), &compiled);
             }
         }
@@ -106,20 +128,26 @@ impl Site {
         Ok(Site {
             table,
             limits: limits.clone(),
-            identification: Arc::new(Identification::off()),
+            identification: Arc::new(identification),
+            names_ids,
             pools: pools.finish(),
             folders: folders.finish(),
             rate_limits: rate_limits.finish(),
         })
     }
 
-    /// Sets how requests are identified; at first they are not.
-    #[must_use]
-    pub fn with_identification(self, identification: Identification) -> Site {
+    /// Sets how requests are identified, for routes that set no field with an ID.
+    #[cfg(test)]
+    pub(crate) fn with_identification(self, identification: Identification) -> Site {
         Site {
             identification: Arc::new(identification),
             ..self
         }
+    }
+
+    /// Returns whether each request needs an ID, because a field that a route sets has it, or because responses return it.
+    pub fn needs_ids(&self) -> bool {
+        self.names_ids || self.identification.returns()
     }
 
     /// Returns how requests are identified.

@@ -30,15 +30,32 @@ impl Fixture {
         }
     }
 
-    fn decide(&mut self, head: &RequestHead, peer: &Peer) -> Decision {
-        let mut gate = Gate {
+    /// Returns a gate that identifies requests by X-Request-Id.
+    fn identified(routes: &str) -> Fixture {
+        let listener = "[[listener]]\nname = \"l\"\naddress = \"[::1]:1\"\ntls = \"self-signed\"\n";
+        let registry = sluicegate_cc::Registry::builtin();
+        let text = format!("{listener}{routes}");
+        let config = Config::from_toml("test.toml", &text, &registry).unwrap();
+        let identification = Identification::new(&config.tracing);
+        let site = Site::compile_identified(&config.routes, &config.limits, identification);
+        Fixture {
+            site: Arc::new(site.unwrap()),
+            ..Fixture::new("")
+        }
+    }
+
+    fn gate(&mut self) -> Gate<'_> {
+        Gate {
             site: &self.site,
             cache: &mut self.cache,
             memory_is_short: false,
             counters: &mut self.counters,
             now: clock::now(),
-        };
-        gate.decide(&Arrival {
+        }
+    }
+
+    fn decide(&mut self, head: &RequestHead, peer: &Peer) -> Decision {
+        self.gate().decide(&Arrival {
             head,
             path_refused: false,
             peer,
@@ -261,6 +278,65 @@ fn credentials_go_to_the_origin_thread_whatever_the_handler_and_not_to_upstreams
             "{handler}"
         );
     }
+}
+
+#[test]
+fn upstreams_learn_the_user_from_the_route_alone() {
+    let edits = "[route.request_headers]\nset = { x-user = \"{user}\" }";
+    let value = |request: &Request| {
+        let mut fields = request.head.headers.iter();
+        let found = fields.find(|(name, _)| name == "x-user");
+        found.map(|(_, value)| value.to_str().unwrap().to_owned())
+    };
+    let claimed = [
+        ("authorization", "Basic YWRhOnNlY3JldA=="),
+        ("x-user", "root"),
+    ];
+    let handler = format!("proxy = {{ upstreams = \"a:1\" }}\n{edits}");
+    let (_folder, mut protected) = protected("", &handler);
+    let mut open = Fixture::new(&format!("[[route]]\npath = \"/\"\n{handler}\n"));
+    for (fixture, expected) in [(&mut protected, Some("ada")), (&mut open, None)] {
+        let head = head("GET", "/", &claimed);
+        let Decision::Handle(mut handling) = fixture.decide(&head, &peer(false)) else {
+            panic!("the request is handled");
+        };
+        let request = handling.request(head, peer(false), None, false);
+        assert_eq!(value(&request).as_deref(), expected);
+    }
+}
+
+#[test]
+fn fields_of_a_route_have_the_id_of_the_request() {
+    let routes = "[[route]]\npath = \"/\"\nfixed = {}\nresponse_headers.set = { x-id = \"<{request_id}>\" }\n";
+    let field = |fields: &[(http::HeaderName, HeaderValue)], wanted: &str| {
+        let found = fields.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| value.to_str().unwrap().to_owned())
+    };
+    let reply = |fixture: &mut Fixture, head: &mut RequestHead| {
+        let returned = fixture.gate().identify(head, false, || true);
+        assert_eq!(returned, None, "the response returns no ID of its own");
+        match fixture.decide(head, &peer(false)) {
+            Decision::Discard(reply, _) => reply.headers.iter().cloned().collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut fixture = Fixture::identified(routes);
+    let mut with_id = head("GET", "/", &[("x-request-id", "abc-1")]);
+    let fields = reply(&mut fixture, &mut with_id);
+    assert_eq!(field(&fields, "x-id").as_deref(), Some("<abc-1>"));
+    // It is made for a request without one.
+    let mut without = head("GET", "/", &[]);
+    let fields = reply(&mut fixture, &mut without);
+    let made = field(&without.headers, "x-request-id").unwrap();
+    assert_eq!(field(&fields, "x-id"), Some(format!("<{made}>")));
+    // A site whose routes name no ID makes none for its own responses.
+    let mut plain = Fixture::identified(&routes.replace("<{request_id}>", "1"));
+    let mut without = head("GET", "/", &[]);
+    reply(&mut plain, &mut without);
+    assert_eq!(field(&without.headers, "x-request-id"), None);
+    let mut off = Fixture::identified(&format!("[tracing]\nrequest_id = \"off\"\n{routes}"));
+    let fields = reply(&mut off, &mut with_id);
+    assert_eq!(field(&fields, "x-id").as_deref(), Some("<>"));
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Route {
     /// A file or a `root` cannot be read or used, or a path or field cannot be used.
     pub(super) fn compile(
         (place, route, access): (usize, &sluicegate_config::Route, Arc<Access>),
-        limits: &Limits,
+        of_site: (&Limits, Option<&HeaderName>),
         pools: &mut PoolCompiler<'_>,
         folders: &mut FolderCompiler<'_>,
     ) -> Result<Vec<Arc<Route>>, SiteError> {
@@ -85,7 +85,7 @@ impl Route {
             let path = PathMatch::compile(path)?;
             let of_path = (path, action.clone(), conditions.clone());
             let shared = (Arc::clone(&pages), Arc::clone(&access));
-            Route::with(of_path, shared, (place, route), limits).map(Arc::new)
+            Route::with(of_path, shared, (place, route), of_site).map(Arc::new)
         });
         paths.collect()
     }
@@ -94,7 +94,7 @@ impl Route {
         (path, action, conditions): (PathMatch, Action, Conditions),
         (error_pages, access): (Arc<ErrorPages>, Arc<Access>),
         (place, route): (usize, &sluicegate_config::Route),
-        limits: &Limits,
+        (limits, request_id): (&Limits, Option<&HeaderName>),
     ) -> Result<Route, SiteError> {
         let refuse = |field| refused_field(route, field);
         let settings = route.settings();
@@ -107,14 +107,19 @@ impl Route {
                 Handler::Proxy(proxy) => proxy.rewrite.as_deref().map(Rewrite::new),
                 _ => None,
             },
-            request_headers: Edits::new(&settings.request_headers).map_err(refuse)?,
-            response_headers: Edits::new(&settings.response_headers).map_err(refuse)?,
+            request_headers: Edits::new(&settings.request_headers, request_id).map_err(refuse)?,
+            response_headers: Edits::new(&settings.response_headers, request_id).map_err(refuse)?,
             error_pages,
             access,
             compression: settings.compression.settings().cloned(),
             max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
             timeout: settings.timeout,
         })
+    }
+
+    /// Returns whether a field that the route sets has the ID of the request.
+    pub(super) fn names_id(&self) -> bool {
+        self.request_headers.names_id() || self.response_headers.names_id()
     }
 
     /// Returns how responses are compressed; `None` if they are not.
@@ -144,11 +149,10 @@ impl Route {
         rest.strip_prefix('/').filter(|_| slash).unwrap_or(rest)
     }
 
-    /// Changes the fields of a request as configured.
-    pub fn edit_request(&self, head: &mut RequestHead, peer: &Peer) {
-        let filled = self
-            .request_headers
-            .fill(&self.values(head).with_peer(peer));
+    /// Changes the fields of a request as configured. `user` is the one whose password is to be verified.
+    pub fn edit_request(&self, head: &mut RequestHead, peer: &Peer, user: Option<&[u8]>) {
+        let values = self.values(head).with_peer(peer).with_user(user);
+        let filled = self.request_headers.fill(&values);
         self.request_headers.apply(&mut head.headers, filled);
     }
 

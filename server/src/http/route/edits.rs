@@ -2,7 +2,7 @@
 
 use http::header::SERVER;
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{HeaderEdits, Part, Template};
+use sluicegate_config::{HeaderEdits, Part, Placeholder, Template};
 
 use super::values::Values;
 use crate::http::exchange::{Fields, NO_SERVER};
@@ -13,6 +13,8 @@ pub(super) struct Edits {
     remove: Vec<HeaderName>,
     set: Vec<Line>,
     add: Vec<Line>,
+    /// A value has the ID of the request.
+    names_id: bool,
 }
 
 /// Line of a field.
@@ -32,21 +34,32 @@ enum Value {
 pub struct FilledEdits(Fields);
 
 impl Edits {
-    /// Reads the fields of a configuration.
+    /// Reads the fields of a configuration. `request_id` is the field with the ID of a request.
     ///
     /// # Errors
     /// A name or value cannot be sent; the configuration refuses these by the same rules.
-    pub(super) fn new(edits: &HeaderEdits) -> Result<Edits, String> {
+    pub(super) fn new(
+        edits: &HeaderEdits,
+        request_id: Option<&HeaderName>,
+    ) -> Result<Edits, String> {
         let name = |name: &String| HeaderName::try_from(name).map_err(|_| name.clone());
         let lines = |list: &[(String, String)]| {
-            let lines = { list.iter() }.map(|(key, value)| Ok((name(key)?, Value::new(value)?)));
+            let lines = { list.iter() }
+                .map(|(key, value)| Ok((name(key)?, Value::new(value, request_id)?)));
             lines.collect::<Result<Vec<Line>, String>>()
         };
         Ok(Edits {
             remove: edits.remove.iter().map(name).collect::<Result<_, _>>()?,
             set: lines(&edits.set)?,
             add: lines(&edits.add)?,
+            names_id: { edits.set.iter().chain(&edits.add) }
+                .any(|(_, value)| Template::of_field(value).names(&Placeholder::RequestId)),
         })
+    }
+
+    /// Returns whether a value has the ID of the request.
+    pub(super) fn names_id(&self) -> bool {
+        self.names_id
     }
 
     /// Returns whether the edits change nothing.
@@ -100,8 +113,12 @@ impl Edits {
 }
 
 impl Value {
-    fn new(text: &str) -> Result<Value, String> {
-        let template = Template::of_field(text);
+    fn new(text: &str, request_id: Option<&HeaderName>) -> Result<Value, String> {
+        let mut template = Template::of_field(text);
+        if let Some(field) = request_id {
+            let field = Placeholder::Header(field.as_str().to_owned());
+            template = template.with(&Placeholder::RequestId, &field);
+        }
         let is_text = |part: &Part| matches!(part, Part::Text(_));
         if !template.parts().iter().all(is_text) {
             return Ok(Value::Template(template));

@@ -250,7 +250,7 @@ fn fields_are_removed_set_and_added_in_this_order() {
     };
     site.any_route()
         .unwrap()
-        .edit_request(&mut head, &peer(false));
+        .edit_request(&mut head, &peer(false), None);
     assert_eq!(
         shown(&head.headers),
         "x-kept: k, x-set: new, x-again: 1, x-set: more"
@@ -353,9 +353,13 @@ fn recompiled_site_has_the_pools_that_did_not_change() {
         Route::new(path, Handler::Proxy(proxy))
     };
     let first = site(&[route("/a", 1), route("/b", 1)]);
-    let again = first.recompile(&[route("/c", 1)], &limits()).unwrap();
+    let again = first
+        .recompile(&[route("/c", 1)], &limits(), Identification::off())
+        .unwrap();
     assert!(same_pools(&first, &again));
-    let other = first.recompile(&[route("/a", 2)], &limits()).unwrap();
+    let other = first
+        .recompile(&[route("/a", 2)], &limits(), Identification::off())
+        .unwrap();
     assert!(!same_pools(&first, &other));
     assert!(!same_pools(&first, &site(&[route("/a", 1)])));
 }

@@ -18,6 +18,8 @@ pub(super) struct Values<'a> {
     head: &'a RequestHead,
     /// Client of the request, where a placeholder may name it.
     peer: Option<&'a Peer>,
+    /// User that the request claims to come from.
+    user: Option<&'a [u8]>,
     /// Pattern of the route that the request was found for.
     pattern: &'a PathMatch,
     groups: OnceCell<Option<Captures<'a>>>,
@@ -28,6 +30,7 @@ impl<'a> Values<'a> {
         Values {
             head,
             peer: None,
+            user: None,
             pattern,
             groups: OnceCell::new(),
         }
@@ -37,6 +40,11 @@ impl<'a> Values<'a> {
     pub(super) fn with_peer(self, peer: &'a Peer) -> Values<'a> {
         let peer = Some(peer);
         Values { peer, ..self }
+    }
+
+    /// Returns these values, and the user. The request goes on only if the user's password is valid.
+    pub(super) fn with_user(self, user: Option<&'a [u8]>) -> Values<'a> {
+        Values { user, ..self }
     }
 
     /// Returns a text with the values in place of its placeholders.
@@ -72,6 +80,9 @@ impl<'a> Values<'a> {
                 let query = self.head.query.as_deref().unwrap_or_default();
                 parameters(query, name).next().unwrap_or_default().into()
             }
+            Placeholder::User => String::from_utf8_lossy(self.user.unwrap_or_default()),
+            // Edits have the name of the field in its place.
+            Placeholder::RequestId => "".into(),
             Placeholder::Scheme
             | Placeholder::Client
             | Placeholder::ClientPort

@@ -20,7 +20,7 @@ fn left(edits: &str) -> Vec<String> {
     };
     site.any_route()
         .unwrap()
-        .edit_request(&mut head, &peer(false));
+        .edit_request(&mut head, &peer(false), None);
     let lines = head.headers.iter();
     lines
         .map(|(name, value)| format!("{name}={}", value.to_str().unwrap()))
@@ -95,7 +95,7 @@ fn set_to(value: &str, path: &str, lines: &[(&'static str, &str)]) -> Option<Str
     let Found::Route(route) = site.table.find(&head) else {
         panic!("the route matches");
     };
-    route.edit_request(&mut head, &peer(false));
+    route.edit_request(&mut head, &peer(false), None);
     let mut values = head.headers.iter().filter(|(name, _)| name == "x-a");
     let value = values
         .next()

@@ -67,7 +67,9 @@ fn a_limit_keeps_its_counts_as_long_as_its_route_and_settings() {
             ),
             &sluicegate_cc::Registry::builtin(),
         );
-        site.recompile(&new.unwrap().routes, &limits()).unwrap()
+        let routes = &new.unwrap().routes;
+        site.recompile(routes, &limits(), Identification::off())
+            .unwrap()
     };
     let same = reload(&site, &ROUTES.replace("fixed = {}", "generate = {}"));
     assert!(!is_admitted(&same, "/b") && !is_admitted(&same, "/c"));

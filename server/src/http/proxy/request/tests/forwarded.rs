@@ -160,7 +160,7 @@ fn proxy_adds_no_field_that_the_configuration_removes() {
     let site = crate::http::route::Site::compile(&[route], &limits).unwrap();
     let compiled = site.any_route().unwrap();
     let mut given = head("GET", "/", &[("via", "2 before")]);
-    compiled.edit_request(&mut given, &peer(false));
+    compiled.edit_request(&mut given, &peer(false), None);
     let rules = (&config(), &**compiled as &dyn RequestRules);
     let given = request(given, None, false);
     let rewritten = rewrite(&given, rules, "/", Framing::None, "x").unwrap();
