@@ -67,14 +67,19 @@ impl Offer {
             return None;
         }
         add_vary(&mut head.fields);
-        if head.end || self.is_head {
+        if head.end && !self.is_head {
             return None;
         }
         let algorithm = self.algorithm?;
-        let encoder = self.compressors.begin(algorithm, &self.settings)?;
+        // HEAD has the fields of GET (RFC 9110 §9.3.2).
+        let encoder = if self.is_head {
+            None
+        } else {
+            Some(self.compressors.begin(algorithm, &self.settings)?)
+        };
         fields::describe(&mut head.fields, coding(algorithm));
         head.length = None;
-        Some(encoder)
+        encoder
     }
 }
 
@@ -103,6 +108,11 @@ fn coding(algorithm: Algorithm) -> Coding {
 /// Returns whether a body with these fields and of this length may be compressed for a client that accepts it.
 pub fn is_fit(settings: &Compress, fields: &Fields, length: u64) -> bool {
     length >= settings.min_size.max(1) && fields::are_fit(settings, fields)
+}
+
+/// Returns whether the client of a request with these fields prefers a compressed body.
+pub fn is_preferred(settings: &Compress, request: &Fields) -> bool {
+    preferred(settings, request).is_some()
 }
 
 /// Compresses a whole body for a request with these fields, if its client accepts that and it makes the body smaller.

@@ -194,7 +194,7 @@ fn a_response_varies_even_where_this_client_gets_the_original() {
                 ("cache-control", "no-transform"),
             ],
         ),
-        ("HEAD", &[("accept-encoding", "gzip")]),
+        ("HEAD", &[("accept-encoding", "gzip;q=0")]),
     ] {
         run(async {
             let exchange = Exchange::new(settings(), method, lines, PLENTY);
@@ -214,6 +214,26 @@ fn a_response_varies_even_where_this_client_gets_the_original() {
         let (received, _) = Exchange::get("gzip").respond(head, b"original").await;
         assert_eq!(field(&received, "vary"), Some("Accept, Accept-Encoding"));
     });
+}
+
+#[test]
+fn head_has_the_fields_of_get() {
+    for accepted in ["gzip", "br", "identity"] {
+        let fields_of = |method: &str| {
+            run(async {
+                let lines = [("accept-encoding", accepted)];
+                let exchange = Exchange::new(settings(), method, &lines, PLENTY);
+                let head = Head {
+                    end: method == "HEAD",
+                    ..html(&[("etag", "\"x\""), ("accept-ranges", "bytes")])
+                };
+                let (received, _) = exchange.respond(head, &b"It works. ".repeat(500)).await;
+                let head = received.head.unwrap();
+                (head.fields, head.length)
+            })
+        };
+        assert_eq!(fields_of("HEAD"), fields_of("GET"), "{accepted}");
+    }
 }
 
 #[test]
