@@ -83,8 +83,9 @@ impl FileServer {
         self.entry_max.set(entry_max);
     }
 
-    /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `learn` once, before the
-    /// response: with the entry for a cache under the request's [`Key`](crate::http::files::Key), or `None` if it should hold nothing.
+    /// Responds with the file at `rest`, the part of the request's path behind the route's prefix. Calls `learn` at most once, before
+    /// the response: with the entry for a cache under the request's [`Key`](crate::http::files::Key), or `None` if it should hold
+    /// nothing. It is not called if the cache should hold what it has.
     /// `pages` replace the contents of errors.
     pub async fn serve(
         &self,
@@ -201,6 +202,7 @@ impl FileServer {
             meta,
             bytes,
             is_requested,
+            is_exception,
         } = located;
         let plan = response_plan::respond(head, &meta);
         // Compressed bytes are nowhere else.
@@ -209,7 +211,9 @@ impl FileServer {
         // Under the request's key a file that stands in for others would be kept once for each of them.
         let is_kept = |bytes: &Bytes| is_requested && bytes.len() as u64 <= self.entry_max.get();
         let kept = bytes.filter(is_kept);
-        learn(kept.map(|bytes| Arc::new(Entry::new(meta, bytes))));
+        if !is_exception {
+            learn(kept.map(|bytes| Arc::new(Entry::new(meta, bytes))));
+        }
         if head.method == "HEAD" || !plan.reads_file() {
             return (plan, Source::Memory(Bytes::new()));
         }

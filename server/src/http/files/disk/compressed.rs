@@ -28,7 +28,9 @@ impl FileServer {
         meta.varies = true;
         let is_kept = located.is_requested && meta.size <= self.entry_max.get();
         let has_range = head.headers.iter().any(|(name, _)| name == RANGE);
-        let Some(original) = located.bytes.as_ref().filter(|_| is_kept && !has_range) else {
+        located.is_exception = has_range && compress::is_preferred(settings, &head.headers);
+        let is_whole = is_kept && !has_range;
+        let Some(original) = located.bytes.as_ref().filter(|_| is_whole) else {
             return located;
         };
         let whole = (&head.headers, original.clone());

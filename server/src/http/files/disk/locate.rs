@@ -44,6 +44,8 @@ pub(super) struct Located {
     pub(super) bytes: Option<Bytes>,
     /// Whether it is the file that the request names.
     pub(super) is_requested: bool,
+    /// Whether other requests of the same key get the file compressed, so that a cache learns nothing from this one.
+    pub(super) is_exception: bool,
 }
 
 /// Reason for which there is no file.
@@ -108,6 +110,7 @@ pub(super) fn locate(files: &Files, query: &Query) -> Result<Located, Miss> {
         meta,
         bytes,
         is_requested,
+        is_exception: false,
     })
 }
 

@@ -93,6 +93,24 @@ fn ranges_are_those_of_the_original() {
 }
 
 #[test]
+fn request_for_a_range_leaves_the_compressed_file_in_the_cache() {
+    let folder = folder();
+    folder.write("a.png", html());
+    let range = ("range", "bytes=3-10");
+    let is_compressed = || folder.learnt.borrow().as_ref().unwrap().meta.compressed;
+    folder.ask("GET", "/a.html", &[GZIP]);
+    assert!(is_compressed());
+    assert_eq!(status(&folder.ask("GET", "/a.html", &[GZIP, range])), 206);
+    assert!(is_compressed());
+    // What everybody with the same preference gets uncompressed is kept.
+    for (target, lines) in [("/a.png", &[GZIP, range][..]), ("/a.html", &[range])] {
+        folder.learnt.take();
+        assert_eq!(status(&folder.ask("GET", target, lines)), 206);
+        assert!(!is_compressed(), "{target}");
+    }
+}
+
+#[test]
 fn a_client_that_refuses_the_original_gets_the_file_compressed() {
     let folder = folder();
     let lines = [("accept-encoding", "gzip, identity;q=0")];
