@@ -35,8 +35,8 @@ use crate::observe::access::TlsSession;
 const PENDING_RESETS: usize = 20;
 /// Resets of HTTP/2 streams for errors of the client; with more, the connection is closed.
 const ERROR_RESETS: usize = 256;
-/// Bytes of a response that an HTTP/2 stream may hold ahead of the client's window.
-const STREAM_SEND_BUFFER: usize = 64 * 1024;
+/// Most bytes of a response that an HTTP/2 stream holds before hyper asks for no more, beside the block that it took last.
+const STREAM_SEND_BUFFER: u64 = 64 * 1024;
 /// Bytes that a connection of HTTP/1.1 may hold beside a head of `limits.header_bytes`.
 const HTTP1_ROOM: u64 = 16 * 1024;
 
@@ -296,6 +296,7 @@ where
     let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     // Windows have 31 bits.
     let window = |bytes: u64| count(bytes).min(i32::MAX.unsigned_abs());
+    let send_buffer = limits.connection_send_buffer.min(STREAM_SEND_BUFFER);
     let mut builder = http2::Builder::new(StreamExecutor);
     builder
         .timer(TokioTimer::new())
@@ -304,7 +305,7 @@ where
         .initial_connection_window_size(window(limits.connection_window))
         // Between this and header_bytes, the client gets 431.
         .max_header_list_size(count(limits.header_bytes.saturating_mul(2)))
-        .max_send_buf_size(STREAM_SEND_BUFFER)
+        .max_send_buf_size(usize::try_from(send_buffer).unwrap_or(usize::MAX))
         // WebSocket (RFC 8441 §3).
         .enable_connect_protocol()
         .max_pending_accept_reset_streams(PENDING_RESETS)
