@@ -12,6 +12,8 @@ use crate::observe::acme::AcmeFailure;
 #[error("{cause}; {remedy}")]
 pub(super) struct AcmeError {
     pub(super) failure: AcmeFailure,
+    /// The authority no longer has the account, or has deactivated it.
+    pub(super) account_is_gone: bool,
     cause: String,
     remedy: &'static str,
 }
@@ -21,8 +23,20 @@ impl AcmeError {
     pub(super) fn new(failure: AcmeFailure, cause: impl ToString) -> AcmeError {
         AcmeError {
             failure,
+            account_is_gone: false,
             cause: cause.to_string(),
             remedy: remedy(failure),
+        }
+    }
+
+    /// Returns the failure of a new order, which an authority refuses as unauthorized if the account is deactivated (RFC 8555 §7.3.6).
+    /// Later the same problem is about names.
+    pub(super) fn of_new_order(error: instant_acme::Error) -> AcmeError {
+        let is_deactivated = kind_of(&error) == Some("unauthorized");
+        let failure = AcmeError::from(error);
+        AcmeError {
+            account_is_gone: failure.account_is_gone || is_deactivated,
+            ..failure
         }
     }
 
@@ -35,19 +49,30 @@ impl AcmeError {
 
 impl From<instant_acme::Error> for AcmeError {
     fn from(error: instant_acme::Error) -> AcmeError {
-        let failure = match &error {
-            instant_acme::Error::Api(problem) => {
-                of_problem(problem.r#type.as_deref().unwrap_or_default())
-            }
-            _ => AcmeFailure::Directory,
-        };
-        AcmeError::new(failure, error)
+        let kind = kind_of(&error);
+        let account_is_gone = kind == Some("accountDoesNotExist");
+        let failure = kind.map_or(AcmeFailure::Directory, of_problem);
+        AcmeError {
+            account_is_gone,
+            ..AcmeError::new(failure, error)
+        }
     }
 }
 
-/// Returns the failure that a type of problem stands for (RFC 8555 §6.7).
+/// Returns the last word of the type of a problem that the authority reports; `None` for another error.
+fn kind_of(error: &instant_acme::Error) -> Option<&str> {
+    match error {
+        instant_acme::Error::Api(problem) => {
+            let kind = problem.r#type.as_deref().unwrap_or_default();
+            kind.rsplit(':').next()
+        }
+        _ => None,
+    }
+}
+
+/// Returns the failure that a type of problem stands for (RFC 8555 §6.7), by its last word.
 fn of_problem(kind: &str) -> AcmeFailure {
-    match kind.rsplit(':').next().unwrap_or_default() {
+    match kind {
         "rateLimited" => AcmeFailure::RateLimit,
         "accountDoesNotExist"
         | "externalAccountRequired"
@@ -85,6 +110,29 @@ fn remedy(failure: AcmeFailure) -> &'static str {
 mod tests {
     use super::*;
 
+    fn problem(kind: &str) -> instant_acme::Error {
+        let text = format!("{{\"type\":\"{kind}\"}}");
+        instant_acme::Error::Api(serde_json::from_str(&text).unwrap())
+    }
+
+    #[test]
+    fn account_is_gone_only_if_the_authority_says_so() {
+        for (kind, of_order, later) in [
+            ("accountDoesNotExist", true, true),
+            ("unauthorized", true, false),
+            ("externalAccountRequired", false, false),
+            ("userActionRequired", false, false),
+            ("invalidContact", false, false),
+            ("serverInternal", false, false),
+        ] {
+            let kind = format!("urn:ietf:params:acme:error:{kind}");
+            let found = AcmeError::of_new_order(problem(&kind)).account_is_gone;
+            assert_eq!(found, of_order, "{kind}");
+            let found = AcmeError::from(problem(&kind)).account_is_gone;
+            assert_eq!(found, later, "{kind}");
+        }
+    }
+
     #[test]
     fn problems_have_a_reason_and_a_remedy() {
         for (kind, failure) in [
@@ -103,7 +151,8 @@ mod tests {
             ),
             ("", AcmeFailure::Refused),
         ] {
-            assert_eq!(of_problem(kind), failure, "{kind}");
+            let error = AcmeError::from(problem(kind));
+            assert_eq!(error.failure, failure, "{kind}");
         }
         let text = AcmeError::new(AcmeFailure::Challenge, "no").to_string();
         assert!(text.starts_with("no; check that the name leads"), "{text}");

@@ -67,7 +67,8 @@ async fn begin(account: &Account, wanted: &Wanted<'_>) -> Result<Order, AcmeErro
             Err(error) => tracing::debug!(%error, "the ACME directory accepts no replacement"),
         }
     }
-    Ok(account.new_order(&NewOrder::new(&names)).await?)
+    let order = account.new_order(&NewOrder::new(&names)).await;
+    order.map_err(AcmeError::of_new_order)
 }
 
 /// Lets the authority check each name that it has not checked lately.

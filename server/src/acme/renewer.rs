@@ -18,7 +18,7 @@ use super::schedule::retry_after;
 use super::settings::AcmeSettings;
 use super::store::{Lock, Stamp};
 use crate::clock;
-use crate::observe::acme::{AcmeFailure, AcmeStatus};
+use crate::observe::acme::AcmeStatus;
 
 /// Time between two looks at the files, which another instance may have written.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -48,6 +48,7 @@ impl Renewals {
             status,
             on_change: Box::new(on_change),
             certificates: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
             authority: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -105,6 +106,9 @@ struct Renewer {
     on_change: OnChange,
     /// By their names.
     certificates: BTreeMap<Vec<String>, Certificate>,
+    /// Certificates that were issued and could not be written, PEM with their keys, by their names. Authorities limit how often they
+    /// issue one.
+    unwritten: BTreeMap<Vec<String>, String>,
     /// The authority, once it has been reached.
     authority: Option<Authority>,
 }
@@ -122,6 +126,9 @@ impl Renewer {
     }
 
     fn adopt(&mut self, settings: AcmeSettings) {
+        if settings.acme.directory != self.settings.acme.directory {
+            self.unwritten.clear();
+        }
         self.settings = settings;
         self.authority = None;
         self.certificates.clear();
@@ -231,8 +238,8 @@ impl Renewer {
                 (self.on_change)();
             }
             Err(error) => {
-                if error.failure == AcmeFailure::Account {
-                    // The authority may have closed it; the next attempt makes another one.
+                if error.account_is_gone {
+                    // The next attempt makes another one.
                     self.settings.store.forget_account();
                 }
                 self.failed(names, &error);
@@ -240,7 +247,25 @@ impl Renewer {
         }
     }
 
+    /// Obtains a certificate and writes it. One that was issued before, and could not be written, is written now.
     async fn obtain(&mut self, names: &[String], lock: &Lock) -> Result<(), AcmeError> {
+        let is_valid = |pem: &String| {
+            let issued = Issued::read(pem, names);
+            issued.is_some_and(|issued| issued.validity.to > now())
+        };
+        let pem = match self.unwritten.remove(names).filter(is_valid) {
+            Some(pem) => pem,
+            None => self.order(names, lock).await?,
+        };
+        let kept = self.settings.store.keep(names, &pem);
+        if kept.is_err() {
+            self.unwritten.insert(names.to_vec(), pem);
+        }
+        kept
+    }
+
+    /// Orders a certificate. Returns it with its key, PEM.
+    async fn order(&mut self, names: &[String], lock: &Lock) -> Result<String, AcmeError> {
         self.reach().await?;
         let authority = match self.authority.take() {
             Some(authority) => authority,
@@ -259,7 +284,7 @@ impl Renewer {
         let store = &self.settings.store;
         let pem = obtain(&authority.account, &wanted, store, lock).await?;
         self.authority = Some(authority);
-        store.keep(names, &pem)
+        Ok(pem)
     }
 
     fn failed(&mut self, names: &[String], error: &AcmeError) {
@@ -301,7 +326,59 @@ fn jitter() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use sluicegate_config::Config;
+
+    use super::super::keys;
     use super::*;
+    use crate::self_signed;
+
+    #[tokio::test]
+    async fn certificate_that_was_issued_is_written_later_and_not_ordered_again() {
+        let folder = tempfile::tempdir().unwrap();
+        // Nobody responds there.
+        let text = format!(
+            "[server]\nstate_dir = {:?}\n[acme]\nagree = true\ndirectory = \"https://127.0.0.1:9/dir\"\n\
+             [[listener]]\nname = \"a\"\naddress = \"[::1]:1\"\ntls = {{ acme = [\"a.example\"] }}\n",
+            folder.path()
+        );
+        let registry = sluicegate_cc::Registry::builtin();
+        let config = Config::from_toml("test.toml", &text, &registry).unwrap();
+        let names = ["a.example".to_owned()];
+        let key = self_signed::key().unwrap();
+        let made = keys::proof(&key, &names[0], &[1; 32], clock::unix()).unwrap();
+        let parts = [key.private_key_to_pem_pkcs8(), made.to_pem()];
+        let pem = String::from_utf8(parts.map(Result::unwrap).concat()).unwrap();
+        let settings = AcmeSettings::of(&config).unwrap();
+        let store = settings.store.clone();
+        drop(store.lock().unwrap());
+        // A folder stands in the way of the file.
+        store.keep(&names, "").unwrap();
+        let files = fs::read_dir(folder.path().join("acme")).unwrap();
+        let mut files = files.map(|file| file.unwrap().path());
+        let path = files.find(|path| path.extension().is_some_and(|end| end == "pem"));
+        let path = path.unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let mut renewer = Renewer {
+            settings: settings.clone(),
+            status: Arc::default(),
+            on_change: Box::new(|| ()),
+            certificates: BTreeMap::new(),
+            unwritten: [(names.to_vec(), pem.clone())].into(),
+            authority: None,
+        };
+        renewer.renew(&names).await;
+        assert_eq!(renewer.certificate(&names).failures, 1);
+        assert!(renewer.unwritten.contains_key(&names[..]));
+        fs::remove_dir(&path).unwrap();
+        renewer.adopt(settings);
+        renewer.renew(&names).await;
+        assert_eq!(fs::read_to_string(&path).unwrap(), pem);
+        assert!(renewer.certificate(&names).found.is_some());
+        assert!(renewer.unwritten.is_empty());
+    }
 
     #[test]
     fn each_failure_has_another_challenge_tried_first() {
