@@ -2,13 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use boring::error::ErrorStack;
 use boring::sha::sha256;
 use boring::ssl::{
-    AlpnError, ClientHello, ExtensionType, NameType, SslContext, SslContextBuilder, SslMethod,
-    SslVerifyMode, select_next_proto,
+    AlpnError, BoxSelectCertFinish, ClientHello, ExtensionType, NameType, SslContext,
+    SslContextBuilder, SslMethod, SslVerifyMode, select_next_proto,
 };
+
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
 use super::keys;
 use crate::{clock, self_signed};
@@ -24,16 +28,24 @@ const MAX_TOKEN: usize = 128;
 /// Longest host name.
 const MAX_NAME: usize = 253;
 
-/// Responses to challenges. Anybody may ask, so each costs at most one small file.
+/// Files that are read at a time; other clients wait. Anybody may ask.
+const READS: usize = 8;
+
+/// Responses to challenges. Anybody may ask, so each costs at most one small file. The folder may be one of the network, so files are read
+/// on threads for blocking work.
 #[derive(Clone, Debug)]
 pub struct Challenges {
     folder: PathBuf,
+    reads: Arc<Semaphore>,
 }
 
 impl Challenges {
     /// Reads responses from this folder.
     pub(super) fn new(folder: PathBuf) -> Challenges {
-        Challenges { folder }
+        Challenges {
+            folder,
+            reads: Arc::new(Semaphore::new(READS)),
+        }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -41,34 +53,54 @@ impl Challenges {
     }
 
     /// Returns the response to a request for `path`, if it belongs to a challenge that is open (RFC 8555 §8.3).
-    pub fn http_01(&self, path: &str) -> Option<String> {
-        let token = path.strip_prefix(PATH)?;
-        self.read(&http_01_file(token)?)
+    pub async fn http_01(&self, path: &str) -> Option<String> {
+        let file = http_01_file(path.strip_prefix(PATH)?)?;
+        self.read(file, Some).await
     }
 
     /// Lets a context for connections over TCP respond to TLS-ALPN-01 (RFC 8737): a client that offers [`PROTOCOL`] gets a certificate
     /// made for the challenge, if one for its name is open. Such a connection is closed after the handshake.
     pub fn answer_tls_alpn_01(self, context: &mut SslContextBuilder) {
-        context.set_select_certificate_callback(move |mut hello| {
-            let asked = is_challenge(&hello).then(|| hello.servername(NameType::HOST_NAME));
-            if let Some(context) = asked.flatten().and_then(|name| self.tls_alpn_01(name)) {
-                // If it fails there is no protocol in common, and the handshake fails, too.
-                let _ = hello.ssl_mut().set_ssl_context(&context);
-                // An authority shows no certificate of its own, and gets nothing but the proof.
-                hello.ssl_mut().set_verify(SslVerifyMode::NONE);
-            }
-            Ok(())
+        context.set_async_select_certificate_callback(move |hello| {
+            let asked = is_challenge(hello).then(|| hello.servername(NameType::HOST_NAME));
+            let name = asked.flatten().map(str::to_ascii_lowercase);
+            let challenges = self.clone();
+            Ok(Box::pin(async move {
+                let proof = match name {
+                    Some(name) => challenges.tls_alpn_01(name).await,
+                    None => None,
+                };
+                let finish: BoxSelectCertFinish = Box::new(move |mut hello| {
+                    if let Some(context) = proof {
+                        // If it fails there is no protocol in common, and the handshake fails, too.
+                        let _ = hello.ssl_mut().set_ssl_context(&context);
+                        // An authority shows no certificate of its own, and gets nothing but the proof.
+                        hello.ssl_mut().set_verify(SslVerifyMode::NONE);
+                    }
+                    Ok(())
+                });
+                Ok(finish)
+            }))
         });
     }
 
-    fn tls_alpn_01(&self, name: &str) -> Option<SslContext> {
-        let name = name.to_ascii_lowercase();
-        let authorization = self.read(&tls_alpn_01_file(&name)?)?;
-        context(&name, &authorization).ok()
+    async fn tls_alpn_01(&self, name: String) -> Option<SslContext> {
+        let file = tls_alpn_01_file(&name)?;
+        let make = move |authorization: String| context(&name, &authorization).ok();
+        self.read(file, make).await
     }
 
-    fn read(&self, file: &str) -> Option<String> {
-        fs::read_to_string(self.folder.join(file)).ok()
+    /// Returns what `make` makes of the contents of a file; `None` if there is no such file.
+    async fn read<T: Send + 'static>(
+        &self,
+        file: String,
+        make: impl FnOnce(String) -> Option<T> + Send + 'static,
+    ) -> Option<T> {
+        // Nobody closes the semaphore.
+        let _permit = self.reads.acquire().await.ok()?;
+        let path = self.folder.join(file);
+        let read = spawn_blocking(move || make(fs::read_to_string(path).ok()?));
+        read.await.ok()?
     }
 }
 
@@ -113,18 +145,20 @@ fn context(name: &str, authorization: &str) -> Result<SslContext, ErrorStack> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn responses_are_found_by_token_and_by_name() {
+    #[tokio::test]
+    async fn responses_are_found_by_token_and_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let challenges = Challenges::new(folder.path().to_owned());
         let path = format!("{PATH}a_Token-1");
-        assert_eq!(challenges.http_01(&path), None);
+        assert_eq!(challenges.http_01(&path).await, None);
         fs::write(folder.path().join("http-01.a_Token-1"), "a_Token-1.key").unwrap();
         fs::write(folder.path().join("tls-alpn-01.a.example"), "token.key").unwrap();
-        assert_eq!(challenges.http_01(&path).as_deref(), Some("a_Token-1.key"));
-        assert_eq!(challenges.http_01("/a_Token-1"), None);
-        assert!(challenges.tls_alpn_01("A.Example").is_some());
-        assert!(challenges.tls_alpn_01("b.example").is_none());
+        let found = challenges.http_01(&path).await;
+        assert_eq!(found.as_deref(), Some("a_Token-1.key"));
+        assert_eq!(challenges.http_01("/a_Token-1").await, None);
+        let proof = |name: &str| challenges.tls_alpn_01(name.to_owned());
+        assert!(proof("a.example").await.is_some());
+        assert!(proof("b.example").await.is_none());
     }
 
     #[test]

@@ -317,8 +317,8 @@ mod tests {
         assert_ne!(main.account_path(), staging.account_path());
     }
 
-    #[test]
-    fn one_instance_has_the_lock_and_all_respond_to_its_challenges() {
+    #[tokio::test]
+    async fn one_instance_has_the_lock_and_all_respond_to_its_challenges() {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = [(); 2].map(|()| store(&folder, "https://acme.example/"));
         let lock = first.lock().unwrap().unwrap();
@@ -328,16 +328,16 @@ mod tests {
         let published = first.publish(challenge, place, "token.key", &lock).unwrap();
         let path = "/.well-known/acme-challenge/token";
         assert_eq!(
-            second.challenges().http_01(path).as_deref(),
+            second.challenges().http_01(path).await.as_deref(),
             Some("token.key")
         );
         drop(published);
-        assert_eq!(second.challenges().http_01(path), None);
+        assert_eq!(second.challenges().http_01(path).await, None);
         // As if the process had been killed.
         std::mem::forget(first.publish(challenge, place, "token.key", &lock));
         drop(lock);
         assert!(second.lock().unwrap().is_some());
-        assert_eq!(second.challenges().http_01(path), None);
+        assert_eq!(second.challenges().http_01(path).await, None);
         let bad = first.publish(
             challenge,
             ("a.example", "../account"),

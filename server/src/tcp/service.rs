@@ -106,7 +106,7 @@ async fn respond(
                 has_body,
                 running: connection.running.get(),
             };
-            let own = challenge(front, &parsed.head).or_else(|| {
+            let own = challenge(front, &parsed.head).await.or_else(|| {
                 connection
                     .redirect
                     .and_then(|port| to_https(&arrival, port))
@@ -138,11 +138,14 @@ async fn respond(
 }
 
 /// Returns the response to a challenge of an ACME authority, in front of all routes.
-fn challenge(front: &Front, head: &RequestHead) -> Option<Decision> {
+async fn challenge(front: &Front, head: &RequestHead) -> Option<Decision> {
     let config = front.config();
     let challenges = config.challenges.as_ref()?;
     let asks = matches!(head.method.as_str(), "GET" | "HEAD");
-    let text = asks.then(|| challenges.http_01(&head.path)).flatten()?;
+    if !asks {
+        return None;
+    }
+    let text = challenges.http_01(&head.path).await?;
     let reply = Reply {
         body: Body::Bytes(text.into()),
         ..Reply::plain(200, "")

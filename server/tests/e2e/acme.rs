@@ -152,6 +152,19 @@ fn certificate_is_obtained_by_http_01_at_an_address_without_tls() {
 }
 
 #[test]
+fn tls_alpn_01_proves_names_where_clients_must_show_certificates() {
+    let (folder, ports) = (Folder::new(), Ports::free());
+    let Some(_pebble) = Pebble::start(&folder, ports, QUARTER, "") else {
+        return;
+    };
+    let keys = "challenges = \"tls-alpn-01\"";
+    let setup = setup(&folder, &ports, ports.tls, NAMES, keys)
+        .replace("[listener.tls]", "client_ca = \"cert.pem\"\n[listener.tls]");
+    let mut server = Server::start(&setup, &folder);
+    server.process.line_with(&IN_USE);
+}
+
+#[test]
 fn short_lived_certificate_is_renewed_while_the_server_runs() {
     let (folder, ports) = (Folder::new(), Ports::free());
     let Some(pebble) = Pebble::start(&folder, ports, 30, "") else {
