@@ -64,6 +64,11 @@ pub fn manual(registry: &Registry) -> String {
         out += &format!("{prefix}{}\n", table.header());
         if table.name.starts_with("site.") {
             // Its summary names the table that says more about its keys.
+            for key in table.keys() {
+                let examples = key.given.required_example().into_iter();
+                let example = examples.chain(key.examples.iter().copied()).next();
+                out.extend(example.map(|example| format!("{EXAMPLE}{} = {example}\n", key.name)));
+            }
             continue;
         }
         for key in table.keys() {

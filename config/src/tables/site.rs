@@ -74,8 +74,17 @@ impl Part for SharedSettings {
                 (kind, _) => kind,
             },
             summary: match key.name {
-                "request_headers" | "response_headers" => {
-                    "The same as in [[route]], for all routes of the site; changes of a route come after these."
+                "request_headers" => {
+                    "Changes to the header of requests to all routes of the site, before those of the route: the table \
+                     `[site.request_headers]` below."
+                }
+                "response_headers" => {
+                    "Changes to the header of responses of all routes of the site, before those of the route: the table \
+                     `[site.response_headers]` below."
+                }
+                "rate_limit" => {
+                    "Rate at which each client may send requests to the routes of the site together, but for routes that \
+                     say otherwise: the table `[site.rate_limit]` below."
                 }
                 "error_pages" => {
                     "The same as in [[route]], for all routes of the site and the statuses for which they have no page."
