@@ -68,6 +68,8 @@ admission quic/endpoint/admission.rs quic:: properties::
 token quic/token.rs quic:: properties::
 route http/route.rs http::route h3::tests properties::
 path http/path.rs http::path properties::
+auth http/auth.rs http::auth http::gate http::origin
+rate_limit http/rate_limit.rs http::rate_limit http::gate
 endef
 
 ifdef BORING_BSSL_PATH
@@ -321,7 +323,7 @@ miri: setup $(BORINGSSL) ## Runs tests that need no kernel under Miri
 
 # The policy and the parsers that face strangers: a change of their code that no test notices is a gap. .cargo/mutants.toml names
 # the mutants that change nothing.
-mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes and paths in every small way, and expects a test to fail
+mutants: setup $(BORINGSSL) ## Changes gate, admission, tokens, routes, paths, passwords and rate limits in every small way, and expects a test to fail
 	@echo "== mutants"
 	if ! $(CARGO) mutants --version >/dev/null 2>&1; then
 	    echo "skipped: cargo-mutants is not installed (cargo install --locked cargo-mutants)" >&2
