@@ -3,6 +3,7 @@
 mod balanced;
 mod conformance;
 mod endless;
+mod floods;
 pub(crate) mod frames;
 mod gone;
 mod plain;

@@ -1,7 +1,7 @@
 //! Clients that keep a connection busy in vain: requests that they reset, and heads that never end.
 
 use super::frames::{
-    ACK, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, PING, RST_STREAM, frame, http2, section,
+    CONTINUATION, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, http2, ping, section,
 };
 use super::raw::Raw;
 use super::{assert_serves, closed, server};
@@ -13,12 +13,6 @@ use crate::server::Folder;
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 /// More frames than any bound allows.
 const MANY: u32 = 10_000;
-
-/// Waits until the server has read everything before a PING.
-fn ping(client: &mut Raw) -> Option<()> {
-    client.try_send(&frame(PING, 0, 0, &[7; 8])).ok()?;
-    client.try_read_past(&frame(PING, ACK, 0, &[7; 8]))
-}
 
 #[test]
 fn requests_that_are_reset_as_they_are_sent_close_their_connection() {

@@ -56,6 +56,12 @@ pub(crate) fn window_update(stream: u32, bytes: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes())
 }
 
+/// Waits until the server has read everything before a PING; `None` if it has closed the connection.
+pub(crate) fn ping(client: &mut Raw) -> Option<()> {
+    client.try_send(&frame(PING, 0, 0, &[7; 8])).ok()?;
+    client.try_read_past(&frame(PING, ACK, 0, &[7; 8]))
+}
+
 /// Frame that a server has sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame {

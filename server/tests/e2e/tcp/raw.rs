@@ -71,6 +71,13 @@ impl Raw {
         self.0.write_all(bytes)
     }
 
+    /// Sends bytes, unless the server has closed the connection or takes none of them for a second.
+    pub(crate) fn try_send_soon(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let second = Some(Duration::from_secs(1));
+        self.0.get_ref().set_write_timeout(second)?;
+        self.try_send(bytes)
+    }
+
     /// Reads until the bytes end with `end`.
     pub(crate) fn read_past(&mut self, end: &[u8]) {
         self.try_read_past(end).unwrap();

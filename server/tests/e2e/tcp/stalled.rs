@@ -22,7 +22,7 @@ const BLOCK: [u8; 16_384] = [7; 16_384];
 const PAGE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
 /// Returns a route to an upstream.
-fn to(upstream: &Upstream) -> String {
+pub(super) fn to(upstream: &Upstream) -> String {
     format!(
         "[[route]]\npath = \"/app/\"\n[route.proxy]\nupstreams = \"{}\"",
         upstream.address
