@@ -9,6 +9,7 @@ mod connection;
 mod counters;
 mod exchange;
 mod front;
+mod handshakes;
 mod lingering;
 mod metered;
 mod open_connections;

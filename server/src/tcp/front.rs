@@ -13,6 +13,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::config::TcpConfig;
 use super::counters::Counters;
+use super::handshakes::HandshakePace;
 use super::open_connections::{ConnectionHandle, OpenConnections};
 use super::open_request::OpenRequest;
 use crate::clock;
@@ -57,6 +58,7 @@ pub(super) struct Front {
     state: RefCell<State>,
     pub(super) handlers: LocalHandlers,
     pub(super) exchanges: Rc<LocalExchanges>,
+    pub(super) handshakes: Rc<HandshakePace>,
     /// Name in the access log's counters.
     name: String,
     memory: Arc<MemoryBudget>,
@@ -109,6 +111,7 @@ impl Front {
             handlers,
             name,
             exchanges: LocalExchanges::new(accounts),
+            handshakes: Rc::new(HandshakePace::new()),
             memory,
             most_connections,
             phase: watch::Sender::new(Phase::Serving),

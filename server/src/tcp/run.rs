@@ -74,6 +74,8 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
     for (listener, socket) in sockets {
         spawn_local(accept(Rc::clone(&front), listener, socket));
     }
+    let pace = Rc::clone(&front.handshakes);
+    let pace = spawn_local(async move { pace.keep().await });
     let mut relief = interval(RELIEF);
     relief.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut too_late = pin!(async {
@@ -93,6 +95,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
             _ = relief.tick() => front.relieve(),
         }
     }
+    pace.abort();
     front.flush_log();
     stopped(front.totals());
 }

@@ -182,8 +182,9 @@ async fn handshake(
     let limit = front.config().site.limits().handshake_timeout;
     let mut phase = front.phase();
     let ssl = Ssl::new(context).ok()?;
+    let accepting = SslStreamBuilder::new(ssl, stream).accept();
     let accepted = tokio::select! {
-        accepted = timeout(limit, SslStreamBuilder::new(ssl, stream).accept()) => accepted,
+        accepted = timeout(limit, front.handshakes.run(accepting)) => accepted,
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
     };
     match accepted {
