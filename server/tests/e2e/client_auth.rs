@@ -14,6 +14,7 @@ use boring::x509::{X509, X509Builder, X509NameBuilder};
 use serde_json::Value;
 use sluicegate::self_signed;
 
+use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::tcp::program;
@@ -80,9 +81,17 @@ impl Certified {
 fn setup(keys: &str) -> Setup {
     Setup::new("mio")
         .replace("[[group]]", "[[group]]\ncores = [0]")
+        .with(ADMIN)
         .with("[access_log]\nfile = \"access.log\"")
         .listener("main", "127.0.0.1:0", "cubic")
         .replace("[listener.tls]", &format!("{keys}\n[listener.tls]"))
+}
+
+/// Has a server apply another configuration: whoever connects next is served by it.
+fn reload(server: &mut Server, admin: SocketAddr, setup: &Setup, folder: &Folder) {
+    server.reload(setup, folder, "reloaded");
+    // Fronts respond behind the reload.
+    metrics(admin);
 }
 
 /// Response to openssl's s_client, which is not of this repository.
@@ -236,6 +245,7 @@ fn sessions_are_not_resumed_under_another_authority_or_demand() {
     let required = setup("client_ca = \"clients.pem\"");
     let optional = setup("client_ca = \"clients.pem\"\nclient_auth = \"optional\"");
     let mut server = Server::start(&optional, &folder);
+    let admin = address(&mut server);
     for version in VERSIONS {
         let first = |server: &Server, shown| {
             open(
@@ -252,15 +262,15 @@ fn sessions_are_not_resumed_under_another_authority_or_demand() {
             return;
         }
         assert_eq!(again(&server), Some(RESUMED), "{version}");
-        server.reload(&required, &folder, "reloaded");
+        reload(&mut server, admin, &required, &folder);
         assert_eq!(again(&server), Some(REFUSED), "{version}");
         assert_eq!(first(&server, Some(&client)), Some(FULL), "{version}");
         assert_eq!(again(&server), Some(RESUMED), "{version}");
         other.write(&folder, "clients.pem");
-        server.reload(&required, &folder, "reloaded");
+        reload(&mut server, admin, &required, &folder);
         assert_eq!(again(&server), Some(REFUSED), "{version}");
         authority.write(&folder, "clients.pem");
-        server.reload(&optional, &folder, "reloaded");
+        reload(&mut server, admin, &optional, &folder);
     }
     server.process.last_words();
     let (without, with) = (Value::Null, Value::from("CN=app,O=Test"));
@@ -284,6 +294,7 @@ fn files_without_authorities_refuse_a_reload_with_their_key() {
 fn older_versions_and_weak_cipher_suites_are_refused_over_tcp() {
     let folder = Folder::new();
     let mut server = Server::start(&setup(""), &folder);
+    let admin = address(&mut server);
     let address = server.address();
     let curl = |words: &[&str]| {
         let command = program("curl")?
@@ -324,7 +335,12 @@ fn older_versions_and_weak_cipher_suites_are_refused_over_tcp() {
             Some(found) => assert_eq!(found, by_default, "{words:?}"),
         }
     }
-    server.reload(&setup("tls_min_version = \"1.3\""), &folder, "reloaded");
+    reload(
+        &mut server,
+        admin,
+        &setup("tls_min_version = \"1.3\""),
+        &folder,
+    );
     for (words, _, with_tls13) in cases {
         assert_eq!(curl(words), Some(with_tls13), "{words:?}");
     }

@@ -131,6 +131,8 @@ fn routes_respond_without_tls_once_a_reload_says_so() {
     assert_eq!(status(get().as_bytes()), Some(308));
     let serving = setup.replace("[listener.tls]", "http = \"serve\"\n[listener.tls]");
     server.reload(&serving, &folder, "reloaded");
+    // Fronts respond behind the reload.
+    metrics(admin);
     let page = get();
     assert_eq!(status(page.as_bytes()), Some(200));
     assert!(page.ends_with(PAGE), "{page}");
