@@ -304,4 +304,5 @@ fn advise(config: &Config) {
     advice::on_pools(config);
     advice::on_sites(config);
     advice::on_key_logs(config);
+    advice::on_redirects(config);
 }

@@ -11,7 +11,7 @@ table! {
         /// Names of the fields that are removed, also of those that the server adds itself: on requests to upstreams
         /// via, forwarded, x-forwarded-for, x-forwarded-host and x-forwarded-proto, and on responses server.
         remove: Vec<String> { kind: Kind::FieldNames, default: "[]", examples: ["[\"x-powered-by\"]"], reload: Live },
-        /// Fields with their values. Each replaces all fields of the same name. Fields about the connection, the
+        /// Fields with their values. Each replaces all fields and trailers of the same name, in which _ counts as -, because many applications do not tell them apart. Fields about the connection, the
         /// framing and the host cannot be set. Placeholders in a value are {host}, {path}, {rest}, {query} with its "?",
         /// {method}, {request_id} (see `[tracing]`), {header:NAME}, {cookie:NAME}, {query:NAME} and {capture:1} to {capture:9},
         /// in requests also {user} (of `basic_auth`), {scheme}, {client}, {client_port}, {listener}, {client_subject} and {client_fingerprint} (SHA-256, of the certificate that

@@ -59,7 +59,7 @@ table! {
             reload: Restart
         },
         /// What requests without TLS get: with redirect, a 308 to the same URL with https; with serve, what the routes
-        /// respond. Passwords and cookies of such requests can be read on their way.
+        /// respond. Passwords and cookies of such requests can be read on their way, and such clients have no certificate for client_ca.
         http: PlainHttp { kind: choice(PlainHttp::WORDS), default: "\"redirect\"", reload: Live },
         /// Port to which requests without TLS are redirected. Set it if clients reach the server by another port than it has
         /// here, as in a container.
@@ -115,9 +115,11 @@ table! {
         },
         /// Oldest version of TLS that clients may use over TCP. QUIC always has TLS 1.3.
         tls_min_version: TlsVersion { kind: choice(TlsVersion::WORDS), default: "\"1.2\"", reload: Live },
-        /// PEM file with the authorities whose certificates clients show, by TCP and by QUIC: roots or intermediate ones. A client with
-        /// another certificate, or with an expired one, is refused in the handshake. Revocation is not checked. {client_subject} and
-        /// {client_fingerprint} pass the certificate on by request_headers, and the access log has the subject. A reload
+        /// PEM file with the certificate authorities, roots or intermediates, that must have issued the certificates of clients, over
+        /// TCP and over QUIC. A client with another certificate, or with an expired one, is refused in the handshake. Revocation is
+        /// not checked. {client_subject} and {client_fingerprint} pass the certificate on: use `set` of request_headers, which
+        /// removes what the client itself sends. The fingerprint names one certificate; subjects may be empty, and with
+        /// several authorities the same subject may belong to several clients. The access log has the subject. A reload
         /// reads the file again, for new connections; sessions that began with other authorities are not resumed.
         client_ca: Option<PathBuf> {
             kind: Kind::Path,
@@ -253,16 +255,23 @@ impl Listener {
     }
 }
 
-/// Refuses a demand for certificates that nothing could verify.
+/// Refuses a demand for certificates that nothing could verify, or that addresses without TLS would lead around.
 fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), Error> {
-    if listener.client_auth.is_some() && listener.client_ca.is_none() {
-        let at = section.position("client_auth");
+    let (key, found, expected) = if listener.client_auth.is_some() && listener.client_ca.is_none() {
         let found = "`client_auth` without `client_ca`";
-        return Err(section
-            .source
-            .error(at, found, "both, or `client_ca` alone"));
-    }
-    Ok(())
+        ("client_auth", found, "both, or `client_ca` alone")
+    } else if listener.http == PlainHttp::Serve
+        && listener.client_ca.is_some()
+        && listener.client_auth != Some(ClientAuth::Optional)
+    {
+        let found = "http = \"serve\" beside `client_ca`: clients without TLS have no certificate";
+        let expected = "http = \"redirect\", or client_auth = \"optional\"";
+        ("http", found, expected)
+    } else {
+        return Ok(());
+    };
+    let at = section.position(key);
+    Err(section.source.error(at, found, expected))
 }
 
 words! {

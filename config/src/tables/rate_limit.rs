@@ -16,8 +16,8 @@ const UNITS: [(&str, Duration); 3] = [("s", seconds(1)), ("m", seconds(60)), ("h
 
 table! {
     /// Rate at which each client may send requests to the route above. A request beyond it gets 429 with Retry-After, and
-    /// does not count itself. A client is an IPv4 address or an IPv6 /64, as logs name it: behind a proxy in
-    /// trusted_proxies of the listener, the one that the proxy names. All threads and all versions of HTTP count
+    /// does not count itself. A client is an IPv4 address or an IPv6 /64; behind a proxy in
+    /// trusted_proxies of the listener, it is the one that the proxy names. All threads and all versions of HTTP count
     /// together, and so do all paths of the route. Clients that `allow` and `deny` refuse do not count; requests without
     /// a valid password do. A reload that leaves the limit as it is keeps the counts.
     /// sluicegate_http_requests_refused_total{reason="rate_limit"} counts the refused requests.
@@ -41,7 +41,7 @@ table! {
             examples: ["50"],
             reload: Live
         },
-        /// Clients that are counted at a time, in 24 bytes each; an active one takes the place of one that has been idle for
+        /// Clients that are counted at a time for this limit, in 24 bytes each, which are taken at the start; an active one takes the place of one that has been idle for
         /// longer, which then may send its whole `burst` again. Raise it if more clients than that are active while a
         /// burst comes back.
         clients: u64 { kind: count(1024, 1 << 20, ""), default: "65536", examples: ["1000000"], reload: Live },

@@ -113,6 +113,11 @@ fn references_and_names() {
         refusal_after("client_auth = \"required\""),
         "5:15: `client_auth` without `client_ca`; expected both, or `client_ca` alone"
     );
+    assert_eq!(
+        refusal_after("client_ca = \"ca.pem\"\nhttp = \"serve\""),
+        "6:8: http = \"serve\" beside `client_ca`: clients without TLS have no certificate; expected http = \"redirect\", or \
+         client_auth = \"optional\""
+    );
     let plain = "http_address = [\"[::]:80\", \"127.0.0.1:4433\"]";
     assert_eq!(
         refusal_after(plain),

@@ -1,6 +1,6 @@
 //! Advice on a configuration that can be served.
 
-use sluicegate_config::Config;
+use sluicegate_config::{Config, PlainHttp};
 
 /// Warns of files with the keys of connections.
 pub(super) fn on_key_logs(config: &Config) {
@@ -9,6 +9,19 @@ pub(super) fn on_key_logs(config: &Config) {
             let (listener, path) = (&listener.name, path.display());
             tracing::warn!(
                 listener, %path, "key_log is on: whoever reads the file reads the traffic; remove the key when you have what you need"
+            );
+        }
+    }
+}
+
+/// Warns of redirects to a port that takes no TCP.
+pub(super) fn on_redirects(config: &Config) {
+    for listener in &config.listeners {
+        let redirects = !listener.http_addresses.is_empty() && listener.http == PlainHttp::Redirect;
+        if redirects && !listener.tcp && listener.https_port.is_none() {
+            tracing::warn!(
+                listener = listener.name,
+                "http_address redirects to a port where this listener takes no TCP: set `https_port`, or remove tcp = false"
             );
         }
     }

@@ -110,6 +110,7 @@ impl Reloader<'_> {
         advice::on_pools(&config);
         advice::on_sites(&config);
         advice::on_key_logs(&config);
+        advice::on_redirects(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
         self.fronts.adopt(&tcp);
         self.config = config;

@@ -221,7 +221,9 @@ impl Site {
             Some(Ok(bare)) => bare,
         };
         match self.table.find_by_path(head, &bare) {
-            Found::Route(route) => !Arc::ptr_eq(route, found) && !route.access().is_unrestricted(),
+            Found::Route(route) => {
+                !Arc::ptr_eq(route, found) && route.access().exceed(found.access())
+            }
             Found::OtherMethods(_) | Found::Nothing => false,
         }
     }

@@ -124,7 +124,7 @@ fn messages_pass(backend: &str, client: &str, upstream_version: &str) {
     ];
     expect("/chat", &echoed);
     expect("/no", &["403 not here"]);
-    expect("/off", &["501 501 this route opens no such tunnel"]);
+    expect("/off", &["501 501 no WebSocket or tunnel on this route"]);
     let lines = log(server, &folder);
     let found: Vec<_> = lines.iter().map(|line| line["status"].as_u64()).collect();
     assert_eq!(found, [Some(opened), Some(403), Some(501)]);

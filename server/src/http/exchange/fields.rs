@@ -19,6 +19,32 @@ pub fn cookie<'a>(fields: &'a [(HeaderName, HeaderValue)], name: &str) -> Option
     })
 }
 
+/// Returns whether `of` holds for the field, or for its name with `-` in place of `_`: many upstreams do not tell them apart.
+pub fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
+    match name.as_str() {
+        name if name.contains('_') => of(&name.replace('_', "-")),
+        name => of(name),
+    }
+}
+
+/// Names of fields. A name with `_` in place of `-` counts as the same.
+#[derive(Clone, Debug, Default)]
+pub struct FieldNames(Arc<[String]>);
+
+impl FieldNames {
+    /// Returns whether a field is among them.
+    pub fn contains(&self, name: &HeaderName) -> bool {
+        !self.0.is_empty() && is_any(name, |name| self.0.iter().any(|known| known == name))
+    }
+}
+
+impl<'a> FromIterator<&'a HeaderName> for FieldNames {
+    fn from_iter<I: IntoIterator<Item = &'a HeaderName>>(names: I) -> FieldNames {
+        let names = names.into_iter();
+        FieldNames(names.map(|name| name.as_str().replace('_', "-")).collect())
+    }
+}
+
 /// Line of a response which says that the front adds no `server` of its own, and which it does not send. No server names itself
 /// with nothing.
 pub const NO_SERVER: (HeaderName, HeaderValue) =

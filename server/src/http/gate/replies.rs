@@ -43,7 +43,7 @@ pub fn too_often(wait: Duration) -> Reply {
 
 /// Returns 426: the client speaks a version of WebSocket that the server does not (RFC 6455 §4.2.2, RFC 9110 §15.5.22).
 pub fn other_websocket() -> Reply {
-    let mut reply = Reply::plain(426, "426 WebSocket has version 13 here\n");
+    let mut reply = Reply::plain(426, "426 only version 13 of WebSocket is supported\n");
     reply.headers.edit().extend([
         (SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")),
         (UPGRADE, HeaderValue::from_static("websocket")),
@@ -59,7 +59,7 @@ pub fn head_too_large() -> Reply {
 
 /// Returns 501: the request asks for a tunnel that its route does not open (RFC 9110 §9.3.6, RFC 9220 §3).
 pub fn no_tunnels() -> Reply {
-    Reply::plain(501, "501 this route opens no such tunnel\n")
+    Reply::plain(501, "501 no WebSocket or tunnel on this route\n")
 }
 
 /// Returns 503: the connection has as many running handlers as it may.

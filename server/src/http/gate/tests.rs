@@ -101,6 +101,22 @@ fn path_parameters_do_not_lead_around_the_rules_of_a_route() {
 }
 
 #[test]
+fn path_parameters_do_not_lead_around_the_rate_limit_of_a_route() {
+    let mut fixture = Fixture::new(
+        "[[route]]\npath = \"/login\"\nrate_limit = { rate = \"1/h\" }\nproxy = { upstreams = \"a:1\" }\n\
+         [[route]]\npath = \"/\"\nproxy = { upstreams = \"a:1\" }\n",
+    );
+    match fixture.decide(&head("POST", "/login;x=1", &[]), &peer(false)) {
+        Decision::Discard(reply, _) => assert_eq!(reply.status, 400),
+        other => panic!("{other:?}"),
+    }
+    for path in ["/login/a;x=1", "/open;x"] {
+        let decision = fixture.decide(&head("POST", path, &[]), &peer(false));
+        assert!(matches!(decision, Decision::Handle(_)), "{path}");
+    }
+}
+
+#[test]
 fn denied_client_gets_403_by_every_handler_and_its_body_is_not_read() {
     let mut fixture = Fixture::new(
         "[[route]]\npath = \"/fixed\"\ndeny = \"192.0.2.0/24\"\nfixed = { body = \"secret\" }\n\

@@ -79,7 +79,7 @@ impl<'a> Exchange<'a> {
         let (upload, websocket) = if request.head.is_websocket() {
             (Upload::none(), Handshake::new(body))
         } else {
-            (Upload::new(body, announced), None)
+            (Upload::new(body, announced, rules.replaced()), None)
         };
         Exchange {
             pools,

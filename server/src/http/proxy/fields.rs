@@ -6,6 +6,7 @@ use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::forwarded;
+use crate::http::exchange::{FieldNames, is_any};
 
 /// Fields that frame a message or concern its connection (RFC 9110 §7.6.1, RFC 9114 §4.2). `content-length` is one of
 /// them: the proxy writes its own.
@@ -23,14 +24,6 @@ const HOP_BY_HOP: [&str; 8] = [
 /// Returns whether a field concerns the connection in every message.
 pub(super) fn is_hop_by_hop(name: &str) -> bool {
     HOP_BY_HOP.contains(&name)
-}
-
-/// Returns whether `of` holds for the field, or for its name with `-` in place of `_`: many upstreams do not tell them apart.
-pub(super) fn is_any(name: &HeaderName, of: impl Fn(&str) -> bool) -> bool {
-    match name.as_str() {
-        name if name.contains('_') => of(&name.replace('_', "-")),
-        name => of(name),
-    }
 }
 
 /// Fields that a message's own `connection` lines name.
@@ -88,8 +81,8 @@ const NOT_TRAILERS: [&str; 28] = [
     "www-authenticate",
 ];
 
-/// Removes the fields that must not be trailers.
-pub(super) fn trailers(trailers: HeaderMap) -> HeaderMap {
+/// Removes the fields that must not be trailers, and those that the configuration replaces.
+pub(super) fn trailers(trailers: HeaderMap, replaced: &FieldNames) -> HeaderMap {
     let is_refused = |name: &str| {
         is_hop_by_hop(name)
             || NOT_TRAILERS.contains(&name)
@@ -105,6 +98,7 @@ pub(super) fn trailers(trailers: HeaderMap) -> HeaderMap {
         }
         if let Some(name) = &current
             && !is_any(name, is_refused)
+            && !replaced.contains(name)
         {
             kept.append(name.clone(), value);
         }
@@ -135,9 +129,21 @@ mod tests {
         for name in ["content-length", "transfer-encoding", "host", "grpc-status"] {
             given.insert(name, HeaderValue::from_static("0"));
         }
-        let kept = trailers(given);
+        let kept = trailers(given, &FieldNames::default());
         assert_eq!(kept.len(), 1);
         assert!(kept.contains_key("grpc-status"));
+    }
+
+    #[test]
+    fn trailers_cannot_be_fields_that_the_configuration_replaces() {
+        let set = HeaderName::from_static("x-client-subject");
+        let mut given = HeaderMap::new();
+        for name in ["x-client-subject", "x_client-subject", "x-client-subject-2"] {
+            given.insert(name, HeaderValue::from_static("CN=admin"));
+        }
+        let kept = trailers(given, &[set].iter().collect());
+        assert_eq!(kept.len(), 1);
+        assert!(kept.contains_key("x-client-subject-2"));
     }
 
     #[test]
@@ -169,7 +175,7 @@ mod tests {
         }
         // Its definitions allow it as a trailer (RFC 9110 §8.8.3).
         given.insert("etag", HeaderValue::from_static("\"a\""));
-        let kept = trailers(given);
+        let kept = trailers(given, &FieldNames::default());
         assert_eq!(kept.get_all("x-checksum").iter().count(), 2);
         assert_eq!(
             (kept.len(), kept.contains_key("etag")),

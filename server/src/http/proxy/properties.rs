@@ -22,7 +22,7 @@ use super::rules::RequestRules;
 use super::upload::UploadBody;
 use crate::http::exchange::handler::{FrontQueue, Incoming};
 use crate::http::exchange::message::{Request, ToHandler};
-use crate::http::exchange::{ErrorPages, Fields, Opaque, RequestHead};
+use crate::http::exchange::{ErrorPages, FieldNames, Fields, Opaque, RequestHead};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::{Peer, PeerConnection};
 
@@ -92,6 +92,10 @@ impl RequestRules for Unchanged {
 
     fn sets(&self, _: &HeaderName) -> bool {
         false
+    }
+
+    fn replaced(&self) -> FieldNames {
+        FieldNames::default()
     }
 
     fn removes(&self, _: &HeaderName) -> bool {

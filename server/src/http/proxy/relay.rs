@@ -15,8 +15,8 @@ use super::deadline::Deadline;
 use super::failure::Failure;
 use super::upload::Upload;
 use super::{Stop, fields, response};
-use crate::http::exchange::Fields;
 use crate::http::exchange::handler::{BodySender, Cancelled};
+use crate::http::exchange::{FieldNames, Fields};
 
 /// Pause in the client's reads after which a body that the upstream cuts does not count as its failure: its send timeout may have
 /// expired. Servers usually have longer ones than this.
@@ -141,5 +141,5 @@ impl Relay<'_> {
 
 /// Returns the trailers for the client.
 fn forwarded(trailers: HeaderMap) -> Fields {
-    response::pass(fields::trailers(trailers))
+    response::pass(fields::trailers(trailers, &FieldNames::default()))
 }

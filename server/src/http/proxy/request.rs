@@ -6,12 +6,12 @@ use http::header::{
 use http::uri::{PathAndQuery, Uri};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 
-use super::fields::{Nominated, is_any, is_hop_by_hop};
+use super::fields::{Nominated, is_hop_by_hop};
 use super::forwarded;
 use super::rules::RequestRules;
 use super::unsendable::Unsendable;
-use crate::http::exchange::RequestHead;
 use crate::http::exchange::message::Request;
+use crate::http::exchange::{RequestHead, is_any};
 use sluicegate_config::{HostHeader, Proxy};
 
 /// Framing of a request's body in HTTP/1.1.

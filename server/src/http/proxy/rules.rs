@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 
-use crate::http::exchange::{ErrorPages, RequestHead};
+use crate::http::exchange::{ErrorPages, FieldNames, RequestHead};
 use crate::http::path::{CanonicalPath, PathError};
 
 /// Rules of a route for the requests that it forwards.
@@ -18,6 +18,9 @@ pub trait RequestRules {
 
     /// Returns whether a field of the request comes from the configuration, not from the client.
     fn sets(&self, name: &HeaderName) -> bool;
+
+    /// Returns the fields that the configuration sets or removes, so that the client cannot send them.
+    fn replaced(&self) -> FieldNames;
 
     /// Returns whether the configuration removes a field, so that the proxy adds none either.
     fn removes(&self, name: &HeaderName) -> bool;

@@ -27,7 +27,7 @@ impl Unsendable {
             Unsendable::Path => (400, "400 this path cannot be passed on\n"),
             Unsendable::Authority => (400, "400 this host cannot be passed on\n"),
             Unsendable::Fields => (431, "431 too many header fields\n"),
-            Unsendable::Tunnel => (501, "501 this server opens no such tunnel\n"),
+            Unsendable::Tunnel => (501, "501 no such tunnel on this route\n"),
             Unsendable::LastHop => (200, "200 max-forwards ends here\n"),
             Unsendable::Length => (400, "400 content-length does not fit the body\n"),
         }

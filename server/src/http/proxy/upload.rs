@@ -10,6 +10,7 @@ use http_body::{Body, Frame};
 use tokio::time::Instant;
 
 use super::fields;
+use crate::http::exchange::FieldNames;
 use crate::http::exchange::handler::{Cancelled, RequestBody};
 
 /// Body of a request, for whichever attempt reads it.
@@ -17,6 +18,8 @@ use crate::http::exchange::handler::{Cancelled, RequestBody};
 pub(super) struct Upload {
     /// Body as it arrives; `None` once it is stopped.
     body: RefCell<Option<RequestBody>>,
+    /// Fields that are not the client's to send.
+    replaced: FieldNames,
     /// First block, if [`Upload::is_empty`] had to wait for it before the request was sent.
     first: RefCell<Option<Frame<Bytes>>>,
     /// Bytes that are missing from the announced length.
@@ -29,9 +32,15 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    pub(super) fn new(body: RequestBody, announced: Option<u64>) -> Rc<Upload> {
+    /// Begins with a body of the announced length, if there is one, without trailers of the fields `replaced`.
+    pub(super) fn new(
+        body: RequestBody,
+        announced: Option<u64>,
+        replaced: FieldNames,
+    ) -> Rc<Upload> {
         Rc::new(Upload {
             body: RefCell::new(Some(body)),
+            replaced,
             first: RefCell::default(),
             left: Cell::new(announced),
             taken: Cell::new(false),
@@ -46,6 +55,7 @@ impl Upload {
     pub(super) fn none() -> Rc<Upload> {
         Rc::new(Upload {
             body: RefCell::default(),
+            replaced: FieldNames::default(),
             first: RefCell::default(),
             left: Cell::new(Some(0)),
             taken: Cell::new(false),
@@ -165,7 +175,7 @@ impl Body for UploadBody {
         if let Poll::Ready(Some(Ok(frame))) = frame {
             self.0.taken.set(true);
             return Poll::Ready(Some(Ok(match frame.into_trailers() {
-                Ok(trailers) => Frame::trailers(fields::trailers(trailers)),
+                Ok(trailers) => Frame::trailers(fields::trailers(trailers, &self.0.replaced)),
                 Err(data) => data,
             })));
         }

@@ -53,9 +53,16 @@ impl Access {
         self.allow.is_none() && self.deny.is_empty()
     }
 
-    /// Returns whether the route asks nothing of a client: neither an address nor a password.
-    pub fn is_unrestricted(&self) -> bool {
-        self.is_open() && self.basic_auth.is_none()
+    /// Returns whether these rules ask something of a client that `others` do not: an address, a password, or a rate of its
+    /// own.
+    pub fn exceed(&self, others: &Access) -> bool {
+        let counts_apart = |limit: &Arc<RateLimit>| {
+            let other = others.rate_limit.as_ref();
+            other.is_none_or(|other| !Arc::ptr_eq(other, limit))
+        };
+        !self.is_open()
+            || self.basic_auth.is_some()
+            || self.rate_limit.as_ref().is_some_and(counts_apart)
     }
 
     /// Returns the limit of each client's rate; `None` if there is none.

@@ -17,7 +17,9 @@ use super::location::Location;
 use super::matching::{Conditions, PathMatch};
 use super::rewrite::Rewrite;
 use super::values::Values;
-use crate::http::exchange::{ErrorPage, ErrorPages, Fields, Reply, ReplyFields, RequestHead};
+use crate::http::exchange::{
+    ErrorPage, ErrorPages, FieldNames, Fields, Reply, ReplyFields, RequestHead,
+};
 use crate::http::files::{Folder, FolderCompiler, content_type};
 use crate::http::path::{CanonicalPath, PathError};
 use crate::http::peer::Peer;
@@ -303,6 +305,10 @@ impl RequestRules for Route {
 
     fn sets(&self, name: &HeaderName) -> bool {
         self.request_headers.sets(name)
+    }
+
+    fn replaced(&self) -> FieldNames {
+        self.request_headers.replaced().clone()
     }
 
     fn removes(&self, name: &HeaderName) -> bool {

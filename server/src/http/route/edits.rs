@@ -5,7 +5,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::{HeaderEdits, Part, Placeholder, Template};
 
 use super::values::Values;
-use crate::http::exchange::{Fields, NO_SERVER};
+use crate::http::exchange::{FieldNames, Fields, NO_SERVER};
 
 /// Fields to remove, to set and to add, in this order.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(super) struct Edits {
     remove: Vec<HeaderName>,
     set: Vec<Line>,
     add: Vec<Line>,
+    /// Names of the fields to remove and to set.
+    replaced: FieldNames,
     /// A value has the ID of the request.
     names_id: bool,
 }
@@ -48,9 +50,13 @@ impl Edits {
                 .map(|(key, value)| Ok((name(key)?, Value::new(value, request_id)?)));
             lines.collect::<Result<Vec<Line>, String>>()
         };
+        let remove: Vec<HeaderName> = edits.remove.iter().map(name).collect::<Result<_, _>>()?;
+        let set = lines(&edits.set)?;
+        let names = remove.iter().chain(set.iter().map(|(name, _)| name));
         Ok(Edits {
-            remove: edits.remove.iter().map(name).collect::<Result<_, _>>()?,
-            set: lines(&edits.set)?,
+            replaced: names.collect(),
+            remove,
+            set,
             add: lines(&edits.add)?,
             names_id: { edits.set.iter().chain(&edits.add) }
                 .any(|(_, value)| Template::of_field(value).names(&Placeholder::RequestId)),
@@ -65,6 +71,11 @@ impl Edits {
     /// Returns whether the edits change nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
+    }
+
+    /// Returns the names of the fields that these edits remove or set.
+    pub(super) fn replaced(&self) -> &FieldNames {
+        &self.replaced
     }
 
     /// Returns whether all lines of a field come from these edits.
@@ -93,7 +104,7 @@ impl Edits {
     /// Changes the fields of a message. `filled` is what [`Edits::fill`] returned for its request.
     pub(super) fn apply(&self, fields: &mut Fields, filled: Option<FilledEdits>) {
         if !self.remove.is_empty() || !self.set.is_empty() {
-            fields.retain(|(name, _)| !self.remove.contains(name) && !self.sets(name));
+            fields.retain(|(name, _)| !self.replaced.contains(name));
         }
         match filled {
             Some(FilledEdits(lines)) => fields.extend(lines),

@@ -5,7 +5,7 @@ use http::{HeaderName, HeaderValue};
 use sluicegate_config::ErrorStatuses;
 
 use super::*;
-use crate::http::exchange::{ErrorPage, ErrorPages};
+use crate::http::exchange::{ErrorPage, ErrorPages, FieldNames};
 use crate::http::path::{CanonicalPath, PathError};
 
 /// Rules of a route for `/`.
@@ -46,6 +46,10 @@ impl RequestRules for Rules {
 
     fn sets(&self, _: &HeaderName) -> bool {
         false
+    }
+
+    fn replaced(&self) -> FieldNames {
+        FieldNames::default()
     }
 
     fn removes(&self, _: &HeaderName) -> bool {

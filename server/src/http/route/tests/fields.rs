@@ -35,6 +35,35 @@ fn fields_are_only_removed_or_only_set() {
 }
 
 #[test]
+fn fields_that_are_set_or_removed_are_so_with_underscores_too() {
+    let text = "[[route]]\npath = \"/\"\nfixed = {}\n[route.request_headers]\n\
+                set = { x-client-subject = \"{client_subject}\" }\nremove = [\"x_user\"]\n";
+    let site = Site::of_routes(text, &limits());
+    let names = [
+        "x-client-subject",
+        "x_client_subject",
+        "x_client-subject",
+        "x-user",
+        "x_user",
+        "x-users",
+    ];
+    let line = |name| (HeaderName::from_static(name), HeaderValue::from_static("1"));
+    let mut head = RequestHead {
+        headers: names.map(line).to_vec(),
+        ..head("GET", "/", &[])
+    };
+    let route = site.any_route().unwrap();
+    route.edit_request(&mut head, &peer(false), None);
+    assert_eq!(head.headers, [line("x-users")]);
+    let replaced = route.replaced();
+    assert!(
+        names[..5]
+            .iter()
+            .all(|name| replaced.contains(&HeaderName::from_static(name)))
+    );
+}
+
+#[test]
 fn a_proxy_learns_the_rest_of_a_path_and_which_fields_its_route_sets() {
     let text = "[[route]]\npath = \"/app/\"\nproxy = { upstreams = \"127.0.0.1:1\" }\n\
                 [route.request_headers]\nset = { x-a = \"1\" }\nadd = { x-b = \"1\" }\n";
