@@ -66,18 +66,21 @@ impl Health {
         self.out_until.get().is_none() || may_try
     }
 
-    /// Begins a trial if one is due, and returns whether it did.
-    pub(super) fn begin_trial(&self, now: Instant) -> bool {
-        let is_trial = self.out_until.get().is_some() && self.is_in_rotation(now);
-        if is_trial {
-            self.trial_until.set(now.checked_add(self.fail_timeout));
+    /// Begins a trial if one is due. Returns the time until which it has the upstream for itself.
+    pub(super) fn begin_trial(&self, now: Instant) -> Option<Instant> {
+        if self.out_until.get().is_none() || !self.is_in_rotation(now) {
+            return None;
         }
-        is_trial
+        let until = now.checked_add(self.fail_timeout);
+        self.trial_until.set(until);
+        until
     }
 
-    /// Ends a trial, whatever its result.
-    pub(super) fn end_trial(&self) {
-        self.trial_until.set(None);
+    /// Ends the trial that had the upstream until then, whatever its result. A later one goes on.
+    pub(super) fn end_trial(&self, until: Instant) {
+        if self.trial_until.get() == Some(until) {
+            self.trial_until.set(None);
+        }
     }
 
     /// Returns the upstream to the rotation if it was out.

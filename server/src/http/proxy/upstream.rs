@@ -306,8 +306,8 @@ pub(super) struct ActiveRequest {
     /// Pool that has assigned the request.
     pool: Arc<PoolDefinition>,
     upstream: Rc<Upstream>,
-    /// Whether the request is a trial that has no result yet.
-    is_trial: Cell<bool>,
+    /// Time until which the request, a trial without a result, has the upstream for itself; `None` if it is no such trial.
+    trial_until: Cell<Option<Instant>>,
     _slot: Slot,
 }
 
@@ -322,7 +322,7 @@ impl ActiveRequest {
         ActiveRequest {
             pool: Arc::clone(pool),
             upstream: Rc::clone(upstream),
-            is_trial: Cell::new(upstream.health.begin_trial(now)),
+            trial_until: Cell::new(upstream.health.begin_trial(now)),
             _slot: slot,
         }
     }
@@ -345,13 +345,13 @@ impl ActiveRequest {
             let names = (self.pool.name.as_str(), &**upstream.label());
             upstream
                 .health
-                .on_failure(failure, self.is_trial.get(), names);
+                .on_failure(failure, self.trial_until.get().is_some(), names);
         }
     }
 
     fn end_trial(&self) {
-        if self.is_trial.take() {
-            self.upstream.health.end_trial();
+        if let Some(until) = self.trial_until.take() {
+            self.upstream.health.end_trial(until);
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Tests which of several upstreams gets a request.
 
+use tokio::time::Instant;
+
 use super::*;
+use crate::http::proxy::health::Health;
 
 /// Returns an address where nobody listens.
 pub(super) async fn nobody() -> SocketAddr {
@@ -212,6 +215,21 @@ fn trial_that_takes_too_long_leaves_another_to_the_next_request() {
         slow_task.await.unwrap();
         assert_eq!((edge.state().out, edge.state().failures), (0, 3));
     });
+}
+
+#[test]
+fn an_overdue_trial_that_ends_leaves_the_later_one_alone() {
+    let health = Health::new(1, Duration::from_secs(10));
+    let start = Instant::now();
+    health.on_failure(Failure::Refused, false, ("pool", "upstream"));
+    let late = |seconds| start + Duration::from_secs(seconds);
+    let first = health.begin_trial(late(20)).unwrap();
+    assert_eq!(health.begin_trial(late(29)), None);
+    let second = health.begin_trial(late(31)).unwrap();
+    health.end_trial(first);
+    assert_eq!(health.begin_trial(late(32)), None, "the second one runs");
+    health.end_trial(second);
+    assert!(health.begin_trial(late(32)).is_some());
 }
 
 #[test]

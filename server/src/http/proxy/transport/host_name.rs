@@ -97,6 +97,11 @@ impl HostName {
         self.valid_until.set(None);
     }
 
+    /// Notes that an address was reached: connections need not wait for a lookup.
+    pub(super) fn trust(&self) {
+        self.doubted.set(false);
+    }
+
     /// Looks the name up. A lookup that finds nothing leaves the addresses as they were.
     async fn look_up(self: Rc<HostName>) {
         self.tally.count(|c| c.lookups += 1);
@@ -198,6 +203,10 @@ mod tests {
             name.doubt();
             assert_eq!(name.addresses().await, [old]);
             assert!(!name.running.get());
+            name.doubt();
+            name.trust();
+            assert_eq!(name.addresses().await, [old]);
+            assert!(name.running.get(), "without a wait for the lookup");
         });
     }
 

@@ -44,6 +44,7 @@ pub(super) async fn connect(name: &Rc<HostName>, limit: Duration) -> Result<TcpS
         };
         match timeout_at(until, first(&mut attempts)).await {
             Ok(Ok(stream)) => {
+                name.trust();
                 // Heads and ends of bodies must not wait for an acknowledgement. Without the option they do, but work.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
