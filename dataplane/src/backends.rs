@@ -7,6 +7,7 @@ pub mod memory;
 mod mio;
 #[cfg(feature = "test-backends")]
 pub mod port;
+mod rebind;
 mod uring;
 
 use std::fmt;

@@ -30,6 +30,14 @@ impl Binding {
         self.listener
     }
 
+    /// Returns another descriptor of the same socket.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self {
+            socket: self.socket.try_clone()?,
+            ..*self
+        })
+    }
+
     /// Address it is bound to.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.local

@@ -48,10 +48,28 @@ impl Mio {
     /// # Errors
     /// Descriptors or memory ran out.
     pub(crate) fn open(options: &DriverOptions, bindings: Vec<Binding>) -> Result<Self, OpenError> {
-        let failed =
-            |step| move |source| OpenError::new(NAME, step, source, "see the system's limits");
-        let selector = Selector::open().map_err(failed("epoll_create"))?;
         let waker = Waker::open(true).map_err(failed("eventfd"))?;
+        Self::woken_by(waker, options, bindings)
+    }
+
+    /// Opens a driver for other bindings, which has the same waker and goes on counting.
+    ///
+    /// # Errors
+    /// Descriptors or memory ran out.
+    pub(super) fn reopen(
+        &self,
+        options: &DriverOptions,
+        bindings: Vec<Binding>,
+    ) -> Result<Self, OpenError> {
+        Self::woken_by(self.waker.clone(), options, bindings)
+    }
+
+    fn woken_by(
+        waker: Waker,
+        options: &DriverOptions,
+        bindings: Vec<Binding>,
+    ) -> Result<Self, OpenError> {
+        let selector = Selector::open().map_err(failed("epoll_create"))?;
         if let Some(eventfd) = waker.eventfd() {
             let watched = selector.add(eventfd, WAKER);
             watched.map_err(failed("watch the waker"))?;
@@ -74,6 +92,16 @@ impl Mio {
         })
     }
 
+    /// Returns its sockets.
+    pub(super) fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.sockets.iter().map(|socket| &socket.binding)
+    }
+
+    /// Continues the counters of another driver.
+    pub(super) fn count_on(&mut self, counters: Counters) {
+        self.counters = counters;
+    }
+
     /// Returns whether datagrams wait, as far as is known.
     fn can_receive(&self) -> bool {
         self.rx.is_pending() || self.sockets.iter().any(|socket| socket.readable)
@@ -92,6 +120,11 @@ impl Mio {
             }
         }
     }
+}
+
+/// Returns how the error of a step is reported.
+fn failed(step: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+    move |source| OpenError::new(NAME, step, source, "see the system's limits")
 }
 
 impl Dataplane for Mio {

@@ -68,11 +68,33 @@ impl Uring {
         options: &DriverOptions,
         bindings: Vec<Binding>,
     ) -> Result<Self, (OpenError, Vec<Binding>)> {
+        Self::woken_by(None, options, bindings)
+    }
+
+    /// Opens a driver for other bindings, which has the same waker.
+    ///
+    /// # Errors
+    /// As with [`Uring::open`].
+    pub(super) fn reopen(
+        &self,
+        options: &DriverOptions,
+        bindings: Vec<Binding>,
+    ) -> Result<Self, OpenError> {
+        let opened = Self::woken_by(Some(self.waker.clone()), options, bindings);
+        opened.map_err(|(error, _)| error)
+    }
+
+    /// Opens a driver with that waker, or one of its own.
+    fn woken_by(
+        waker: Option<Waker>,
+        options: &DriverOptions,
+        bindings: Vec<Binding>,
+    ) -> Result<Self, (OpenError, Vec<Binding>)> {
         let refused = |(step, error)| {
             let remedy = remedy(&error);
             OpenError::new(NAME, step, error, remedy)
         };
-        let (ring, waker) = match Self::prepare(options, &bindings) {
+        let (ring, waker) = match Self::prepare(waker, options, &bindings) {
             Ok(prepared) => prepared,
             Err(failure) => return Err((refused(failure), bindings)),
         };
@@ -106,15 +128,29 @@ impl Uring {
         }
     }
 
-    fn prepare(options: &DriverOptions, bindings: &[Binding]) -> Result<(Ring, Waker), Failure> {
-        let failed = |step| move |error| (step, error);
-        let waker = Waker::open(false).map_err(failed("eventfd"))?;
+    fn prepare(
+        waker: Option<Waker>,
+        options: &DriverOptions,
+        bindings: &[Binding],
+    ) -> Result<(Ring, Waker), Failure> {
+        let waker = waker.map_or_else(|| Waker::open(false), Ok);
+        let waker = waker.map_err(|error| ("eventfd", error))?;
         let eventfd = waker.eventfd().map_or(-1, |fd| fd.as_raw_fd());
         let fds: Vec<_> = bindings.iter().map(|b| b.as_fd().as_raw_fd()).collect();
         let buffers = tx::Transmitter::buffers(options, bindings.len());
         let slots = (tx::HEADS, buffers);
         let ring = Ring::open(options.rx_buffers, slots, &fds, eventfd)?;
         Ok((ring, waker))
+    }
+
+    /// Returns its sockets.
+    pub(super) fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.sockets.iter().map(|socket| &socket.binding)
+    }
+
+    /// Continues the counters of another driver.
+    pub(super) fn count_on(&mut self, counters: Counters) {
+        self.counters = counters;
     }
 
     /// Arms every socket, which fails where the kernel has no multishot receives.

@@ -70,6 +70,16 @@ const TABLE: &[Row] = &[
         "the kernel drops packets in front of a socket, and the driver under test is the one that receives",
     ),
     (
+        "rebind::a_listener_that_is_added_receives_and_sends_beside_the_others",
+        &[Memory, Simulated, Dpdk],
+        "a device keeps its listeners as long as it is open",
+    ),
+    (
+        "rebind::a_listener_that_is_removed_frees_its_port",
+        &[Memory, Simulated, Dpdk],
+        "a device keeps its listeners as long as it is open",
+    ),
+    (
         "link::room_is_no_longer_than_what_the_link_carries",
         &[Sockets, DpdkAsServer],
         "the kernel refuses what is too big, and the driver under test is the one that sends",

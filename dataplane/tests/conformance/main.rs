@@ -16,6 +16,7 @@ mod meta;
 mod namespace;
 mod node;
 mod over_veth;
+mod rebind;
 mod rig;
 mod sharing;
 mod sleep;
