@@ -15,13 +15,16 @@ mod memory;
 mod observability;
 mod place;
 mod ports;
+mod rebind;
 mod reload;
+mod removed;
 mod retired;
 mod shared;
 pub mod signal;
 mod supervisor;
 mod tcp;
 mod totals;
+mod until_free;
 mod upkeep;
 mod watch;
 
@@ -43,6 +46,7 @@ use self::observability::Observability;
 pub use self::place::place;
 use self::ports::{OnPort, OpenPorts};
 use self::reload::Reloader;
+use self::removed::RemovedListeners;
 use self::retired::Retired;
 use self::shared::Shared;
 use self::supervisor::Supervisor;
@@ -81,7 +85,10 @@ pub fn serve(
     let handles = prepared.iter();
     let workers: Vec<WorkerHandle> = handles.map(|(setup, sent)| handle(setup, sent)).collect();
     let (setups, mailboxes): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
-    let snapshot = Arc::new(first_snapshot(&shared, announced.bound_listeners));
+    let snapshot = Arc::new(first_snapshot(
+        &shared,
+        std::mem::take(&mut announced.bound_listeners),
+    ));
     let fronts = Fronts::new(&workers);
     let over_tcp = tcp_config(&shared.config, &snapshot, &shared.secrets)?;
     for setup in setups {
@@ -103,9 +110,7 @@ pub fn serve(
     fronts.adopt(&over_tcp);
     ports.announce();
     observability.announce();
-    for address in announced.inherited.left() {
-        tracing::warn!(%address, "an inherited socket belongs to no listener");
-    }
+    announced.warn_of_inherited();
     advise(&shared.config);
     descriptors::advise(&shared.config);
     renewals.adopt(&shared.config);
@@ -121,6 +126,8 @@ pub fn serve(
         workers,
         fronts,
         retired: Retired::default(),
+        removed: RemovedListeners::default(),
+        next_id: announced.next_id(),
         renewals,
     };
     supervisor.ready(&reloader.standing());
@@ -272,6 +279,7 @@ fn first_snapshot(shared: &Shared, bound_listeners: Vec<BoundListener>) -> Confi
         bound_listeners,
         access: shared.access.get(),
         tracing: shared.tracing.clone(),
+        drain_timeout: shared.config.server.drain_timeout,
     }
 }
 

@@ -11,6 +11,7 @@ mod exchange;
 mod front;
 mod handshakes;
 mod lingering;
+mod listener_phases;
 mod metered;
 mod open_connections;
 mod open_request;

@@ -68,8 +68,8 @@ pub struct WorkerSetup {
     pub settings: MakeSettings,
     /// Sender to the origin thread beside it.
     pub origin: origin::OriginSender,
-    /// Sender to the front over TCP on that thread, if there is one.
-    pub front: Option<FrontSender>,
+    /// Sender to the front over TCP on that thread.
+    pub front: FrontSender,
     /// Commands of other threads.
     pub inbox: Mailbox,
     /// Mailboxes of the group's workers, by index.
@@ -93,13 +93,18 @@ pub fn spawn(
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(format!("{}-{}", setup.group, setup.index))
-        .spawn(move || match start(setup, &snapshot, &reports) {
-            Ok(mut worker) => {
-                worker.run();
-                let _ = reports.send(worker.stopped());
-            }
-            Err(cause) => {
-                let _ = reports.send(Report::Failed(cause));
+        .spawn(move || {
+            let started = start(setup, &snapshot, &reports);
+            // A reload frees the first configuration, too.
+            drop(snapshot);
+            match started {
+                Ok(mut worker) => {
+                    worker.run();
+                    let _ = reports.send(worker.stopped());
+                }
+                Err(cause) => {
+                    let _ = reports.send(Report::Failed(cause));
+                }
             }
         })
 }

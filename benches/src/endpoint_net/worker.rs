@@ -11,7 +11,7 @@ use sluicegate::http::route::Site;
 use sluicegate::quic::endpoint::Endpoint;
 use sluicegate::quic::secrets::Secrets;
 use sluicegate::quic::selection::Selection;
-use sluicegate::quic::settings::{Listener, Settings};
+use sluicegate::quic::settings::{Lease, Listener, Settings};
 use sluicegate::quic::transport::{Alternatives, Identity, server_config};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
 use sluicegate_cc::Registry;
@@ -44,6 +44,7 @@ impl Worker {
         let registry = Registry::builtin();
         let listener = || -> anyhow::Result<Listener> {
             Ok(Listener {
+                lease: Lease::default(),
                 name: listener.name.as_str().into(),
                 trusted_proxies: Arc::default(),
                 selection: Selection::of(listener, &registry, [0; 32])?,

@@ -19,9 +19,11 @@ table! {
     /// least one.
     pub struct Listener = [[listener]], check: check_listener {
         /// Name of the listener in metrics and logs. Must differ from the other listeners' names.
-        name: String { kind: name(), required: "\"public\"", reload: Restart },
+        name: String { kind: name(), required: "\"public\"", reload: Live },
         /// Addresses that the listener binds, for UDP and, unless tcp is off, for TCP. Host names are not resolved, except localhost, which is 127.0.0.1.
-        /// Port 0 takes a free port. Any other address may occur only once in the file.
+        /// Port 0 takes a free port. Any other address may occur only once in the file. A reload binds added addresses
+        /// before it changes anything, and is refused as a whole if one is in use. Connections to removed addresses get
+        /// server.drain_timeout to finish their requests.
         addresses as address: Vec<SocketAddr> {
             kind: Kind::Words {
                 words: "an address with a port, such as \"0.0.0.0:443\", \"[::]:443\" or \"localhost:4433\"",
@@ -32,13 +34,13 @@ table! {
             },
             required: "[\"0.0.0.0:443\", \"[::]:443\"]",
             examples: ["\"localhost:4433\""],
-            reload: Restart
+            reload: Live
         },
         /// Whether the listener also serves HTTP/1.1 and HTTP/2, over TCP at the same addresses and ports, with the same
         /// certificates, routes and limits. Browsers begin there and continue with HTTP/3, see alt_svc. The origin threads
         /// serve it. With the backend dpdk the kernel must have the addresses; without, the log says so and there is only
         /// HTTP/3.
-        tcp: bool { kind: Kind::Switch, default: "true", reload: Restart },
+        tcp: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Time for which clients remember that this server speaks HTTP/3: responses over TCP advertise the listener's
         /// port by Alt-Svc (RFC 7838), unless a route sets that field itself. 0s advertises nothing. Set it to 0s, and
         /// write the field yourself by a route's response_headers, if clients reach the server by another UDP port than the
@@ -56,7 +58,7 @@ table! {
             },
             unset: "every connection has TLS",
             examples: ["[\"0.0.0.0:80\", \"[::]:80\"]"],
-            reload: Restart
+            reload: Live
         },
         /// What requests without TLS get: with redirect, a 308 to the same URL with https; with serve, what the routes
         /// respond. Passwords and cookies of such requests can be read on their way, and such clients have no certificate for client_ca.
@@ -69,8 +71,9 @@ table! {
             examples: ["443"],
             reload: Live
         },
-        /// Name of the `[[group]]` whose workers serve the listener.
-        group: String { kind: name(), default: "\"default\"", reload: Restart },
+        /// Name of the `[[group]]` whose workers serve the listener. Only a restart gives a first listener to a group, moves an address
+        /// from one group to another, or changes the addresses of a group with the backend dpdk.
+        group: String { kind: name(), default: "\"default\"", reload: Live },
         /// Congestion control algorithm for the listener's clients. The algorithms and their options are listed below.
         congestion_control: CongestionControl { kind: Kind::CongestionControl, default: "\"cubic\"", reload: Live },
         /// Round-trip time below which clients do not get a model-based algorithm (bbr3), because delays within the

@@ -35,7 +35,7 @@ table! {
         listeners as listener: Vec<Listener> {
             kind: Kind::Tables { table: Listener::TABLE, max: 10_000 },
             default: "[]",
-            reload: Restart
+            reload: Live
         },
         /// Certificates that the server obtains itself.
         acme: Acme { kind: Kind::Table(Acme::TABLE), default: "{}", reload: Live },

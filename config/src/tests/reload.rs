@@ -14,8 +14,11 @@ fn keys_that_only_a_start_takes_up_are_named() {
     after.routes.clear();
     after.limits.header_bytes += 1;
     after.listeners[0].congestion_control.algorithm = "reno".to_owned();
-    assert_eq!(before.needs_restart(&after), [""; 0]);
     after.listeners[0].addresses.pop();
+    after.listeners[0].group = "other".to_owned();
+    after.listeners.push(before.listeners[0].clone());
+    after.listeners[1].name = "second".to_owned();
+    assert_eq!(before.needs_restart(&after), [""; 0]);
     after.groups[0].driver.tx_slots += 1;
     after.limits.stream_buffer += 1;
     after.log.level = crate::LogLevel::Trace;
@@ -24,7 +27,6 @@ fn keys_that_only_a_start_takes_up_are_named() {
         before.needs_restart(&after),
         [
             "group.tx_slots",
-            "listener.address",
             "limits.stream_buffer",
             "log.level",
             "admin.address"
@@ -38,36 +40,27 @@ fn tables_that_come_and_go_are_named_by_their_header() {
     let mut after = before.clone();
     after.groups.push(after.groups[0].clone());
     after.groups[1].name = "second".to_owned();
-    after.listeners.push(after.listeners[0].clone());
-    after.listeners[1].name = "second".to_owned();
-    assert_eq!(
-        before.needs_restart(&after),
-        ["names of [[group]]", "names of [[listener]]"]
-    );
-    assert_eq!(
-        after.needs_restart(&before),
-        ["names of [[group]]", "names of [[listener]]"]
-    );
+    assert_eq!(before.needs_restart(&after), ["names of [[group]]"]);
+    assert_eq!(after.needs_restart(&before), ["names of [[group]]"]);
     // Their order does not matter.
     let mut turned = after.clone();
     turned.groups.reverse();
-    turned.listeners.reverse();
     assert_eq!(after.needs_restart(&turned), [""; 0]);
 }
 
 #[test]
 fn a_key_that_differs_in_several_tables_is_named_once() {
     let mut before = parse(EXAMPLE).unwrap();
-    before.listeners.push(before.listeners[0].clone());
-    before.listeners[1].name = "second".to_owned();
+    before.groups.push(before.groups[0].clone());
+    before.groups[1].name = "second".to_owned();
     let mut after = before.clone();
-    for listener in &mut after.listeners {
-        listener.addresses.pop();
-        listener.group = "other".to_owned();
+    for group in &mut after.groups {
+        group.spin_always = !group.spin_always;
+        group.driver.tx_slots += 1;
     }
     assert_eq!(
         before.needs_restart(&after),
-        ["listener.address", "listener.group"]
+        ["group.spin_always", "group.tx_slots"]
     );
 }
 

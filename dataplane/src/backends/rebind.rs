@@ -17,7 +17,7 @@ impl Driver {
     /// other sockets stay open, and the waker is the same. Datagrams that were received before go to `sink`; batches that wait for
     /// room in a socket are lost, as on any path.
     ///
-    /// The driver is opened anew, on the thread that uses it, beside the previous one.
+    /// The thread that uses the driver calls it. It opens another driver beside this one, and then replaces it.
     ///
     /// # Errors
     /// The backend has no sockets, or descriptors or memory ran out. Nothing has changed then.

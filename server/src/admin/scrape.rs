@@ -164,10 +164,8 @@ impl Target {
             .send(|reply| mailbox.send(Command::Stats(reply)));
         self.origin
             .send(|reply| origin.send(OriginCommand::Report(reply)).is_ok());
-        if let Some(front) = front {
-            self.front
-                .send(|reply| front.send(FrontCommand::Report(reply)).is_ok());
-        }
+        self.front
+            .send(|reply| front.send(FrontCommand::Report(reply)).is_ok());
     }
 
     /// Waits for the replies, until `limit` at most.

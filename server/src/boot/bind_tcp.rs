@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
+use super::until_free::until_free;
 use rustix::io::Errno;
 use sluicegate_dataplane::ListenerId;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -32,6 +33,17 @@ pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListene
     })
 }
 
+/// Binds `address` likewise; a port in use gets a second to become free.
+///
+/// # Errors
+/// As with [`bind`].
+pub(super) fn bind_when_free(
+    address: SocketAddr,
+    workers: usize,
+) -> Result<Vec<TcpListener>, TcpBindError> {
+    until_free(|| bind(address, workers), TcpBindError::is_in_use)
+}
+
 /// Binds an address for connections without TLS likewise.
 ///
 /// # Errors
@@ -40,7 +52,7 @@ pub(super) fn bind_http(
     address: SocketAddr,
     workers: usize,
 ) -> Result<Vec<TcpListener>, TcpBindError> {
-    bind(address, workers).map_err(|error| TcpBindError {
+    bind_when_free(address, workers).map_err(|error| TcpBindError {
         remedy: match error.source.kind() {
             io::ErrorKind::AddrInUse => "stop what uses it, or choose another port",
             io::ErrorKind::PermissionDenied => error.remedy,

@@ -1,7 +1,7 @@
 //! The process's limit of file descriptors, and the part of it for requests.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sluicegate_config::{Config, Cores, Listener};
+use sluicegate_config::{Config, Cores};
 
 use crate::affinity;
 
@@ -30,7 +30,7 @@ pub(super) fn raise_limit() {
 }
 
 /// Numbers of what a worker may have at a time, where each may hold a descriptor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Descriptors {
     /// Requests passed to the origin thread: a file or a connection to an upstream.
     pub(super) exchanges: u64,
@@ -54,19 +54,13 @@ pub(super) fn of_worker(config: &Config) -> Descriptors {
     });
     let workers = workers.sum::<usize>() as u64;
     let share = limit.map_or(u64::MAX, |limit| share(limit, traces, workers));
-    if config.listeners.iter().any(Listener::has_tcp) {
-        Descriptors::beside_tcp(share)
-    } else {
-        Descriptors {
-            exchanges: share,
-            ..Descriptors::default()
-        }
-    }
+    // A reload may add listeners with TCP where there are none yet.
+    Descriptors::of(share)
 }
 
 impl Descriptors {
-    /// Divides a worker's part where there is a front over TCP: its connections hold descriptors, and so do their requests.
-    fn beside_tcp(share: u64) -> Descriptors {
+    /// Divides a worker's part: connections over TCP hold descriptors, and so do their requests.
+    fn of(share: u64) -> Descriptors {
         let tcp = (share / TCP_PART).max(LEAST);
         Descriptors {
             exchanges: share.saturating_sub(2 * tcp).max(LEAST),
@@ -114,7 +108,7 @@ mod tests {
     #[test]
     fn tcp_has_a_quarter_of_a_worker_s_part() {
         let divided = |share| {
-            let all = Descriptors::beside_tcp(share);
+            let all = Descriptors::of(share);
             (all.exchanges, all.tcp_connections, all.tcp_exchanges)
         };
         assert_eq!(divided(16_000), (12_000, 2000, 2000));

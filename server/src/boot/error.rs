@@ -148,6 +148,19 @@ pub enum ListenerError {
     /// The address cannot be bound for TCP.
     #[error(transparent)]
     BindTcp(#[from] TcpBindError),
+    /// A reload gives the listener a group that had no listener at the start.
+    #[error(
+        "group `{group}` has no workers, because it had no listener when the server started; restart the server"
+    )]
+    NoWorkers {
+        /// Name of the group.
+        group: String,
+    },
+    /// A reload changes the addresses of a port that the server drives itself.
+    #[error(
+        "the port of a group with the backend dpdk keeps its addresses while the server runs; restart the server"
+    )]
+    OnPort,
     /// Listeners have more addresses than can be numbered.
     #[error("more than 65536 listening addresses")]
     TooManyAddresses,

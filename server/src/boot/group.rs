@@ -13,6 +13,7 @@ use super::cores::{cores, spare_cores};
 use super::descriptors::{self, Descriptors};
 use super::error::BootError;
 use super::listen::{Announced, Bound, BoundListeners, open_listener};
+use super::listener_settings::prepare;
 use super::ports::OpenPorts;
 use super::shared::Shared;
 use super::watch::Event;
@@ -23,6 +24,7 @@ use crate::http::exchange::ring::{OriginRing, rings};
 use crate::http::origin;
 use crate::quic::config_snapshot::ConfigSnapshot;
 use crate::quic::settings::Settings;
+use crate::quic::transport::Alternatives;
 use crate::tcp::{self, FrontSender, FrontSetup};
 use crate::worker::{self, MailboxSender, Polling, WorkerSetup};
 
@@ -122,10 +124,20 @@ fn open_listeners(
         },
     };
     for listener in listeners {
-        open_listener(listener, group, registry, shared, announced, &mut bound)?;
+        let (config, secrets) = (&shared.config, &shared.secrets);
+        let settings = prepare(
+            listener,
+            registry,
+            config,
+            secrets,
+            &Alternatives::default(),
+        )?;
+        open_listener(listener, &settings, announced, &mut bound)?;
     }
     let opened = match bound.bound {
         Bound::Port(addresses) => ports.open(group, &addresses, workers)?,
+        // Only a reload finds one.
+        Bound::OpenPort => return Err(BootError::NothingToServe),
         Bound::Sockets(sockets) => {
             let (options, buffers) = (&group.socket, group.driver);
             let opened = open_group(group.backend, sockets, workers, options, buffers);
@@ -143,7 +155,7 @@ fn open_listeners(
 struct Origin {
     ring: OriginRing,
     sender: origin::OriginSender,
-    front: Option<FrontSender>,
+    front: FrontSender,
 }
 
 /// Starts a worker's origin thread, on a core without a worker if there is one. Otherwise it is not pinned: its own worker
@@ -166,23 +178,19 @@ fn start_origin(
     let accounts = |most| Accounts::with_limit(limits.stream_buffer, limits.worker_buffer, most);
     let (ring, worker_ring) = rings(queue, accounts(exchanges));
     let name = format!("{}-{index}-origin", group.name);
-    let (front, sender) = if tcp.is_empty() {
-        (None, None)
-    } else {
-        let (sender, commands) = unbounded_channel();
-        let events = events.clone();
-        let setup = FrontSetup {
-            sockets: tcp,
-            accounts: accounts(tcp_exchanges),
-            most_connections: tcp_connections,
-            memory: Arc::clone(&shared.memory),
-            name: name.clone(),
-            commands,
-            // The main thread is gone only at the end of the process.
-            stopped: Box::new(move |counters| drop(events.send(Event::Front(counters)))),
-        };
-        (Some(tcp::start(setup)), Some(sender))
-    };
+    let (sender, commands) = unbounded_channel();
+    let events = events.clone();
+    // A reload may add sockets where there are none yet.
+    let front = tcp::start(FrontSetup {
+        sockets: tcp,
+        accounts: accounts(tcp_exchanges),
+        most_connections: tcp_connections,
+        memory: Arc::clone(&shared.memory),
+        name: name.clone(),
+        commands,
+        // The main thread is gone only at the end of the process.
+        stopped: Box::new(move |counters| drop(events.send(Event::Front(counters)))),
+    });
     let core = match spare.len() {
         0 => None,
         count => Some(spare[usize::from(index) % count]),
@@ -194,7 +202,7 @@ fn start_origin(
         site: Arc::clone(&shared.site),
         makes_checks: is_first(group, index, &shared.config),
         passwords: Arc::clone(&shared.passwords),
-        front,
+        front: Some(front),
     };
     Ok(Origin {
         ring,

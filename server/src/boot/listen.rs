@@ -1,26 +1,18 @@
 //! Listeners, bound for every worker of their group.
 
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
 
-use sluicegate_cc::Registry;
-use sluicegate_config::{Group, Listener};
+use sluicegate_config::Listener;
 use sluicegate_dataplane::{Acquired, BindError, Inherited, ListenerFacts, ListenerId, Payloads};
 
 use super::bind_tcp::{self, TcpSockets};
 use super::error::{BootError, ListenerError};
-use super::listener_settings::prepare;
-use super::shared::Shared;
-use crate::clock;
-use crate::quic::config_snapshot::{BoundAddress, BoundListener, Protocols};
-use crate::quic::transport::Alternatives;
+use super::until_free::until_free;
+use crate::quic::config_snapshot::{BoundAddress, BoundListener, ListenerSettings, Protocols};
+use crate::quic::settings::Lease;
 
-/// Time for a port in use to become free.
-const BIND_LIMIT: Duration = Duration::from_secs(1);
 /// Attempts to find a port that is free for UDP and for TCP.
 const FREE_PORTS: usize = 32;
-/// Pause between two attempts to bind.
-const BIND_STEP: Duration = Duration::from_millis(20);
 
 /// The bound listeners of a group.
 pub(super) struct BoundListeners {
@@ -36,14 +28,29 @@ pub(super) enum Bound {
     Sockets(Vec<Acquired>),
     /// A port that the server drives itself, still to be opened with these addresses.
     Port(Vec<(ListenerId, SocketAddr)>),
+    /// Such a port that is open already, and keeps its addresses.
+    OpenPort,
+}
+
+/// A bound address of a configuration in effect or before, which another one may keep.
+pub(super) struct Kept {
+    /// Name of the listener.
+    pub(super) name: String,
+    pub(super) at: BoundAddress,
+    /// Whether the configuration in effect has it; if not, its connections drain, and its sockets of TCP are closed.
+    pub(super) in_effect: bool,
 }
 
 /// The listeners of all groups that are bound so far.
 #[derive(Default)]
 pub(super) struct Announced {
     next_id: u16,
+    /// Bound addresses that no listener has taken.
+    pub(super) kept: Vec<Kept>,
+    /// Identities of the bound addresses.
+    ids: Vec<ListenerId>,
     /// Sockets that a service manager passed and no listener has taken.
-    pub(super) inherited: Inherited,
+    inherited: Inherited,
     pub(super) lines: Vec<Line>,
     pub(super) bound_listeners: Vec<BoundListener>,
     /// Sockets of TCP, until the groups take them.
@@ -54,12 +61,26 @@ pub(super) struct Announced {
 pub(super) struct Line {
     id: ListenerId,
     /// Facts of its sockets, once its group is open.
-    pub(super) facts: Option<ListenerFacts>,
+    facts: Option<ListenerFacts>,
     pub(super) listener: String,
     pub(super) address: SocketAddr,
     pub(super) group: String,
     pub(super) algorithm: &'static str,
     pub(super) rules: usize,
+}
+
+impl Line {
+    /// Logs the facts of its sockets, if they are new.
+    pub(super) fn log_sockets(&self) {
+        if let Some(facts) = &self.facts {
+            tracing::info!(
+                listener = %self.listener, address = %self.address,
+                receive_buffer = facts.receive_buffer, send_buffer = facts.send_buffer,
+                gso = facts.gso, gro = facts.gro, largest_payload = facts.payloads.largest(),
+                "sockets opened"
+            );
+        }
+    }
 }
 
 impl Announced {
@@ -73,13 +94,51 @@ impl Announced {
         }
     }
 
-    /// Returns the identity of the next address of a listener.
-    fn take_id(&mut self, listener: &str) -> Result<ListenerId, BootError> {
-        let id = ListenerId(self.next_id);
-        let next = self.next_id.checked_add(1);
-        let too_many = || BootError::listener(listener, ListenerError::TooManyAddresses);
-        self.next_id = next.ok_or_else(too_many)?;
-        Ok(id)
+    /// Begins with addresses that are bound already, and `next_id`, the number after that of the address bound last.
+    pub(super) fn keeping(kept: Vec<Kept>, next_id: u16) -> Announced {
+        Announced {
+            next_id,
+            ids: kept.iter().map(|kept| kept.at.id).collect(),
+            kept,
+            ..Announced::default()
+        }
+    }
+
+    /// Returns the number for the address to be bound next.
+    pub(super) fn next_id(&self) -> u16 {
+        self.next_id
+    }
+
+    /// Returns an identity that no other address has.
+    fn take_id(&mut self) -> Result<ListenerId, ListenerError> {
+        for _ in 0..=u16::MAX {
+            let id = ListenerId(self.next_id);
+            self.next_id = self.next_id.wrapping_add(1);
+            if !self.ids.contains(&id) {
+                self.ids.push(id);
+                return Ok(id);
+            }
+        }
+        Err(ListenerError::TooManyAddresses)
+    }
+
+    /// Takes a bound address that a listener may keep: with the same group and address, preferably of the same name. Port 0 is any
+    /// port, so it must be of the same name.
+    fn keep(&mut self, listener: &Listener, address: SocketAddr, has_quic: bool) -> Option<Kept> {
+        let fits = |kept: &Kept| {
+            (kept.at.configured == address || kept.at.local == address)
+                && kept.at.group == listener.group
+                && kept.at.protocols.has_quic() == has_quic
+                && (kept.in_effect || has_quic)
+        };
+        let is_own = |kept: &Kept| fits(kept) && kept.name == listener.name;
+        let own = self.kept.iter().position(is_own);
+        let other = self.kept.iter().position(fits);
+        let found = own.or(other.filter(|_| address.port() != 0))?;
+        let mut kept = self.kept.remove(found);
+        // A file may name the port that was free.
+        kept.at.configured = address;
+        Some(kept)
     }
 
     /// Takes the sockets of TCP of an address. Returns whether there are any.
@@ -103,6 +162,24 @@ impl Announced {
             .collect()
     }
 
+    /// Logs the sockets of a service manager that no listener has taken.
+    pub(super) fn warn_of_inherited(&self) {
+        for address in self.inherited.left() {
+            tracing::warn!(%address, "an inherited socket belongs to no listener");
+        }
+    }
+
+    /// Logs what a reload has bound.
+    pub(super) fn announce(&self) {
+        for line in &self.lines {
+            tracing::info!(
+                listener = %line.listener, address = %line.address,
+                algorithm = %line.algorithm, rules = line.rules, "listening"
+            );
+            line.log_sockets();
+        }
+    }
+
     /// Takes the facts of listeners whose group was opened.
     pub(super) fn add_facts(&mut self, listeners: &[ListenerFacts]) {
         for facts in listeners {
@@ -118,85 +195,122 @@ impl Announced {
     }
 }
 
-/// Binds a listener's addresses for every worker of `group`.
+/// Binds the addresses of a listener that are not bound yet for every worker of its group.
 pub(super) fn open_listener(
     listener: &Listener,
-    group: &Group,
-    registry: &Registry,
-    shared: &Shared,
+    settings: &ListenerSettings,
     announced: &mut Announced,
     bound_listeners: &mut BoundListeners,
 ) -> Result<(), BootError> {
-    let (config, secrets) = (&shared.config, &shared.secrets);
-    let before = Alternatives::default();
-    let settings = prepare(listener, registry, config, secrets, &before)?;
-    for address in &listener.addresses {
-        let id = announced.take_id(&listener.name)?;
-        let workers = bound_listeners.workers;
-        let (local, has_tcp) = match &mut bound_listeners.bound {
-            Bound::Sockets(sockets) => {
-                let opened =
-                    open_address(listener, id, *address, workers, &mut announced.inherited);
-                let (bound, tcp) =
-                    opened.map_err(|error| BootError::listener(&listener.name, error))?;
-                let local = bound.local_addr();
-                sockets.push(bound);
-                (local, announced.add_tcp(listener, id, tcp))
-            }
-            Bound::Port(addresses) => {
-                addresses.push((id, *address));
-                let mut tcp = Vec::new();
-                if listener.tcp {
-                    let bound = bind_tcp::bind_beside_port(*address, workers);
-                    tcp = bound.map_err(|e| BootError::listener(&listener.name, e))?;
-                }
-                (*address, announced.add_tcp(listener, id, tcp))
-            }
+    let quic = listener.addresses.iter().map(|address| (address, true));
+    let http = listener.http_addresses.iter();
+    for (address, has_quic) in quic.chain(http.map(|address| (address, false))) {
+        let kept = announced.keep(listener, *address, has_quic);
+        let is_new = kept.as_ref().is_none_or(|kept| !kept.in_effect);
+        let opened = match kept {
+            Some(kept) => go_on(listener, kept, announced, bound_listeners.workers),
+            None if has_quic => open_quic(listener, *address, announced, bound_listeners),
+            None => open_http(listener, *address, announced, bound_listeners.workers),
         };
-        announced.lines.push(Line {
-            id,
-            facts: None,
-            listener: listener.name.clone(),
-            address: local,
-            group: group.name.clone(),
-            algorithm: settings.selection.own(),
-            rules: listener.congestion_rules.len(),
-        });
+        let at = opened.map_err(|error| BootError::listener(&listener.name, error))?;
+        if has_quic && is_new {
+            announced.lines.push(Line {
+                id: at.id,
+                facts: None,
+                listener: listener.name.clone(),
+                address: at.local,
+                group: listener.group.clone(),
+                algorithm: settings.selection.own(),
+                rules: listener.congestion_rules.len(),
+            });
+        }
         announced.bound_listeners.push(BoundListener {
             name: listener.name.clone(),
-            at: BoundAddress {
-                id,
-                group: group.name.clone(),
-                local,
-                protocols: if has_tcp {
-                    Protocols::QuicAndTcp
-                } else {
-                    Protocols::Quic
-                },
-                payloads: Payloads::default(),
-            },
-            settings: settings.clone(),
-        });
-    }
-    for address in &listener.http_addresses {
-        let id = announced.take_id(&listener.name)?;
-        let bound = bind_tcp::bind_http(*address, bound_listeners.workers);
-        let bound = bound.map_err(|error| BootError::listener(&listener.name, error))?;
-        let local = bound.first().and_then(|socket| socket.local_addr().ok());
-        announced.add_tcp(listener, id, bound);
-        announced.bound_listeners.push(BoundListener {
-            name: listener.name.clone(),
-            at: BoundAddress {
-                id,
-                group: group.name.clone(),
-                local: local.unwrap_or(*address),
-                protocols: Protocols::Http,
-                payloads: Payloads::default(),
-            },
+            at,
             settings: settings.clone(),
         });
     }
     Ok(())
+}
+
+/// Keeps a bound address for a listener, which may have TCP there or not.
+fn go_on(
+    listener: &Listener,
+    kept: Kept,
+    announced: &mut Announced,
+    workers: usize,
+) -> Result<BoundAddress, ListenerError> {
+    let Kept {
+        mut at, in_effect, ..
+    } = kept;
+    if !at.protocols.has_quic() {
+        return Ok(at);
+    }
+    let has_sockets = in_effect && at.protocols.has_tcp();
+    let has_tcp = listener.tcp
+        && (has_sockets || {
+            let bound = bind_tcp::bind_when_free(at.local, workers)?;
+            announced.add_tcp(listener, at.id, bound)
+        });
+    at.protocols = Protocols::quic(has_tcp);
+    Ok(at)
+}
+
+/// Binds an address for QUIC, and for TCP if the listener has it.
+fn open_quic(
+    listener: &Listener,
+    address: SocketAddr,
+    announced: &mut Announced,
+    bound_listeners: &mut BoundListeners,
+) -> Result<BoundAddress, ListenerError> {
+    let (id, workers) = (announced.take_id()?, bound_listeners.workers);
+    let (local, tcp) = match &mut bound_listeners.bound {
+        Bound::Sockets(sockets) => {
+            let (bound, tcp) =
+                open_address(listener, id, address, workers, &mut announced.inherited)?;
+            let local = bound.local_addr();
+            sockets.push(bound);
+            (local, tcp)
+        }
+        Bound::Port(addresses) => {
+            addresses.push((id, address));
+            let beside = { listener.tcp }.then(|| bind_tcp::bind_beside_port(address, workers));
+            (address, beside.transpose()?.unwrap_or_default())
+        }
+        Bound::OpenPort => return Err(ListenerError::OnPort),
+    };
+    let has_tcp = announced.add_tcp(listener, id, tcp);
+    Ok(BoundAddress {
+        id,
+        group: listener.group.clone(),
+        configured: address,
+        local,
+        protocols: Protocols::quic(has_tcp),
+        payloads: Payloads::default(),
+        lease: Lease::default(),
+    })
+}
+
+/// Binds an address for connections without TLS.
+fn open_http(
+    listener: &Listener,
+    address: SocketAddr,
+    announced: &mut Announced,
+    workers: usize,
+) -> Result<BoundAddress, ListenerError> {
+    let id = announced.take_id()?;
+    let bound = bind_tcp::bind_http(address, workers)?;
+    let local = bound.first().and_then(|socket| socket.local_addr().ok());
+    announced.add_tcp(listener, id, bound);
+    Ok(BoundAddress {
+        id,
+        group: listener.group.clone(),
+        configured: address,
+        local: local.unwrap_or(address),
+        protocols: Protocols::Http,
+        payloads: Payloads::default(),
+        lease: Lease::default(),
+    })
 }
 
 /// Binds an address for UDP, unless a service manager has, and for TCP if the listener has it. A free port is one that is free for
@@ -212,34 +326,25 @@ fn open_address(
     loop {
         attempts -= 1;
         let bound = match inherited.acquire(id, address, workers)? {
-            None => bind_with_retries(id, address, workers)?,
+            None => until_free(
+                || Acquired::bind(id, address, workers),
+                |error| matches!(error, BindError::InUse { .. }),
+            )?,
             Some(inherited) => inherited,
         };
         if !listener.tcp {
             return Ok((bound, Vec::new()));
         }
-        match bind_tcp::bind(bound.local_addr(), workers) {
+        let local = bound.local_addr();
+        let tcp = if address.port() == 0 {
+            bind_tcp::bind(local, workers)
+        } else {
+            bind_tcp::bind_when_free(local, workers)
+        };
+        match tcp {
             Ok(tcp) => return Ok((bound, tcp)),
             Err(error) if error.is_in_use() && attempts > 0 => {}
             Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// Binds a listener. A port in use gets a second to become free. A process that used io_uring and was killed holds its sockets for
-/// a moment longer than it lives, and a supervisor starts the next one at once.
-fn bind_with_retries(
-    id: ListenerId,
-    address: SocketAddr,
-    workers: usize,
-) -> Result<Acquired, BindError> {
-    let limit = clock::now() + BIND_LIMIT;
-    loop {
-        match Acquired::bind(id, address, workers) {
-            Err(BindError::InUse { .. }) if clock::now() < limit => {
-                std::thread::park_timeout(BIND_STEP);
-            }
-            result => return result,
         }
     }
 }

@@ -96,7 +96,7 @@ pub(super) mod tests {
             index,
             mailbox: sender,
             origin,
-            front: None,
+            front: unbounded_channel().0,
         };
         (watched, mailbox, commands)
     }

@@ -1,5 +1,6 @@
 //! Reloads the configuration while the server runs.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,7 +10,10 @@ use sluicegate_config::{Config, Listener};
 use super::acme::AcmeRenewals;
 use super::advice;
 use super::error::{BootError, ReloadError};
+use super::listen::{Announced, Kept};
 use super::listener_settings::prepare;
+use super::rebind::{Rebound, rebind};
+use super::removed::RemovedListeners;
 use super::retired::Retired;
 use super::shared::{open_access_log, start_tracing};
 use super::tcp::{Fronts, tcp_config};
@@ -21,6 +25,7 @@ use crate::observe::qlog::CurrentTraces;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
 use crate::quic::secrets::Secrets;
 use crate::quic::transport::Alternatives;
+use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerHandle};
 
 /// Makes new snapshots of the configuration and sends them to the workers and origins.
@@ -39,6 +44,10 @@ pub(super) struct Reloader<'a> {
     pub(super) fronts: Fronts,
     /// Parts of previous snapshots.
     pub(super) retired: Retired,
+    /// Listeners of previous snapshots whose connections drain.
+    pub(super) removed: RemovedListeners,
+    /// Number for the address to be bound next.
+    pub(super) next_id: u16,
     pub(super) upkeep: Upkeep,
     pub(super) renewals: AcmeRenewals,
 }
@@ -62,8 +71,8 @@ impl Reloader<'_> {
         if !fixed.is_empty() {
             return Err(ReloadError::NeedsRestart(fixed));
         }
-        let snapshot = self.make(&config)?;
-        self.adopt(config, snapshot)?;
+        let (snapshot, rebound) = self.make(&config)?;
+        self.adopt(config, snapshot, rebound)?;
         self.renewals.adopt(&self.config);
         Ok(self.snapshot.generation)
     }
@@ -75,18 +84,23 @@ impl Reloader<'_> {
     /// The certificates, or other files, cannot be used; the previous ones stay in effect.
     pub(super) fn install_certificates(&mut self) -> Result<Option<u64>, ReloadError> {
         let config = self.config.clone();
-        let snapshot = self.make(&config)?;
+        let (snapshot, rebound) = self.make(&config)?;
         let before = self.snapshot.bound_listeners.iter();
         let mut pairs = before.zip(&snapshot.bound_listeners);
         if pairs.all(|(before, now)| before.settings.identities.are(&now.settings.identities)) {
             return Ok(None);
         }
-        self.adopt(config, snapshot)?;
+        self.adopt(config, snapshot, rebound)?;
         Ok(Some(self.snapshot.generation))
     }
 
-    /// Sends a snapshot to the workers and origins.
-    fn adopt(&mut self, config: Config, snapshot: ConfigSnapshot) -> Result<(), ReloadError> {
+    /// Sends a snapshot to the workers and origins, with the sockets that were bound for it.
+    fn adopt(
+        &mut self,
+        config: Config,
+        snapshot: ConfigSnapshot,
+        rebound: Rebound,
+    ) -> Result<(), ReloadError> {
         let snapshot = Arc::new(snapshot);
         // Whatever can fail comes before the first worker learns of it.
         let of_worker = |worker: &WorkerHandle| {
@@ -103,7 +117,15 @@ impl Reloader<'_> {
             let command = OriginCommand::Adopt(Arc::clone(&snapshot.site));
             let _ = worker.origin.send(command);
         }
+        let Rebound {
+            mut announced,
+            mut seeds,
+        } = rebound;
         for (worker, own) in self.workers.iter().zip(own) {
+            if let Some(seed) = seeds.get_mut(&worker.group).and_then(VecDeque::pop_front) {
+                let command = Command::Rebind(Box::new(seed), Vec::new());
+                worker.mailbox.send(command);
+            }
             let command = Command::Adopt(Arc::clone(&snapshot), Box::new(own));
             worker.mailbox.send(command);
         }
@@ -113,7 +135,15 @@ impl Reloader<'_> {
         advice::on_redirects(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
         self.fronts.adopt(&tcp);
+        announced.announce();
+        for worker in &self.workers {
+            let sockets = announced.take_tcp(&worker.group);
+            // A front ends only with the process.
+            let _ = worker.front.send(FrontCommand::Listen(sockets));
+        }
+        self.next_id = announced.next_id();
         self.config = config;
+        self.removed.take(&self.snapshot, &snapshot);
         self.retired.take(&self.snapshot, &snapshot);
         self.snapshot = snapshot;
         let lifetime = self.config.quic.session_lifetime;
@@ -125,36 +155,41 @@ impl Reloader<'_> {
     /// Drops the parts of previous configurations that nobody uses any more.
     pub(super) fn drop_unused(&mut self) {
         self.retired.drop_unused();
+        self.removed.close_unused(&self.config, &self.workers);
         self.access.drop_unused();
         self.traces.drop_unused();
     }
 
-    fn make(&self, config: &Config) -> Result<ConfigSnapshot, BootError> {
+    /// Makes the snapshot of a configuration, and binds what is not bound yet.
+    fn make(&self, config: &Config) -> Result<(ConfigSnapshot, Rebound), BootError> {
         let identification = Identification::new(&config.tracing);
         let before = &self.snapshot.site;
         let site = before.recompile(&config.routes, &config.limits, identification)?;
         let site = Arc::new(site);
-        let mut bound_listeners: Vec<BoundListener> = Vec::new();
-        for listener in &config.listeners {
-            let bound = self.snapshot.bound_listeners.iter();
-            let before = bound.filter(|bound| bound.name == listener.name);
-            let settings = self.settings(listener, before.clone().next(), config)?;
-            bound_listeners.extend(before.map(|before| BoundListener {
-                name: before.name.clone(),
-                at: before.at.clone(),
-                settings: settings.clone(),
-            }));
-        }
-        Ok(ConfigSnapshot {
+        let current = self.snapshot.bound_listeners.iter();
+        let kept = current.clone().map(|bound| Kept {
+            name: bound.name.clone(),
+            at: bound.at.clone(),
+            in_effect: true,
+        });
+        let kept = kept.chain(self.removed.addresses()).collect();
+        let announced = Announced::keeping(kept, self.next_id);
+        let mut rebound = rebind(config, &self.workers, announced, |listener| {
+            let mut before = current.clone().filter(|bound| bound.name == listener.name);
+            self.settings(listener, before.next(), config)
+        })?;
+        let snapshot = ConfigSnapshot {
             generation: self.snapshot.generation + 1,
             site,
             limits: config.limits.clone(),
             quic: config.quic.clone(),
-            bound_listeners,
+            bound_listeners: std::mem::take(&mut rebound.announced.bound_listeners),
             // Last, because it may create a file.
             access: open_access_log(&self.access, config)?,
             tracing: start_tracing(&self.traces, config, &self.secrets)?,
-        })
+            drain_timeout: config.server.drain_timeout,
+        };
+        Ok((snapshot, rebound))
     }
 
     /// Makes the settings of a listener, which had those of `before`.
@@ -200,9 +235,10 @@ mod tests {
     use crate::observe::lifecycle::Lifecycle;
     use crate::observe::metrics::{Page, Show};
     use crate::quic::config_snapshot::{BoundAddress, Protocols};
+    use crate::quic::settings::Lease;
     use crate::quic::transport::Identity;
 
-    const FILE: &str = "[[listener]]\nname = \"main\"\naddress = \"[::1]:1\"\n\
+    const FILE: &str = "[[group]]\nname = \"a\"\n[[listener]]\nname = \"main\"\ngroup = \"a\"\naddress = \"[::1]:1\"\ntcp = false\n\
                         tls = { certificate = \"chain.pem\", key = \"key.pem\" }\n";
 
     fn bound(reloader: &Reloader<'_>) -> BoundListener {
@@ -220,6 +256,8 @@ mod tests {
                 id: ListenerId(0),
                 group: "a".to_owned(),
                 local: listener.addresses[0],
+                configured: listener.addresses[0],
+                lease: Lease::default(),
                 protocols: Protocols::Quic,
                 payloads: Payloads::default(),
             },
@@ -253,6 +291,7 @@ mod tests {
             bound_listeners: Vec::new(),
             access: None,
             tracing: None,
+            drain_timeout: config.server.drain_timeout,
         };
         let lifecycle = Arc::<Lifecycle>::default();
         let secrets = Arc::new(Secrets::in_memory());
@@ -269,6 +308,8 @@ mod tests {
             traces: Arc::default(),
             workers,
             retired: Retired::default(),
+            removed: RemovedListeners::default(),
+            next_id: 1,
         };
         let bound_listeners = vec![bound(&reloader)];
         Arc::get_mut(&mut reloader.snapshot)

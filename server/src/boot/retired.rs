@@ -47,6 +47,7 @@ mod tests {
     };
     use crate::quic::secrets::Secrets;
     use crate::quic::selection::Selection;
+    use crate::quic::settings::Lease;
     use crate::quic::transport::Identity;
 
     /// What a worker drops when it takes up the next snapshot, or at the end of a connection, is never the last of it.
@@ -72,6 +73,8 @@ mod tests {
                         id: ListenerId(id),
                         group: "a".to_owned(),
                         local: ([127, 0, 0, 1], 1).into(),
+                        configured: ([127, 0, 0, 1], 1).into(),
+                        lease: Lease::default(),
                         protocols: Protocols::Quic,
                         payloads: Payloads::default(),
                     },
@@ -93,6 +96,7 @@ mod tests {
                 .into(),
             access: None,
             tracing: None,
+            drain_timeout: std::time::Duration::ZERO,
         };
         let count = |retired: &Retired| (retired.certificates.len(), retired.sites.len());
         let first = make(&identities, &Alternatives::default());

@@ -24,7 +24,7 @@ impl Fronts {
     /// Returns the fronts of these workers.
     pub(super) fn new(workers: &[WorkerHandle]) -> Fronts {
         Fronts {
-            senders: workers.iter().filter_map(|w| w.front.clone()).collect(),
+            senders: workers.iter().map(|worker| worker.front.clone()).collect(),
         }
     }
 
@@ -93,6 +93,7 @@ pub(super) fn tcp_config(
         site: Arc::<Site>::clone(&snapshot.site),
         access: snapshot.access.clone(),
         idle_timeout: config.quic.idle_timeout,
+        drain_timeout: config.server.drain_timeout,
         challenges,
         listeners,
     }))

@@ -98,14 +98,7 @@ pub(super) fn await_ready(
             listener = %line.listener, address = %line.address, %backend, cores = ?list,
             algorithm = %line.algorithm, rules = line.rules, "listening"
         );
-        if let Some(facts) = &line.facts {
-            tracing::info!(
-                listener = %line.listener, address = %line.address,
-                receive_buffer = facts.receive_buffer, send_buffer = facts.send_buffer,
-                gso = facts.gso, gro = facts.gro, largest_payload = facts.payloads.largest(),
-                "sockets opened"
-            );
-        }
+        line.log_sockets();
     }
     Ok(true)
 }

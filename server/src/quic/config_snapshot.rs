@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sluicegate_config::{Limits, Quic};
 use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::secrets::Secrets;
 use super::selection::Selection;
-use super::settings::{Listener, Tracing};
+use super::settings::{Lease, Listener, Tracing};
 use super::transport::{Alternatives, Identity, TransportError, server_config};
 use crate::http::route::Site;
 use crate::http::trusted_proxies::TrustedProxies;
@@ -54,6 +55,15 @@ pub enum Protocols {
 }
 
 impl Protocols {
+    /// Returns QUIC with or without TCP.
+    pub fn quic(with_tcp: bool) -> Protocols {
+        if with_tcp {
+            Protocols::QuicAndTcp
+        } else {
+            Protocols::Quic
+        }
+    }
+
     /// Returns whether QUIC is among them.
     pub fn has_quic(self) -> bool {
         self != Protocols::Http
@@ -72,12 +82,16 @@ pub struct BoundAddress {
     pub id: ListenerId,
     /// Name of the group whose workers serve it.
     pub group: String,
+    /// Address as configured.
+    pub configured: SocketAddr,
     /// Address as bound, with the port that the kernel chose for 0.
     pub local: SocketAddr,
     /// Protocols that it is bound for.
     pub protocols: Protocols,
     /// Largest datagrams that its interfaces carry.
     pub payloads: Payloads,
+    /// Need of the sockets of QUIC, which workers have as long as there are connections.
+    pub lease: Lease,
 }
 
 /// A listener on one address, ready for every worker of its group.
@@ -85,7 +99,7 @@ pub struct BoundAddress {
 pub struct BoundListener {
     /// Name of the listener.
     pub name: String,
-    /// Its address, and what serves it.
+    /// Bound address of the listener.
     pub at: BoundAddress,
     /// Settings of the listener.
     pub settings: ListenerSettings,
@@ -118,6 +132,8 @@ pub struct ConfigSnapshot {
     pub access: Option<Arc<AccessWriter>>,
     /// Tracing of sampled connections, where it is on.
     pub tracing: Option<Tracing>,
+    /// Time that connections of removed listeners get for their requests.
+    pub drain_timeout: Duration,
 }
 
 /// The part of a snapshot that a worker does not share with others. Whoever has it can take the snapshot up without failing.
@@ -174,6 +190,7 @@ impl ConfigSnapshot {
                 trusted_proxies: Arc::clone(&settings.trusted_proxies),
                 selection: settings.selection.clone(),
                 payloads: bound.at.payloads.clone(),
+                lease: bound.at.lease.clone(),
                 config: server_config(&bound.name, identities, &self.quic, &self.limits, secrets)?,
             };
             Ok((bound.at.id, listener))

@@ -49,7 +49,7 @@ labels! {
     /// Reason for which a new connection was refused.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum RefusalReason {
-        /// The server drains.
+        /// The server drains, or a reload has removed the listener.
         Draining = "draining",
         /// The worker has as many connections as `limits.connections_per_worker` allows.
         Worker = "connections_per_worker",
@@ -70,6 +70,8 @@ labels! {
         Lifetime = "lifetime",
         /// The connection has had `limits.requests_per_connection`.
         Requests = "requests",
+        /// A reload has removed the listener.
+        Listener = "listener_removed",
     }
 }
 

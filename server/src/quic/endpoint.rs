@@ -11,6 +11,8 @@ mod network;
 mod origin;
 mod overload;
 mod relief;
+mod retire;
+mod retirement;
 mod service;
 mod stateless;
 mod stateless_packet;
@@ -21,8 +23,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::RxMeta;
+use sluicegate_dataplane::{ListenerId, RxMeta};
 
+use self::retirement::Retirement;
 use self::stateless_packet::StatelessPacket;
 use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
@@ -98,6 +101,10 @@ pub struct Endpoint {
     /// Time since 1970 when the last datagram arrived.
     unix: Duration,
     shutdown: Option<Shutdown>,
+    /// Removed listeners that still have connections.
+    retiring: Vec<Retirement>,
+    /// Number of connections of each listener that has had one.
+    by_listener: HashMap<ListenerId, usize>,
     relief: Relief,
     overload: Overload,
     initials: InitialControl,
@@ -142,6 +149,8 @@ impl Endpoint {
             epoch: now,
             unix: Duration::ZERO,
             shutdown: None,
+            retiring: Vec::new(),
+            by_listener: HashMap::new(),
             relief: Relief::default(),
             overload: Overload::default(),
             last_generation: 0,
@@ -258,6 +267,7 @@ impl Endpoint {
             generation: self.last_generation,
         };
         self.peers.insert((accepted.address, slot));
+        *self.by_listener.entry(accepted.listener).or_default() += 1;
         let connection = Connection::new(accepted, key, cid, original);
         self.connections[slot] = Some(Box::new(connection));
         self.note_controller(slot);
@@ -342,6 +352,7 @@ impl Endpoint {
             return;
         };
         connection.clear(&mut self.settings.sessions);
+        self.leave_listener(connection.listener);
         if let Some(holder) = connection.holder {
             self.holders.leave(holder);
         }

@@ -12,6 +12,9 @@ use super::counters::ExpiryReason;
 /// Time from the first GOAWAY to the final one, for requests that the client sent before it received the first.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
+/// Time that requests get where none is configured, as zero would set no limit.
+const LEAST_DRAIN: Duration = Duration::from_millis(1);
+
 /// Deadline of a connection, and the time that its requests get to finish then.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
@@ -23,6 +26,8 @@ pub(super) struct Expiry {
     since: Option<Instant>,
     /// Time that its requests get to finish; zero sets no limit.
     drain_timeout: Duration,
+    /// Whether it ends because its listener was removed.
+    removed: bool,
 }
 
 /// Next step of an expired connection.
@@ -42,6 +47,18 @@ impl Expiry {
         let shorter = lifetime / 10 * u32::from(draw) / u32::from(u16::MAX);
         self.at = (!lifetime.is_zero()).then(|| now + lifetime - shorter);
         self.drain_timeout = limits.connection_drain_timeout;
+    }
+
+    /// Begins the end of a connection whose listener was removed; its requests get `limit` at most.
+    pub(super) fn retire(&mut self, limit: Duration, now: Instant) {
+        let limit = limit.max(LEAST_DRAIN);
+        let configured = (!self.drain_timeout.is_zero()).then_some(self.drain_timeout);
+        self.drain_timeout = configured.map_or(limit, |configured| configured.min(limit));
+        // One that ends already goes on.
+        if !self.announced {
+            self.removed = true;
+            self.at = Some(now);
+        }
     }
 
     /// Drops the steps that are left: the connection drains for another reason.
@@ -77,7 +94,9 @@ impl Expiry {
             self.since = Some(now);
             return Some(Step::Drain);
         }
-        let reason = if due {
+        let reason = if due && self.removed {
+            ExpiryReason::Listener
+        } else if due {
             ExpiryReason::Lifetime
         } else if used_up {
             ExpiryReason::Requests

@@ -14,6 +14,17 @@ use crate::h3::SessionContext;
 use crate::http::trusted_proxies::TrustedProxies;
 use crate::observe::qlog::{QlogWriter, Sampler};
 
+/// Held by everybody who needs the sockets of a bound address.
+#[derive(Clone, Debug, Default)]
+pub struct Lease(Arc<()>);
+
+impl Lease {
+    /// Returns whether nobody else has one of the address.
+    pub fn is_last(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
 /// A worker's own state of a listener.
 pub struct Listener {
     /// Name, for logs and traces.
@@ -26,6 +37,8 @@ pub struct Listener {
     pub payloads: Payloads,
     /// quiche's configuration for new connections.
     pub config: quiche::Config,
+    /// The worker's need of the sockets.
+    pub lease: Lease,
 }
 
 impl Listener {
@@ -109,6 +122,7 @@ impl Settings {
                 .expect("the default"),
             payloads: Payloads::default(),
             config: transport,
+            lease: Lease::default(),
         };
         Settings {
             listeners: HashMap::from([(ListenerId(0), listener)]),

@@ -5,18 +5,24 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use sluicegate_dataplane::ListenerId;
+use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use super::front::{Front, Phase};
+use super::front::Front;
+use super::listener_phases::Phase;
 use super::serve::serve;
 
 /// Pause after the system refused to accept a connection, for instance for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until the front drains. The socket is closed then, so the system refuses further ones.
-pub(super) async fn accept(front: Rc<Front>, listener: ListenerId, socket: TcpListener) {
-    let mut phase = front.phase();
+/// Accepts connections until its listener drains. The socket is closed then, so the system refuses further ones.
+pub(super) async fn accept(
+    front: Rc<Front>,
+    listener: ListenerId,
+    socket: TcpListener,
+    mut phase: watch::Receiver<Phase>,
+) {
     let socket = match tokio::net::TcpListener::from_std(socket) {
         Ok(socket) => socket,
         Err(error) => {
@@ -31,7 +37,7 @@ pub(super) async fn accept(front: Rc<Front>, listener: ListenerId, socket: TcpLi
         };
         match accepted {
             Ok((stream, client)) => {
-                if let Some(admission) = front.admit(listener, client) {
+                if let Some(admission) = front.admit(listener, client, &phase) {
                     spawn_local(serve(admission, listener, stream, client));
                 }
             }

@@ -22,6 +22,8 @@ pub struct TcpConfig {
     pub access: Option<Arc<AccessWriter>>,
     /// Time after which a connection without requests is closed.
     pub idle_timeout: Duration,
+    /// Time that connections of removed listeners get for their requests.
+    pub drain_timeout: Duration,
     /// Responses to the challenges of an ACME authority, if certificates are obtained by ACME.
     pub challenges: Option<Challenges>,
     /// Listeners with sockets of TCP.

@@ -1,7 +1,7 @@
 //! The front over TCP of one origin thread.
 
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,10 +10,13 @@ use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 use super::config::TcpConfig;
 use super::counters::Counters;
 use super::handshakes::HandshakePace;
+use super::listener_phases::{ListenerPhases, Phase};
 use super::open_connections::{ConnectionHandle, OpenConnections};
 use super::open_request::OpenRequest;
 use crate::clock;
@@ -34,6 +37,8 @@ use crate::observe::memory_budget::MemoryBudget;
 pub enum FrontCommand {
     /// Serves new requests by this configuration, and new connections by its certificates. The front begins with the first one.
     Adopt(Arc<TcpConfig>),
+    /// Accepts connections of further sockets, each of a listener of the configuration.
+    Listen(Vec<(ListenerId, TcpListener)>),
     /// Requests the counters.
     Report(oneshot::Sender<Box<Counters>>),
     /// Accepts no more connections and closes each after its requests.
@@ -45,14 +50,6 @@ pub enum FrontCommand {
 /// Sends commands to a front.
 pub type FrontSender = UnboundedSender<FrontCommand>;
 
-/// Phase of a front, as its connections see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
-    Serving,
-    Draining,
-    Stopped,
-}
-
 /// State of a front, which its connections share.
 pub(super) struct Front {
     state: RefCell<State>,
@@ -63,7 +60,7 @@ pub(super) struct Front {
     name: String,
     memory: Arc<MemoryBudget>,
     most_connections: u64,
-    phase: watch::Sender<Phase>,
+    pub(super) listeners: ListenerPhases,
     /// A connection has ended, or the last request.
     ended: Notify,
     /// The access log has lines.
@@ -114,7 +111,7 @@ impl Front {
             handshakes: Rc::new(HandshakePace::new()),
             memory,
             most_connections,
-            phase: watch::Sender::new(Phase::Serving),
+            listeners: ListenerPhases::default(),
             ended: Notify::new(),
             noted: Notify::new(),
         })
@@ -130,23 +127,29 @@ impl Front {
         self.noted.notified().await;
     }
 
-    /// Executes a command.
-    pub(super) fn execute(&self, command: FrontCommand) {
-        match command {
-            FrontCommand::Adopt(config) => self.adopt(config),
-            // Whoever asked may have gone.
-            FrontCommand::Report(reply) => drop(reply.send(self.totals())),
-            FrontCommand::Drain => self.enter(Phase::Draining),
-            FrontCommand::Stop => self.enter(Phase::Stopped),
+    /// Closes the sockets of the listeners that the configuration no longer has, and gives their connections time to finish.
+    fn drain_removed(self: &Rc<Self>) {
+        let config = self.config();
+        let removed = self
+            .listeners
+            .drain(|listener| config.listeners.contains_key(&listener));
+        for listener in removed {
+            let front = Rc::clone(self);
+            let limit = config.drain_timeout;
+            spawn_local(async move {
+                sleep(limit).await;
+                front.listeners.stop(&listener);
+            });
         }
     }
 
-    fn enter(&self, phase: Phase) {
-        self.phase
-            .send_modify(|current| *current = phase.max(*current));
+    /// Serves a configuration from now on.
+    pub(super) fn adopt(self: &Rc<Self>, config: Arc<TcpConfig>) {
+        self.take_up(config);
+        self.drain_removed();
     }
 
-    fn adopt(&self, config: Arc<TcpConfig>) {
+    fn take_up(&self, config: Arc<TcpConfig>) {
         self.handlers.adopt(&config.site);
         let state = &mut *self.state.borrow_mut();
         let (before, folders) = (&state.config.site, config.site.folders());
@@ -166,20 +169,13 @@ impl Front {
     /// Returns whether all connections and requests of a front that drains have ended.
     pub(super) fn is_over(&self) -> bool {
         let state = self.state.borrow();
-        let is_serving = *self.phase.borrow() == Phase::Serving;
+        let is_serving = self.listeners.whole() == Phase::Serving;
         !is_serving && state.counters.connections.open == 0 && state.open_requests == 0
     }
 
-    /// Waits until the front is told to close its connections.
+    /// Waits until the front receives the command to close its connections.
     pub(super) async fn stopped(&self) {
-        let mut phase = self.phase();
-        // The front itself keeps the sender.
-        let _ = phase.wait_for(|phase| *phase == Phase::Stopped).await;
-    }
-
-    /// Returns the phase, to wait for another one.
-    pub(super) fn phase(&self) -> watch::Receiver<Phase> {
-        self.phase.subscribe()
+        self.listeners.stopped().await;
     }
 
     /// Returns the configuration in effect.
@@ -276,6 +272,7 @@ impl Front {
         self: &Rc<Self>,
         listener: ListenerId,
         client: SocketAddr,
+        phase: &watch::Receiver<Phase>,
     ) -> Option<Admission> {
         let short = self.memory_is_short();
         let state = &mut *self.state.borrow_mut();
@@ -311,6 +308,7 @@ impl Front {
                 prefix,
                 number,
                 handle,
+                phase: phase.clone(),
             });
         }
         None
@@ -355,6 +353,8 @@ pub(super) struct Admission {
     /// Number of the connection, which no other one of the front has.
     pub(super) number: u64,
     pub(super) handle: Rc<ConnectionHandle>,
+    /// Phase of the listener.
+    pub(super) phase: watch::Receiver<Phase>,
 }
 
 impl Admission {

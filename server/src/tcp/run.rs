@@ -15,6 +15,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use super::accept::accept;
 use super::counters::Counters;
 use super::front::{Front, FrontCommand};
+use super::listener_phases::Phase;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::origin::{LocalHandlers, StartFront};
 use crate::observe::memory_budget::MemoryBudget;
@@ -50,7 +51,7 @@ pub fn start(setup: FrontSetup) -> StartFront {
 
 async fn run(setup: FrontSetup, handlers: LocalHandlers) {
     let FrontSetup {
-        sockets,
+        mut sockets,
         mut commands,
         stopped,
         ..
@@ -59,6 +60,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
     let config = loop {
         match commands.recv().await {
             Some(FrontCommand::Adopt(config)) => break config,
+            Some(FrontCommand::Listen(more)) => sockets.extend(more),
             Some(FrontCommand::Report(reply)) => drop(reply.send(Box::default())),
             Some(FrontCommand::Drain | FrontCommand::Stop) | None => return stopped(Box::default()),
         }
@@ -71,9 +73,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
         setup.most_connections,
         setup.name,
     );
-    for (listener, socket) in sockets {
-        spawn_local(accept(Rc::clone(&front), listener, socket));
-    }
+    listen(&front, sockets);
     let pace = Rc::clone(&front.handshakes);
     let pace = spawn_local(async move { pace.keep().await });
     let mut relief = interval(RELIEF);
@@ -84,7 +84,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
     });
     while !front.is_over() {
         tokio::select! {
-            command = commands.recv() => front.execute(command.unwrap_or(FrontCommand::Stop)),
+            command = commands.recv() => execute(&front, command.unwrap_or(FrontCommand::Stop)),
             () = front.noted() => {
                 // The requests that end in the same round share a batch.
                 yield_now().await;
@@ -98,4 +98,24 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
     pace.abort();
     front.flush_log();
     stopped(front.totals());
+}
+
+/// Executes a command.
+fn execute(front: &Rc<Front>, command: FrontCommand) {
+    match command {
+        FrontCommand::Adopt(config) => front.adopt(config),
+        FrontCommand::Listen(sockets) => listen(front, sockets),
+        // Whoever asked may have gone.
+        FrontCommand::Report(reply) => drop(reply.send(front.totals())),
+        FrontCommand::Drain => front.listeners.enter(Phase::Draining),
+        FrontCommand::Stop => front.listeners.enter(Phase::Stopped),
+    }
+}
+
+/// Accepts the connections of these sockets from now on.
+fn listen(front: &Rc<Front>, sockets: Vec<(ListenerId, TcpListener)>) {
+    for (listener, socket) in sockets {
+        let phase = front.listeners.add(listener);
+        spawn_local(accept(Rc::clone(front), listener, socket, phase));
+    }
 }

@@ -14,11 +14,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use sluicegate_dataplane::ListenerId;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_boring::SslStreamBuilder;
 
 use super::connection::Connection;
-use super::front::{Admission, Front, Phase};
+use super::front::{Admission, Front};
+use super::listener_phases::Phase;
 use super::metered::{Meter, MeteredStream};
 use super::proxy_protocol::{self, ProxyHeader};
 use super::service::RequestService;
@@ -79,7 +81,7 @@ async fn ends(
     let limit = config.site.limits().handshake_timeout;
     // A reload frees the certificates of the previous configuration.
     drop(config);
-    let mut phase = front.phase();
+    let mut phase = admission.phase.clone();
     let header = tokio::select! {
         header = timeout(limit, proxy_protocol::read(stream)) => header,
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
@@ -140,9 +142,9 @@ async fn serve_admitted(
     let Some(context) = &settings.tls else {
         let connection = connect(describe(Version::HTTP_11, "http"));
         drop(config);
-        return serve_http1(&connection, stream).await;
+        return serve_http1(&connection, stream, admission.phase.clone()).await;
     };
-    let Some(stream) = handshake(&front, context, stream).await else {
+    let Some(stream) = handshake(&front, context, stream, admission.phase.clone()).await else {
         return;
     };
     let ssl = stream.ssl();
@@ -168,9 +170,9 @@ async fn serve_admitted(
     // A reload frees the certificates of the previous configuration.
     drop(config);
     if is_http2 {
-        serve_http2(&connection, stream).await;
+        serve_http2(&connection, stream, admission.phase.clone()).await;
     } else {
-        serve_http1(&connection, stream).await;
+        serve_http1(&connection, stream, admission.phase.clone()).await;
     }
 }
 
@@ -178,9 +180,9 @@ async fn handshake(
     front: &Rc<Front>,
     context: &SslContext,
     stream: MeteredStream,
+    mut phase: watch::Receiver<Phase>,
 ) -> Option<TlsStream> {
     let limit = front.config().site.limits().handshake_timeout;
-    let mut phase = front.phase();
     let ssl = Ssl::new(context).ok()?;
     let accepting = SslStreamBuilder::new(ssl, stream).accept();
     let accepted = tokio::select! {
@@ -262,7 +264,7 @@ where
     }
 }
 
-async fn serve_http1<S>(connection: &Rc<Connection>, stream: S)
+async fn serve_http1<S>(connection: &Rc<Connection>, stream: S, phase: watch::Receiver<Phase>)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
@@ -285,10 +287,10 @@ where
         slot,
         tunnel: None,
     };
-    drive(connection, served).await;
+    drive(connection, served, phase).await;
 }
 
-async fn serve_http2<S>(connection: &Rc<Connection>, stream: S)
+async fn serve_http2<S>(connection: &Rc<Connection>, stream: S, phase: watch::Receiver<Phase>)
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
@@ -315,13 +317,16 @@ where
     drop(config);
     let service = RequestService::new(connection, &TunnelSlot::default());
     let served = builder.serve_connection(TokioIo::new(stream), service);
-    drive(connection, served).await;
+    drive(connection, served, phase).await;
 }
 
-/// Drives a connection to its end. It ends early if the front stops, or if the client makes no progress.
-async fn drive(connection: &Rc<Connection>, served: impl Served) {
+/// Drives a connection to its end. It ends early if its listener stops, or if the client makes no progress.
+async fn drive(
+    connection: &Rc<Connection>,
+    served: impl Served,
+    mut phase: watch::Receiver<Phase>,
+) {
     let mut served = pin!(served);
-    let mut phase = connection.front.phase();
     let mut watchdog = Watchdog::new(connection);
     let mut left = false;
     loop {

@@ -15,6 +15,6 @@ pub struct WorkerHandle {
     pub mailbox: MailboxSender,
     /// Sender to the worker's origin thread.
     pub origin: origin::OriginSender,
-    /// Sender to the front over TCP on that thread, if there is one.
-    pub front: Option<FrontSender>,
+    /// Sender to the front over TCP on that thread.
+    pub front: FrontSender,
 }

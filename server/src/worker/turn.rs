@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{Budget, Dataplane, Driver, Event};
+use sluicegate_dataplane::{Budget, Dataplane, Driver, Event, ListenerId, RxMeta, Seed};
 
 use super::initials::filter_initials;
 use super::mailbox::{Command, Mailbox, MailboxSender};
@@ -164,18 +164,7 @@ impl Worker {
         } = self;
         let unix = clock::unix();
         driver.receive(RECEIVE_BUDGET, |meta, datagram| {
-            match endpoint.ingest(meta, datagram, now, unix) {
-                Ingest::Done => {}
-                Ingest::Misrouted(worker) => {
-                    if !misrouted.send(worker, meta, datagram) {
-                        endpoint.counters.on_drop(DropReason::MisroutedFull);
-                    }
-                }
-                // No other process takes datagrams from this one.
-                Ingest::Foreign(_) => {
-                    endpoint.reset_foreign(meta, datagram, now);
-                }
-            }
+            take(endpoint, misrouted, (meta, datagram), (now, unix));
         })?;
         misrouted.flush(|worker| peers[worker].wake());
         Ok(())
@@ -200,6 +189,7 @@ impl Worker {
             match self.inbox.take() {
                 Some(Command::Drain) => self.endpoint.drain(now),
                 Some(Command::Adopt(snapshot, own)) => self.endpoint.adopt(&snapshot, *own),
+                Some(Command::Rebind(added, removed)) => self.rebind(*added, &removed, now),
                 Some(Command::Stop) => {
                     self.endpoint.close_all(now);
                     self.stopping = true;
@@ -209,6 +199,28 @@ impl Worker {
                 Some(Command::Stats(reply)) => drop(reply.send(Box::new(self.stats()))),
                 None => return,
             }
+        }
+    }
+
+    /// Serves other listeners. The endpoint learns of them by the next snapshot.
+    fn rebind(&mut self, added: Seed, removed: &[ListenerId], now: Instant) {
+        let Self {
+            driver,
+            endpoint,
+            misrouted,
+            ..
+        } = self;
+        let unix = clock::unix();
+        let rebound = driver.rebind(added, removed, |meta, datagram| {
+            take(endpoint, misrouted, (meta, datagram), (now, unix));
+        });
+        if let Err(error) = rebound {
+            tracing::error!(%error, "a worker cannot change its listeners: those that were added are served by the other workers alone");
+            return;
+        }
+        if let Some(filter) = self.endpoint.initial_filter() {
+            // It was allowed before.
+            let _ = self.driver.filter_initials(Some(&filter));
         }
     }
 
@@ -300,6 +312,27 @@ impl Worker {
     fn timeout(&self) -> Option<Duration> {
         let next = self.endpoint.next_deadline();
         next.map(|at| at.saturating_duration_since(clock::now()))
+    }
+}
+
+/// Passes a datagram to its connection, or to the ring of the worker that owns it. `now` stands beside the time since 1970.
+fn take(
+    endpoint: &mut Endpoint,
+    misrouted: &mut Misrouted,
+    (meta, datagram): (&RxMeta, &mut [u8]),
+    (now, unix): (Instant, Duration),
+) {
+    match endpoint.ingest(meta, datagram, now, unix) {
+        Ingest::Done => {}
+        Ingest::Misrouted(worker) => {
+            if !misrouted.send(worker, meta, datagram) {
+                endpoint.counters.on_drop(DropReason::MisroutedFull);
+            }
+        }
+        // No other process takes datagrams from this one.
+        Ingest::Foreign(_) => {
+            endpoint.reset_foreign(meta, datagram, now);
+        }
     }
 }
 

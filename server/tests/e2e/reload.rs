@@ -2,6 +2,7 @@
 
 mod certificates;
 mod limits;
+mod listeners;
 mod logs;
 mod under_load;
 
@@ -129,9 +130,7 @@ fn a_configuration_that_cannot_be_served_is_not_taken(backend: &str) {
     run(async {
         let client = Client::new(&folder);
         let mut session = client.connect(at).await;
-        let moved = Setup::new(backend)
-            .with(ADMIN)
-            .listener("main", "127.0.0.1:1", "cubic");
+        let moved = good().replace("[[group]]", "[[group]]\ncores = [0]");
         for (bad, why) in [
             (good().with("[limits]\nno_such_key = 1"), "no_such_key"),
             (good().replace("cert.pem", "none.pem"), "none.pem"),

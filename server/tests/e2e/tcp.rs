@@ -9,6 +9,7 @@ mod gone;
 mod plain;
 pub(crate) mod raw;
 mod refused;
+mod removed;
 mod stalled;
 mod trailers;
 mod tunnels;

@@ -15,12 +15,13 @@ fn worker(group: &str, index: usize) -> (WorkerHandle, Mailbox) {
     let group = group.to_owned();
     // An origin thread that is gone sends no reply.
     let (origin, _) = tokio::sync::mpsc::unbounded_channel();
+    let (front, _) = tokio::sync::mpsc::unbounded_channel();
     let watched = WorkerHandle {
         group,
         index,
         mailbox: sender,
         origin,
-        front: None,
+        front,
     };
     (watched, mailbox)
 }

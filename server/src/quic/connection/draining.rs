@@ -1,6 +1,6 @@
 //! The end of one connection: when a drain closes it, and when nothing is left to do for it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Connection;
 use crate::h3;
@@ -63,6 +63,11 @@ impl Connection {
                 None
             }
         }
+    }
+
+    /// Begins its end because its listener was removed; its requests get `limit` at most.
+    pub(in crate::quic) fn retire(&mut self, limit: Duration, now: Instant) {
+        self.expiry.retire(limit, now);
     }
 
     /// Returns the time at which the expired connection began to drain, if it has.

@@ -71,7 +71,8 @@ impl Endpoint {
     fn refusal(&self, meta: &RxMeta) -> Option<RefusalReason> {
         let limits = &self.settings.limits;
         let holder = self.holder(meta);
-        if self.is_draining() {
+        let is_removed = !self.settings.listeners.contains_key(&meta.listener);
+        if self.is_draining() || is_removed {
             Some(RefusalReason::Draining)
         } else if self.len() as u64 >= limits.connections_per_worker {
             Some(RefusalReason::Worker)

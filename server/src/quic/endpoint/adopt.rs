@@ -23,7 +23,7 @@ impl Endpoint {
                 listener.selection.keep_learnt(&mut before.selection);
             }
         }
-        settings.listeners = listeners;
+        let before = std::mem::replace(&mut settings.listeners, listeners);
         settings.sessions.h3 = h3;
         // Lines that wait in the previous one reach their writer with its end.
         settings.sessions.access = access;
@@ -31,8 +31,10 @@ impl Endpoint {
         settings.tracing = snapshot.tracing.clone();
         settings.limits = snapshot.limits.clone();
         settings.quic = snapshot.quic.clone();
+        self.retire_listeners(before, snapshot.drain_timeout);
         self.rates.adopt(&snapshot.quic);
         self.initials.set_retries(snapshot.quic.retries_per_second);
+        let settings = &self.settings;
         let (secrets, quic) = (&settings.secrets, &settings.quic);
         self.retry_tokens = RetryTokens::new(secrets, quic.retry_token_lifetime);
         self.new_tokens = NewTokens::new(secrets, &settings.used_tokens, quic.new_token_lifetime);

@@ -9,6 +9,7 @@ impl Endpoint {
     /// handler, or room in a buffer that was full. Returns whether more of them wait.
     pub fn service(&mut self, budget: usize, now: Instant) -> bool {
         self.announce_shutdown();
+        self.announce_retirements(now);
         self.settings.sessions.now = now;
         self.settings.sessions.read_memory();
         self.relieve(now);
@@ -24,7 +25,7 @@ impl Endpoint {
 
     /// Returns whether [`Endpoint::service`] has work.
     pub fn has_service(&self) -> bool {
-        !self.to_service.is_empty() || self.is_announcing()
+        !self.to_service.is_empty() || self.is_announcing() || self.is_announcing_retirements()
     }
 
     /// Queues a connection for service, once.
@@ -68,6 +69,10 @@ impl Endpoint {
             validated = true;
             if self.shutdown.is_some() {
                 connection.drain();
+            }
+            let mut retiring = self.retiring.iter();
+            if let Some(retirement) = retiring.find(|r| r.listener == connection.listener) {
+                connection.retire(retirement.limit, now);
             }
             if let Some((peer, min_rtt)) = connection.min_rtt()
                 && let Some(listener) = self.settings.listeners.get_mut(&connection.listener)

@@ -98,6 +98,7 @@ fn a_reload_changes_the_limit_of_resets() {
         bound_listeners: Vec::new(),
         access: None,
         tracing: None,
+        drain_timeout: Duration::ZERO,
     };
     let mut endpoint = Endpoint::new(settings, now);
     let resets = |endpoint: &mut Endpoint| {
@@ -144,6 +145,7 @@ mod path_mtu;
 mod peer;
 mod refusals;
 mod relief;
+mod retire;
 mod service;
 
 #[test]

@@ -1,4 +1,4 @@
-//! A reload every two seconds with other routes, certificates and upstreams, while clients of all three versions of HTTP have load on
+//! A reload every two seconds with other routes, certificates, upstreams and listeners, while clients of all three versions of HTTP have load on
 //! the server.
 
 use std::convert::Infallible;
@@ -81,9 +81,16 @@ fn setup(backend: &str, upstreams: &[String], round: usize) -> Setup {
     } else {
         "proxy = { pool = \"app\" }"
     };
-    Setup::new(backend)
+    // A listener that comes and goes beside the one under load.
+    let extra = format!("extra-{}", round / 2);
+    let setup = Setup::new(backend)
         .with(ADMIN)
-        .listener("main", "127.0.0.1:0", "cubic")
+        .listener("main", "127.0.0.1:0", "cubic");
+    let setup = match round % 2 {
+        0 => setup,
+        _ => setup.listener(&extra, "127.0.0.1:0", "cubic"),
+    };
+    setup
         .replace(
             &format!("{PAGE:?}"),
             &format!("{:?}", format!("page {round}")),
