@@ -33,6 +33,7 @@ mod memory;
 mod memory_budget;
 mod names;
 mod nginx;
+mod policy;
 mod pools;
 mod protected;
 mod proxy;
