@@ -50,6 +50,7 @@ impl Shared {
         let log = open_access_log(&access, &config)?;
         access.set(&config.access_log, log);
         let memory = Arc::new(memory::budget(config.server.memory_limit));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Shared {
             config,
             secrets,
@@ -59,7 +60,7 @@ impl Shared {
             tracing,
             access,
             memory,
-            passwords: Arc::new(PasswordChecks::of_host()),
+            passwords: Arc::new(PasswordChecks::for_cores(cores)),
         })
     }
 }

@@ -40,9 +40,8 @@ impl PasswordChecks {
         }
     }
 
-    /// Returns bounds that leave most of the cores to workers: a hash for each four cores at a time, and one at least.
-    pub fn of_host() -> PasswordChecks {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    /// Returns bounds that leave most of a host's cores to workers: a hash for each four cores at a time, and one at least.
+    pub fn for_cores(cores: usize) -> PasswordChecks {
         PasswordChecks::new((cores / 4).max(1))
     }
 
@@ -76,5 +75,18 @@ impl Drop for Place {
         let mut pending = pending.unwrap_or_else(PoisonError::into_inner);
         pending.all -= 1;
         pending.clients.leave(self.client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_computed_for_each_four_cores_and_one_at_least() {
+        for (cores, expected) in [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (64, 16)] {
+            let slots = PasswordChecks::for_cores(cores).slots.available_permits();
+            assert_eq!(slots, expected, "{cores} cores");
+        }
     }
 }
