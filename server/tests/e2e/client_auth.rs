@@ -279,6 +279,43 @@ fn sessions_are_not_resumed_under_another_authority_or_demand() {
 }
 
 #[test]
+fn sessions_over_quic_are_not_resumed_under_another_authority() {
+    let folder = Folder::new();
+    let (authority, other) = (Certified::authority("own"), Certified::authority("other"));
+    authority.write(&folder, "clients.pem");
+    let setup = setup("client_ca = \"clients.pem\"").with("[quic]\nearly_data = true");
+    let mut server = Server::start(&setup, &folder);
+    let admin = address(&mut server);
+    let Certified { certificate, key } = authority.client("app", 1);
+    run(async {
+        let certificate = certificate.to_der().unwrap().into();
+        let key = key.private_key_to_der_pkcs8().unwrap();
+        let client = Client::showing(&folder, certificate, key);
+        for _ in 0..2 {
+            let mut session = client.connect(server.address()).await;
+            assert_eq!(session.get("/").await.text().await, PAGE);
+            drop(session);
+            client.endpoint.wait_idle().await;
+        }
+        other.write(&folder, "clients.pem");
+        reload(&mut server, admin, &setup, &folder);
+        let connection = client.dial(server.address()).await;
+        let refused = connection.accept_uni().await.unwrap_err();
+        assert!(
+            matches!(refused, quinn::ConnectionError::ConnectionClosed(_)),
+            "{refused}"
+        );
+    });
+    server.process.last_words();
+    let log = std::fs::read_to_string(folder.path("access.log")).unwrap();
+    let resumed: Vec<Value> = { log.lines() }
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["tls_resumed"].clone())
+        .collect();
+    assert_eq!(resumed, [false, true]);
+    assert_eq!(subjects(&folder), ["CN=app,O=Test"; 2]);
+}
+
+#[test]
 fn files_without_authorities_refuse_a_reload_with_their_key() {
     let folder = Folder::new();
     let mut server = Server::start(&setup(""), &folder);
