@@ -28,10 +28,12 @@ metrics! {
         /// TLS handshakes that failed.
         pub handshakes_failed: u64 = counter(
             "sluicegate_tcp_handshakes_failed_total", reason = "error";
-            "TLS handshakes over TCP that did not finish, by reason: an error of either side (error), or limits.handshake_timeout (timeout)."
+            "TLS handshakes over TCP that did not finish, by reason: an error of either side (error), limits.handshake_timeout (timeout), or a client without a valid certificate of client_ca (client_certificate)."
         ),
         /// TLS handshakes that took longer than limits.handshake_timeout.
         pub handshakes_timed_out: u64 = also(reason = "timeout"),
+        /// TLS handshakes of clients without a certificate, or with one that client_ca of the listener does not vouch for.
+        pub handshakes_uncertified: u64 = also(reason = "client_certificate"),
         /// Requests by HTTP/1.0 and HTTP/1.1.
         pub http1: u64 = counter(
             "sluicegate_tcp_requests_total", protocol = "http/1";

@@ -39,6 +39,11 @@ const PENDING_RESETS: usize = 20;
 const ERROR_RESETS: usize = 256;
 /// Most bytes of a response that an HTTP/2 stream holds before hyper asks for no more, beside the block that it took last.
 const STREAM_SEND_BUFFER: u64 = 64 * 1024;
+/// Reasons of BoringSSL for the end of a handshake whose client has no valid certificate.
+const UNCERTIFIED: [&str; 2] = [
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE",
+    "CERTIFICATE_VERIFY_FAILED",
+];
 /// Bytes that a connection of HTTP/1.1 may hold beside a head of `limits.header_bytes`.
 const HTTP1_ROOM: u64 = 16 * 1024;
 
@@ -193,7 +198,15 @@ async fn handshake(
         Ok(Ok(stream)) => Some(TlsStream::new(stream)),
         Ok(Err(error)) => {
             tracing::trace!(%error, "a TLS handshake failed");
-            front.count(|counters| counters.connections.handshakes_failed += 1);
+            let text = error.to_string();
+            let is_uncertified = UNCERTIFIED.iter().any(|reason| text.contains(reason));
+            front.count(|counters| {
+                if is_uncertified {
+                    counters.connections.handshakes_uncertified += 1;
+                } else {
+                    counters.connections.handshakes_failed += 1;
+                }
+            });
             None
         }
         Err(_) => {

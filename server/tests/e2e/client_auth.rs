@@ -194,6 +194,7 @@ fn every_client_shows_a_valid_certificate_of_the_authority() {
     authority.write(&folder, "clients.pem");
     let right = authority.client("app", 1);
     let mut server = Server::start(&setup("client_ca = \"clients.pem\""), &folder);
+    let admin = address(&mut server);
     let address = server.address();
     let refused = [
         None,
@@ -209,6 +210,11 @@ fn every_client_shows_a_valid_certificate_of_the_authority() {
         }
         assert!(!is_served_over_quic(address, &folder, shown));
     }
+    let reason = |reason: &str| {
+        let name = "sluicegate_tcp_handshakes_failed_total";
+        metrics(admin)[&format!("{name}{{reason=\"{reason}\"}}")]
+    };
+    assert_eq!((reason("client_certificate"), reason("error")), (6.0, 0.0));
     for version in VERSIONS {
         let opened = open(&server, &folder, Some(&right), &[version]);
         assert_eq!(opened, Some(FULL));
