@@ -26,7 +26,7 @@ table! {
     pub struct SiteDefaults = [[site]], check: check_site {
         /// Name of the site, for `site` of its routes. Must differ from the names of other sites.
         name: String { kind: name(), required: "\"shop\"", reload: Live },
-        /// Hosts of the site's routes, as in [[route]].
+        /// Hosts of the site's routes, as in `[[route]]`.
         hosts as host: Vec<HostPattern> {
             kind: Kind::Words {
                 words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
