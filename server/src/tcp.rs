@@ -7,6 +7,7 @@ mod body;
 mod config;
 mod connection;
 mod counters;
+mod ends;
 mod exchange;
 mod front;
 mod handshakes;

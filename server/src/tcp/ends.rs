@@ -1,0 +1,59 @@
+//! Ends of a connection: those of its stream, or those that a load balancer in front names.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sluicegate_dataplane::ListenerId;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::front::Admission;
+use super::listener_phases::Phase;
+use super::proxy_protocol::{self, ProxyHeader};
+
+/// Addresses of the client and of the server that it has connected to.
+pub(super) type Ends = (SocketAddr, Option<SocketAddr>);
+
+/// Returns the ends of a connection: those of the stream, or those that a load balancer names. Returns `None` if it names none in time,
+/// or if the client has too many connections.
+pub(super) async fn ends(
+    admission: &mut Admission,
+    listener: ListenerId,
+    stream: &mut TcpStream,
+    sender: SocketAddr,
+) -> Option<Ends> {
+    let front = Rc::clone(&admission.front);
+    let config = front.config();
+    let settings = config.listeners.get(&listener)?;
+    let own = (sender, stream.local_addr().ok());
+    if !settings.proxy_protocol.contains(sender.ip()) {
+        return Some(own);
+    }
+    let trusted_proxies = Arc::clone(&settings.trusted_proxies);
+    let limit = config.site.limits().handshake_timeout;
+    // A reload frees the certificates of the previous configuration.
+    drop(config);
+    let mut phase = admission.phase.clone();
+    let header = tokio::select! {
+        header = timeout(limit, proxy_protocol::read(stream)) => header,
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
+    };
+    match header {
+        Ok(Ok(ProxyHeader::Sender)) => Some(own),
+        Ok(Ok(ProxyHeader::Client { client, server })) => {
+            let is_proxy = trusted_proxies.contains(client.ip());
+            let may_enter = admission.name_client(client.ip(), is_proxy);
+            may_enter.then_some((client, Some(server)))
+        }
+        Ok(Err(error)) => {
+            tracing::trace!(%error, %sender, "no header of the PROXY protocol");
+            front.count(|counters| counters.connections.refused_header += 1);
+            None
+        }
+        Err(_) => {
+            front.count(|counters| counters.connections.refused_header += 1);
+            None
+        }
+    }
+}
