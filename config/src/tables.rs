@@ -3,6 +3,7 @@
 mod acme;
 mod basic_auth;
 mod compress;
+mod connect_udp;
 mod dpdk;
 mod error_pages;
 mod group;
@@ -35,6 +36,7 @@ mod upstream_tls;
 pub use acme::{Acme, AcmeChallenge};
 pub use basic_auth::BasicAuth;
 pub use compress::{Compress, CompressionAlgorithm, MediaRange, RouteCompression};
+pub use connect_udp::{ConnectUdp, UdpHost, UdpTarget};
 pub use dpdk::{Dpdk, PortAddress, PortNeighbor};
 pub use error_pages::{ErrorPage, ErrorStatuses};
 pub use group::{Cores, Group, Scheduler};

@@ -50,7 +50,7 @@ const fn of_words(words: &'static str) -> Kind {
 }
 
 /// Reads a network whose host bits are zero; an address is a network of one.
-fn network(word: &str) -> Result<String, Refusal> {
+pub(super) fn network(word: &str) -> Result<String, Refusal> {
     let address = || word.parse::<IpAddr>().map(IpNet::from);
     let network = word.parse::<IpNet>().or_else(|_| address());
     let network = network.map_err(|_| Refusal::default())?;

@@ -3,8 +3,8 @@
 use super::host_pattern::host_or_pattern;
 use super::matching::{compile_regex, field_match, path_pattern, query_match};
 use super::{
-    FieldMatch, Files, Fixed, Generate, HostPattern, PathPattern, Proxy, QueryMatch, Redirect,
-    RouteSettings, RouteSite,
+    ConnectUdp, FieldMatch, Files, Fixed, Generate, HostPattern, PathPattern, Proxy, QueryMatch,
+    Redirect, RouteSettings, RouteSite,
 };
 use crate::error::Error;
 use crate::schema::{Kind, name};
@@ -20,7 +20,8 @@ table! {
     /// without `host` last). Of these, one for the exact path comes first, then, as in nginx, the first in the file whose
     /// regular expression matches, then the one with the longest prefix. Of routes for the same path, one with more
     /// conditions on fields and query applies before one with fewer. A request that no route matches gets 404; if only
-    /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy or redirect.
+    /// the method does not match, 405. Each route has exactly one handler: fixed, generate, files, proxy,
+    /// redirect or connect_udp.
     #[derive(Eq)]
     pub struct Route = [[route]], check: check_route {
         /// Hosts that the route matches. "*." stands for one or more labels: "*.example.com" matches a.example.com and
@@ -144,7 +145,7 @@ fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
         Handler::Fixed(fixed) => return check_fixed(fixed, route, section),
         Handler::Proxy(proxy) => (proxy.rewrite.as_deref(), "`rewrite` of [route.proxy]"),
         Handler::Redirect(to) => (Some(&*to.location), "`location` of [route.redirect]"),
-        Handler::Generate(_) | Handler::Files(_) => return Ok(()),
+        Handler::Generate(_) | Handler::Files(_) | Handler::ConnectUdp(_) => return Ok(()),
     };
     let groups = text.map_or(0, |text| Template::new(text).groups());
     check_groups((groups, place), route, section)
@@ -207,6 +208,8 @@ handlers! {
         Proxy(Proxy) = "proxy", example: "{ upstreams = \"127.0.0.1:8080\" }",
         /// Handler that redirects to another URL: the table `[route.redirect]` below.
         Redirect(Redirect) = "redirect", example: "{ location = \"https://example.com{path}{query}\" }",
+        /// Handler that opens tunnels for UDP: the table `[route.connect_udp]` below.
+        ConnectUdp(ConnectUdp) = "connect_udp", example: "{ allow = \"dns.example.com:53\" }",
     }
 }
 

@@ -66,6 +66,11 @@ impl RequestHead {
         self.is_tunnel() && self.protocol.as_deref() == Some("websocket")
     }
 
+    /// Returns whether the request asks for a tunnel that carries datagrams of UDP (RFC 9298).
+    pub fn is_connect_udp(&self) -> bool {
+        self.is_tunnel() && self.protocol.as_deref() == Some("connect-udp")
+    }
+
     /// Returns the method as a client of this version has sent it.
     pub fn method_sent(&self, version: Version) -> &str {
         if version < Version::HTTP_2 {

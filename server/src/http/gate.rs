@@ -124,7 +124,7 @@ impl Gate<'_> {
             self.counters.too_early += 1;
             return Decision::Refuse(replies::too_early().into());
         }
-        if head.is_tunnel() && !head.is_websocket() {
+        if head.is_tunnel() && !head.is_websocket() && !head.is_connect_udp() {
             return self.refuse_tunnel();
         }
         if arrival.path_refused {
@@ -145,7 +145,7 @@ impl Gate<'_> {
         if let Some(reply) = route.respond(head) {
             return self.discard(arrival, reply);
         }
-        if head.is_tunnel() && !route.takes_websocket() {
+        if head.is_tunnel() && !route.takes_tunnel(head) {
             return self.refuse_tunnel();
         }
         match self.look_in_memory(head, route) {
@@ -196,7 +196,7 @@ impl Gate<'_> {
             self.counters.no_credentials += 1;
             return Decision::Refuse(route.refuse(auth.unauthorized(), arrival.head).into());
         };
-        if arrival.head.is_tunnel() && !route.takes_websocket() {
+        if arrival.head.is_tunnel() && !route.takes_tunnel(arrival.head) {
             return self.refuse_tunnel();
         }
         let mut handling = Handling::new(Arc::clone(route), None, arrival, self.site);

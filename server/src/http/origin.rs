@@ -21,6 +21,7 @@ use tokio::task::{LocalSet, spawn_local};
 use super::auth::{self, PasswordChecks, Verdict, Verifier};
 use super::files::Entry;
 use super::files::disk::FileServer;
+use super::proxy::udp::{self, UdpTunnels};
 use super::proxy::{self, Pools};
 use crate::affinity;
 use crate::http::exchange::compress::{self, Compressors, Offer};
@@ -111,6 +112,8 @@ metrics! {
     pub struct Counters: Sum {
         /// Counters of the proxy.
         pub proxy: proxy::Counters = group,
+        /// Counters of tunnels for UDP.
+        pub udp: udp::Counters = group,
         /// Counters of compressed responses.
         pub compress: compress::Counters = group,
         /// Checks of passwords.
@@ -122,6 +125,7 @@ metrics! {
 struct Handlers {
     files: FileServer,
     pools: Pools,
+    udp: UdpTunnels,
     compressors: Rc<Compressors>,
     passwords: Verifier,
 }
@@ -151,6 +155,7 @@ pub fn spawn(setup: OriginSetup) -> io::Result<OriginSender> {
                     Rc::clone(&compressors),
                 ),
                 pools: Pools::new(makes_checks),
+                udp: UdpTunnels::default(),
                 compressors,
                 passwords: Verifier::new(passwords),
             });
@@ -211,6 +216,7 @@ impl Handlers {
                 // The caller may no longer wait.
                 let counters = Counters {
                     proxy: self.pools.counters(),
+                    udp: self.udp.counters(),
                     compress: self.compressors.counters(),
                     passwords: self.passwords.counters(),
                 };
@@ -277,6 +283,11 @@ impl Handlers {
         match handler {
             OriginHandler::Proxy(proxy) => {
                 proxy::serve(&self.pools, proxy, &**route, incoming).await;
+            }
+            OriginHandler::ConnectUdp(settings) => {
+                let target = route.below(&incoming.request.head.path).to_owned();
+                let settings = (&**settings, route.error_pages());
+                udp::serve(&self.udp, settings, &target, incoming).await;
             }
             OriginHandler::Files(folder) => {
                 let rest = route.rest(&incoming.request.head.path).to_owned();

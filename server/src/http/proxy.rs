@@ -46,6 +46,7 @@ pub(crate) mod tests;
 mod tls;
 mod transport;
 mod tunnel;
+pub mod udp;
 mod unsendable;
 mod upload;
 mod upstream;

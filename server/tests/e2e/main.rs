@@ -14,6 +14,7 @@ mod certificates;
 mod client;
 mod client_auth;
 mod compress;
+mod connect_udp;
 mod dpdk;
 mod examples;
 mod explain;

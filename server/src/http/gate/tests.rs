@@ -1,5 +1,7 @@
 //! Decisions about the requests of clients that may not use a route, and about those for tunnels.
 
+mod tunnels;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -353,47 +355,4 @@ fn fields_of_a_route_have_the_id_of_the_request() {
     let mut off = Fixture::identified(&format!("[tracing]\nrequest_id = \"off\"\n{routes}"));
     let fields = reply(&mut off, &mut with_id);
     assert_eq!(field(&fields, "x-id").as_deref(), Some("<>"));
-}
-
-#[test]
-fn tunnel_needs_the_password_of_its_route_too() {
-    let websocket = tunnel(Some("websocket"));
-    let mut with_password = websocket.clone();
-    let value = HeaderValue::from_static("Basic YWRhOnNlY3JldA==");
-    with_password.headers.push((AUTHORIZATION, value));
-    let (_folder, mut fixture) = protected("", "fixed = {}");
-    assert_eq!(fixture.refused(&websocket, &peer(false)).status, 401);
-    assert_eq!(fixture.refused(&with_password, &peer(false)).status, 501);
-    let (_folder, mut fixture) = protected("", "proxy = { upstreams = \"a:1\" }");
-    assert_eq!(fixture.refused(&websocket, &peer(false)).status, 401);
-    let decision = fixture.decide(&with_password, &peer(false));
-    let is_open = matches!(&decision, Decision::Handle(handling) if handling.is_tunnel());
-    assert!(is_open, "{decision:?}");
-}
-
-#[test]
-fn no_handler_of_the_server_itself_opens_a_tunnel() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("chat"), "file").unwrap();
-    let files = format!("files = {{ root = '{}' }}", folder.path().display());
-    let websocket = tunnel(Some("websocket"));
-    for (handler, expected) in [
-        ("fixed = {}", 501),
-        ("fixed = { body = \"page\" }\ncompress = true", 501),
-        ("fixed = { status = 404 }", 404),
-        ("generate = {}", 405),
-        ("redirect = { location = \"https://b.example/\" }", 308),
-        (&files, 501),
-        ("proxy = { upstreams = \"a:1\", websocket = false }", 501),
-    ] {
-        let mut fixture = Fixture::new(&format!("[[route]]\npath = \"/\"\n{handler}\n"));
-        let reply = fixture.refused(&websocket, &peer(false));
-        assert_eq!(reply.status, expected, "{handler}");
-        let counted = u64::from(expected == 501);
-        assert_eq!(fixture.counters.tunnels, counted, "{handler}");
-        let other = fixture.refused(&tunnel(Some("other")), &peer(false));
-        assert_eq!(other.status, 501, "{handler}");
-        let plain = fixture.refused(&tunnel(None), &peer(false));
-        assert_eq!(plain.status, 501, "{handler}");
-    }
 }

@@ -33,6 +33,7 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received 
     let handlers = Rc::new(Handlers {
         files: FileServer::new(OPEN_FILES, 0, Rc::clone(&compressors)),
         pools: Pools::default(),
+        udp: UdpTunnels::default(),
         compressors,
         passwords: Verifier::new(Arc::new(PasswordChecks::new(1))),
     });

@@ -8,7 +8,7 @@ mod tcp;
 mod tls;
 mod unix;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -162,6 +162,11 @@ impl Transport {
             }
         })
     }
+}
+
+/// Returns the addresses of a host by the name servers of the system; none if the name has none.
+pub(super) async fn look_up(host: &str) -> Vec<IpAddr> {
+    resolver::look_up(host, &[], false).await.addresses
 }
 
 /// Returns the protocol that the upstream has chosen: HTTP/1.1 if it does not know ALPN.

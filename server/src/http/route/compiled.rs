@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::{Compress, Handler, Limits};
+use sluicegate_config::{Compress, ConnectUdp, Handler, Limits};
 
 use super::access::Access;
 use super::edits::{Edits, FilledEdits};
@@ -65,6 +65,8 @@ pub enum OriginHandler {
     Files(Folder),
     /// Forwards requests to upstreams.
     Proxy(Box<RouteProxy>),
+    /// Opens tunnels for UDP.
+    ConnectUdp(Arc<ConnectUdp>),
 }
 
 impl Route {
@@ -129,9 +131,15 @@ impl Route {
         self.compression.as_ref()
     }
 
-    /// Returns whether clients may open WebSockets here.
-    pub fn takes_websocket(&self) -> bool {
-        matches!(&self.action, Action::Origin(OriginHandler::Proxy(proxy)) if proxy.takes_websocket())
+    /// Returns whether clients may open the tunnel here that a request asks for.
+    pub fn takes_tunnel(&self, head: &RequestHead) -> bool {
+        match &self.action {
+            Action::Origin(OriginHandler::Proxy(proxy)) => {
+                head.is_websocket() && proxy.takes_websocket()
+            }
+            Action::Origin(OriginHandler::ConnectUdp(_)) => head.is_connect_udp(),
+            Action::Origin(OriginHandler::Files(_)) | Action::Local(_) => false,
+        }
     }
 
     /// Returns what follows the route's prefix in a path that it was found for; the whole path if the route has no prefix.
@@ -226,6 +234,9 @@ impl Action {
             }),
             Handler::Redirect(redirect) => {
                 Action::Local(LocalHandler::Redirect(Location::new(redirect)))
+            }
+            Handler::ConnectUdp(settings) => {
+                Action::Origin(OriginHandler::ConnectUdp(Arc::new(settings.clone())))
             }
             Handler::Proxy(proxy) => {
                 let compiled = pools.compile(proxy).map_err(|cause| SiteError::Tls {

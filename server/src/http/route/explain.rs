@@ -161,6 +161,7 @@ fn handler(site: &Site, head: &RequestHead) -> String {
                     format!("files in {}", folder.files.root.display())
                 }
                 Action::Origin(OriginHandler::Proxy(proxy)) => upstreams(route, proxy, head),
+                Action::Origin(OriginHandler::ConnectUdp(_)) => "tunnels for UDP".to_owned(),
                 Action::Local(_) => String::new(),
             };
         }

@@ -8,7 +8,7 @@ use super::*;
 use crate::http::auth;
 use crate::http::exchange::compress::{self, Algorithm};
 use crate::http::origin::{self, OriginCommand};
-use crate::http::proxy::{self, Failure};
+use crate::http::proxy::{self, Failure, udp};
 use crate::observe::access::CurrentAccess;
 use crate::observe::metrics::Label;
 use crate::observe::qlog::CurrentTraces;
@@ -123,6 +123,7 @@ fn filled_origin() -> origin::Counters {
     compress.memory = n.next();
     origin::Counters {
         proxy: filled_proxy(),
+        udp: udp::Counters::default(),
         compress,
         passwords: auth::Counters::default(),
     }
