@@ -27,6 +27,7 @@ on_every_backend!(
     a_thousand_clients_at_once,
     aioquic_is_served,
     the_own_client_is_served,
+    responses_that_a_client_leaves_unread_give_their_streams_back,
 );
 
 /// Runs an exchange over one connection to a server.
@@ -298,4 +299,19 @@ fn the_own_client_is_served(backend: &str) {
 
     let (code, _) = get(&["-k", "-f", &url("/bytes/none")]);
     assert_eq!(code, Some(22));
+}
+
+/// The client stops each response when it has its head; by then the server has often sent all of it, and waits for acknowledgements.
+fn responses_that_a_client_leaves_unread_give_their_streams_back(backend: &str) {
+    // Far more than the streams that a client may have open, 100.
+    const REQUESTS: usize = 600;
+    let folder = Folder::new();
+    let server = Server::simple(backend, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(server.address()).await;
+        for _ in 0..REQUESTS {
+            assert_eq!(session.get("/").await.head.status(), 200);
+        }
+    });
 }
