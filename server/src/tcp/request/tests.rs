@@ -1,3 +1,5 @@
+mod forwarded;
+
 use http::Request;
 use hyper::ext::Protocol;
 
