@@ -10,11 +10,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use sluicegate_cc::Registry;
-use sluicegate_config::{Config, Log, LogFormat, LogLevel};
-use tracing::subscriber::set_global_default;
+use sluicegate_config::Config;
 
 use crate::boot::BootError;
 use crate::http::route::Verdict;
+use crate::observe::process_log;
 use crate::{boot, clock};
 
 /// Exit code of a wrong configuration.
@@ -90,7 +90,7 @@ fn run(file: Option<PathBuf>, registry: &Registry) -> anyhow::Result<u8> {
         Some(Ok(config)) => config,
         Some(Err(error)) => return Ok(wrong(&error)),
     };
-    start_log(&config.log);
+    process_log::start(&config.log);
     die_loudly();
     match boot::serve(config.clone(), file.clone(), registry) {
         Ok(()) => Ok(0),
@@ -115,7 +115,7 @@ fn failed(error: BootError, file: Option<&Path>, config: &Config) -> anyhow::Res
 fn check(file: &Path, registry: &Registry) -> anyhow::Result<u8> {
     match Config::load(file, registry) {
         Ok(config) => {
-            start_log(&config.log);
+            process_log::start(&config.log);
             match boot::examine(&config, registry) {
                 Ok(()) => printed(std::io::stdout().write_all(config.to_toml().as_bytes())),
                 Err(error) => failed(error, Some(file), &config),
@@ -153,29 +153,6 @@ fn printed(result: std::io::Result<()>) -> anyhow::Result<u8> {
 fn wrong(error: &sluicegate_config::Error) -> u8 {
     eprintln!("{error}");
     EXIT_CONFIG
-}
-
-/// Starts the log of this program's own messages. Those of libraries are not written: quiche's contain values of fields, and
-/// only `try_init` of the builder would forward them.
-fn start_log(log: &Log) {
-    use std::io::IsTerminal;
-    let level = match log.level {
-        LogLevel::Error => tracing::Level::ERROR,
-        LogLevel::Warn => tracing::Level::WARN,
-        LogLevel::Info => tracing::Level::INFO,
-        LogLevel::Debug => tracing::Level::DEBUG,
-        LogLevel::Trace => tracing::Level::TRACE,
-    };
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
-    // A second subscriber in one process (tests) changes nothing.
-    let _ = match log.format {
-        LogFormat::Json => set_global_default(builder.json().finish()),
-        LogFormat::Text => set_global_default(builder.finish()),
-    };
 }
 
 /// Lets a panic in any thread end the process: a server that has lost a thread would silently drop connections.

@@ -8,5 +8,6 @@ pub mod histogram;
 pub mod lifecycle;
 pub mod memory_budget;
 pub mod metrics;
+pub mod process_log;
 pub mod qlog;
 pub mod sum;

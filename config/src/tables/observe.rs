@@ -99,9 +99,9 @@ table! {
     #[derive(Copy, Eq)]
     pub struct Log = [log] {
         /// Least severe level that is written. debug and trace cost throughput.
-        level: LogLevel { kind: choice(LogLevel::WORDS), default: "\"info\"", reload: Restart },
+        level: LogLevel { kind: choice(LogLevel::WORDS), default: "\"info\"", reload: Live },
         /// Form of the messages. text: lines for people. json: one JSON object per line, for a log collector.
-        format: LogFormat { kind: choice(LogFormat::WORDS), default: "\"text\"", reload: Restart },
+        format: LogFormat { kind: choice(LogFormat::WORDS), default: "\"text\"", reload: Live },
     }
 }
 

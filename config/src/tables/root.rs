@@ -66,7 +66,7 @@ table! {
         /// Traces of connections.
         qlog: Qlog { kind: Kind::Table(Qlog::TABLE), default: "{}", reload: Live },
         /// Messages of the process.
-        log: Log { kind: Kind::Table(Log::TABLE), default: "{}", reload: Restart },
+        log: Log { kind: Kind::Table(Log::TABLE), default: "{}", reload: Live },
         /// Health and metrics.
         admin: Admin { kind: Kind::Table(Admin::TABLE), default: "{}", reload: Restart },
         /// Access log.

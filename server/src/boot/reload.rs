@@ -21,9 +21,11 @@ use super::upkeep::Upkeep;
 use crate::http::identification::Identification;
 use crate::http::origin::OriginCommand;
 use crate::observe::access::CurrentAccess;
+use crate::observe::process_log;
 use crate::observe::qlog::CurrentTraces;
 use crate::quic::config_snapshot::{BoundListener, ConfigSnapshot, ListenerSettings};
 use crate::quic::secrets::Secrets;
+use crate::quic::settings::Tracing;
 use crate::quic::transport::Alternatives;
 use crate::tcp::FrontCommand;
 use crate::worker::{Command, WorkerHandle};
@@ -129,11 +131,14 @@ impl Reloader<'_> {
             let command = Command::Adopt(Arc::clone(&snapshot), Box::new(own));
             worker.mailbox.send(command);
         }
+        process_log::set(&config.log);
         advice::on_pools(&config);
         advice::on_sites(&config);
         advice::on_key_logs(&config);
         advice::on_redirects(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
+        let traces = snapshot.tracing.as_ref().map(Tracing::writer);
+        self.traces.set(&config.qlog, traces);
         self.fronts.adopt(&tcp);
         announced.announce();
         for worker in &self.workers {

@@ -46,6 +46,7 @@ impl Shared {
         let site = Arc::new(site);
         let traces = Arc::<CurrentTraces>::default();
         let tracing = start_tracing(&traces, &config, &secrets)?;
+        traces.set(&config.qlog, tracing.as_ref().map(Tracing::writer));
         let access = Arc::<CurrentAccess>::default();
         let log = open_access_log(&access, &config)?;
         access.set(&config.access_log, log);
@@ -65,13 +66,13 @@ impl Shared {
     }
 }
 
-/// Returns how a configuration traces connections, if it does. Its writer is in effect from now on.
+/// Returns how a configuration traces connections, if it does. Its writer is in effect once `traces` has it set.
 pub(super) fn start_tracing(
     traces: &CurrentTraces,
     config: &Config,
     secrets: &Secrets,
 ) -> Result<Option<Tracing>, BootError> {
-    let writer = traces.set(&config.qlog).map_err(BootError::Thread)?;
+    let writer = traces.prepare(&config.qlog).map_err(BootError::Thread)?;
     let key = secrets.qlog_sampling_key();
     Ok(writer.map(|writer| Tracing {
         sampler: Arc::new(Sampler::new(config.qlog.sample_rate, key)),

@@ -64,6 +64,13 @@ pub struct Tracing {
     pub visible: quiche::redact::Visible,
 }
 
+impl Tracing {
+    /// Returns the writer.
+    pub fn writer(&self) -> Arc<QlogWriter> {
+        Arc::clone(&self.writer)
+    }
+}
+
 /// Returns the values that traces contain: those of these fields, and queries if wanted.
 pub fn visible(fields: &[String], query: bool) -> quiche::redact::Visible {
     quiche::redact::Visible {

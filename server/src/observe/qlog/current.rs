@@ -22,31 +22,41 @@ struct State {
 }
 
 impl CurrentTraces {
-    /// Puts the writer of these settings into effect and returns it; `None` if no connection is traced. It stays the same if
-    /// directory and bounds do. Traces that are open go on with the writer that they began with.
+    /// Returns the writer of these settings, which is not in effect yet; `None` if no connection is traced. It is the one in effect
+    /// if directory and bounds stay the same.
     ///
     /// # Errors
     /// There is no thread.
-    pub fn set(&self, settings: &Settings) -> io::Result<Option<Arc<QlogWriter>>> {
-        let wanted = options(settings);
-        let mut state = self.state();
-        if let Some((known, writer)) = &state.current
-            && wanted.as_ref() == Some(known)
+    pub fn prepare(&self, settings: &Settings) -> io::Result<Option<Arc<QlogWriter>>> {
+        let Some(wanted) = options(settings) else {
+            return Ok(None);
+        };
+        if let Some((known, writer)) = &self.state().current
+            && wanted == *known
         {
             return Ok(Some(Arc::clone(writer)));
         }
-        let next = match wanted {
-            Some(options) => {
-                let writer = QlogWriter::start(&options, Arc::clone(&self.counters))?;
-                Some((options, Arc::new(writer)))
-            }
-            None => None,
+        let writer = QlogWriter::start(&wanted, Arc::clone(&self.counters))?;
+        Ok(Some(Arc::new(writer)))
+    }
+
+    /// Puts a writer that was prepared for these settings into effect. Traces that are open go on with the writer that they began
+    /// with.
+    pub fn set(&self, settings: &Settings, writer: Option<Arc<QlogWriter>>) {
+        let mut state = self.state();
+        let current = state.current.as_ref().map(|(_, writer)| writer);
+        let is_same = match (current, &writer) {
+            (Some(current), Some(writer)) => Arc::ptr_eq(current, writer),
+            (None, None) => true,
+            _ => false,
         };
-        let writer = next.as_ref().map(|(_, writer)| Arc::clone(writer));
+        if is_same {
+            return;
+        }
+        let next = options(settings).zip(writer);
         if let Some((_, before)) = std::mem::replace(&mut state.current, next) {
             state.retired.push(before);
         }
-        Ok(writer)
     }
 
     /// Returns the writer in effect.
@@ -115,6 +125,13 @@ mod tests {
     use super::super::TraceName;
     use super::*;
 
+    /// Puts settings into effect and returns their writer.
+    fn put(current: &CurrentTraces, settings: &Settings) -> Option<Arc<QlogWriter>> {
+        let writer = current.prepare(settings).unwrap();
+        current.set(settings, writer.clone());
+        writer
+    }
+
     const NAME: TraceName<'static> = TraceName {
         original_dcid: &[1; 8],
         listener: "main",
@@ -139,11 +156,11 @@ mod tests {
         let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
         let current = CurrentTraces::default();
         let mut first = {
-            let writer = current.set(&settings(&one, 1.0)).unwrap().unwrap();
+            let writer = put(&current, &settings(&one, 1.0)).unwrap();
             writer.open(&NAME, b"").unwrap()
         };
         let mut second = {
-            let writer = current.set(&settings(&two, 0.5)).unwrap().unwrap();
+            let writer = put(&current, &settings(&two, 0.5)).unwrap();
             writer.open(&NAME, b"").unwrap()
         };
         current.drop_unused();
@@ -167,7 +184,7 @@ mod tests {
     fn another_share_keeps_the_writer_and_none_ends_it() {
         let folder = tempfile::tempdir().unwrap();
         let current = CurrentTraces::default();
-        let writer = |rate| current.set(&settings(folder.path(), rate)).unwrap();
+        let writer = |rate| put(&current, &settings(folder.path(), rate));
         let first = writer(1.0).unwrap();
         assert!(Arc::ptr_eq(&first, &writer(0.1).unwrap()));
         assert!(writer(0.0).is_none() && current.get().is_none());

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use serde_json::Value;
 
 use super::{REFUSED, TAKEN, until_page};
+use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
@@ -162,4 +163,25 @@ fn traces_begin_and_end_with_a_reload() {
         1,
         "the connection that began while the rate was 1"
     );
+}
+
+#[test]
+fn messages_of_the_process_take_another_form_and_level() {
+    let folder = Folder::new();
+    let setup = |log: &str| setup("mio", "").with(ADMIN).with(log);
+    let mut server = Server::start(&setup(""), &folder);
+    let admin = address(&mut server);
+    let line = server.reload(&setup("[log]\nformat = \"json\""), &folder, TAKEN);
+    let message: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(message["fields"]["snapshot"], 2);
+    let errors = setup("[log]\nlevel = \"error\"");
+    Server::write(&errors, &folder);
+    server.process.signal("HUP");
+    while metrics(admin)["sluicegate_config_generation"] < 3.0 {
+        std::thread::yield_now();
+    }
+    let line = server.reload(&errors.with("[wrong]"), &folder, REFUSED);
+    assert!(line.contains(" ERROR "), "{line}");
+    let reloads = server.process.said.iter().filter(|l| l.contains(TAKEN));
+    assert_eq!(reloads.count(), 1);
 }

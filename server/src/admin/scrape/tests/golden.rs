@@ -175,7 +175,7 @@ fn page() -> String {
         directory: Some(folder.path().join("qlog")),
         ..Config::embedded().qlog
     };
-    traces.set(&tracing).unwrap();
+    traces.set(&tracing, traces.prepare(&tracing).unwrap());
     let settings = sluicegate_config::AccessLog {
         file: Some(LogTarget::File(folder.path().join("access.log"))),
         ..Config::embedded().access_log
