@@ -31,6 +31,14 @@ pub enum ErrorStatuses {
 }
 
 impl ErrorStatuses {
+    /// Returns whether all of `others` are among these.
+    pub(super) fn cover(self, others: Self) -> bool {
+        match (self, others) {
+            (Self::Class(first), Self::One(status)) => status / 100 == first,
+            _ => self == others,
+        }
+    }
+
     fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "4xx" => Self::Class(4),

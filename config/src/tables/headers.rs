@@ -37,8 +37,11 @@ table! {
 impl HeaderEdits {
     /// Returns the changes of a site with these of its route after them.
     pub(super) fn after(&self, site: &Self) -> Self {
+        // As the server compares them.
+        let same = |one: &str, other: &str| one.replace('_', "-") == other.replace('_', "-");
         let changed = |name: &String| {
-            self.remove.contains(name) || self.set.iter().any(|(set, _)| set == name)
+            let mut set = self.set.iter().map(|(set, _)| set);
+            self.remove.iter().any(|own| same(own, name)) || set.any(|own| same(own, name))
         };
         let after = |first: &[(String, String)], own: &[(String, String)]| {
             let first = first.iter().filter(|(name, _)| !changed(name));

@@ -26,7 +26,8 @@ table! {
             examples: ["[\"10.0.0.0/8\", \"fd00::/8\"]"],
             reload: Live
         },
-        /// Networks of the clients that get 403, also those in `allow`.
+        /// Networks of the clients that get 403, also those in `allow`. Those of a site are refused by all its routes, whatever the
+        /// route's own `deny` is.
         deny: Vec<IpNet> {
             kind: networks(),
             unset: "no client",
@@ -165,7 +166,7 @@ impl RouteSettings {
     pub(super) fn after(&self, site: &Self) -> Self {
         Self {
             allow: or(&self.allow, &site.allow),
-            deny: or(&self.deny, &site.deny),
+            deny: all(&self.deny, &site.deny),
             rate_limit: self.rate_limit.or(&site.rate_limit),
             basic_auth: self.basic_auth.or(&site.basic_auth),
             request_headers: self.request_headers.after(&site.request_headers),
@@ -178,14 +179,19 @@ impl RouteSettings {
     }
 }
 
+fn all<T: Clone + PartialEq>(list: &[T], others: &[T]) -> Vec<T> {
+    let others = others.iter().filter(|other| !list.contains(other));
+    list.iter().chain(others).cloned().collect()
+}
+
 fn or<T: Clone>(list: &[T], other: &[T]) -> Vec<T> {
     let given = if list.is_empty() { other } else { list };
     given.to_vec()
 }
 
-/// Returns the pages of a route, and those of its site for other statuses.
+/// Returns the pages of a route, and those of its site for other statuses. A class of the route stands for all its statuses.
 fn error_pages(own: &[ErrorPage], site: &[ErrorPage]) -> Vec<ErrorPage> {
-    let is_own = |page: &&ErrorPage| own.iter().any(|known| known.statuses == page.statuses);
+    let is_own = |page: &&ErrorPage| own.iter().any(|known| known.statuses.cover(page.statuses));
     let others = site.iter().filter(|page| !is_own(page));
     own.iter().chain(others).cloned().collect()
 }

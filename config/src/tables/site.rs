@@ -17,9 +17,9 @@ table! {
     /// Site: hosts and settings that several routes have in common. A route belongs to it by `site = "shop"`, wherever it
     /// stands in the file, and takes from it what it does not say itself: `host`, and each of the settings below. A
     /// setting of the route replaces the site's, and "off" turns off `rate_limit` and `basic_auth`; an empty list cannot
-    /// be written, so allow = "all" admits everybody where the site does not. Two settings are combined: the site's
-    /// changes to fields are made first, then those of the route, which may remove or replace what the site has set; and
-    /// the route's error pages stand for their statuses, those of the site for all others. A rate limit of the site
+    /// be written, so allow = "all" admits everybody where the site does not. Three settings are combined: `deny` of both
+    /// holds; the site's changes to fields are made first, then those of the route, which may remove or replace what the
+    /// site has set; and the route's error pages stand for their statuses, those of the site for all others. A rate limit of the site
     /// counts the requests to all its routes together that have none of their own. `sluicegate route` says what comes
     /// from where.
     #[derive(Eq)]
@@ -177,7 +177,7 @@ fn inherited_keys(route: &Route, site: &SiteDefaults) -> Vec<&'static str> {
     let keys = [
         ("host", route.own_hosts.is_empty() && !site.hosts.is_empty()),
         ("allow", own.allow.is_empty() && !site_has.allow.is_empty()),
-        ("deny", own.deny.is_empty() && !site_has.deny.is_empty()),
+        ("deny", !site_has.deny.is_empty()),
         (
             "rate_limit",
             own.rate_limit == unset && site_has.rate_limit.given().is_some(),

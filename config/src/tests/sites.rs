@@ -73,13 +73,14 @@ fn what_a_route_says_replaces_what_its_site_says() {
     let settings = route.settings();
     assert_eq!(route.hosts(), route.own_hosts);
     assert_eq!(settings.allow.len(), 2);
-    assert_eq!(settings.deny, route.own.deny);
+    let both = ["10.1.0.0/16", "10.9.0.0/16"];
+    assert!(settings.deny.iter().map(ToString::to_string).eq(both));
     assert_eq!(settings.rate_limit, route.own.rate_limit);
     assert_eq!(settings.basic_auth, route.own.basic_auth);
     assert!(settings.compression.settings().is_none());
     assert_eq!(settings.max_request_body, Some(7));
     assert_eq!(settings.timeout, Some(Duration::from_secs(1)));
-    let both = ["request_headers", "response_headers", "error_pages"];
+    let both = ["deny", "request_headers", "response_headers", "error_pages"];
     assert_eq!(route.site.inherited_keys(), both);
 }
 
@@ -115,6 +116,17 @@ fn changes_of_a_route_come_after_those_of_its_site() {
         pages(settings),
         ["403=no.html", "404=none.html", "5xx=sorry.html"]
     );
+}
+
+#[test]
+fn a_class_of_error_pages_and_a_name_with_another_spelling_replace_those_of_a_site() {
+    let config = with(
+        "error_pages = { 4xx = \"all.html\" }\n[route.request_headers]\nremove = \"x_b\"\nset = { x_c = \"route\" }",
+    );
+    let settings = config.routes[0].settings();
+    assert_eq!(pages(settings), ["4xx=all.html", "5xx=sorry.html"]);
+    let names = settings.request_headers.set.iter().map(|(name, _)| name);
+    assert!(names.eq(["x_c"]));
 }
 
 #[test]
