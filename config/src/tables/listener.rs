@@ -123,7 +123,8 @@ table! {
         /// not checked. {client_subject} and {client_fingerprint} pass the certificate on: use `set` of request_headers, which
         /// removes what the client itself sends. The fingerprint names one certificate; subjects may be empty, and with
         /// several authorities the same subject may belong to several clients. The access log has the subject. A reload
-        /// reads the file again, for new connections; sessions that began with other authorities are not resumed.
+        /// reads the file again, for new connections; sessions that began with other authorities are not resumed, and no session
+        /// after its client's certificate has expired.
         client_ca: Option<PathBuf> {
             kind: Kind::Path,
             unset: "clients show no certificate",
@@ -139,7 +140,8 @@ table! {
             reload: Live
         },
         /// File to which the keys of all connections are appended, for Wireshark and the like (SSLKEYLOGFILE). Whoever
-        /// has it reads the traffic. For debugging alone; the log warns of it.
+        /// has it reads the traffic. For debugging alone; the log warns of it. A file that exists already must be as private as
+        /// one of a key; see server.open_secrets.
         key_log: Option<PathBuf> {
             kind: Kind::Path,
             unset: "no keys are written",

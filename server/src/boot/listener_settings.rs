@@ -39,7 +39,7 @@ fn try_prepare(
     let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
     let name = &listener.name;
     let mut given = listener.tls.iter();
-    let options = TlsOptions::load(listener)?;
+    let options = TlsOptions::load(listener, config.server.open_secrets)?;
     let load = |tls: &Tls| Ok(identity(tls, config)?.with_options(&options));
     let first = match given.next() {
         Some(tls) => load(tls)?,

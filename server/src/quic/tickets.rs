@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "boring has no safe call for the lifetime of TLS 1.3 sessions, the keys of tickets and the transport of a handshake"
+    reason = "boring has no safe call for the lifetime of sessions, the keys of tickets and the transport of a handshake"
 )]
 
 use std::sync::Arc;
@@ -30,6 +30,19 @@ pub(super) fn limit(context: &mut SslContextBuilder, lifetime: Duration) {
     let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
     // SAFETY: the builder owns a valid SSL_CTX, which nothing else uses while it is borrowed here; the call writes a number.
     unsafe { boring_sys::SSL_CTX_set_session_psk_dhe_timeout(context.as_ptr(), seconds) };
+}
+
+/// Ends the session that a full handshake begins at `end`, in seconds since 1970, if it would not end before. Resumption does not prolong
+/// it. Returns `None` if the handshake has no session yet.
+pub(super) fn end_at(ssl: &SslRef, end: i64) -> Option<()> {
+    let session = ssl.session()?;
+    let left = u64::try_from(end)
+        .unwrap_or(0)
+        .saturating_sub(session.time());
+    let left = u32::try_from(left).unwrap_or(u32::MAX);
+    // SAFETY: the session belongs to the handshake, which runs on this thread and is within a callback; the call writes numbers.
+    unsafe { boring_sys::SSL_SESSION_set_timeout(session.as_ptr(), session.timeout().min(left)) };
+    Some(())
 }
 
 /// Seals and opens tickets by the current keys of `listener`. A ticket of another listener, or of a key that is not accepted any

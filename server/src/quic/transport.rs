@@ -3,13 +3,13 @@
 mod error;
 mod options;
 mod sni;
+mod validity;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use boring::asn1::Asn1Time;
 use boring::error::ErrorStack;
 use boring::pkey::PKey;
 use boring::sha::Sha256;
@@ -124,10 +124,8 @@ impl Identity {
     pub fn expiry(&self) -> Result<(String, i64), TransportError> {
         let read = || -> Result<(String, i64), ErrorStack> {
             let leaf = X509::from_pem(&self.chain)?;
-            let left = Asn1Time::from_unix(0)?.diff(leaf.not_after())?;
             let name = sni::names(&leaf).into_iter().next().unwrap_or_default();
-            let (days, seconds) = (i64::from(left.days), i64::from(left.secs));
-            Ok((name, days * 86_400 + seconds))
+            Ok((name, validity::end(&leaf)?))
         };
         read().map_err(|e| TransportError::Tls {
             origin: self.origin.clone(),
@@ -195,6 +193,9 @@ impl Identity {
         };
         context.set_private_key(&key).map_err(mismatch)?;
         context.check_private_key().map_err(mismatch)?;
+        // The list of the context that the client's name leads to holds. TLS 1.2 with forward secrecy and authenticated encryption
+        // alone, as TLS 1.3 (RFC 9325 §4.2).
+        context.set_cipher_list(TLS12_CIPHERS).map_err(lost)?;
         self.options.apply(&mut context).map_err(lost)?;
         Ok((names, context))
     }
@@ -347,8 +348,6 @@ pub fn tcp_context(
         .set_min_proto_version(Some(first.options.min_version()))
         .map_err(lost)?;
     context.set_options(SslOptions::NO_RENEGOTIATION | SslOptions::CIPHER_SERVER_PREFERENCE);
-    // TLS 1.2 with forward secrecy and authenticated encryption alone, as TLS 1.3 (RFC 9325 §4.2).
-    context.set_cipher_list(TLS12_CIPHERS).map_err(lost)?;
     // Tickets resume sessions, if they are on; the cache would resume them by their IDs without.
     context.set_session_cache_mode(SslSessionCacheMode::OFF);
     // hyper writes what is left again from another place, with more behind it.

@@ -15,7 +15,7 @@ use crate::admin::{ADMIN, address, metrics};
 use crate::server::{Folder, Server, Setup};
 
 /// Writes a certificate for `names` and its key into a folder; returns the table that names them.
-fn certificate(folder: &Folder, file: &str, names: &[&str]) -> String {
+pub(crate) fn certificate(folder: &Folder, file: &str, names: &[&str]) -> String {
     let key = self_signed::key().unwrap();
     let made = self_signed::certificate(&key, names, &[1], sluicegate::clock::unix()).unwrap();
     let write = |name: String, pem: Vec<u8>| {

@@ -1,14 +1,15 @@
-//! Certificates of clients, versions of TLS, and the key log, over TCP and QUIC.
+//! Certificates of clients, over TCP and QUIC.
 
 mod certified;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use self::certified::Certified;
+use self::certified::{Certified, now};
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
 use crate::server::{Folder, PAGE, Server, Setup};
@@ -16,7 +17,7 @@ use crate::tcp::program;
 
 const VERSIONS: [&str; 2] = ["-tls1_2", "-tls1_3"];
 
-fn setup(keys: &str) -> Setup {
+pub(crate) fn setup(keys: &str) -> Setup {
     Setup::new("mio")
         .replace("[[group]]", "[[group]]\ncores = [0]")
         .with(ADMIN)
@@ -26,7 +27,7 @@ fn setup(keys: &str) -> Setup {
 }
 
 /// Has a server apply another configuration: whoever connects next is served by it.
-fn reload(server: &mut Server, admin: SocketAddr, setup: &Setup, folder: &Folder) {
+pub(crate) fn reload(server: &mut Server, admin: SocketAddr, setup: &Setup, folder: &Folder) {
     server.reload(setup, folder, "reloaded");
     // Fronts respond behind the reload.
     metrics(admin);
@@ -34,7 +35,7 @@ fn reload(server: &mut Server, admin: SocketAddr, setup: &Setup, folder: &Folder
 
 /// Response to openssl's s_client, which is not of this repository.
 #[derive(Debug, PartialEq, Eq)]
-struct Opened {
+pub(crate) struct Opened {
     is_served: bool,
     is_resumed: bool,
 }
@@ -44,7 +45,7 @@ const REFUSED: Opened = Opened {
     is_resumed: false,
 };
 
-const FULL: Opened = Opened {
+pub(crate) const FULL: Opened = Opened {
     is_served: true,
     is_resumed: false,
 };
@@ -55,7 +56,7 @@ const RESUMED: Opened = Opened {
 };
 
 /// Gets the page over TCP by openssl, with a certificate if given; `None`, reported as missing, where the host does not have it.
-fn open(
+pub(crate) fn open(
     server: &Server,
     folder: &Folder,
     shown: Option<&Certified>,
@@ -91,29 +92,39 @@ fn open(
     })
 }
 
-/// Returns whether a client over QUIC gets the page.
-fn is_served_over_quic(server: SocketAddr, folder: &Folder, shown: Option<&Certified>) -> bool {
-    run(async {
-        let client = match shown {
-            None => Client::new(folder),
-            Some(Certified { certificate, key }) => {
-                let certificate = certificate.to_der().unwrap().into();
-                let key = key.private_key_to_der_pkcs8().unwrap();
-                Client::showing(folder, certificate, key)
-            }
-        };
-        // A client learns of its refusal after its own side of the handshake; one that is served gets a control stream.
-        let connection = client.dial(server).await;
-        if let Err(error) = connection.accept_uni().await {
-            assert!(
-                matches!(error, quinn::ConnectionError::ConnectionClosed(_)),
-                "{error}"
-            );
-            return false;
+/// Returns a client over QUIC.
+fn quic_client(folder: &Folder, shown: Option<&Certified>) -> Client {
+    match shown {
+        None => Client::new(folder),
+        Some(Certified { certificate, key }) => {
+            let certificate = certificate.to_der().unwrap().into();
+            let key = key.private_key_to_der_pkcs8().unwrap();
+            Client::showing(folder, certificate, key)
         }
-        let mut session = client.connect(server).await;
-        session.get("/").await.text().await == PAGE
-    })
+    }
+}
+
+/// Returns whether a client over QUIC gets the page.
+pub(crate) fn is_served_over_quic(
+    server: SocketAddr,
+    folder: &Folder,
+    shown: Option<&Certified>,
+) -> bool {
+    run(async { gets_page(&quic_client(folder, shown), server).await })
+}
+
+async fn gets_page(client: &Client, server: SocketAddr) -> bool {
+    // A client learns of its refusal after its own side of the handshake; one that is served gets a control stream.
+    let connection = client.dial(server).await;
+    if let Err(error) = connection.accept_uni().await {
+        assert!(
+            matches!(error, quinn::ConnectionError::ConnectionClosed(_)),
+            "{error}"
+        );
+        return false;
+    }
+    let mut session = client.connect(server).await;
+    session.get("/").await.text().await == PAGE
 }
 
 /// Returns the subjects in the access log.
@@ -260,6 +271,54 @@ fn sessions_over_quic_are_not_resumed_under_another_authority() {
 }
 
 #[test]
+fn sessions_end_when_the_certificate_of_their_client_expires() {
+    let folder = Folder::new();
+    let authority = Certified::authority("own");
+    authority.write(&folder, "clients.pem");
+    let mut server = Server::start(&setup("client_ca = \"clients.pem\""), &folder);
+    let address = server.address();
+    let renewed = authority.client("app", 1);
+    // A busy host may need longer than the first certificate is valid.
+    let is_shown = [10, 60].into_iter().any(|seconds| {
+        let end = now() + seconds;
+        let client = authority.client_until("app", end);
+        let resume = |version: &str, shown: Option<&Certified>| {
+            let file = format!("session{version}.pem");
+            let words = [version, "-sess_in", &file, "-sess_out", &file];
+            open(&server, &folder, shown, &words)
+        };
+        for version in VERSIONS {
+            let file = format!("session{version}.pem");
+            let words = [version, "-sess_out", &file];
+            let Some(opened) = open(&server, &folder, Some(&client), &words) else {
+                return true;
+            };
+            // The ticket of a resumed session is no better.
+            if opened != FULL || resume(version, None) != Some(RESUMED) {
+                return false;
+            }
+        }
+        run(async {
+            let quic = quic_client(&folder, Some(&client));
+            if !gets_page(&quic, address).await {
+                return false;
+            }
+            while now() <= end {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            assert!(!gets_page(&quic, address).await);
+            true
+        }) && VERSIONS.iter().all(|version| {
+            assert_eq!(resume(version, None), Some(REFUSED), "{version}");
+            assert_eq!(resume(version, Some(&renewed)), Some(FULL), "{version}");
+            true
+        })
+    });
+    assert!(is_shown, "the host is too busy");
+    server.process.last_words();
+}
+
+#[test]
 fn files_without_authorities_refuse_a_reload_with_their_key() {
     let folder = Folder::new();
     let mut server = Server::start(&setup(""), &folder);
@@ -269,84 +328,4 @@ fn files_without_authorities_refuse_a_reload_with_their_key() {
         assert!(line.contains(file), "{line}");
     }
     assert!(is_served_over_quic(server.address(), &folder, None));
-}
-
-#[test]
-fn older_versions_and_weak_cipher_suites_are_refused_over_tcp() {
-    let folder = Folder::new();
-    let mut server = Server::start(&setup(""), &folder);
-    let admin = address(&mut server);
-    let address = server.address();
-    let curl = |words: &[&str]| {
-        let command = program("curl")?
-            .args(["--silent", "--insecure", "--max-time", "60"])
-            .args(words)
-            .arg(format!("https://{address}/"))
-            .output();
-        Some(command.unwrap().stdout == PAGE.as_bytes())
-    };
-    let cases: [(&[&str], bool, bool); 5] = [
-        (&["--tls-max", "1.1"], false, false),
-        (&["--tls-max", "1.2"], true, false),
-        (
-            &[
-                "--tls-max",
-                "1.2",
-                "--ciphers",
-                "ECDHE-ECDSA-CHACHA20-POLY1305",
-            ],
-            true,
-            false,
-        ),
-        (
-            &[
-                "--tls-max",
-                "1.2",
-                "--ciphers",
-                "ECDHE-ECDSA-AES128-SHA:AES128-GCM-SHA256",
-            ],
-            false,
-            false,
-        ),
-        (&["--tlsv1.3"], true, true),
-    ];
-    for (words, by_default, _) in cases {
-        match curl(words) {
-            None => return,
-            Some(found) => assert_eq!(found, by_default, "{words:?}"),
-        }
-    }
-    reload(
-        &mut server,
-        admin,
-        &setup("tls_min_version = \"1.3\""),
-        &folder,
-    );
-    for (words, _, with_tls13) in cases {
-        assert_eq!(curl(words), Some(with_tls13), "{words:?}");
-    }
-}
-
-#[test]
-fn key_log_has_the_keys_of_connections_over_tcp_and_quic() {
-    let folder = Folder::new();
-    let mut server = Server::start(&setup("key_log = \"keys.log\""), &folder);
-    server.process.line_with(&["key_log is on", "keys.log"]);
-    let file = folder.path("keys.log");
-    let count = || {
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        text.matches("SERVER_TRAFFIC_SECRET_0 ").count()
-    };
-    assert!(!file.exists());
-    let Some(opened) = open(&server, &folder, None, &["-tls1_3"]) else {
-        return;
-    };
-    assert_eq!((opened, count()), (FULL, 1));
-    assert!(is_served_over_quic(server.address(), &folder, None));
-    assert_eq!(count(), 3, "it connects twice");
-    let mode = std::fs::metadata(&file).unwrap().permissions();
-    assert_eq!(
-        std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
-        0o600
-    );
 }

@@ -51,6 +51,7 @@ mod server;
 mod smuggling;
 mod supervisor;
 mod tcp;
+mod tls_options;
 mod tls_upstream;
 mod transfer;
 mod unix_upstream;

@@ -9,12 +9,14 @@ use std::sync::{Arc, OnceLock};
 use boring::error::ErrorStack;
 use boring::sha::Sha256;
 use boring::ssl::{SslContextBuilder, SslVerifyMode, SslVersion};
-use boring::x509::X509;
 use boring::x509::store::{X509Store, X509StoreBuilder};
 use boring::x509::verify::X509VerifyFlags;
+use boring::x509::{X509, X509StoreContext, X509StoreContextRef};
 use sluicegate_config::{ClientAuth, Listener, TlsVersion};
 
 use super::error::TransportError;
+use super::validity;
+use crate::quic::{key_file, tickets};
 
 /// TLS options of a listener.
 #[derive(Default)]
@@ -41,11 +43,12 @@ impl std::fmt::Debug for TlsOptions {
 }
 
 impl TlsOptions {
-    /// Reads the options of a listener with their files.
+    /// Reads the options of a listener with their files. A key log that other users have access to gets no keys unless
+    /// `accept_open`.
     ///
     /// # Errors
     /// A file that cannot be read, or holds no certificates.
-    pub fn load(listener: &Listener) -> Result<Arc<TlsOptions>, TransportError> {
+    pub fn load(listener: &Listener, accept_open: bool) -> Result<Arc<TlsOptions>, TransportError> {
         let required = listener.client_auth != Some(ClientAuth::Optional);
         let authorities = { listener.client_ca.as_deref() }
             .map(|path| Authorities::load(path, required))
@@ -53,7 +56,8 @@ impl TlsOptions {
         Ok(Arc::new(TlsOptions {
             min_version: listener.tls_min_version,
             authorities,
-            key_log: { listener.key_log.clone() }.map(|path| Arc::new(KeyLog::new(path))),
+            key_log: { listener.key_log.clone() }
+                .map(|path| Arc::new(KeyLog::new(path, accept_open))),
         }))
     }
 
@@ -89,7 +93,9 @@ impl TlsOptions {
             }
             let mut mode = SslVerifyMode::PEER;
             mode.set(SslVerifyMode::FAIL_IF_NO_PEER_CERT, authorities.required);
-            context.set_verify(mode);
+            context.set_verify_callback(mode, |is_valid, verified| {
+                is_valid && limit_session(verified).is_some()
+            });
         }
         if let Some(log) = self.key_log.clone() {
             context.set_keylog_callback(move |_, line| log.write(line));
@@ -138,17 +144,27 @@ impl Authorities {
     }
 }
 
+/// Ends the session of a handshake with the certificate that was just verified: whoever resumes it shows none again, and the library looks
+/// at none.
+fn limit_session(verified: &X509StoreContextRef) -> Option<()> {
+    let ssl = verified.ex_data(X509StoreContext::ssl_idx().ok()?)?;
+    tickets::end_at(ssl, validity::end(verified.current_cert()?).ok()?)
+}
+
 /// File to which the keys of connections are written, for programs that decrypt captures of packets.
 struct KeyLog {
     path: PathBuf,
+    /// The file may be one that other users have access to.
+    accept_open: bool,
     /// The file, opened for the first line: a check of the configuration must not create it.
     file: OnceLock<Option<File>>,
 }
 
 impl KeyLog {
-    fn new(path: PathBuf) -> KeyLog {
+    fn new(path: PathBuf, accept_open: bool) -> KeyLog {
         KeyLog {
             path,
+            accept_open,
             file: OnceLock::new(),
         }
     }
@@ -172,6 +188,10 @@ impl KeyLog {
     fn open(&self) -> std::io::Result<File> {
         let mut options = OpenOptions::new();
         options.create(true).append(true).mode(0o600);
-        options.open(&self.path)
+        let file = options.open(&self.path)?;
+        if !self.accept_open {
+            key_file::check(&self.path, &file)?.map_err(std::io::Error::other)?;
+        }
+        Ok(file)
     }
 }

@@ -11,8 +11,16 @@ use sluicegate::self_signed;
 
 use crate::server::Folder;
 
+/// A day, seconds.
+const DAY: i64 = 86_400;
+
+/// Returns the seconds since 1970.
+pub(super) fn now() -> i64 {
+    i64::try_from(sluicegate::clock::unix().as_secs()).unwrap()
+}
+
 /// An authority, or what it has certified.
-pub(super) struct Certified {
+pub(crate) struct Certified {
     pub(super) certificate: X509,
     pub(super) key: PKey<Private>,
 }
@@ -20,18 +28,22 @@ pub(super) struct Certified {
 impl Certified {
     /// Returns an authority that vouches for itself.
     pub(super) fn authority(name: &str) -> Certified {
-        Certified::make(name, None, 1)
+        Certified::make(name, None, now() + DAY)
     }
 
     /// Returns what this authority certifies for a client, until so many days from now.
     pub(super) fn client(&self, name: &str, days: i64) -> Certified {
-        Certified::make(name, Some(self), days)
+        self.client_until(name, now() + days * DAY)
     }
 
-    fn make(name: &str, issuer: Option<&Certified>, days: i64) -> Certified {
+    /// Returns what this authority certifies for a client, until `end` in seconds since 1970.
+    pub(super) fn client_until(&self, name: &str, end: i64) -> Certified {
+        Certified::make(name, Some(self), end)
+    }
+
+    fn make(name: &str, issuer: Option<&Certified>, end: i64) -> Certified {
         let key = self_signed::key().unwrap();
-        let now = i64::try_from(sluicegate::clock::unix().as_secs()).unwrap();
-        let at = |days: i64| Asn1Time::from_unix(now + days * 86_400).unwrap();
+        let at = |time: i64| Asn1Time::from_unix(time).unwrap();
         let mut subject = X509NameBuilder::new().unwrap();
         subject
             .append_entry_by_nid(Nid::ORGANIZATIONNAME, "Test")
@@ -46,8 +58,8 @@ impl Certified {
         let issuer_name = issuer.map(|issuer| issuer.certificate.subject_name());
         made.set_issuer_name(issuer_name.unwrap_or(&subject))
             .unwrap();
-        made.set_not_before(&at(-10)).unwrap();
-        made.set_not_after(&at(days)).unwrap();
+        made.set_not_before(&at(now() - 10 * DAY)).unwrap();
+        made.set_not_after(&at(end)).unwrap();
         made.set_pubkey(&key).unwrap();
         let extension = match issuer {
             None => BasicConstraints::new().critical().ca().build(),
