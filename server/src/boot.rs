@@ -188,7 +188,7 @@ pub fn examine(config: &Config, registry: &Registry) -> Result<(), BootError> {
             registry,
             config,
             &secrets,
-            &Alternatives::default(),
+            (&Alternatives::default(), None),
         )?;
     }
     Ok(())

@@ -130,7 +130,7 @@ fn open_listeners(
             registry,
             config,
             secrets,
-            &Alternatives::default(),
+            (&Alternatives::default(), None),
         )?;
         open_listener(listener, &settings, announced, &mut bound)?;
     }

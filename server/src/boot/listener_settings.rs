@@ -17,15 +17,16 @@ use crate::quic::transport::{
 };
 
 /// Returns everything of a listener that needs no port, checked. Certificates that `before` has are not parsed again; it was made
-/// with the same settings.
+/// with the same settings. TLS options are read from their files if none are given.
 pub(super) fn prepare(
     listener: &Listener,
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-    before: &Alternatives,
+    (before, options): (&Alternatives, Option<&Arc<TlsOptions>>),
 ) -> Result<ListenerSettings, BootError> {
-    let prepared = try_prepare(listener, registry, config, secrets, before);
+    let kept = (before, options);
+    let prepared = try_prepare(listener, registry, config, secrets, kept);
     prepared.map_err(|error| BootError::listener(&listener.name, error))
 }
 
@@ -34,12 +35,15 @@ fn try_prepare(
     registry: &Registry,
     config: &Config,
     secrets: &Secrets,
-    before: &Alternatives,
+    (before, options): (&Alternatives, Option<&Arc<TlsOptions>>),
 ) -> Result<ListenerSettings, ListenerError> {
     let selection = Selection::of(listener, registry, secrets.congestion_rules_key())?;
     let name = &listener.name;
     let mut given = listener.tls.iter();
-    let options = TlsOptions::load(listener, config.server.open_secrets)?;
+    let options = match options {
+        Some(options) => Arc::clone(options),
+        None => TlsOptions::load(listener, config.server.open_secrets)?,
+    };
     let load = |tls: &Tls| Ok(identity(tls, config)?.with_options(&options));
     let first = match given.next() {
         Some(tls) => load(tls)?,

@@ -54,6 +54,15 @@ pub(super) struct Reloader<'a> {
     pub(super) renewals: AcmeRenewals,
 }
 
+/// Files of TLS options, as `client_ca`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OptionFiles {
+    /// They are read again.
+    Read,
+    /// Those that were read before stay in effect.
+    Keep,
+}
+
 impl Reloader<'_> {
     /// Returns what the service manager shows of the configuration.
     pub(super) fn standing(&self) -> String {
@@ -73,7 +82,7 @@ impl Reloader<'_> {
         if !fixed.is_empty() {
             return Err(ReloadError::NeedsRestart(fixed));
         }
-        let (snapshot, rebound) = self.make(&config)?;
+        let (snapshot, rebound) = self.make(&config, OptionFiles::Read)?;
         self.adopt(config, snapshot, rebound)?;
         self.renewals.adopt(&self.config);
         Ok(self.snapshot.generation)
@@ -86,7 +95,7 @@ impl Reloader<'_> {
     /// The certificates, or other files, cannot be used; the previous ones stay in effect.
     pub(super) fn install_certificates(&mut self) -> Result<Option<u64>, ReloadError> {
         let config = self.config.clone();
-        let (snapshot, rebound) = self.make(&config)?;
+        let (snapshot, rebound) = self.make(&config, OptionFiles::Keep)?;
         let before = self.snapshot.bound_listeners.iter();
         let mut pairs = before.zip(&snapshot.bound_listeners);
         if pairs.all(|(before, now)| before.settings.identities.are(&now.settings.identities)) {
@@ -166,7 +175,11 @@ impl Reloader<'_> {
     }
 
     /// Makes the snapshot of a configuration, and binds what is not bound yet.
-    fn make(&self, config: &Config) -> Result<(ConfigSnapshot, Rebound), BootError> {
+    fn make(
+        &self,
+        config: &Config,
+        files: OptionFiles,
+    ) -> Result<(ConfigSnapshot, Rebound), BootError> {
         let identification = Identification::new(&config.tracing);
         let before = &self.snapshot.site;
         let site = before.recompile(&config.routes, &config.limits, identification)?;
@@ -181,7 +194,7 @@ impl Reloader<'_> {
         let announced = Announced::keeping(kept, self.next_id);
         let mut rebound = rebind(config, &self.workers, announced, |listener| {
             let mut before = current.clone().filter(|bound| bound.name == listener.name);
-            self.settings(listener, before.next(), config)
+            self.settings(listener, before.next(), config, files)
         })?;
         let snapshot = ConfigSnapshot {
             generation: self.snapshot.generation + 1,
@@ -203,9 +216,13 @@ impl Reloader<'_> {
         listener: &Listener,
         before: Option<&BoundListener>,
         config: &Config,
+        files: OptionFiles,
     ) -> Result<ListenerSettings, BootError> {
         let known = self.known(before, config);
-        let mut settings = prepare(listener, self.registry, config, &self.secrets, &known)?;
+        let options = before.map(|before| &before.settings.identities.first.options);
+        let options = options.filter(|_| files == OptionFiles::Keep);
+        let kept = (&known, options);
+        let mut settings = prepare(listener, self.registry, config, &self.secrets, kept)?;
         // A certificate that was made at the start stays.
         let before = before.map(|before| &before.settings.identities);
         if let Some(before) = before.filter(|before| before.first.is_self_signed())
@@ -227,123 +244,4 @@ impl Reloader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-
-    use sluicegate_dataplane::{ListenerId, Payloads};
-
-    use super::*;
-    use crate::boot::error::one_line;
-    use crate::boot::liveness::tests::watched;
-    use crate::http::route::Site;
-    use crate::observe::lifecycle::Lifecycle;
-    use crate::observe::metrics::{Page, Show};
-    use crate::quic::config_snapshot::{BoundAddress, Protocols};
-    use crate::quic::settings::Lease;
-    use crate::quic::transport::Identity;
-
-    const FILE: &str = "[[group]]\nname = \"a\"\n[[listener]]\nname = \"main\"\ngroup = \"a\"\naddress = \"[::1]:1\"\ntcp = false\n\
-                        tls = { certificate = \"chain.pem\", key = \"key.pem\" }\n";
-
-    fn bound(reloader: &Reloader<'_>) -> BoundListener {
-        let listener = &reloader.config.listeners[0];
-        let prepared = prepare(
-            listener,
-            reloader.registry,
-            &reloader.config,
-            &reloader.secrets,
-            &Alternatives::default(),
-        );
-        BoundListener {
-            name: listener.name.clone(),
-            at: BoundAddress {
-                id: ListenerId(0),
-                group: "a".to_owned(),
-                local: listener.addresses[0],
-                configured: listener.addresses[0],
-                lease: Lease::default(),
-                protocols: Protocols::Quic,
-                payloads: Payloads::default(),
-            },
-            settings: prepared.unwrap(),
-        }
-    }
-
-    #[test]
-    fn a_configuration_reaches_all_workers_ready_for_use_or_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let [source, chain, key] =
-            ["s.toml", "chain.pem", "key.pem"].map(|f| folder.path().join(f));
-        let [first, second] = [(); 2].map(|()| Identity::self_signed().unwrap());
-        fs::write(&source, FILE).unwrap();
-        fs::write(&chain, &first.chain).unwrap();
-        fs::write(&key, &first.key).unwrap();
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
-        let registry = Registry::builtin();
-        let config = Config::load(&source, &registry).unwrap();
-        let (workers, mailboxes): (Vec<_>, Vec<_>) = (0..2)
-            .map(|index| {
-                let (worker, mailbox, commands) = watched(index);
-                (worker, (mailbox, commands))
-            })
-            .unzip();
-        let snapshot = ConfigSnapshot {
-            generation: 1,
-            site: Arc::new(Site::compile(&config.routes, &config.limits).unwrap()),
-            limits: config.limits.clone(),
-            quic: config.quic.clone(),
-            bound_listeners: Vec::new(),
-            access: None,
-            tracing: None,
-            drain_timeout: config.server.drain_timeout,
-        };
-        let lifecycle = Arc::<Lifecycle>::default();
-        let secrets = Arc::new(Secrets::in_memory());
-        let mut reloader = Reloader {
-            source: Some(source),
-            registry: &registry,
-            upkeep: Upkeep::new(&lifecycle, &secrets, &snapshot),
-            renewals: AcmeRenewals::new(|| (), &lifecycle),
-            snapshot: Arc::new(snapshot),
-            config,
-            secrets,
-            access: Arc::default(),
-            fronts: Fronts::new(&workers),
-            traces: Arc::default(),
-            workers,
-            retired: Retired::default(),
-            removed: RemovedListeners::default(),
-            next_id: 1,
-        };
-        let bound_listeners = vec![bound(&reloader)];
-        Arc::get_mut(&mut reloader.snapshot)
-            .unwrap()
-            .bound_listeners = bound_listeners;
-
-        fs::write(&key, &second.key).unwrap();
-        assert!(reloader.reload().is_err(), "the key of another certificate");
-        assert!(
-            mailboxes
-                .iter()
-                .all(|(mailbox, _)| mailbox.take().is_none())
-        );
-
-        fs::write(&chain, &second.chain).unwrap();
-        assert_eq!(reloader.reload().unwrap(), 2);
-        for (mailbox, _) in &mailboxes {
-            let Some(Command::Adopt(snapshot, own)) = mailbox.take() else {
-                panic!("a worker keeps the old configuration");
-            };
-            assert_eq!((snapshot.generation, own.listeners.len()), (2, 1));
-        }
-        let mut page = Page::default();
-        lifecycle.certificates().show(&mut page);
-        let sample = "expiry_timestamp_seconds{listener=\"main\",name=\"localhost\"} ";
-        assert!(page.into_text().contains(sample));
-
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-        let refused = reloader.reload().unwrap_err();
-        assert!(one_line(&refused).contains("chmod 600"));
-    }
-}
+mod tests;
