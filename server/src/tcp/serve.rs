@@ -12,7 +12,7 @@ use http::Version;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sluicegate_dataplane::ListenerId;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -181,10 +181,19 @@ struct Http1<S>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    /// Until a tunnel begins.
+    /// Until the last one has its response, or a tunnel begins.
     requests: Option<http1::Connection<TokioIo<S>, RequestService>>,
     slot: TunnelSlot,
-    tunnel: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    rest: Option<Rest>,
+}
+
+/// What follows the requests of a connection: a tunnel, or its end.
+type Rest = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Ends a connection after its last response.
+async fn shut_down(mut stream: impl AsyncWrite + Unpin) {
+    // The client may have closed the connection.
+    let _ = stream.shutdown().await;
 }
 
 impl<S> Future for Http1<S>
@@ -196,16 +205,19 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
         let this = &mut *self;
         if let Some(requests) = &mut this.requests {
-            ready!(Pin::new(requests).poll(cx))?;
-            let requests = this.requests.take();
-            this.tunnel = requests.zip(this.slot.take()).map(|(requests, tunnel)| {
+            // hyper does not shut a connection down after a request with `upgrade`, whatever the response was.
+            ready!(requests.poll_without_shutdown(cx))?;
+            this.rest = this.requests.take().map(|requests| {
                 let parts = requests.into_parts();
-                let tunnel = tunnel.run(parts.io.into_inner(), parts.read_buf);
-                Box::pin(tunnel) as Pin<Box<dyn Future<Output = ()>>>
+                let stream = parts.io.into_inner();
+                match this.slot.take() {
+                    Some(tunnel) => Box::pin(tunnel.run(stream, parts.read_buf)) as Rest,
+                    None => Box::pin(shut_down(stream)),
+                }
             });
         }
-        match &mut this.tunnel {
-            Some(tunnel) => tunnel.as_mut().poll(cx).map(Ok),
+        match &mut this.rest {
+            Some(rest) => rest.as_mut().poll(cx).map(Ok),
             None => Poll::Ready(Ok(())),
         }
     }
@@ -252,7 +264,7 @@ where
     let served = Http1 {
         requests: Some(builder.serve_connection(TokioIo::new(stream), service)),
         slot,
-        tunnel: None,
+        rest: None,
     };
     drive(connection, served, phase).await;
 }

@@ -13,6 +13,7 @@ mod removed;
 mod stalled;
 mod trailers;
 mod tunnels;
+mod upgrades;
 
 use std::net::SocketAddr;
 use std::path::Path;
