@@ -42,7 +42,8 @@ table! {
             reload: Live
         },
         /// Time that requests get to finish after connection_lifetime or requests_per_connection; then the connection
-        /// is closed and requests that are still open are cut off. Raise it if downloads take longer. 0s sets no limit.
+        /// is closed and requests that are still open are cut off. Raise it if downloads take longer. 0s sets no limit. Over
+        /// TCP, a connection with an open WebSocket ends with that one.
         connection_drain_timeout: Duration {
             kind: duration(seconds(0), seconds(30 * 86_400)),
             default: "\"1h\"",

@@ -16,7 +16,7 @@ const BLOCK: usize = 32 * 1024;
 /// Largest part of a response that HTTP/2 may hold for a client when the request counts as complete, bytes. hyper hands a block over
 /// as soon as the stream's window has room for its first byte; the end of a response follows as a block of its own, so that it
 /// waits until there is room for all in front of it.
-const END: usize = 1024;
+pub(super) const END: usize = 1024;
 
 /// Error of a response that cannot be completed: HTTP/2 resets the stream, HTTP/1.1 closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

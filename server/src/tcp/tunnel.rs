@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
+use super::body::END;
 use super::exchange::{Exchange, Next};
 use super::request_guard::RequestGuard;
 use super::tunnel_reader::{Duplex, TunnelReader};
@@ -39,6 +40,16 @@ impl Switch {
                 });
             }
         }
+    }
+}
+
+/// Returns the length of a block's first part. hyper hands a part over to HTTP/2 once the window has room for its first byte, so the last
+/// one is small.
+fn first_part(guard: &RequestGuard, block: &[u8]) -> usize {
+    if guard.connection.is_http2() {
+        block.len().saturating_sub(END)
+    } else {
+        block.len()
     }
 }
 
@@ -78,8 +89,11 @@ impl ClientTunnel {
             match next {
                 Next::Data(block) => {
                     request.is_held.set(true);
-                    if write.write_all(&block).await.is_err() || write.flush().await.is_err() {
-                        return;
+                    let (first, last) = block.split_at(first_part(&guard, &block));
+                    for part in [first, last] {
+                        if write.write_all(part).await.is_err() || write.flush().await.is_err() {
+                            return;
+                        }
                     }
                     request.is_held.set(false);
                     request.sent.set(request.sent.get() + block.len() as u64);
@@ -93,6 +107,14 @@ impl ClientTunnel {
             }
         }
         let connection = Rc::clone(&guard.connection);
+        if connection.is_http2() {
+            // hyper holds what the client's window has no room for, and says when it does no more.
+            request.is_held.set(true);
+            if write.shutdown().await.is_err() {
+                return;
+            }
+            request.is_held.set(false);
+        }
         guard.complete();
         exchange.finish();
         drop((exchange, guard));

@@ -102,7 +102,7 @@ impl Watchdog {
         if let Some(left_at) = self.left_at {
             // Without requests, only the rest of a response may still be on its way.
             let limit = limits.connection_drain_timeout;
-            let late = !limit.is_zero() && since(left_at) >= limit;
+            let late = !limit.is_zero() && since(left_at) >= limit && !has_tunnel(connection);
             let silent =
                 idle && since(left_at) >= config.idle_timeout && !connection.meter.is_blocked();
             return if late || silent {
@@ -184,6 +184,11 @@ fn end(connection: &Connection, request: &OpenRequest) -> bool {
     // The connection takes no further requests.
     connection.leave();
     is_cut && !request.cut()
+}
+
+/// Returns whether a request has opened a tunnel, which has a timeout of its own.
+fn has_tunnel(connection: &Connection) -> bool {
+    connection.with_open(|open| open.values().any(|request| request.is_tunnel.get()))
 }
 
 /// Returns the time between two checks.

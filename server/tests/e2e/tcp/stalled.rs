@@ -29,7 +29,7 @@ pub(super) fn to(upstream: &Upstream) -> String {
     )
 }
 
-fn pause(time: Duration) {
+pub(super) fn pause(time: Duration) {
     run(async { tokio::time::sleep(time).await });
 }
 

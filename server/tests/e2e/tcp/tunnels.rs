@@ -1,5 +1,7 @@
 //! WebSockets of clients over TCP: how they are opened, and every way in which they end.
 
+mod ending;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
