@@ -38,7 +38,7 @@ use sluicegate_config::{Config, LogTarget};
 
 use self::acme::AcmeRenewals;
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
-pub use self::error::{BootError, ListenerError};
+pub use self::error::{BootError, ListenerError, ReloadError};
 use self::group::prepare_group;
 use self::listen::Announced;
 use self::listener_settings::prepare;
@@ -46,6 +46,7 @@ use self::observability::Observability;
 pub use self::place::place;
 use self::ports::{OnPort, OpenPorts};
 use self::reload::Reloader;
+pub use self::reload::examine_reload;
 use self::removed::RemovedListeners;
 use self::retired::Retired;
 use self::shared::Shared;

@@ -46,8 +46,11 @@ enum Command {
         /// Configuration file, as `run` takes it.
         #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
+        /// Configuration that the server runs with: name the changes that need a restart, because a reload would refuse them.
+        #[arg(long, value_name = "FILE")]
+        against: Option<PathBuf>,
         /// Print a JSON Schema of the configuration instead.
-        #[arg(long, conflicts_with_all = ["file", "config"])]
+        #[arg(long, conflicts_with_all = ["file", "config", "against"])]
         schema: bool,
     },
     Route(route::RouteArgs),
@@ -61,8 +64,13 @@ enum Command {
 pub fn main(registry: &Registry) -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run { config } => run(config, registry),
-        Command::Check { file, config, .. } => match file.or(config) {
-            Some(file) => check(&file, registry),
+        Command::Check {
+            file,
+            config,
+            against,
+            ..
+        } => match file.or(config) {
+            Some(file) => check(&file, against.as_deref(), registry),
             None => {
                 let schema = sluicegate_config::json_schema(registry);
                 printed(std::io::stdout().write_all(schema.as_bytes()))
@@ -112,17 +120,26 @@ fn failed(error: BootError, file: Option<&Path>, config: &Config) -> anyhow::Res
     Ok(EXIT_CONFIG)
 }
 
-fn check(file: &Path, registry: &Registry) -> anyhow::Result<u8> {
-    match Config::load(file, registry) {
-        Ok(config) => {
-            process_log::start(&config.log);
-            match boot::examine(&config, registry) {
-                Ok(()) => printed(std::io::stdout().write_all(config.to_toml().as_bytes())),
-                Err(error) => failed(error, Some(file), &config),
-            }
-        }
-        Err(error) => Ok(wrong(&error)),
+fn check(file: &Path, against: Option<&Path>, registry: &Registry) -> anyhow::Result<u8> {
+    let config = match Config::load(file, registry) {
+        Ok(config) => config,
+        Err(error) => return Ok(wrong(&error)),
+    };
+    process_log::start(&config.log);
+    if let Err(error) = boot::examine(&config, registry) {
+        return failed(error, Some(file), &config);
     }
+    if let Some(against) = against {
+        let running = match Config::load(against, registry) {
+            Ok(running) => running,
+            Err(error) => return Ok(wrong(&error)),
+        };
+        if let Err(error) = boot::examine_reload(&running, &config) {
+            eprintln!("{}: {error}", file.display());
+            return Ok(EXIT_CONFIG);
+        }
+    }
+    printed(std::io::stdout().write_all(config.to_toml().as_bytes()))
 }
 
 fn explain_route(args: &route::RouteArgs, registry: &Registry) -> anyhow::Result<u8> {

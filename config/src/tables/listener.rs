@@ -153,7 +153,7 @@ table! {
         /// limits.handshake_timeout. The client that it names counts everywhere: in limits, rules, logs and fields for
         /// upstreams; a health check, which names none, counts towards no client's limits. Connections from other addresses must have no such header, so
         /// no client can name another one. A balancer that sends none has each of its connections closed:
-        /// see `proxy_header` in sluicegate_tcp_connections_accepted_total. Holds for address and http_address, not for QUIC.
+        /// see `proxy_header` in sluicegate_tcp_connections_refused_total. Holds for address and http_address, not for QUIC.
         proxy_protocol: Vec<IpNet> {
             kind: proxy_networks(),
             unset: "no connection has such a header",

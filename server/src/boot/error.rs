@@ -168,15 +168,20 @@ pub enum ListenerError {
 
 /// Error that keeps a reloaded configuration from taking effect.
 #[derive(Debug, Error)]
-pub(super) enum ReloadError {
+pub enum ReloadError {
+    /// There is no file.
     #[error("it is part of the binary; start with `-c FILE` to be able to change it")]
     Embedded,
+    /// The file has a mistake.
     #[error(transparent)]
     Config(#[from] sluicegate_config::Error),
+    /// These keys have changed.
     #[error("{} cannot change while the server runs; restart it", .0.join(", "))]
     NeedsRestart(Vec<String>),
+    /// What the file names cannot be used.
     #[error(transparent)]
     Boot(#[from] BootError),
+    /// A certificate or another setting of TLS cannot be used.
     #[error(transparent)]
     Transport(#[from] TransportError),
 }

@@ -63,6 +63,19 @@ enum OptionFiles {
     Keep,
 }
 
+/// Checks that a running server can take `new` in place of `running`.
+///
+/// # Errors
+/// Keys have changed that need a restart; the error names them.
+pub fn examine_reload(running: &Config, new: &Config) -> Result<(), ReloadError> {
+    let fixed = running.needs_restart(new);
+    if fixed.is_empty() {
+        Ok(())
+    } else {
+        Err(ReloadError::NeedsRestart(fixed))
+    }
+}
+
 impl Reloader<'_> {
     /// Returns what the service manager shows of the configuration.
     pub(super) fn standing(&self) -> String {
@@ -78,10 +91,7 @@ impl Reloader<'_> {
             return Err(ReloadError::Embedded);
         };
         let config = Config::load(source, self.registry)?;
-        let fixed = self.config.needs_restart(&config);
-        if !fixed.is_empty() {
-            return Err(ReloadError::NeedsRestart(fixed));
-        }
+        examine_reload(&self.config, &config)?;
         let (snapshot, rebound) = self.make(&config, OptionFiles::Read)?;
         self.adopt(config, snapshot, rebound)?;
         self.renewals.adopt(&self.config);

@@ -262,6 +262,26 @@ fn where_io_uring_is_forbidden_an_explicit_choice_fails() {
     });
 }
 
+#[test]
+fn check_names_what_a_running_server_cannot_change() {
+    let folder = Folder::new();
+    let running = listener("127.0.0.1:0", "key.pem");
+    std::fs::write(folder.path("running.toml"), &running).unwrap();
+    let check = |more: &str| {
+        std::fs::write(folder.path("new.toml"), format!("{more}{running}")).unwrap();
+        let arguments = ["check", "new.toml", "--against", "running.toml"];
+        let mut process = Process::start(&arguments, &folder.path(""));
+        let code = process.wait().code();
+        (code, std::mem::take(&mut process.said))
+    };
+    let (code, said) = check("[limits]\nconnections_per_worker = 7\n");
+    assert_eq!(code, Some(0), "{said:?}");
+    let (code, said) = check("[server]\ncpu_latency = \"1ms\"\n");
+    assert_eq!(code, Some(2), "{said:?}");
+    let expected = "new.toml: server.cpu_latency cannot change while the server runs; restart it";
+    assert_eq!(said, [expected]);
+}
+
 /// `check` reads the certificates, keys, secrets, folders and bodies that a configuration names.
 #[test]
 fn check_reads_what_the_configuration_names() {

@@ -208,7 +208,11 @@ impl Upstream {
         };
         match stream.filter(UpstreamConnection::takes_tunnels) {
             Some(stream) => Ok(stream),
-            None => self.own_connection(peer, limit).await,
+            // Where HTTP/2 is all that the upstream speaks, it refuses the handshake without it, and is healthy.
+            None => { self.own_connection(peer, limit).await }.map_err(|failure| match failure {
+                Failure::TlsHandshake => Failure::NoWebsocket,
+                other => other,
+            }),
         }
     }
 

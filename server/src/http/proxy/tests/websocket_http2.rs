@@ -298,3 +298,24 @@ fn an_upstream_with_tls_that_takes_none_over_http2_is_asked_over_http1() {
         assert_eq!(edge.counters().opened, 2);
     });
 }
+
+#[test]
+fn an_upstream_with_tls_that_speaks_http2_alone_is_502_and_not_to_blame() {
+    run(async {
+        let certified = Certified::new("127.0.0.1", None);
+        let mut acceptor = certified.acceptor();
+        acceptor.set_alpn_select_callback(|_, offered| {
+            let selected = boring::ssl::select_next_proto(b"\x02h2", offered);
+            selected.ok_or(boring::ssl::AlpnError::ALERT_FATAL)
+        });
+        let upstream = TlsUpstream::with(acceptor).await;
+        let edge = Edge::new(upstream.proxy(certified.trusted()));
+        let (front, task) = ask(&edge, PLENTY);
+        assert!(upstream.accept().await.is_err(), "no protocol in common");
+        let received = front.response().await;
+        task.await.unwrap();
+        assert_eq!(status(&received), 502);
+        assert_eq!(received.report.cause, Some("no_websocket"));
+        assert_eq!(edge.state().failures, 0);
+    });
+}
