@@ -309,7 +309,10 @@ fn an_upstream_with_tls_that_speaks_http2_alone_is_502_and_not_to_blame() {
             selected.ok_or(boring::ssl::AlpnError::ALERT_FATAL)
         });
         let upstream = TlsUpstream::with(acceptor).await;
-        let edge = Edge::new(upstream.proxy(certified.trusted()));
+        let edge = Edge::new(Proxy {
+            retries: 0,
+            ..upstream.proxy(certified.trusted())
+        });
         let (front, task) = ask(&edge, PLENTY);
         assert!(upstream.accept().await.is_err(), "no protocol in common");
         let received = front.response().await;
