@@ -70,7 +70,7 @@ pub(super) fn bind_beside_port(
     address: SocketAddr,
     workers: usize,
 ) -> Result<Vec<TcpListener>, TcpBindError> {
-    match bind(address, workers) {
+    match bind_when_free(address, workers) {
         Err(error) if error.is_foreign() => {
             tracing::warn!(%address, "no HTTP/1.1 and HTTP/2: the kernel does not have the address");
             Ok(Vec::new())

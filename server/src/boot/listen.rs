@@ -208,7 +208,7 @@ pub(super) fn open_listener(
         let kept = announced.keep(listener, *address, has_quic);
         let is_new = kept.as_ref().is_none_or(|kept| !kept.in_effect);
         let opened = match kept {
-            Some(kept) => go_on(listener, kept, announced, bound_listeners.workers),
+            Some(kept) => go_on(listener, kept, announced, bound_listeners),
             None if has_quic => open_quic(listener, *address, announced, bound_listeners),
             None => open_http(listener, *address, announced, bound_listeners.workers),
         };
@@ -238,7 +238,7 @@ fn go_on(
     listener: &Listener,
     kept: Kept,
     announced: &mut Announced,
-    workers: usize,
+    bound_listeners: &BoundListeners,
 ) -> Result<BoundAddress, ListenerError> {
     let Kept {
         mut at, in_effect, ..
@@ -249,8 +249,13 @@ fn go_on(
     let has_sockets = in_effect && at.protocols.has_tcp();
     let has_tcp = listener.tcp
         && (has_sockets || {
-            let bound = bind_tcp::bind_when_free(at.local, workers)?;
-            announced.add_tcp(listener, at.id, bound)
+            let workers = bound_listeners.workers;
+            let bound = match bound_listeners.bound {
+                Bound::Sockets(_) => bind_tcp::bind_when_free(at.local, workers),
+                // The kernel may not have the address.
+                Bound::Port(_) | Bound::OpenPort => bind_tcp::bind_beside_port(at.local, workers),
+            };
+            announced.add_tcp(listener, at.id, bound?)
         });
     at.protocols = Protocols::quic(has_tcp);
     Ok(at)

@@ -95,3 +95,65 @@ pub(super) fn without_sockets(group: &Group, workers: usize) -> Result<Vec<Seed>
     })?;
     Ok(opened.seeds)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use sluicegate_cc::Registry;
+    use sluicegate_dataplane::{ListenerId, Payloads};
+
+    use super::*;
+    use crate::boot::listener_settings::prepare;
+    use crate::boot::liveness::tests::watched;
+    use crate::quic::config_snapshot::{BoundAddress, Protocols};
+    use crate::quic::secrets::Secrets;
+    use crate::quic::settings::Lease;
+    use crate::quic::transport::Alternatives;
+
+    /// Returns the protocols of the one address of a port after a reload that keeps it.
+    fn keep_on_port(address: SocketAddr) -> Protocols {
+        let text = format!(
+            "[[group]]\nname = \"a\"\nbackend = \"dpdk\"\n[group.dpdk]\ndevice = \"0000:00:06.0\"\naddresses = [\"{}/24\"]\n\
+             [[listener]]\nname = \"main\"\ngroup = \"a\"\naddress = \"{address}\"\ntls = \"self-signed\"\n",
+            address.ip()
+        );
+        let registry = Registry::builtin();
+        let config = Config::from_toml("test.toml", &text, &registry).unwrap();
+        let at = BoundAddress {
+            id: ListenerId(0),
+            group: "a".to_owned(),
+            local: address,
+            configured: address,
+            lease: Lease::default(),
+            protocols: Protocols::Quic,
+            payloads: Payloads::default(),
+        };
+        let kept = Kept {
+            name: "main".to_owned(),
+            at,
+            in_effect: true,
+        };
+        let secrets = Secrets::in_memory();
+        let announced = Announced::keeping(vec![kept], 1);
+        let (worker, ..) = watched(0);
+        let rebound = rebind(&config, &[worker], announced, |listener| {
+            prepare(
+                listener,
+                &registry,
+                &config,
+                &secrets,
+                (&Alternatives::default(), None),
+            )
+        });
+        rebound.unwrap().announced.bound_listeners[0].at.protocols
+    }
+
+    #[test]
+    fn a_port_keeps_an_address_that_the_kernel_does_not_have() {
+        // The networks of examples (RFC 5737), and this host.
+        let [foreign, own] = ["192.0.2.7:4433", "127.0.0.1:0"].map(|text| text.parse().unwrap());
+        assert_eq!(keep_on_port(foreign), Protocols::Quic);
+        assert_eq!(keep_on_port(own), Protocols::QuicAndTcp);
+    }
+}
