@@ -18,6 +18,7 @@ mod ports;
 mod rebind;
 mod reload;
 mod removed;
+mod replies;
 mod retired;
 mod shared;
 pub mod signal;
@@ -107,7 +108,7 @@ pub fn serve(
     if !await_ready(&inbox, mailboxes.len(), &observability, &announced.lines)? {
         return Ok(());
     }
-    tcp::announce(&snapshot);
+    tcp::announce(&snapshot, |_| true);
     fronts.adopt(&over_tcp);
     ports.announce();
     observability.announce();

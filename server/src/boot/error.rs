@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sluicegate_dataplane::{BindError, PortError};
+use sluicegate_dataplane::{BindError, OpenError, PortError};
 use thiserror::Error;
 
 use super::bind_tcp::TcpBindError;
@@ -41,6 +41,24 @@ pub enum BootError {
         group: String,
         /// The cause.
         source: BindError,
+    },
+    /// A worker cannot open the sockets of a reload.
+    #[error("group `{group}`: {cause}")]
+    Rebind {
+        /// Name of the group.
+        group: String,
+        /// The cause.
+        cause: OpenError,
+    },
+    /// A worker has not opened the sockets of a reload in time.
+    #[error(
+        "group `{group}`: a worker did not open the sockets of added listeners within {limit:?}"
+    )]
+    RebindTimeout {
+        /// Name of the group.
+        group: String,
+        /// Time for it.
+        limit: Duration,
     },
     /// The port of a group cannot be opened.
     #[error("group `{group}`")]

@@ -37,8 +37,18 @@ pub(super) struct Kept {
     /// Name of the listener.
     pub(super) name: String,
     pub(super) at: BoundAddress,
-    /// Whether the configuration in effect has it; if not, its connections drain, and its sockets of TCP are closed.
-    pub(super) in_effect: bool,
+    pub(super) state: KeptState,
+}
+
+/// State of a bound address at a reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeptState {
+    /// The configuration in effect has it.
+    InEffect,
+    /// It was removed: its connections drain, and its sockets of TCP are closed.
+    Draining,
+    /// Workers close its sockets of QUIC, so nobody may have it again before they have.
+    Closing,
 }
 
 /// The listeners of all groups that are bound so far.
@@ -129,7 +139,11 @@ impl Announced {
             (kept.at.configured == address || kept.at.local == address)
                 && kept.at.group == listener.group
                 && kept.at.protocols.has_quic() == has_quic
-                && (kept.in_effect || has_quic)
+                && match kept.state {
+                    KeptState::InEffect => true,
+                    KeptState::Draining => has_quic,
+                    KeptState::Closing => false,
+                }
         };
         let is_own = |kept: &Kept| fits(kept) && kept.name == listener.name;
         let own = self.kept.iter().position(is_own);
@@ -169,7 +183,12 @@ impl Announced {
         }
     }
 
-    /// Logs what a reload has bound.
+    /// Returns whether sockets of TCP were bound for a listener.
+    pub(super) fn has_new_tcp(&self, id: ListenerId) -> bool {
+        self.tcp.iter().any(|tcp| tcp.listener == id)
+    }
+
+    /// Logs what a reload has bound for QUIC.
     pub(super) fn announce(&self) {
         for line in &self.lines {
             tracing::info!(
@@ -206,7 +225,9 @@ pub(super) fn open_listener(
     let http = listener.http_addresses.iter();
     for (address, has_quic) in quic.chain(http.map(|address| (address, false))) {
         let kept = announced.keep(listener, *address, has_quic);
-        let is_new = kept.as_ref().is_none_or(|kept| !kept.in_effect);
+        let is_new = kept
+            .as_ref()
+            .is_none_or(|kept| kept.state != KeptState::InEffect);
         let opened = match kept {
             Some(kept) => go_on(listener, kept, announced, bound_listeners),
             None if has_quic => open_quic(listener, *address, announced, bound_listeners),
@@ -240,13 +261,11 @@ fn go_on(
     announced: &mut Announced,
     bound_listeners: &BoundListeners,
 ) -> Result<BoundAddress, ListenerError> {
-    let Kept {
-        mut at, in_effect, ..
-    } = kept;
+    let Kept { mut at, state, .. } = kept;
     if !at.protocols.has_quic() {
         return Ok(at);
     }
-    let has_sockets = in_effect && at.protocols.has_tcp();
+    let has_sockets = state == KeptState::InEffect && at.protocols.has_tcp();
     let has_tcp = listener.tcp
         && (has_sockets || {
             let workers = bound_listeners.workers;

@@ -104,6 +104,7 @@ mod tests {
     use sluicegate_dataplane::{ListenerId, Payloads};
 
     use super::*;
+    use crate::boot::listen::KeptState;
     use crate::boot::listener_settings::prepare;
     use crate::boot::liveness::tests::watched;
     use crate::quic::config_snapshot::{BoundAddress, Protocols};
@@ -132,7 +133,7 @@ mod tests {
         let kept = Kept {
             name: "main".to_owned(),
             at,
-            in_effect: true,
+            state: KeptState::InEffect,
         };
         let secrets = Secrets::in_memory();
         let announced = Announced::keeping(vec![kept], 1);

@@ -1,23 +1,27 @@
 //! Reloads the configuration while the server runs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use sluicegate_cc::Registry;
 use sluicegate_config::{Config, Listener};
+use sluicegate_dataplane::Seed;
 
 use super::acme::AcmeRenewals;
 use super::advice;
 use super::error::{BootError, ReloadError};
-use super::listen::{Announced, Kept};
+use super::limits::REBIND_LIMIT;
+use super::listen::{Announced, Kept, KeptState};
 use super::listener_settings::prepare;
 use super::rebind::{Rebound, rebind};
 use super::removed::RemovedListeners;
+use super::replies::Replies;
 use super::retired::Retired;
 use super::shared::{open_access_log, start_tracing};
-use super::tcp::{Fronts, tcp_config};
+use super::tcp::{self, Fronts, tcp_config};
 use super::upkeep::Upkeep;
+use crate::clock;
 use crate::http::identification::Identification;
 use crate::http::origin::OriginCommand;
 use crate::observe::access::CurrentAccess;
@@ -87,6 +91,8 @@ impl Reloader<'_> {
     /// # Errors
     /// The configuration cannot be served; the previous one stays in effect.
     pub(super) fn reload(&mut self) -> Result<u64, ReloadError> {
+        self.removed.retry_now();
+        self.drop_unused();
         let Some(source) = &self.source else {
             return Err(ReloadError::Embedded);
         };
@@ -131,6 +137,16 @@ impl Reloader<'_> {
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
         let tcp = tcp_config(&config, &snapshot, &self.secrets)?;
+        let Rebound {
+            mut announced,
+            seeds,
+        } = rebound;
+        // Workers may have the numbers even if the configuration is refused.
+        self.next_id = announced.next_id();
+        if let Err(error) = open_sockets(&self.workers, seeds) {
+            self.removed.take_refused(&self.snapshot, &snapshot);
+            return Err(error.into());
+        }
         // Origins first: they execute a command before the requests that are sent after it, so the pools of a new route
         // are in effect when its first request runs.
         for worker in &self.workers {
@@ -138,15 +154,7 @@ impl Reloader<'_> {
             let command = OriginCommand::Adopt(Arc::clone(&snapshot.site));
             let _ = worker.origin.send(command);
         }
-        let Rebound {
-            mut announced,
-            mut seeds,
-        } = rebound;
         for (worker, own) in self.workers.iter().zip(own) {
-            if let Some(seed) = seeds.get_mut(&worker.group).and_then(VecDeque::pop_front) {
-                let command = Command::Rebind(Box::new(seed), Vec::new());
-                worker.mailbox.send(command);
-            }
             let command = Command::Adopt(Arc::clone(&snapshot), Box::new(own));
             worker.mailbox.send(command);
         }
@@ -160,12 +168,12 @@ impl Reloader<'_> {
         self.traces.set(&config.qlog, traces);
         self.fronts.adopt(&tcp);
         announced.announce();
+        tcp::announce(&snapshot, |id| announced.has_new_tcp(id));
         for worker in &self.workers {
             let sockets = announced.take_tcp(&worker.group);
             // A front ends only with the process.
             let _ = worker.front.send(FrontCommand::Listen(sockets));
         }
-        self.next_id = announced.next_id();
         self.config = config;
         self.removed.take(&self.snapshot, &snapshot);
         self.retired.take(&self.snapshot, &snapshot);
@@ -179,7 +187,8 @@ impl Reloader<'_> {
     /// Drops the parts of previous configurations that nobody uses any more.
     pub(super) fn drop_unused(&mut self) {
         self.retired.drop_unused();
-        self.removed.close_unused(&self.config, &self.workers);
+        self.removed
+            .close_unused(&self.config, &self.workers, clock::now());
         self.access.drop_unused();
         self.traces.drop_unused();
     }
@@ -198,7 +207,7 @@ impl Reloader<'_> {
         let kept = current.clone().map(|bound| Kept {
             name: bound.name.clone(),
             at: bound.at.clone(),
-            in_effect: true,
+            state: KeptState::InEffect,
         });
         let kept = kept.chain(self.removed.addresses()).collect();
         let announced = Announced::keeping(kept, self.next_id);
@@ -251,6 +260,34 @@ impl Reloader<'_> {
             bound.settings.identities.others.clone()
         })
     }
+}
+
+/// Has the workers open the sockets of added listeners, and waits until all have done so.
+///
+/// # Errors
+/// A worker cannot, or not in time. Others may have opened theirs.
+fn open_sockets(
+    workers: &[WorkerHandle],
+    seeds: BTreeMap<String, VecDeque<Seed>>,
+) -> Result<(), BootError> {
+    let sent = seeds.into_iter().map(|(group, seeds)| {
+        let of_group = workers.iter().filter(|worker| worker.group == group);
+        let replies = Replies::rebind(of_group.zip(seeds), &[]);
+        (group, replies)
+    });
+    let sent: Vec<_> = sent.collect();
+    let end = clock::now() + REBIND_LIMIT;
+    for (group, mut replies) in sent {
+        match replies.wait(end) {
+            Some(Ok(())) => {}
+            Some(Err(cause)) => return Err(BootError::Rebind { group, cause }),
+            None => {
+                let limit = REBIND_LIMIT;
+                return Err(BootError::RebindTimeout { group, limit });
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

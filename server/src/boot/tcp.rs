@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use sluicegate_config::{Config, Listener, PlainHttp};
+use sluicegate_dataplane::ListenerId;
 
 use super::error::BootError;
 use crate::acme::AcmeSettings;
@@ -99,11 +100,11 @@ pub(super) fn tcp_config(
     }))
 }
 
-/// Logs the addresses of fronts.
-pub(super) fn announce(snapshot: &ConfigSnapshot) {
+/// Logs the addresses of fronts that are new.
+pub(super) fn announce(snapshot: &ConfigSnapshot, is_new: impl Fn(ListenerId) -> bool) {
     for bound in &snapshot.bound_listeners {
         let (listener, at) = (&bound.name, &bound.at);
-        if at.protocols.has_tcp() {
+        if at.protocols.has_tcp() && is_new(at.id) {
             let tls = at.protocols != Protocols::Http;
             tracing::info!(%listener, address = %at.local, tls, "listening over TCP");
         }

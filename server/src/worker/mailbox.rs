@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
-use sluicegate_dataplane::{ListenerId, Seed, Waker};
+use sluicegate_dataplane::{ListenerId, OpenError, Seed, Waker};
 use tokio::sync::oneshot;
 
 use super::WorkerStats;
@@ -18,8 +18,8 @@ pub enum Command {
     Stop,
     /// Serve by this snapshot of the configuration, with the worker's own part of it.
     Adopt(Arc<ConfigSnapshot>, Box<WorkerConfig>),
-    /// Serve the listeners of the seed from now on, too, and free the sockets of the others.
-    Rebind(Box<Seed>, Vec<ListenerId>),
+    /// Serve the listeners of the seed from now on, too, free the sockets of the others, and reply whether that was done.
+    Rebind(Box<Seed>, Vec<ListenerId>, Sender<Result<(), OpenError>>),
     /// Reply, as a sign of life.
     Ping(oneshot::Sender<()>),
     /// Return what was counted so far and what is held.

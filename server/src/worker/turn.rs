@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluicegate_dataplane::{Budget, Dataplane, Driver, Event, ListenerId, RxMeta, Seed};
+use sluicegate_dataplane::{Budget, Dataplane, Driver, Event, ListenerId, OpenError, RxMeta, Seed};
 
 use super::initials::filter_initials;
 use super::mailbox::{Command, Mailbox, MailboxSender};
@@ -189,7 +189,10 @@ impl Worker {
             match self.inbox.take() {
                 Some(Command::Drain) => self.endpoint.drain(now),
                 Some(Command::Adopt(snapshot, own)) => self.endpoint.adopt(&snapshot, *own),
-                Some(Command::Rebind(added, removed)) => self.rebind(*added, &removed, now),
+                Some(Command::Rebind(added, removed, reply)) => {
+                    // Whoever asked may no longer wait.
+                    let _ = reply.send(self.rebind(*added, &removed, now));
+                }
                 Some(Command::Stop) => {
                     self.endpoint.close_all(now);
                     self.stopping = true;
@@ -203,25 +206,32 @@ impl Worker {
     }
 
     /// Serves other listeners. The endpoint learns of them by the next snapshot.
-    fn rebind(&mut self, added: Seed, removed: &[ListenerId], now: Instant) {
+    ///
+    /// # Errors
+    /// As with [`Driver::rebind`].
+    fn rebind(
+        &mut self,
+        added: Seed,
+        removed: &[ListenerId],
+        now: Instant,
+    ) -> Result<(), OpenError> {
         let Self {
             driver,
             endpoint,
+            peers,
             misrouted,
             ..
         } = self;
         let unix = clock::unix();
-        let rebound = driver.rebind(added, removed, |meta, datagram| {
+        driver.rebind(added, removed, |meta, datagram| {
             take(endpoint, misrouted, (meta, datagram), (now, unix));
-        });
-        if let Err(error) = rebound {
-            tracing::error!(%error, "a worker cannot change its listeners: those that were added are served by the other workers alone");
-            return;
-        }
+        })?;
+        misrouted.flush(|worker| peers[worker].wake());
         if let Some(filter) = self.endpoint.initial_filter() {
             // It was allowed before.
             let _ = self.driver.filter_initials(Some(&filter));
         }
+        Ok(())
     }
 
     fn stats(&self) -> WorkerStats {

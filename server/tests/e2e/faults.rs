@@ -13,7 +13,7 @@ use std::process::Command;
 use crate::server::Process;
 
 /// Sets the soft limit of a resource of the process, as `prlimit` names it.
-fn limit(process: &Process, resource: &str, soft: &str) {
+pub(crate) fn limit(process: &Process, resource: &str, soft: &str) {
     let pid = process.id().to_string();
     let limit = format!("--{resource}={soft}:");
     let status = Command::new("prlimit")

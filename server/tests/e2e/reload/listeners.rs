@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{REFUSED, TAKEN};
 use crate::client::{Client, Counted, Session, run};
+use crate::faults::limit;
 use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup, field};
 use crate::tcp::assert_serves;
@@ -13,10 +14,15 @@ on_every_backend!(
     listeners_are_added_and_removed_while_requests_go_on,
     a_listener_that_cannot_be_bound_refuses_the_whole_configuration,
     a_removed_listener_that_drains_may_come_back,
+    workers_without_descriptors_refuse_an_added_listener,
+    sockets_of_a_removed_listener_are_closed_once_there_are_descriptors,
 );
 
 /// Length of a response that takes longer than a reload.
 const LENGTH: u64 = 50_000_000;
+
+/// Descriptors for everything that a server needs here.
+const ENOUGH: &str = "1024";
 
 /// Time in which the client's endpoint sends CONNECTION_CLOSE.
 const CLOSE: Duration = Duration::from_millis(100);
@@ -91,6 +97,9 @@ fn listeners_are_added_and_removed_while_requests_go_on(backend: &str) {
             assert_eq!(session.get("/").await.text().await, PAGE);
             assert_serves(at);
         }
+        let at = format!("address={second}");
+        let over_tcp = |line: &&String| line.contains("listening over TCP") && line.contains(&at);
+        assert_eq!(server.process.said.iter().filter(over_tcp).count(), 1);
         // It begins before its listener is removed, and ends afterwards.
         let mut response = old.get(&format!("/bytes/{LENGTH}")).await;
         let mut counted = Counted::default();
@@ -163,5 +172,70 @@ fn a_removed_listener_that_drains_may_come_back(backend: &str) {
         drop((session, response, old));
         tokio::time::sleep(CLOSE).await;
         wait_until_free(&mut server, at);
+    });
+}
+
+/// Returns a configuration with many listeners, so that workers need many descriptors to open their drivers anew.
+fn many(backend: &str, more: &[(&str, &str)]) -> Setup {
+    let names: Vec<String> = (0..8).map(|number| format!("old-{number}")).collect();
+    let mut listeners: Vec<_> = names.iter().map(|name| (&**name, "127.0.0.1:0")).collect();
+    listeners.extend(more);
+    setup(backend, &listeners).replace("[[group]]", "[[group]]\ncores = [0]")
+}
+
+/// Leaves the server so many descriptors beside those that it has.
+fn leave_descriptors(server: &Server, spare: usize) {
+    let id = server.process.id();
+    let open = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count();
+    limit(&server.process, "nofile", &(open + spare).to_string());
+}
+
+fn workers_without_descriptors_refuse_an_added_listener(backend: &str) {
+    let folder = Folder::new();
+    let at = free();
+    let text = at.to_string();
+    let both = || many(backend, &[("added", &text)]);
+    let mut server = Server::start(&many(backend, &[]), &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut old = client.connect(server.address()).await;
+        // Enough for the sockets of the listener.
+        leave_descriptors(&server, 6);
+        let line = server.reload(&both(), &folder, REFUSED);
+        assert!(
+            line.contains("group `default`") && line.contains("raise the limit of open files"),
+            "{line}"
+        );
+        assert_eq!(old.get("/").await.text().await, PAGE);
+        limit(&server.process, "nofile", ENOUGH);
+        server.reload(&both(), &folder, TAKEN);
+        let mut session = connect(&client, at).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+        assert_serves(at);
+        assert_eq!(old.get("/").await.text().await, PAGE);
+    });
+}
+
+fn sockets_of_a_removed_listener_are_closed_once_there_are_descriptors(backend: &str) {
+    let folder = Folder::new();
+    let at = free();
+    let text = at.to_string();
+    let both = many(backend, &[("removed", &text)]);
+    let mut server = Server::start(&both, &folder);
+    run(async {
+        let client = Client::new(&folder);
+        let mut session = client.connect(at).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
+        server.reload(&many(backend, &[]), &folder, TAKEN);
+        leave_descriptors(&server, 6);
+        drop(session);
+        let line = server.process.line_with(&["stay open"]);
+        assert!(line.contains("raise the limit of open files"), "{line}");
+        assert!(UdpSocket::bind(at).is_err());
+        limit(&server.process, "nofile", ENOUGH);
+        wait_until_free(&mut server, at);
+        server.reload(&both, &folder, TAKEN);
+        let mut session = connect(&client, at).await;
+        assert_eq!(session.get("/").await.text().await, PAGE);
     });
 }
