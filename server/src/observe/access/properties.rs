@@ -10,7 +10,7 @@ use super::{Outcome, Record, UpstreamTimes, format};
 use crate::properties::Bytes;
 
 /// Members of a line in JSON.
-const MEMBERS: usize = 29;
+const MEMBERS: usize = 32;
 
 /// Writes a request into a line of each format, and reads it back. `true`, as every string is a request.
 pub fn line(bytes: &[u8]) -> bool {
