@@ -2,7 +2,7 @@
 
 use super::network::Network;
 use super::on_a_port::{does_not_start, does_not_start_within, pages, setup, start, stop};
-use crate::server::{Folder, PAGE, Setup};
+use crate::server::{Folder, Setup};
 
 /// Returns a configuration of an interface with a worker for each of its two queues.
 fn on(driver: &str) -> Setup {
@@ -59,7 +59,7 @@ fn a_reload_that_changes_the_port_needs_a_restart_and_the_server_goes_on() {
         pages(&folder);
     }
     // The kernel does not have the addresses, so there is no TCP.
-    let other = on("af_packet").replace(PAGE, "another page");
+    let other = on("af_packet").replace("It is served.", "It is another page.");
     server.reload(&other, &folder, "configuration reloaded");
     stop(server);
 }
