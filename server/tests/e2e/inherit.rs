@@ -1,21 +1,16 @@
 //! A listener's socket that a service manager bound and passed on.
 
-use std::net::{TcpListener, UdpSocket};
-
 use crate::client::{Client, run};
 use crate::on_every_backend;
+use crate::ports::free;
 use crate::server::{Folder, PAGE, Server, Setup};
 
 on_every_backend!(an_inherited_socket_serves);
 
 fn an_inherited_socket_serves(backend: &str) {
     let folder = Folder::new();
-    // While this process has it as well, nobody else can bind the port. Connections of other tests do not take it over TCP: it is
-    // below the range of ports for them.
-    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mut ports = (20_000..32_000).filter(free);
-    let socket = ports.find_map(|port| UdpSocket::bind(("127.0.0.1", port)).ok());
-    let socket = socket.unwrap();
+    // While this process has it as well, nobody else can bind the port.
+    let socket = free();
     let address = socket.local_addr().unwrap();
     let passed = socket.try_clone().unwrap();
     let setup = Setup::new(backend).listener("main", &address.to_string(), "cubic");

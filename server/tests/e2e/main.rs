@@ -36,6 +36,7 @@ mod names;
 mod nginx;
 mod policy;
 mod pools;
+mod ports;
 mod protected;
 mod proxy;
 mod proxy_protocol;

@@ -1,12 +1,13 @@
 //! Pebble, an ACME server for tests, and its DNS server, by which every name is 127.0.0.1.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sluicegate_dataplane::requirements::skip;
 
 use crate::installed::installed;
+use crate::ports::free;
 use crate::server::{Folder, Process};
 
 /// A running authority.
@@ -30,10 +31,8 @@ pub(super) struct Ports {
 
 impl Ports {
     pub(super) fn free() -> Ports {
-        // All at once, so that they differ.
-        let sockets = [(); 5].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
         let [directory, management, dns, http, tls] =
-            sockets.map(|socket| socket.local_addr().unwrap().port());
+            [(); 5].map(|()| free().local_addr().unwrap().port());
         Ports {
             directory,
             management,

@@ -7,6 +7,7 @@ use super::{REFUSED, TAKEN};
 use crate::client::{Client, Counted, Session, run};
 use crate::faults::limit;
 use crate::on_every_backend;
+use crate::ports;
 use crate::server::{Folder, PAGE, Server, Setup, field};
 use crate::tcp::assert_serves;
 
@@ -46,8 +47,7 @@ fn address(server: &Server, name: &str) -> SocketAddr {
 
 /// Returns an address that nobody has.
 fn free() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap()
+    ports::free().local_addr().unwrap()
 }
 
 /// Connects to a listener that a reload has added, for which each worker opens its sockets by itself.
