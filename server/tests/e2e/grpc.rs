@@ -3,7 +3,7 @@
 mod front;
 mod interop;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use bytes::{Buf as _, Bytes};
 use h2::RecvStream;
@@ -12,31 +12,13 @@ use h2::server::SendResponse;
 use crate::client::{Client, run};
 use crate::on_every_backend;
 use crate::server::{Folder, Server, Setup};
+use crate::upstream;
 
 on_every_backend!(calls_stream_both_ways_and_end_with_their_status);
 
 /// Starts an upstream that sends each message back, unless the method is another than `Echo`.
 pub(crate) fn start() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(async {
-                    let mut connection = h2::server::handshake(stream).await.unwrap();
-                    while let Some(Ok((request, response))) = connection.accept().await {
-                        tokio::spawn(call(request, response));
-                    }
-                });
-            }
-        });
-    });
-    address
+    upstream::start_http2(call)
 }
 
 /// Handles a call.

@@ -56,6 +56,7 @@ mod tls_options;
 mod tls_upstream;
 mod transfer;
 mod unix_upstream;
+mod upstream;
 mod websocket;
 mod wire;
 

@@ -24,6 +24,7 @@ use crate::on_every_backend;
 use crate::server::{Folder, PAGE, Server, Setup};
 use crate::tcp::program;
 use crate::transfer::python;
+use crate::upstream;
 
 on_every_backend!(
     no_request_fails_over_any_version_of_http_while_all_is_reloaded,
@@ -43,33 +44,22 @@ const REQUESTS: u64 = 2000;
 
 /// Starts an upstream that responds with a few bytes to everything, over HTTP/1.1 or over HTTP/2.
 fn upstream(is_http2: bool) -> SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    listener.set_nonblocking(true).unwrap();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            let respond = |_| async {
-                Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from_static(
-                    &[7; 100],
-                ))))
-            };
-            while let Ok((stream, _)) = listener.accept().await {
-                let (stream, service) = (TokioIo::new(stream), service_fn(respond));
-                if is_http2 {
-                    let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-                    tokio::spawn(builder.serve_connection(stream, service));
-                } else {
-                    let builder = hyper::server::conn::http1::Builder::new();
-                    tokio::spawn(builder.serve_connection(stream, service));
-                }
-            }
-        });
-    });
-    address
+    let respond = |_| async {
+        Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from_static(
+            &[7; 100],
+        ))))
+    };
+    upstream::start(move |stream| async move {
+        let (stream, service) = (TokioIo::new(stream), service_fn(respond));
+        // The load ends its connections as it likes.
+        if is_http2 {
+            let builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = builder.serve_connection(stream, service).await;
+        } else {
+            let builder = hyper::server::conn::http1::Builder::new();
+            let _ = builder.serve_connection(stream, service).await;
+        }
+    })
 }
 
 /// Returns the configuration of a round. Its page, the members of its pool and the handler of /turns/ are other ones than before.

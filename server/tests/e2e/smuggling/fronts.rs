@@ -11,6 +11,7 @@ use crate::server::{Folder, Server, Setup};
 use crate::tcp::frames::{self, END_HEADERS, END_STREAM, RST_STREAM, read_frame};
 use crate::tcp::raw::Raw;
 use arrival::{Arrival, Recorder};
+pub(super) use lines::NAMES;
 
 /// Message of a client.
 #[derive(Debug)]

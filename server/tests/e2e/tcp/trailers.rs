@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::task::Poll;
 
-use bytes::Buf as _;
+use bytes::{Buf as _, Bytes};
+use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response};
 
 use super::raw::Raw;
@@ -14,6 +15,7 @@ use super::{server, text};
 use crate::client::{Client, run};
 use crate::fronts::{FRONTS, Front, connect};
 use crate::server::{Folder, Server};
+use crate::upstream::start_http2;
 
 /// Field of an early hint.
 const LINK: &str = "</style.css>; rel=preload";
@@ -43,39 +45,18 @@ fn http1() -> SocketAddr {
     address
 }
 
-/// Starts an upstream of HTTP/2 that does the same.
-fn http2() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    listener.set_nonblocking(true).unwrap();
-    std::thread::spawn(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(async {
-            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(async {
-                    let mut connection = h2::server::handshake(stream).await.unwrap();
-                    while let Some(Ok((request, mut sender))) = connection.accept().await {
-                        tokio::spawn(async move {
-                            let mut body = request.into_body();
-                            while let Some(Ok(_)) = body.data().await {}
-                            let trailers = body.trailers().await.unwrap().unwrap_or_default();
-                            let hint = Response::builder().status(103).header("link", LINK);
-                            sender.send_informational(hint.body(()).unwrap()).unwrap();
-                            let head = Response::builder().header("trailer", "x-sum");
-                            let head = head.body(()).unwrap();
-                            let mut response = sender.send_response(head, false).unwrap();
-                            response.send_data("ok".into(), false).unwrap();
-                            response.send_trailers(trailers).unwrap();
-                        });
-                    }
-                });
-            }
-        });
-    });
-    address
+/// Does the same as an upstream of HTTP/2.
+async fn exchange(request: Request<h2::RecvStream>, mut sender: SendResponse<Bytes>) {
+    let mut body = request.into_body();
+    while let Some(Ok(_)) = body.data().await {}
+    let trailers = body.trailers().await.unwrap().unwrap_or_default();
+    let hint = Response::builder().status(103).header("link", LINK);
+    sender.send_informational(hint.body(()).unwrap()).unwrap();
+    let head = Response::builder().header("trailer", "x-sum");
+    let head = head.body(()).unwrap();
+    let mut response = sender.send_response(head, false).unwrap();
+    response.send_data("ok".into(), false).unwrap();
+    response.send_trailers(trailers).unwrap();
 }
 
 /// Response as its client sees it.
@@ -178,7 +159,7 @@ fn trailers_and_hints_pass_between_all_protocols_but_hints_over_tcp() {
     };
     let routes = [
         route("/1/", http1().to_string()),
-        route("/2/", format!("h2c://{}", http2())),
+        route("/2/", format!("h2c://{}", start_http2(exchange))),
     ];
     let server = server(&folder, &routes.concat());
     for path in ["/1/", "/2/"] {

@@ -1,6 +1,6 @@
 //! Requests as they arrive at an upstream, whatever its protocol.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use h2::RecvStream;
@@ -8,6 +8,7 @@ use h2::server::SendResponse;
 use http::{HeaderMap, Request, Response};
 
 use crate::smuggling::upstream::{Message, Upstream};
+use crate::upstream;
 
 /// Request without what frames it and what the server adds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,28 +75,9 @@ impl Recorder {
 
     /// Starts an upstream of HTTP/2 without TLS.
     pub(super) fn http2() -> Recorder {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        listener.set_nonblocking(true).unwrap();
         let (sender, arrivals) = channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            runtime.unwrap().block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                while let Ok((stream, _)) = listener.accept().await {
-                    let sender = sender.clone();
-                    tokio::spawn(async move {
-                        let mut connection = h2::server::handshake(stream).await.unwrap();
-                        while let Some(Ok((request, response))) = connection.accept().await {
-                            tokio::spawn(serve(request, response, sender.clone()));
-                        }
-                    });
-                }
-            });
-        });
-        Recorder::Http2(address, arrivals)
+        let record = move |request, response| serve(request, response, sender.clone());
+        Recorder::Http2(upstream::start_http2(record), arrivals)
     }
 
     /// Returns the address as `upstreams` has it.

@@ -55,7 +55,7 @@ const VALUES: &[&str] = &[
 ];
 
 /// Names that are no tokens, or have capitals.
-const NAMES: &[&str] = &[
+pub(in crate::smuggling) const NAMES: &[&str] = &[
     "x\r\ny",
     "x\ny",
     "x\0",
