@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::field::words_in_fields;
-use crate::schema::{Reason, Refusal};
+use crate::schema::{Kind, Reason, Refusal};
 use crate::value::Word;
 use crate::words::{canonical, host};
 
@@ -46,6 +46,15 @@ impl Word for HostPattern {
 }
 
 words_in_fields!(HostPattern);
+
+/// Kind of a list of hosts and patterns.
+pub(super) const HOSTS: Kind = Kind::Words {
+    words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a port",
+    each: "",
+    min: 1,
+    max: 64,
+    read: host_or_pattern,
+};
 
 /// Reads a host, or a pattern of the names below one.
 pub(super) fn host_or_pattern(word: &str) -> Result<String, Refusal> {

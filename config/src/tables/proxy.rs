@@ -49,7 +49,7 @@ table! {
         /// what the client sent is refused with 400. Not together with strip_prefix or raw_path.
         rewrite: Option<String> {
             kind: Kind::Word {
-                words: "a path of up to 1024 visible ASCII characters without ? and #, with {path}, {rest} and {capture:1} to \
+                words: "a path that begins with / or {path}, of up to 1024 visible ASCII characters without ? and #, with {path}, {rest} and {capture:1} to \
                         {capture:9} as placeholders",
                 read: rewrite,
             },

@@ -1,6 +1,6 @@
 //! Routes: the requests that they match, and the handlers that respond.
 
-use super::host_pattern::host_or_pattern;
+use super::host_pattern::HOSTS;
 use super::matching::{compile_regex, field_match, path_pattern, query_match};
 use super::{
     ConnectUdp, FieldMatch, Files, Fixed, Generate, HostPattern, PathPattern, Proxy, QueryMatch,
@@ -28,14 +28,7 @@ table! {
         /// a.b.example.com, but not example.com. Upper and lower case match alike, and the request's port is ignored.
         /// Write names in other alphabets in their xn-- form.
         own_hosts as host: Vec<HostPattern> {
-            kind: Kind::Words {
-                words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
-                        port",
-                each: "",
-                min: 1,
-                max: 64,
-                read: host_or_pattern,
-            },
+            kind: HOSTS,
             unset: "any host, or those of the site",
             examples: ["\"example.com\"", "[\"example.org\", \"*.example.org\"]"],
             reload: Live

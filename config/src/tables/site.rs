@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::host_pattern::host_or_pattern;
+use super::host_pattern::HOSTS;
 use super::{
     BasicAuth, Compress, HeaderEdits, HostPattern, Inheritable, RateLimit, Route, RouteSettings,
 };
@@ -28,14 +28,7 @@ table! {
         name: String { kind: name(), required: "\"shop\"", reload: Live },
         /// Hosts of the site's routes, as in `[[route]]`.
         hosts as host: Vec<HostPattern> {
-            kind: Kind::Words {
-                words: "a host such as \"example.com\", \"*.example.com\", \"192.0.2.1\" or \"[2001:db8::1]\", without a \
-                        port",
-                each: "",
-                min: 1,
-                max: 64,
-                read: host_or_pattern,
-            },
+            kind: HOSTS,
             unset: "any host",
             examples: ["[\"shop.example\", \"www.shop.example\"]"],
             reload: Live

@@ -337,8 +337,9 @@ fn a_rewrite_is_a_path_with_known_placeholders() {
     let proxy = |keys: &str| handler("proxy", &format!("upstreams = \"app:80\"\n{keys}"));
     for rewrite in ["", "v2", "{rest}", "/a?b", "/a b", "/$uri", "/a}"] {
         let error = proxy(&format!("rewrite = \"{rewrite}\""));
-        let start =
-            format!("9:11: string \"{rewrite}\" for `rewrite`; expected a path of up to 1024 ");
+        let start = format!(
+            "9:11: string \"{rewrite}\" for `rewrite`; expected a path that begins with / or {{path}}, of up to 1024 "
+        );
         assert!(error.starts_with(&start), "{error}");
     }
     let error = proxy("rewrite = \"/{capture:10}\"");

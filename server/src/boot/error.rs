@@ -196,7 +196,7 @@ pub enum ReloadError {
     /// These keys have changed.
     #[error("{} cannot change while the server runs; restart it", .0.join(", "))]
     NeedsRestart(Vec<String>),
-    /// What the file names cannot be used.
+    /// Something that the file names, such as a certificate or an address, cannot be used.
     #[error(transparent)]
     Boot(#[from] BootError),
     /// A certificate or another setting of TLS cannot be used.

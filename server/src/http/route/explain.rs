@@ -39,7 +39,7 @@ pub enum Verdict {
 pub struct Explanation {
     /// The response, or the kind of handler that produces it, in words.
     pub response: String,
-    /// What else holds for the request, in words.
+    /// Rules of the route that hold for the request besides, in words.
     pub notes: Vec<String>,
     /// Verdict about each route, in the order of the file.
     pub verdicts: Vec<Verdict>,

@@ -175,7 +175,7 @@ fn a_removed_listener_that_drains_may_come_back(backend: &str) {
     });
 }
 
-/// Returns a configuration with many listeners, so that workers need many descriptors to open their drivers anew.
+/// Returns a configuration with many listeners, for whose sockets workers need many descriptors at a reload.
 fn many(backend: &str, more: &[(&str, &str)]) -> Setup {
     let names: Vec<String> = (0..8).map(|number| format!("old-{number}")).collect();
     let mut listeners: Vec<_> = names.iter().map(|name| (&**name, "127.0.0.1:0")).collect();

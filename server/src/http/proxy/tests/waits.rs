@@ -1,4 +1,4 @@
-//! What tests wait for.
+//! Waits of tests for messages and for other tasks.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use super::arrival::Arrival;
 use super::{Case, Sent, check};
 use crate::fronts::Front;
 
-/// What an attacker would have taken for a request of its own.
+/// Bytes that a server could take for a request of their own.
 const SMUGGLED: &str = "GET /p/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 fn text(text: String, arrives: Option<Arrival>) -> Case {
