@@ -56,6 +56,8 @@ pub struct Session {
     awaiting_ring: Vec<u64>,
     /// Number of handlers that have not finished, those of cancelled requests included.
     running: u64,
+    /// Number of open tunnels.
+    tunnels: u64,
     /// Stream behind the highest request stream seen, as GOAWAY names it.
     next_stream: u64,
     /// Requests from this stream on are refused.
@@ -90,6 +92,8 @@ struct Exchange {
     inbound: Inbound,
     outbound: Outbound,
     handler: Option<Handler>,
+    /// The handler has opened a tunnel.
+    is_tunnel: bool,
     /// Number of the exchange in the origin's ring, which holds its memory until the request is forgotten.
     number: Option<u64>,
     /// Length of the body by the client's `content-length`.
@@ -174,6 +178,7 @@ impl Session {
             cancelled: Vec::new(),
             awaiting_ring: Vec::new(),
             running: 0,
+            tunnels: 0,
             next_stream: 0,
             refused_from: None,
             leaving: false,
@@ -245,6 +250,11 @@ impl Session {
     /// Returns whether no request is open; the connection may still have bytes of earlier ones to send.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty()
+    }
+
+    /// Returns whether a tunnel is open.
+    pub fn has_tunnel(&self) -> bool {
+        self.tunnels > 0
     }
 
     /// Returns the number of requests accepted so far.

@@ -1,7 +1,8 @@
 //! Expiry of a connection: once it is old or has had its number of requests, it drains by itself.
 //!
 //! The client first learns that it is to open another connection, and its requests are still served (RFC 9114 §5.2). Only those
-//! that come after [`GRACE`] are refused.
+//! that come after [`GRACE`] are refused. A connection with an open tunnel lives on until that has ended, as over TCP: no client
+//! can continue a tunnel on another connection. The timeout of the tunnel bounds its silence.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// Time that requests get where none is configured, as zero would set no limit.
 const LEAST_DRAIN: Duration = Duration::from_millis(1);
+
+/// Time from the end of the last tunnel to the end of a connection that has lived on for it: its last bytes are to be acknowledged.
+const REST: Duration = Duration::from_secs(5);
 
 /// Deadline of a connection, and the time that its requests get to finish then.
 #[derive(Debug, Default)]
@@ -28,6 +32,12 @@ pub(super) struct Expiry {
     drain_timeout: Duration,
     /// Whether it ends because its listener was removed.
     removed: bool,
+    /// Time at which it ends with its tunnels, if its listener was removed.
+    closes: Option<Instant>,
+    /// It lives on for a tunnel.
+    lives_on: bool,
+    /// Time at which the last tunnel for which it has lived on has ended.
+    tunnels_ended: Option<Instant>,
 }
 
 /// Next step of an expired connection.
@@ -49,9 +59,10 @@ impl Expiry {
         self.drain_timeout = limits.connection_drain_timeout;
     }
 
-    /// Begins the end of a connection whose listener was removed; its requests get `limit` at most.
+    /// Begins the end of a connection whose listener was removed; its requests and tunnels get `limit` at most.
     pub(super) fn retire(&mut self, limit: Duration, now: Instant) {
         let limit = limit.max(LEAST_DRAIN);
+        self.closes.get_or_insert(now + GRACE + limit);
         let configured = (!self.drain_timeout.is_zero()).then_some(self.drain_timeout);
         self.drain_timeout = configured.map_or(limit, |configured| configured.min(limit));
         // One that ends already goes on.
@@ -72,10 +83,19 @@ impl Expiry {
         self.at
     }
 
-    /// Returns the time at which its requests must have finished, if it drains.
-    pub(super) fn end(&self) -> Option<Instant> {
+    /// Returns the time at which it ends if it drains, whatever is open; `None` without a limit, and while it lives on for a tunnel.
+    pub(super) fn end(&mut self, has_tunnel: bool, now: Instant) -> Option<Instant> {
         let limit = (!self.drain_timeout.is_zero()).then_some(self.drain_timeout);
-        Some(self.since? + limit?)
+        let end = self.since? + limit?;
+        if has_tunnel && end <= now {
+            self.lives_on = true;
+            return self.closes;
+        }
+        if std::mem::replace(&mut self.lives_on, false) {
+            self.tunnels_ended = Some(now);
+        }
+        let rest = self.tunnels_ended.map(|at| at + REST);
+        Some(rest.map_or(end, |rest| rest.max(end)))
     }
 
     /// Returns the time at which the connection began to drain, if it has.

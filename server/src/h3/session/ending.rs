@@ -36,6 +36,7 @@ impl Session {
             return;
         };
         self.pending.remove(exchange.priority, stream);
+        self.tunnels -= u64::from(exchange.is_tunnel);
         if let Some(number) = exchange.number
             && let Some(origin_ring) = context.origin_ring.as_mut()
         {

@@ -58,6 +58,11 @@ impl Session {
             ToFront::Head(mut head) => {
                 if let Some(handler) = &mut exchange.handler {
                     handler.handling.edit_response(&mut head);
+                    // Any other response of the same handler is one without a tunnel.
+                    let opens = handler.handling.is_tunnel() && (200..300).contains(&head.status);
+                    if opens && !std::mem::replace(&mut exchange.is_tunnel, true) {
+                        self.tunnels += 1;
+                    }
                 }
                 if let Some(id) = &exchange.returned_id {
                     id.add(&mut head.fields);

@@ -273,6 +273,7 @@ fn blank(list: &[Header], context: &SessionContext) -> Exchange {
         inbound: Inbound::Over,
         outbound: Outbound::Silent,
         handler: None,
+        is_tunnel: false,
         number: None,
         content_length: None,
         limit: 0,

@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Begins its end because its listener was removed; its requests get `limit` at most.
+    /// Begins its end because its listener was removed; its requests and tunnels get `limit` at most.
     pub(in crate::quic) fn retire(&mut self, limit: Duration, now: Instant) {
         self.expiry.retire(limit, now);
     }
@@ -92,7 +92,9 @@ impl Connection {
             unacked: self.quic.has_unacked(),
         };
         let finishes = self.activity.finishes_at(load, since, now);
-        self.finishes = finishes.into_iter().chain(self.expiry.end()).min();
+        let has_tunnel = { self.session.as_ref() }.is_some_and(h3::Session::has_tunnel);
+        let end = self.expiry.end(has_tunnel, now);
+        self.finishes = finishes.into_iter().chain(end).min();
         let closed = self.finishes.is_some_and(|at| at <= now);
         if closed {
             self.finishes = None;

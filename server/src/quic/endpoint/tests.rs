@@ -147,6 +147,7 @@ mod refusals;
 mod relief;
 mod retire;
 mod service;
+mod tunnels;
 
 #[test]
 fn a_datagram_of_another_process_generation_is_not_reset_by_the_endpoint() {
