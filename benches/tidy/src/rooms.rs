@@ -112,6 +112,7 @@ pub const ROOMS: &[Room] = &[
             "http::clients",
             "http::exchange",
             "observe",
+            "affinity",
             "clock",
         ],
     ),

@@ -7,10 +7,10 @@ use crate::schema::{Kind, Table};
 
 table! {
     /// Users with passwords for the route above, by HTTP's Basic scheme (RFC 7617). A request without a valid name and
-    /// password gets 401. The first request with a password is checked on a thread of its own, one at a time for each
-    /// four cores of the host. The result holds for a minute, and that of a valid password for a minute after its last use, up
-    /// to an hour; only a keyed hash of it is kept. While 256 passwords wait for a check, or four of one client, further ones
-    /// get 503.
+    /// password gets 401. The first request with a password is checked on threads that do nothing else and give way to all
+    /// others, one at a time for each four cores of the host. The result holds for a minute, and that of a valid password for
+    /// about a minute after its last use, up to an hour, at all workers; only a keyed hash of it is kept. While 256 passwords wait
+    /// for a check, or four of one client, further ones get 503.
     #[derive(Eq)]
     pub struct BasicAuth = [route.basic_auth] {
         /// File with a user in each line, as `htpasswd -B FILE NAME` writes it: name:hash. Hashes are bcrypt ($2y$), with a

@@ -52,6 +52,7 @@ impl Shared {
         access.set(&config.access_log, log);
         let memory = Arc::new(memory::budget(config.server.memory_limit));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let passwords = PasswordChecks::for_cores(cores).map_err(BootError::Thread)?;
         Ok(Shared {
             config,
             secrets,
@@ -61,7 +62,7 @@ impl Shared {
             tracing,
             access,
             memory,
-            passwords: Arc::new(PasswordChecks::for_cores(cores)),
+            passwords: Arc::new(passwords),
         })
     }
 }

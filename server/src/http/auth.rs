@@ -6,6 +6,7 @@
 mod checks;
 mod counters;
 mod credentials;
+mod results;
 mod users;
 mod verifier;
 

@@ -1,21 +1,39 @@
-//! Bounds of the checks of passwords that the whole process makes.
+//! Checks of passwords of the whole process: their threads, their bounds, and their results.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use boring::hash::hmac_sha256;
+use boring::rand::rand_bytes;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
+use super::credentials::Credentials;
+use super::results::{Digest, Outcome, Results};
+use super::users::Hash;
+use crate::affinity;
 use crate::http::clients::{ClientPrefix, Clients};
 
 /// Credentials that are being verified or wait for it, in the whole process.
 pub(super) const PENDING: u64 = 256;
 /// The same for one client.
 pub(super) const PENDING_OF_CLIENT: u64 = 4;
+/// Results of each kind that are remembered: a megabyte or two, if there are so many.
+const RESULTS: usize = 8192;
 
-/// Bounds of the checks of passwords, the same for all threads: hashes that are computed at a time, and checks that wait.
+/// Checks of passwords, the same for all threads: hashes that are computed at a time, on threads that do nothing else; checks
+/// that wait; and results.
 #[derive(Debug)]
 pub struct PasswordChecks {
+    /// Key of the digests by which results are remembered.
+    key: [u8; 32],
     slots: Arc<Semaphore>,
     pending: Mutex<Pending>,
+    results: Mutex<Results>,
+    /// Threads that compute hashes. The system starts each when it is needed first; `None` while the value is dropped.
+    threads: Option<Runtime>,
 }
 
 #[derive(Debug, Default)]
@@ -32,16 +50,31 @@ pub(super) struct Place {
 }
 
 impl PasswordChecks {
-    /// Returns bounds by which so many hashes are computed at a time.
-    pub fn new(hashes: usize) -> PasswordChecks {
-        PasswordChecks {
+    /// Returns checks of which so many hashes are computed at a time, on the cores that this thread may run on.
+    ///
+    /// # Errors
+    /// The system gave no runtime.
+    ///
+    /// # Panics
+    /// The kernel has no randomness; BoringSSL has ended the process before.
+    pub fn new(hashes: usize) -> io::Result<PasswordChecks> {
+        let mut key = [0; 32];
+        rand_bytes(&mut key)
+            .expect("RAND_bytes ends the process where the kernel has no randomness");
+        Ok(PasswordChecks {
+            key,
             slots: Arc::new(Semaphore::new(hashes)),
             pending: Mutex::default(),
-        }
+            results: Mutex::new(Results::new(RESULTS)),
+            threads: Some(threads(hashes)?),
+        })
     }
 
-    /// Returns bounds that leave most of a host's cores to workers: a hash for each four cores at a time, and one at least.
-    pub fn for_cores(cores: usize) -> PasswordChecks {
+    /// Returns checks that leave most of a host's cores to workers: a hash for each four cores at a time, and one at least.
+    ///
+    /// # Errors
+    /// As [`PasswordChecks::new`].
+    pub fn for_cores(cores: usize) -> io::Result<PasswordChecks> {
         PasswordChecks::new((cores / 4).max(1))
     }
 
@@ -57,9 +90,66 @@ impl PasswordChecks {
         Some(Place { checks, client })
     }
 
+    /// Returns the digest by which the result for these credentials is remembered, from which nobody learns the password.
+    pub(super) fn digest(
+        &self,
+        hash: &Hash,
+        exists: bool,
+        claimed: &Credentials,
+    ) -> Option<Digest> {
+        let mut text = vec![u8::from(exists)];
+        for part in [&claimed.user, hash.text().as_bytes(), &claimed.password] {
+            text.extend_from_slice(&part.len().to_le_bytes());
+            text.extend_from_slice(part);
+        }
+        hmac_sha256(&self.key, &text).ok()
+    }
+
+    /// Returns the result for these credentials, if any thread has one, and prolongs it.
+    pub(super) fn renew(&self, digest: &Digest, now: Instant) -> Option<Outcome> {
+        self.with_results(|results| results.renew(digest, now))
+    }
+
+    /// Remembers a result for all threads.
+    pub(super) fn insert(&self, digest: Digest, outcome: Outcome) {
+        self.with_results(|results| results.insert(digest, outcome));
+    }
+
+    fn with_results<T>(&self, using: impl FnOnce(&mut Results) -> T) -> T {
+        using(&mut self.results.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Waits until a hash may be computed, in the order of the calls. `None` is never returned: the semaphore stays open.
     pub(super) async fn slot(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.slots).acquire_owned().await.ok()
+    }
+
+    /// Returns whether `hash` is that of a password, computed on a thread for this. It goes on if the caller leaves, and keeps its
+    /// slot.
+    pub(super) async fn compute(
+        &self,
+        hash: Hash,
+        password: Vec<u8>,
+        slot: OwnedSemaphorePermit,
+    ) -> bool {
+        let verified = self.spawn(move || {
+            let verified = hash.verifies(&password);
+            drop(slot);
+            verified
+        });
+        match verified {
+            Some(verified) => verified.await.unwrap_or(false),
+            None => false,
+        }
+    }
+
+    /// Has a thread for hashes do this, once one is free.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        let threads = self.threads.as_ref()?;
+        Some(threads.spawn_blocking(work))
     }
 
     /// Returns the number of checks that wait or run.
@@ -67,6 +157,30 @@ impl PasswordChecks {
     pub(super) fn pending(&self) -> u64 {
         self.pending.lock().unwrap().all
     }
+}
+
+impl Drop for PasswordChecks {
+    fn drop(&mut self) {
+        // The end of the process does not wait for a hash.
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+/// Returns up to `count` threads. They do not wait for disks, as threads that read files may, nor do files wait for them. They
+/// may run on all cores that this thread may run on, whichever thread has work for them.
+fn threads(count: usize) -> io::Result<Runtime> {
+    let cores = affinity::allowed_cores();
+    Builder::new_current_thread()
+        .max_blocking_threads(count)
+        .thread_name("passwords")
+        .on_thread_start(move || {
+            // A thread that keeps to one core, or is no less important than others, is a slower neighbour, no more.
+            let _ = affinity::confine(&cores);
+            let _ = affinity::give_way();
+        })
+        .build()
 }
 
 impl Drop for Place {
@@ -85,8 +199,24 @@ mod tests {
     #[test]
     fn a_hash_is_computed_for_each_four_cores_and_one_at_least() {
         for (cores, expected) in [(1, 1), (3, 1), (4, 1), (7, 1), (8, 2), (64, 16)] {
-            let slots = PasswordChecks::for_cores(cores).slots.available_permits();
-            assert_eq!(slots, expected, "{cores} cores");
+            let checks = PasswordChecks::for_cores(cores).unwrap();
+            assert_eq!(checks.slots.available_permits(), expected, "{cores} cores");
         }
+    }
+
+    #[test]
+    fn threads_run_on_all_cores_and_give_way_to_others() {
+        let all = affinity::allowed_cores();
+        let found = std::thread::spawn(|| {
+            let threads = threads(1).unwrap();
+            let last = *affinity::allowed_cores().last().unwrap();
+            affinity::pin(last).unwrap();
+            let found =
+                threads.spawn_blocking(|| (affinity::allowed_cores(), affinity::niceness()));
+            (threads.block_on(found).unwrap(), affinity::niceness())
+        });
+        let ((cores, nice), own) = found.join().unwrap();
+        assert_eq!(cores, all);
+        assert!(nice > own || nice == 19, "{nice} beside {own}");
     }
 }

@@ -8,24 +8,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use boring::hash::hmac_sha256;
-use boring::rand::rand_bytes;
-use quick_cache::unsync::Cache;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::checks::{PasswordChecks, Place};
 use super::counters::Counters;
 use super::credentials::Credentials;
+use super::results::{Digest, Outcome, Results};
 use super::users::{Hash, Users};
 use crate::http::clients::ClientPrefix;
 
-/// Time for which a result holds; that of valid credentials begins again with each request.
-const REMEMBERED: Duration = Duration::from_secs(60);
-/// Time after which valid credentials are checked again, however often they are used.
-const LONGEST: Duration = Duration::from_secs(3600);
-/// Results of each kind that are remembered.
-const RESULTS: usize = 1024;
+/// Time for which a thread uses its copy of a result. A use in this time prolongs nothing.
+const COPIED: Duration = Duration::from_secs(10);
+/// Results of each kind of which a thread has copies.
+const COPIES: usize = 1024;
 
 /// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,28 +36,15 @@ pub enum Verdict {
 
 /// Verifies the passwords of a thread's requests.
 ///
-/// A result is remembered by a keyed hash of the credentials and of what stands in the file of users, so it ends with a
-/// change of that file, and no password is kept. Refused credentials are remembered apart from accepted ones: strangers
-/// that guess displace nobody. Requests with the same credentials share one check.
+/// A result is remembered for all threads, by a keyed hash of the credentials and of what stands in the file of users, so it
+/// ends with a change of that file, and no password is kept. A thread has copies of results, so that requests with the same
+/// credentials do not make threads wait for each other. Requests of a thread with the same credentials share one check.
 #[derive(Debug)]
 pub struct Verifier {
-    key: [u8; 32],
-    accepted: RefCell<Cache<Digest, Accepted>>,
-    refused: RefCell<Cache<Digest, Instant>>,
+    copies: RefCell<Results>,
     pending: RefCell<HashMap<Digest, Pending>>,
     checks: Arc<PasswordChecks>,
     counters: RefCell<Counters>,
-}
-
-type Digest = [u8; 32];
-
-/// Times of valid credentials.
-#[derive(Clone, Copy, Debug)]
-struct Accepted {
-    /// End of the result, unless it is used before.
-    end: Instant,
-    /// End of the result, however often it is used.
-    last: Instant,
 }
 
 /// A check that is not finished.
@@ -80,18 +63,10 @@ struct Waiting<'a> {
 }
 
 impl Verifier {
-    /// Returns a verifier that remembers nothing and keeps to the bounds of the process.
-    ///
-    /// # Panics
-    /// The kernel has no randomness; BoringSSL has ended the process before.
+    /// Returns a verifier that keeps to the bounds of the process.
     pub fn new(checks: Arc<PasswordChecks>) -> Verifier {
-        let mut key = [0; 32];
-        rand_bytes(&mut key)
-            .expect("RAND_bytes ends the process where the kernel has no randomness");
         Verifier {
-            key,
-            accepted: RefCell::new(Cache::new(RESULTS)),
-            refused: RefCell::new(Cache::new(RESULTS)),
+            copies: RefCell::new(Results::new(COPIES)),
             pending: RefCell::default(),
             checks,
             counters: RefCell::default(),
@@ -127,51 +102,26 @@ impl Verifier {
         client: ClientPrefix,
     ) -> Option<bool> {
         let (hash, exists) = users.hash(&claimed.user);
-        let digest = self.digest(hash, exists, &claimed)?;
+        let digest = self.checks.digest(hash, exists, &claimed)?;
         if let Some(accepted) = self.remembered(&digest) {
             return Some(accepted);
         }
         let (check, _waiting) = self.join(digest, client)?;
-        let compute = || async {
-            let matches = self.compute(hash.clone(), claimed.password).await;
-            self.remember(digest, exists && matches)
-        };
+        let compute = || self.check(digest, (hash, exists), claimed.password);
         Some(*check.get_or_init(compute).await)
     }
 
-    fn digest(&self, hash: &Hash, exists: bool, claimed: &Credentials) -> Option<Digest> {
-        let mut text = vec![u8::from(exists)];
-        for part in [&claimed.user, hash.text().as_bytes(), &claimed.password] {
-            text.extend_from_slice(&part.len().to_le_bytes());
-            text.extend_from_slice(part);
-        }
-        hmac_sha256(&self.key, &text).ok()
-    }
-
+    /// Returns the result for these credentials that this thread or another one has.
     fn remembered(&self, digest: &Digest) -> Option<bool> {
         let now = Instant::now();
-        if let Some(mut accepted) = self.accepted.borrow_mut().get_mut(digest)
-            && now < accepted.end
-        {
-            accepted.end = (now + REMEMBERED).min(accepted.last);
-            return Some(true);
-        }
-        let refused = self.refused.borrow();
-        let holds = refused.get(digest).is_some_and(|end| now < *end);
-        holds.then_some(false)
-    }
-
-    fn remember(&self, digest: Digest, accepted: bool) -> bool {
-        let now = Instant::now();
-        let end = now + REMEMBERED;
-        if accepted {
-            let last = now + LONGEST;
-            let times = Accepted { end, last };
-            self.accepted.borrow_mut().insert(digest, times);
-        } else {
-            self.refused.borrow_mut().insert(digest, end);
-        }
-        accepted
+        let mut copies = self.copies.borrow_mut();
+        let copy = copies.renew(digest, now);
+        let outcome = copy.or_else(|| {
+            let outcome = self.checks.renew(digest, now)?;
+            copies.insert(*digest, outcome.within(COPIED, now));
+            Some(outcome)
+        });
+        outcome.map(|outcome| outcome.accepted)
     }
 
     /// Joins the check of these credentials, or begins one.
@@ -197,18 +147,24 @@ impl Verifier {
         Some((Rc::clone(&check.accepted), waiting))
     }
 
-    /// Computes the hash on a thread for blocking work. It goes on if the request is cancelled, and keeps its slot.
-    async fn compute(&self, hash: Hash, password: Vec<u8>) -> bool {
+    /// Checks credentials once a hash may be computed, unless another thread has checked them meanwhile.
+    async fn check(
+        &self,
+        digest: Digest,
+        (hash, exists): (&Hash, bool),
+        password: Vec<u8>,
+    ) -> bool {
         let Some(slot) = self.checks.slot().await else {
             return false;
         };
+        if let Some(accepted) = self.remembered(&digest) {
+            return accepted;
+        }
         self.counters.borrow_mut().hashes += 1;
-        let verified = tokio::task::spawn_blocking(move || {
-            let verified = hash.verifies(&password);
-            drop(slot);
-            verified
-        });
-        verified.await.unwrap_or(false)
+        let matches = self.checks.compute(hash.clone(), password, slot).await;
+        let outcome = Outcome::new(exists && matches, Instant::now());
+        self.checks.insert(digest, outcome);
+        outcome.accepted
     }
 }
 

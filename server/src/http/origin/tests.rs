@@ -35,7 +35,7 @@ fn ask(handler: &str, (method, path): (&str, &str), password: &str) -> Received 
         pools: Pools::default(),
         udp: UdpTunnels::default(),
         compressors,
-        passwords: Verifier::new(Arc::new(PasswordChecks::new(1))),
+        passwords: Verifier::new(Arc::new(PasswordChecks::new(1).unwrap())),
     });
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async move {

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::http::auth::checks::{PENDING, PENDING_OF_CLIENT};
+use crate::http::auth::results::{LONGEST, REMEMBERED};
 
 /// bcrypt hash of `secret`.
 const HASH: &str = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
@@ -15,7 +16,7 @@ fn users() -> Users {
 }
 
 fn verifier() -> Verifier {
-    Verifier::new(Arc::new(PasswordChecks::new(2)))
+    Verifier::new(Arc::new(PasswordChecks::new(2).unwrap()))
 }
 
 /// Takes all slots, so that nothing is computed until they are dropped.
@@ -199,7 +200,7 @@ fn valid_credentials_are_renewed_by_each_use_for_an_hour() {
 #[test]
 fn all_threads_share_the_bounds() {
     run(async {
-        let checks = Arc::new(PasswordChecks::new(1));
+        let checks = Arc::new(PasswordChecks::new(1).unwrap());
         let verifiers = [1, 2].map(|_| Verifier::new(Arc::clone(&checks)));
         let users = users();
         let slot = checks.slot().await;
@@ -226,5 +227,89 @@ fn all_threads_share_the_bounds() {
         assert_eq!(other.await, Verdict::Refused);
         assert_eq!(hashes(), [PENDING_OF_CLIENT - 1, 1]);
         assert_eq!(checks.pending(), 0);
+    });
+}
+
+#[test]
+fn all_threads_share_the_results() {
+    run(async {
+        let checks = Arc::new(PasswordChecks::new(2).unwrap());
+        let verifiers = [1, 2].map(|_| Verifier::new(Arc::clone(&checks)));
+        let users = users();
+        let ask = |verifier: usize, password| {
+            verifiers[verifier].verify(&users, claim("ada", password), client(1))
+        };
+        let hashes = || verifiers.each_ref().map(|one| one.counters().hashes);
+        for (password, expected) in [("secret", Verdict::Accepted), ("wrong", Verdict::Refused)] {
+            assert_eq!(ask(0, password).await, expected);
+            assert_eq!(ask(1, password).await, expected);
+        }
+        assert_eq!(hashes(), [2, 0]);
+        // The use at one thread prolongs the result at the other.
+        for _ in 0..3 {
+            tokio::time::advance(REMEMBERED - COPIED).await;
+            assert_eq!(ask(0, "secret").await, Verdict::Accepted);
+            tokio::time::advance(COPIED).await;
+            assert_eq!(ask(1, "secret").await, Verdict::Accepted);
+        }
+        assert_eq!(hashes(), [2, 0]);
+        // A copy holds no longer than the result.
+        tokio::time::advance(REMEMBERED).await;
+        assert_eq!(ask(1, "secret").await, Verdict::Accepted);
+        assert_eq!(hashes(), [2, 1]);
+    });
+}
+
+#[test]
+fn threads_that_wait_for_the_same_check_compute_one_hash() {
+    run(async {
+        let checks = Arc::new(PasswordChecks::new(1).unwrap());
+        let verifiers = [1, 2].map(|_| Verifier::new(Arc::clone(&checks)));
+        let users = users();
+        let slot = checks.slot().await;
+        let mut asks: Vec<_> = { verifiers.iter() }
+            .map(|verifier| Box::pin(verifier.verify(&users, claim("ada", "secret"), client(1))))
+            .collect();
+        for ask in &mut asks {
+            assert_eq!(is_ready(ask.as_mut()), None);
+        }
+        drop(slot);
+        for ask in asks {
+            assert_eq!(ask.await, Verdict::Accepted);
+        }
+        let hashes: u64 = verifiers.iter().map(|one| one.counters().hashes).sum();
+        assert_eq!(hashes, 1);
+    });
+}
+
+#[test]
+fn a_disk_that_hangs_keeps_no_password_waiting_nor_does_a_hash_keep_a_file() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let builder = &mut tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let (verifier, users) = (verifier(), users());
+        let (disk, hangs) = std::sync::mpsc::channel::<()>();
+        let read = tokio::task::spawn_blocking(move || hangs.recv());
+        let verdict = verifier.verify(&users, claim("ada", "secret"), client(1));
+        let verdict = tokio::time::timeout(LIMIT, verdict).await;
+        drop(disk);
+        assert_eq!(verdict, Ok(Verdict::Accepted));
+        assert!(read.await.unwrap().is_err());
+        // Both threads for hashes are busy.
+        let (busy, hashes): (Vec<_>, Vec<_>) = [(); 2]
+            .map(|()| {
+                let (busy, works) = std::sync::mpsc::channel::<()>();
+                (busy, verifier.checks.spawn(move || works.recv()).unwrap())
+            })
+            .into_iter()
+            .unzip();
+        let read = tokio::task::spawn_blocking(|| ());
+        let read = tokio::time::timeout(LIMIT, read).await;
+        drop(busy);
+        assert!(read.is_ok());
+        for hash in hashes {
+            assert!(hash.await.unwrap().is_err());
+        }
     });
 }
