@@ -16,7 +16,8 @@ use super::serve::serve;
 /// Pause after the system refused to accept a connection, for instance for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until its listener drains. The socket is closed then, so the system refuses further ones.
+/// Accepts connections until its listener drains. The socket is closed then, so the system refuses further ones. While too many TLS
+/// handshakes wait for their turn, connections stay in the queue of the system, which refuses further ones when it is full.
 pub(super) async fn accept(
     front: Rc<Front>,
     listener: ListenerId,
@@ -32,7 +33,12 @@ pub(super) async fn accept(
     };
     loop {
         let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
+            accepted = async {
+                if front.has_tls(listener) {
+                    front.handshakes.room().await;
+                }
+                socket.accept().await
+            } => accepted,
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
         };
         match accepted {

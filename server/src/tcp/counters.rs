@@ -25,6 +25,8 @@ metrics! {
         pub refused_system: u64 = also(reason = "system"),
         /// Connections of proxy_protocol of a listener that did not begin with its header, or not in time.
         pub refused_header: u64 = also(reason = "proxy_header"),
+        /// TLS handshakes that could go on, and wait for their turn.
+        pub handshakes_waiting: u64 = gauge("sluicegate_tcp_handshakes_waiting"),
         /// TLS handshakes that failed.
         pub handshakes_failed: u64 = counter(
             "sluicegate_tcp_handshakes_failed_total", reason = "error";

@@ -108,7 +108,7 @@ impl Front {
             handlers,
             name,
             exchanges: LocalExchanges::new(accounts),
-            handshakes: Rc::new(HandshakePace::new()),
+            handshakes: Rc::new(HandshakePace::new(clock::now)),
             memory,
             most_connections,
             listeners: ListenerPhases::default(),
@@ -181,6 +181,12 @@ impl Front {
     /// Returns the configuration in effect.
     pub(super) fn config(&self) -> Arc<TcpConfig> {
         Arc::clone(&self.state.borrow().config)
+    }
+
+    /// Returns whether the connections of a listener begin with a TLS handshake.
+    pub(super) fn has_tls(&self, listener: ListenerId) -> bool {
+        let listeners = &self.state.borrow().config.listeners;
+        { listeners.get(&listener) }.is_some_and(|listener| listener.tls.is_some())
     }
 
     /// Returns the time of an event.
@@ -335,6 +341,7 @@ impl Front {
     pub(super) fn totals(&self) -> Box<Counters> {
         let mut totals = self.state.borrow().counters.clone();
         totals.connections.exchanges = self.exchanges.counters();
+        totals.connections.handshakes_waiting = self.handshakes.waiting();
         Box::new(totals)
     }
 }

@@ -1,38 +1,78 @@
-//! Share of a front's time that TLS handshakes get.
+//! Share of a front's time that TLS handshakes get, and their order.
 
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 
 /// Steps of handshakes that may run before every other task of the thread that is ready. One with a signature by RSA takes more than
 /// half a millisecond.
 const STEPS: usize = 8;
+/// The same where the other tasks take as long.
+const MOST_STEPS: usize = 128;
+/// Handshakes of which not even the first step has run. With so many, the front accepts no further connections for TLS.
+const MOST_NEW: usize = 128;
 
 /// Pace of the TLS handshakes of a front. Connections that begin all at once would otherwise keep the requests of others waiting for
 /// all their signatures.
+///
+/// Handshakes to which the server has responded go first: what waits behind others is clients that have cost nothing yet. When too
+/// many of them wait, further ones stay in the kernel's queue.
 #[derive(Debug)]
 pub(super) struct HandshakePace {
-    steps: Semaphore,
+    queue: RefCell<Queue>,
     used_up: Notify,
+    room: Notify,
+    /// Time that steps have taken.
+    spent: Cell<Duration>,
+    /// Mean time that a step takes.
+    mean: Cell<Duration>,
+    clock: fn() -> Instant,
+}
+
+/// Steps that wait for their turn, each with the sender that lets it go on.
+#[derive(Debug, Default)]
+struct Queue {
+    /// Steps that may run at once.
+    left: usize,
+    /// Steps of handshakes to which the server has responded.
+    begun: VecDeque<oneshot::Sender<()>>,
+    new: VecDeque<oneshot::Sender<()>>,
 }
 
 impl HandshakePace {
-    pub(super) fn new() -> HandshakePace {
+    /// Returns a pace by a clock.
+    pub(super) fn new(clock: fn() -> Instant) -> HandshakePace {
         HandshakePace {
-            steps: Semaphore::new(STEPS),
+            queue: RefCell::new(Queue {
+                left: STEPS,
+                ..Queue::default()
+            }),
             used_up: Notify::new(),
+            room: Notify::new(),
+            spent: Cell::default(),
+            mean: Cell::default(),
+            clock,
         }
     }
 
-    /// Runs a handshake, each step of it when its turn has come.
-    pub(super) async fn run<T>(&self, handshake: impl Future<Output = T>) -> T {
+    /// Runs a handshake, each step of it when its turn has come. `is_begun` says whether the server has responded to it.
+    pub(super) async fn run<T>(
+        &self,
+        handshake: impl Future<Output = T>,
+        is_begun: impl Fn() -> bool,
+    ) -> T {
         let mut handshake = pin!(handshake);
         loop {
-            self.step().await;
+            self.step(is_begun()).await;
+            let start = (self.clock)();
             let polled = poll_fn(|cx| Poll::Ready(handshake.as_mut().poll(cx))).await;
+            self.note((self.clock)() - start);
             if let Poll::Ready(result) = polled {
                 return result;
             }
@@ -49,79 +89,96 @@ impl HandshakePace {
         }
     }
 
-    /// Waits for the turn of a step, in the order of arrival.
-    async fn step(&self) {
-        // Nobody closes the semaphore.
-        if let Ok(step) = self.steps.acquire().await {
-            step.forget();
+    /// Waits until another connection may be accepted.
+    pub(super) async fn room(&self) {
+        while self.queue.borrow().new.len() >= MOST_NEW {
+            self.room.notified().await;
         }
-        if self.steps.available_permits() == 0 {
-            self.used_up.notify_one();
-        }
+    }
+
+    /// Returns the number of steps that wait for their turn.
+    pub(super) fn waiting(&self) -> u64 {
+        let queue = self.queue.borrow();
+        (queue.begun.len() + queue.new.len()) as u64
+    }
+
+    /// Waits for the turn of a step.
+    async fn step(&self, is_begun: bool) {
+        let turn = self.queue.borrow_mut().enter(is_begun);
+        let Some(turn) = turn else {
+            return self.notice_use();
+        };
+        // Nobody drops the sender of one that waits.
+        let _ = turn.await;
     }
 
     /// Allows further steps once every other task that is ready has run; runs until it is dropped.
     pub(super) async fn keep(&self) {
         loop {
             self.used_up.notified().await;
+            let (start, spent) = ((self.clock)(), self.spent.get());
             yield_now().await;
-            let left = self.steps.available_permits();
-            self.steps.add_permits(STEPS.saturating_sub(left));
+            let others = ((self.clock)() - start).saturating_sub(self.spent.get() - spent);
+            let steps = steps(others, self.mean.get());
+            self.queue.borrow_mut().admit(steps);
+            self.room.notify_waiters();
+            self.notice_use();
+        }
+    }
+
+    fn notice_use(&self) {
+        if self.queue.borrow().left == 0 {
+            self.used_up.notify_one();
+        }
+    }
+
+    /// Notes the time that a step has taken.
+    fn note(&self, time: Duration) {
+        self.spent.set(self.spent.get() + time);
+        self.mean.set((self.mean.get() * 7 + time) / 8);
+    }
+}
+
+impl Queue {
+    /// Takes a step that may run at once, or returns what says that it may.
+    fn enter(&mut self, is_begun: bool) -> Option<oneshot::Receiver<()>> {
+        if self.left > 0 {
+            self.left -= 1;
+            return None;
+        }
+        let (sender, turn) = oneshot::channel();
+        let queue = if is_begun {
+            &mut self.begun
+        } else {
+            &mut self.new
+        };
+        queue.push_back(sender);
+        Some(turn)
+    }
+
+    /// Lets so many steps run, those that wait first.
+    fn admit(&mut self, steps: usize) {
+        self.left = steps;
+        while self.left > 0 {
+            let Some(next) = self.begun.pop_front().or_else(|| self.new.pop_front()) else {
+                // What the round before allowed says nothing about a later one.
+                self.left = self.left.min(STEPS);
+                return;
+            };
+            // The connection of a receiver that is gone has ended.
+            if next.send(()).is_ok() {
+                self.left -= 1;
+            }
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::cell::{Cell, RefCell};
-    use std::rc::Rc;
-
-    use tokio::task::{LocalSet, spawn_local};
-
-    use super::*;
-
-    const HANDSHAKES: usize = 100;
-
-    #[tokio::test]
-    async fn other_tasks_run_between_the_steps_of_many_handshakes() {
-        let local = LocalSet::new();
-        let run = local.run_until(async {
-            let pace = Rc::new(HandshakePace::new());
-            let keeper = Rc::clone(&pace);
-            let keeper = spawn_local(async move { keeper.keep().await });
-            let (steps, order) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
-            let tasks: Vec<_> = (0..HANDSHAKES)
-                .map(|number| {
-                    let (pace, steps) = (Rc::clone(&pace), Rc::clone(&steps));
-                    let order = Rc::clone(&order);
-                    spawn_local(async move {
-                        let mut is_second = false;
-                        let handshake = poll_fn(|cx| {
-                            steps.set(steps.get() + 1);
-                            if std::mem::replace(&mut is_second, true) {
-                                return Poll::Ready(());
-                            }
-                            cx.waker().wake_by_ref();
-                            Poll::Pending
-                        });
-                        pace.run(handshake).await;
-                        order.borrow_mut().push(number);
-                    })
-                })
-                .collect();
-            let mut before = 0;
-            while steps.get() < 2 * HANDSHAKES {
-                yield_now().await;
-                let more = steps.get() - std::mem::replace(&mut before, steps.get());
-                assert!(more <= STEPS, "{more} steps at once");
-            }
-            for task in tasks {
-                task.await.unwrap();
-            }
-            keeper.abort();
-            let order = order.take();
-            assert!(order.is_sorted(), "{order:?}");
-        });
-        run.await;
-    }
+/// Returns the number of steps of this mean time that may follow other tasks which took `others`: as long as these together.
+fn steps(others: Duration, mean: Duration) -> usize {
+    let fair = others.as_nanos() / mean.as_nanos().max(1);
+    let fair = usize::try_from(fair).unwrap_or(usize::MAX);
+    fair.clamp(STEPS, MOST_STEPS)
 }
+
+#[cfg(test)]
+mod tests;

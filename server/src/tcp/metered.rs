@@ -58,6 +58,12 @@ impl MeteredStream {
         }
     }
 
+    /// Waits until there is something to read, or the end.
+    pub(super) async fn readable(&self) {
+        // A read returns the error, too.
+        let _ = self.stream.readable().await;
+    }
+
     /// Returns whether the layer above has begun to shut the stream down.
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending

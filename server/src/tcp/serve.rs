@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_boring::SslStreamBuilder;
+use tokio_boring::{HandshakeError, SslStreamBuilder};
 
 use super::connection::Connection;
 use super::ends::{Ends, ends};
@@ -103,7 +103,8 @@ async fn serve_admitted(
         drop(config);
         return serve_http1(&connection, stream, admission.phase.clone()).await;
     };
-    let Some(stream) = handshake(&front, context, stream, admission.phase.clone()).await else {
+    let tls = (context, &*meter);
+    let Some(stream) = handshake(&front, tls, stream, admission.phase.clone()).await else {
         return;
     };
     let ssl = stream.ssl();
@@ -137,37 +138,46 @@ async fn serve_admitted(
 
 async fn handshake(
     front: &Rc<Front>,
-    context: &SslContext,
+    (context, meter): (&SslContext, &Meter),
     stream: MeteredStream,
     mut phase: watch::Receiver<Phase>,
 ) -> Option<TlsStream> {
     let limit = front.config().site.limits().handshake_timeout;
-    let ssl = Ssl::new(context).ok()?;
-    let accepting = SslStreamBuilder::new(ssl, stream).accept();
+    let accepting = async {
+        // A client that has sent nothing yet takes no turn and no memory for TLS.
+        stream.readable().await;
+        let accepting = SslStreamBuilder::new(Ssl::new(context).ok()?, stream).accept();
+        let is_begun = || meter.written() > 0;
+        Some(front.handshakes.run(accepting, is_begun).await)
+    };
     let accepted = tokio::select! {
-        accepted = timeout(limit, front.handshakes.run(accepting)) => accepted,
+        accepted = timeout(limit, accepting) => accepted,
         _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
     };
     match accepted {
-        Ok(Ok(stream)) => Some(TlsStream::new(stream)),
-        Ok(Err(error)) => {
-            tracing::trace!(%error, "a TLS handshake failed");
-            let text = error.to_string();
-            let is_uncertified = UNCERTIFIED.iter().any(|reason| text.contains(reason));
-            front.count(|counters| {
-                if is_uncertified {
-                    counters.connections.handshakes_uncertified += 1;
-                } else {
-                    counters.connections.handshakes_failed += 1;
-                }
-            });
-            None
-        }
+        Ok(accepted) => accepted?
+            .map(TlsStream::new)
+            .inspect_err(|error| on_failure(front, error))
+            .ok(),
         Err(_) => {
             front.count(|counters| counters.connections.handshakes_timed_out += 1);
             None
         }
     }
+}
+
+/// Counts a TLS handshake that failed.
+fn on_failure(front: &Front, error: &HandshakeError<MeteredStream>) {
+    tracing::trace!(%error, "a TLS handshake failed");
+    let text = error.to_string();
+    let is_uncertified = UNCERTIFIED.iter().any(|reason| text.contains(reason));
+    front.count(|counters| {
+        if is_uncertified {
+            counters.connections.handshakes_uncertified += 1;
+        } else {
+            counters.connections.handshakes_failed += 1;
+        }
+    });
 }
 
 /// A connection as hyper serves it.
