@@ -11,7 +11,7 @@ const THRESHOLD: u32 = 3;
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// Stretches of acknowledged packets remembered above the oldest packet in flight.
-const MAX_STRETCHES: usize = 64;
+const MAX_STRETCHES: usize = 48;
 
 /// Finds runs of lost packets, with none acknowledged between, that are longer than three PTOs.
 ///

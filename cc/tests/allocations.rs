@@ -1,4 +1,4 @@
-//! A controller allocates nothing per packet.
+//! A controller allocates nothing per packet, and keeps little memory.
 
 #![expect(
     unsafe_code,
@@ -8,7 +8,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_cc::{
@@ -23,7 +23,14 @@ const WARM_UP: u64 = 20_000;
 /// Calls that each path must see after that.
 const CALLS: u64 = 100_000;
 
-thread_local!(static COUNTED: Cell<Option<u64>> = const { Cell::new(None) });
+/// Bytes that the controller and the detector of an idle path may keep.
+const IDLE: i64 = 2_048;
+
+thread_local! {
+    static COUNTED: Cell<Option<u64>> = const { Cell::new(None) };
+    /// Bytes allocated while [`COUNTED`] says so, without those freed meanwhile.
+    static HELD: Cell<i64> = const { Cell::new(0) };
+}
 
 /// The system's allocator, which counts while [`COUNTED`] says so.
 struct Counting;
@@ -32,17 +39,20 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        hold(layout.size(), 0);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        hold(0, layout.size());
         // SAFETY: the caller keeps the contract of `dealloc`, and `pointer` came from `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        hold(size, layout.size());
         // SAFETY: the caller keeps the contract of `realloc`, and `pointer` came from `System`.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -54,6 +64,14 @@ static ALLOCATOR: Counting = Counting;
 fn count() {
     // A thread that ends has no count any more.
     let _ = COUNTED.try_with(|counted| counted.set(counted.get().map(|count| count + 1)));
+}
+
+fn hold(allocated: usize, freed: usize) {
+    let change = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let counts = COUNTED.try_with(|counted| counted.get().is_some());
+    if counts.unwrap_or(false) {
+        let _ = HELD.try_with(|held| held.set(held.get() + change(allocated) - change(freed)));
+    }
 }
 
 /// Allocations of this thread while `call` runs.
@@ -70,6 +88,8 @@ struct Record {
     calls: AtomicU64,
     early: AtomicU64,
     late: AtomicU64,
+    /// Bytes that controller and detector hold after the latest call.
+    held: AtomicI64,
 }
 
 /// A controller, with the detector that a transport runs beside it, whose allocations are counted.
@@ -102,6 +122,7 @@ impl Watched {
             &self.record.late
         };
         counter.fetch_add(count, Ordering::Relaxed);
+        self.record.held.store(HELD.get(), Ordering::Relaxed);
         value
     }
 }
@@ -198,23 +219,48 @@ fn paths() -> Vec<(&'static str, Bottleneck, Source, Duration)> {
     ]
 }
 
-/// Returns one algorithm on one path: its calls, and its allocations before and after the warm-up.
-fn run(algorithm: &Algorithm, bottleneck: Bottleneck, source: Source, limit: Duration) -> [u64; 3] {
+/// Runs one algorithm on one path.
+fn run(
+    algorithm: &Algorithm,
+    bottleneck: Bottleneck,
+    source: Source,
+    limit: Duration,
+) -> Arc<Record> {
     let init = Init {
         mtu: 1_200,
         initial_window_packets: 10,
         seed: 1,
     };
     let record = Arc::new(Record::default());
+    HELD.set(0);
+    let options = algorithm.defaults();
+    let build = || (algorithm.build)(&init, &options);
     let watched = Watched {
-        watched: algorithm.controller(&init, &algorithm.defaults()),
-        persistent: PersistentCongestion::new(),
+        watched: allocations(build).0,
+        persistent: allocations(PersistentCongestion::new).0,
         record: Arc::clone(&record),
     };
     Simulation::new(bottleneck, 1)
         .with(Flow::new(source), Box::new(watched))
         .run(limit);
-    [&record.calls, &record.early, &record.late].map(|counter| counter.load(Ordering::Relaxed))
+    record
+}
+
+#[test]
+fn idle_path_keeps_less_than_two_kilobytes() {
+    let detector = i64::try_from(size_of::<PersistentCongestion>()).expect("small");
+    for algorithm in &Registry::builtin() {
+        for (path, bottleneck, _, _) in paths() {
+            // Then nothing is in flight for the rest of the time.
+            let source = Source::Bulk(10_000_000);
+            let record = run(algorithm, bottleneck, source, ms(60_000));
+            let held = detector + record.held.load(Ordering::Relaxed);
+            let name = algorithm.name;
+            println!("{name}, {path}: {held} bytes");
+            assert!(held < IDLE, "{name}, {path}: {held} bytes");
+            assert!(held > detector, "{name}, {path}: nothing was counted");
+        }
+    }
 }
 
 #[test]
@@ -222,7 +268,9 @@ fn no_algorithm_allocates_after_its_first_packets() {
     for algorithm in &Registry::builtin() {
         for (path, bottleneck, source, limit) in paths() {
             let name = algorithm.name;
-            let [calls, early, late] = run(algorithm, bottleneck, source, limit);
+            let record = run(algorithm, bottleneck, source, limit);
+            let [calls, early, late] = [&record.calls, &record.early, &record.late]
+                .map(|counter| counter.load(Ordering::Relaxed));
             println!(
                 "{name}, {path}: {calls} calls, {early} allocations in the first {WARM_UP}, {late} after"
             );
