@@ -1,6 +1,7 @@
-//! Whole connections in virtual time, and the scenarios that are run with them.
+//! Whole connections in virtual time, the scenarios that are run with them, and an emulated link for real traffic.
 
 pub mod collapse;
 pub mod endpoint_net;
+pub mod linkem;
 pub mod matrix;
 pub mod virtual_net;

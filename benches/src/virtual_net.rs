@@ -29,7 +29,7 @@ pub use watch::{Inside, View};
 
 pub(crate) use clock::{VirtualClock, earliest};
 pub(crate) use random::Seeded;
-pub(crate) use wire::{Wire, directions};
+pub(crate) use wire::{InTransit, Wire, directions};
 
 /// Datagrams of both ends, bytes of UDP payload.
 const DATAGRAM: usize = 1_200;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use sluicegate_cc::Time;
 use sluicegate_sim::{Bottleneck, BottleneckQueue};
 
-/// Returns both directions of a path of the simulator, each as a path of its own: towards the client, and back. Marks are not
-/// carried over, since quiche ignores them.
+/// Returns both directions of a path of the simulator, each as a path of its own: towards the client, and back.
 pub(crate) fn directions(path: &Bottleneck) -> (Bottleneck, Bottleneck) {
     let down = Bottleneck {
         ack_hold: Duration::ZERO,
@@ -25,12 +24,25 @@ pub(crate) fn directions(path: &Bottleneck) -> (Bottleneck, Bottleneck) {
 #[derive(Debug)]
 pub(crate) struct Wire {
     bottleneck: BottleneckQueue,
-    /// Arrival and contents, in order of arrival.
-    packets: VecDeque<(Duration, Vec<u8>)>,
+    /// Packets on the way, in order of arrival.
+    packets: VecDeque<InTransit>,
     bytes: u64,
     burst: Burst,
     /// Buffers for packets to come.
     spare: Vec<Vec<u8>>,
+}
+
+/// A packet that the wire carries or has delivered.
+#[derive(Debug)]
+pub(crate) struct InTransit {
+    /// Time at which the packet entered.
+    pub(crate) departed: Duration,
+    /// Time at which it reaches the other end.
+    pub(crate) arrives: Duration,
+    /// Whether the bottleneck marked it Congestion Experienced. Its bytes are as they were.
+    pub(crate) ce: bool,
+    /// Contents.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Bytes that left at one instant.
@@ -67,22 +79,33 @@ impl Wire {
         buffer.extend_from_slice(packet);
         self.bytes += size;
         let earlier = self.packets.iter().rev();
-        let overtaken = earlier.take_while(|(at, _)| *at > arrives).count();
-        let place = self.packets.len() - overtaken;
-        self.packets.insert(place, (arrives, buffer));
+        let overtaken = earlier.take_while(|packet| packet.arrives > arrives);
+        let place = self.packets.len() - overtaken.count();
+        let packet = InTransit {
+            departed: at,
+            arrives,
+            ce: delivery.ce,
+            bytes: buffer,
+        };
+        self.packets.insert(place, packet);
     }
 
     pub(crate) fn next_arrival(&self) -> Option<Duration> {
-        self.packets.front().map(|&(at, _)| at)
+        self.packets.front().map(|packet| packet.arrives)
     }
 
     /// Takes a packet that arrived by `now`; give the buffer back with [`Wire::recycle`].
     pub(crate) fn take_arrived(&mut self, now: Duration) -> Option<Vec<u8>> {
+        self.take_delivery(now).map(|packet| packet.bytes)
+    }
+
+    /// Takes a packet that arrived by `now`, with its times; give the buffer back with [`Wire::recycle`].
+    pub(crate) fn take_delivery(&mut self, now: Duration) -> Option<InTransit> {
         if self.next_arrival()? > now {
             return None;
         }
-        let (_, packet) = self.packets.pop_front()?;
-        self.bytes -= packet.len() as u64;
+        let packet = self.packets.pop_front()?;
+        self.bytes -= packet.bytes.len() as u64;
         Some(packet)
     }
 
@@ -93,6 +116,11 @@ impl Wire {
     /// Returns the bytes on the way.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Returns the packets on the way.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets.len() as u64
     }
 
     /// Returns the most bytes that left at one instant since the last call.
@@ -226,6 +254,25 @@ mod tests {
             wire.depart(at * MS, &[0]);
         }
         assert_eq!(arrivals(&mut wire), [10 * MS, 10 * MS, 10 * MS, 20 * MS]);
+    }
+
+    #[test]
+    fn delivery_has_its_times_and_its_mark() {
+        let path = Bottleneck {
+            rate: vec![(Duration::ZERO, 8_000_000)],
+            ce_above: Some(500),
+            ..Bottleneck::unlimited(5 * MS)
+        };
+        let mut wire = Wire::new(&path, 1);
+        for _ in 0..2 {
+            wire.depart(MS, &[0; 1_000]);
+        }
+        let mut next = || wire.take_delivery(8 * MS).expect("due");
+        let first = next();
+        assert_eq!((first.departed, first.arrives), (MS, 7 * MS));
+        let second = next();
+        assert_eq!((second.departed, second.arrives), (MS, 8 * MS));
+        assert_eq!((first.ce, second.ce), (false, true));
     }
 
     #[test]

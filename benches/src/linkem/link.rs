@@ -1,0 +1,178 @@
+//! The link: both directions, with packets on their way and counters. It has no clock and does no I/O.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sluicegate_sim::Bottleneck;
+
+use super::histogram::Histogram;
+use super::packet::{Flow, mark_ce};
+use crate::virtual_net::{InTransit, Wire};
+
+/// Length of the intervals in which the bytes of flows are counted.
+pub const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Sets apart the random numbers of the two directions.
+const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The end that receives data.
+    Client,
+    /// The end that receives requests and ACKs.
+    Server,
+}
+
+impl End {
+    /// Both ends.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+}
+
+/// A link with packets on their way.
+#[derive(Debug)]
+pub struct Link {
+    down: Direction,
+    up: Direction,
+}
+
+impl Link {
+    /// Returns a link with nothing on it: towards the client and towards the server. `seed` drives everything random.
+    pub fn new(down: &Bottleneck, up: &Bottleneck, seed: u64) -> Self {
+        Self {
+            down: Direction::new(down, seed),
+            up: Direction::new(up, seed ^ UP_SEED),
+        }
+    }
+
+    /// Returns the direction towards an end.
+    pub const fn towards(&self, end: End) -> &Direction {
+        match end {
+            End::Client => &self.down,
+            End::Server => &self.up,
+        }
+    }
+
+    /// Returns the direction towards an end, for packets to enter and to leave.
+    pub const fn towards_mut(&mut self, end: End) -> &mut Direction {
+        match end {
+            End::Client => &mut self.down,
+            End::Server => &mut self.up,
+        }
+    }
+
+    /// Returns when the next packet reaches its end.
+    pub fn next_due(&self) -> Option<Duration> {
+        let due = [&self.down, &self.up].map(|direction| direction.wire.next_arrival());
+        due.into_iter().flatten().min()
+    }
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub struct Direction {
+    wire: Wire,
+    delay: Duration,
+    tally: Tally,
+}
+
+/// Counters of a direction.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Packets that entered.
+    pub entered: u64,
+    /// Packets that reached the other end.
+    pub delivered: u64,
+    /// Bytes that entered.
+    pub entered_bytes: u64,
+    /// Bytes that reached the other end.
+    pub delivered_bytes: u64,
+    /// Packets marked Congestion Experienced.
+    pub marked: u64,
+    /// Time at which the first packet was due at the other end.
+    pub first: Option<Duration>,
+    /// Time at which the last one so far was.
+    pub last: Duration,
+    /// Delay of packets beyond that of propagation: mostly time in the queue.
+    pub queueing: Histogram,
+    /// Time from when packets were due until they were taken: the emulator's own error.
+    pub late: Histogram,
+    /// Bytes delivered of each flow in each [`INTERVAL`].
+    pub flows: BTreeMap<Flow, Vec<u64>>,
+}
+
+impl Tally {
+    /// Returns the mean rate between the first and the last delivery, bits per second; 0 if there are fewer than two.
+    pub fn rate(&self) -> f64 {
+        let time = self.last - self.first.unwrap_or(self.last);
+        if time.is_zero() {
+            return 0.0;
+        }
+        self.delivered_bytes as f64 * 8.0 / time.as_secs_f64()
+    }
+
+    fn deliver(&mut self, packet: &InTransit, now: Duration, delay: Duration) {
+        let bytes = packet.bytes.len() as u64;
+        self.delivered += 1;
+        self.delivered_bytes += bytes;
+        self.first.get_or_insert(packet.arrives);
+        self.last = packet.arrives;
+        let travelled = packet.arrives.saturating_sub(packet.departed);
+        self.queueing.add(travelled.saturating_sub(delay));
+        self.late.add(now.saturating_sub(packet.arrives));
+        if let Some(flow) = Flow::of(&packet.bytes) {
+            let intervals = self.flows.entry(flow).or_default();
+            let index = packet.arrives.as_nanos() / INTERVAL.as_nanos();
+            let index = usize::try_from(index).unwrap_or(usize::MAX);
+            if intervals.len() <= index {
+                intervals.resize(index + 1, 0);
+            }
+            intervals[index] += bytes;
+        }
+    }
+}
+
+impl Direction {
+    fn new(path: &Bottleneck, seed: u64) -> Self {
+        Self {
+            wire: Wire::new(path, seed),
+            delay: path.delay,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Returns what it has counted.
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Returns how many packets never reach the other end: lost, policed, or without room in the queue.
+    pub fn dropped(&self) -> u64 {
+        self.tally.entered - self.tally.delivered - self.wire.packets()
+    }
+
+    /// Takes a packet that enters at `now`, never earlier than the one before it.
+    pub fn enter(&mut self, now: Duration, packet: &[u8]) {
+        self.tally.entered += 1;
+        self.tally.entered_bytes += packet.len() as u64;
+        self.wire.depart(now, packet);
+    }
+
+    /// Takes a packet that is due by `now`; give its buffer back with [`Direction::recycle`].
+    pub fn take_due(&mut self, now: Duration) -> Option<Vec<u8>> {
+        let mut packet = self.wire.take_delivery(now)?;
+        self.tally.deliver(&packet, now, self.delay);
+        if packet.ce && mark_ce(&mut packet.bytes) {
+            self.tally.marked += 1;
+        }
+        Some(packet.bytes)
+    }
+
+    /// Takes a buffer for packets to come.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        self.wire.recycle(buffer);
+    }
+}
+
+#[cfg(test)]
+mod tests;
