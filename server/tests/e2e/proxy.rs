@@ -77,6 +77,12 @@ impl Upstream {
         }
     }
 
+    /// Returns a route to it.
+    pub(crate) fn route(&self) -> String {
+        let address = self.address;
+        format!("[[route]]\npath = \"/app/\"\n[route.proxy]\nupstreams = \"{address}\"\n")
+    }
+
     /// Waits until a request for a late response has come.
     pub(crate) fn wait_for_late(&self) {
         while self.late.waiting.load(Ordering::SeqCst) == 0 {

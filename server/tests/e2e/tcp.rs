@@ -304,15 +304,11 @@ fn h2load_gets_every_response_over_http2_while_the_configuration_changes() {
 fn a_drain_finishes_the_requests_over_tcp_and_then_ends() {
     let folder = Folder::new();
     let upstream = Upstream::start();
-    let route = format!(
-        "[[route]]\npath = \"/app/\"\n[route.proxy]\nupstreams = \"{}\"",
-        upstream.address
-    );
     // With one worker, both connections hear of the stop at the same time.
     let setup = Setup::new("mio")
         .replace("[[group]]", "[[group]]\ncores = [0]")
         .listener("main", "127.0.0.1:0", "cubic")
-        .with(&route);
+        .with(&upstream.route());
     let mut server = Server::start(&setup, &folder);
     let mut waiting = Raw::open(&server);
     waiting.send(b"GET /app/late HTTP/1.1\r\nHost: a\r\n\r\n");

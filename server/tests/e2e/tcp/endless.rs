@@ -38,9 +38,8 @@ fn requests_that_are_cancelled_while_they_are_handled_close_their_connection() {
     let folder = Folder::new();
     let upstream = Upstream::start();
     let tables = format!(
-        "{ADMIN}\n[[route]]\npath = \"/app/\"\n[route.proxy]\nupstreams = \"{}\"\n\
-         [limits]\ncancelled_requests = 5",
-        upstream.address
+        "{ADMIN}\n{}[limits]\ncancelled_requests = 5",
+        upstream.route()
     );
     let mut server = server(&folder, &tables);
     let admin = address(&mut server);

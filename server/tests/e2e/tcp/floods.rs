@@ -9,7 +9,6 @@ use super::frames::{
     get, http2, ping, read_frame, section, window_update,
 };
 use super::raw::Raw;
-use super::stalled::to;
 use super::{assert_serves, closed, server};
 use crate::admin::{ADMIN, address, until};
 use crate::client::run;
@@ -140,7 +139,7 @@ fn a_flood_whose_responses_nobody_takes_ends_with_its_connection() {
 #[test]
 fn empty_and_padded_frames_of_a_body_end_their_connection() {
     let upstream = Upstream::start();
-    let target = Target::start(&to(&upstream));
+    let target = Target::start(&upstream.route());
     // PADDED, a length of the padding, and that much of it.
     let padding = [&[200][..], &[0; 200]].concat();
     for (what, data) in [
@@ -200,7 +199,7 @@ fn field_sections_that_grow_beyond_the_limit_are_refused_before_they_do() {
 #[test]
 fn streams_whose_bodies_never_come_end_with_their_connection() {
     let upstream = Upstream::start();
-    let target = Target::start(&to(&upstream));
+    let target = Target::start(&upstream.route());
     // As many as the server allows, and more.
     for (count, reason) in [(90, "stalled"), (1000, "protocol")] {
         for path in ["/", "/app/never"] {
@@ -222,7 +221,7 @@ fn streams_whose_bodies_never_come_end_with_their_connection() {
 #[test]
 fn streams_that_the_server_must_reset_close_their_connection() {
     let upstream = Upstream::start();
-    let target = Target::start(&to(&upstream));
+    let target = Target::start(&upstream.route());
     let mut client = http2(target.server.address());
     // An increment of 0 is an error of the stream (RFC 9113 §6.9).
     let sent = (0..10_000).take_while(|number| {

@@ -13,11 +13,7 @@ const HEAD: &str = "POST /app/never HTTP/1.1\r\nHost: a\r\n";
 /// Starts a server with a route to an upstream that does not respond; returns its admin address, too.
 fn start(folder: &Folder) -> (Server, SocketAddr) {
     let upstream = Upstream::start();
-    let route = format!(
-        "[[route]]\npath = \"/app/\"\nproxy.upstreams = \"{}\"",
-        upstream.address
-    );
-    let mut server = server(folder, &format!("{ADMIN}\n{route}"));
+    let mut server = server(folder, &format!("{ADMIN}\n{}", upstream.route()));
     let admin = address(&mut server);
     (server, admin)
 }

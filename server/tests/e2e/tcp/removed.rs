@@ -11,13 +11,9 @@ use crate::server::{Folder, PAGE, Server, Setup};
 fn connections_over_tcp_of_a_removed_listener_finish_their_requests() {
     let folder = Folder::new();
     let upstream = Upstream::start();
-    let route = format!(
-        "[[route]]\npath = \"/app/\"\n[route.proxy]\nupstreams = \"{}\"",
-        upstream.address
-    );
     let setup = |name| {
         let setup = Setup::new("mio").listener(name, "127.0.0.1:0", "cubic");
-        setup.with(&route)
+        setup.with(&upstream.route())
     };
     let mut server = Server::start(&setup("one"), &folder);
     let removed = server.address();

@@ -21,14 +21,6 @@ const BLOCK: [u8; 16_384] = [7; 16_384];
 
 const PAGE: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// Returns a route to an upstream.
-pub(super) fn to(upstream: &Upstream) -> String {
-    format!(
-        "[[route]]\npath = \"/app/\"\n[route.proxy]\nupstreams = \"{}\"",
-        upstream.address
-    )
-}
-
 pub(super) fn pause(time: Duration) {
     run(async { tokio::time::sleep(time).await });
 }
@@ -53,7 +45,7 @@ fn a_response_whose_window_stays_shut_is_reset_beside_one_that_goes_on() {
     let upstream = Upstream::start();
     let tables = format!(
         "{ADMIN}\n{}\n[limits]\nclient_timeout = \"1s\"",
-        to(&upstream)
+        upstream.route()
     );
     let mut server = server(&folder, &tables);
     let admin = address(&mut server);
