@@ -30,6 +30,7 @@ mod tunnel_reader;
 mod upload;
 mod watchdog;
 
+pub use accept::BACKLOG;
 pub use config::{TcpConfig, TcpListenerConfig};
 pub use counters::{ConnectionCounters, Counters};
 pub use front::{FrontCommand, FrontSender};

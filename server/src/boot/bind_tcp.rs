@@ -8,8 +8,7 @@ use rustix::io::Errno;
 use sluicegate_dataplane::ListenerId;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that the system has established and no front has accepted, per socket.
-const BACKLOG: i32 = 4096;
+use crate::tcp::BACKLOG;
 
 /// Sockets of TCP of an address, one for each worker.
 pub(super) struct TcpSockets {
@@ -110,7 +109,7 @@ fn try_bind(mut address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListen
         sockets.push(socket);
     }
     let listen = |socket: Socket| {
-        socket.listen(BACKLOG)?;
+        socket.listen(BACKLOG.into())?;
         socket.set_nonblocking(true)?;
         Ok(TcpListener::from(socket))
     };

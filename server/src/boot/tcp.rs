@@ -77,7 +77,7 @@ pub(super) fn tcp_config(
             // The first address of a listener has TLS.
             let first = all.clone().find(|first| first.name == *name);
             front.redirect = first.and_then(|first| redirect(listener?, first.at.local.port()));
-            return Ok((bound.at.id, front));
+            return Ok((bound.at.id, Arc::new(front)));
         }
         let identities = (&settings.identities.first, &settings.identities.others);
         let context = tcp_context(name, identities, &config.quic, &config.limits, secrets);
@@ -87,7 +87,7 @@ pub(super) fn tcp_config(
         }
         front.tls = Some(context.build());
         front.alt_svc = listener.and_then(|listener| alt_svc(listener, bound.at.local.port()));
-        Ok((bound.at.id, front))
+        Ok((bound.at.id, Arc::new(front)))
     });
     let listeners = listeners.collect::<Result<_, BootError>>()?;
     Ok(Arc::new(TcpConfig {

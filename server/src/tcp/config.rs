@@ -1,6 +1,7 @@
 //! The part of a configuration that fronts over TCP adopt.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +28,11 @@ pub struct TcpConfig {
     /// Responses to the challenges of an ACME authority, if certificates are obtained by ACME.
     pub challenges: Option<Challenges>,
     /// Listeners with sockets of TCP.
-    pub listeners: BTreeMap<ListenerId, TcpListenerConfig>,
+    pub listeners: TcpListeners,
 }
+
+/// Listeners by the identity of their address.
+pub(super) type TcpListeners = BTreeMap<ListenerId, Arc<TcpListenerConfig>>;
 
 /// A listener on one address.
 pub struct TcpListenerConfig {
@@ -44,6 +48,21 @@ pub struct TcpListenerConfig {
     pub alt_svc: Option<HeaderValue>,
     /// Port of https to which requests are redirected; `None` to serve them.
     pub redirect: Option<u16>,
+}
+
+impl TcpListenerConfig {
+    /// Returns whether the connections of an address are those of many clients: of a proxy or of a load balancer.
+    pub(super) fn is_proxy(&self, address: IpAddr) -> bool {
+        self.trusted_proxies.contains(address) || self.proxy_protocol.contains(address)
+    }
+}
+
+/// Omits the keys.
+impl std::fmt::Debug for TcpListenerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("TcpListenerConfig");
+        debug.field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Omits the keys.

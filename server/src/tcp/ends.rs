@@ -4,12 +4,10 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sluicegate_dataplane::ListenerId;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::front::Admission;
-use super::listener_phases::Phase;
 use super::proxy_protocol::{self, ProxyHeader};
 
 /// Addresses of the client and of the server that it has connected to.
@@ -19,13 +17,12 @@ pub(super) type Ends = (SocketAddr, Option<SocketAddr>);
 /// or if the client has too many connections.
 pub(super) async fn ends(
     admission: &mut Admission,
-    listener: ListenerId,
     stream: &mut TcpStream,
     sender: SocketAddr,
 ) -> Option<Ends> {
     let front = Rc::clone(&admission.front);
     let config = front.config();
-    let settings = config.listeners.get(&listener)?;
+    let settings = admission.listener.settings(&config.listeners)?;
     let own = (sender, stream.local_addr().ok());
     if !settings.proxy_protocol.contains(sender.ip()) {
         return Some(own);
@@ -33,11 +30,10 @@ pub(super) async fn ends(
     let trusted_proxies = Arc::clone(&settings.trusted_proxies);
     let limit = config.site.limits().handshake_timeout;
     // A reload frees the certificates of the previous configuration.
-    drop(config);
-    let mut phase = admission.phase.clone();
+    drop((config, settings));
     let header = tokio::select! {
         header = timeout(limit, proxy_protocol::read(stream)) => header,
-        _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
+        () = admission.listener.stopped() => return None,
     };
     match header {
         Ok(Ok(ProxyHeader::Sender)) => Some(own),

@@ -9,14 +9,14 @@ use std::time::Instant;
 use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use super::config::TcpConfig;
 use super::counters::Counters;
 use super::handshakes::HandshakePace;
-use super::listener_phases::{ListenerPhases, Phase};
+use super::listener_phases::{FrontListener, ListenerPhases};
 use super::open_connections::{ConnectionHandle, OpenConnections};
 use super::open_request::OpenRequest;
 use crate::clock;
@@ -61,7 +61,7 @@ pub(super) struct Front {
     memory: Arc<MemoryBudget>,
     most_connections: u64,
     pub(super) listeners: ListenerPhases,
-    /// A connection has ended, or the last request.
+    /// A connection has ended, or the last request, or a socket is closed.
     ended: Notify,
     /// The access log has lines.
     noted: Notify,
@@ -117,9 +117,15 @@ impl Front {
         })
     }
 
-    /// Waits until a connection ends, or the last request.
+    /// Waits until a connection ends, the last request, or a socket is closed.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
+    }
+
+    /// Notes that the socket of a listener is closed.
+    pub(super) fn on_close(&self, listener: &FrontListener) {
+        listener.is_listening.set(false);
+        self.ended.notify_one();
     }
 
     /// Waits until the access log has lines.
@@ -128,12 +134,9 @@ impl Front {
     }
 
     /// Closes the sockets of the listeners that the configuration no longer has, and gives their connections time to finish.
-    fn drain_removed(self: &Rc<Self>) {
+    fn drain_removed(self: &Rc<Self>, before: &TcpConfig) {
         let config = self.config();
-        let removed = self
-            .listeners
-            .drain(|listener| config.listeners.contains_key(&listener));
-        for listener in removed {
+        for listener in self.listeners.drain(&before.listeners, &config.listeners) {
             let front = Rc::clone(self);
             let limit = config.drain_timeout;
             spawn_local(async move {
@@ -145,8 +148,9 @@ impl Front {
 
     /// Serves a configuration from now on.
     pub(super) fn adopt(self: &Rc<Self>, config: Arc<TcpConfig>) {
+        let before = self.config();
         self.take_up(config);
-        self.drain_removed();
+        self.drain_removed(&before);
     }
 
     fn take_up(&self, config: Arc<TcpConfig>) {
@@ -169,8 +173,9 @@ impl Front {
     /// Returns whether all connections and requests of a front that drains have ended.
     pub(super) fn is_over(&self) -> bool {
         let state = self.state.borrow();
-        let is_serving = self.listeners.whole() == Phase::Serving;
-        !is_serving && state.counters.connections.open == 0 && state.open_requests == 0
+        !self.listeners.are_listening()
+            && state.counters.connections.open == 0
+            && state.open_requests == 0
     }
 
     /// Waits until the front receives the command to close its connections.
@@ -184,9 +189,9 @@ impl Front {
     }
 
     /// Returns whether the connections of a listener begin with a TLS handshake.
-    pub(super) fn has_tls(&self, listener: ListenerId) -> bool {
-        let listeners = &self.state.borrow().config.listeners;
-        { listeners.get(&listener) }.is_some_and(|listener| listener.tls.is_some())
+    pub(super) fn has_tls(&self, listener: &FrontListener) -> bool {
+        let settings = listener.settings(&self.state.borrow().config.listeners);
+        settings.is_some_and(|settings| settings.tls.is_some())
     }
 
     /// Returns the time of an event.
@@ -276,18 +281,15 @@ impl Front {
     /// Takes a client's connection, unless the worker, the client or the process has too much.
     pub(super) fn admit(
         self: &Rc<Self>,
-        listener: ListenerId,
+        listener: &Rc<FrontListener>,
         client: SocketAddr,
-        phase: &watch::Receiver<Phase>,
     ) -> Option<Admission> {
         let short = self.memory_is_short();
         let state = &mut *self.state.borrow_mut();
         let limits = state.config.site.limits();
         // A load balancer names the client later.
-        let is_proxy = { state.config.listeners.get(&listener) }.is_some_and(|listener| {
-            listener.trusted_proxies.contains(client.ip())
-                || listener.proxy_protocol.contains(client.ip())
-        });
+        let settings = listener.settings(&state.config.listeners);
+        let is_proxy = settings.is_some_and(|settings| settings.is_proxy(client.ip()));
         let prefix = ClientPrefix::from(client.ip());
         let counters = &mut state.counters.connections;
         let most = limits.connections_per_worker.min(self.most_connections);
@@ -314,7 +316,7 @@ impl Front {
                 prefix,
                 number,
                 handle,
-                phase: phase.clone(),
+                listener: Rc::clone(listener),
             });
         }
         None
@@ -360,8 +362,7 @@ pub(super) struct Admission {
     /// Number of the connection, which no other one of the front has.
     pub(super) number: u64,
     pub(super) handle: Rc<ConnectionHandle>,
-    /// Phase of the listener.
-    pub(super) phase: watch::Receiver<Phase>,
+    pub(super) listener: Rc<FrontListener>,
 }
 
 impl Admission {

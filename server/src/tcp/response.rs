@@ -110,6 +110,9 @@ fn headers(fields: &Fields, guard: &RequestGuard) -> HeaderMap {
     {
         headers.insert(ALT_SVC, alt_svc.clone());
     }
+    if guard.connection.is_leaving() && !guard.connection.is_http2() {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     headers
 }
 

@@ -115,7 +115,7 @@ fn execute(front: &Rc<Front>, command: FrontCommand) {
 /// Accepts the connections of these sockets from now on.
 fn listen(front: &Rc<Front>, sockets: Vec<(ListenerId, TcpListener)>) {
     for (listener, socket) in sockets {
-        let phase = front.listeners.add(listener);
-        spawn_local(accept(Rc::clone(front), listener, socket, phase));
+        let listener = front.listeners.add(listener);
+        spawn_local(accept(Rc::clone(front), listener, socket));
     }
 }

@@ -11,7 +11,6 @@ use boring::ssl::{NameType, Ssl, SslContext};
 use http::Version;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sluicegate_dataplane::ListenerId;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -21,7 +20,7 @@ use tokio_boring::{HandshakeError, SslStreamBuilder};
 use super::connection::Connection;
 use super::ends::{Ends, ends};
 use super::front::{Admission, Front};
-use super::listener_phases::Phase;
+use super::listener_phases::{FrontListener, Phase};
 use super::metered::{Meter, MeteredStream};
 use super::service::RequestService;
 use super::stream_task::StreamExecutor;
@@ -48,33 +47,22 @@ const UNCERTIFIED: [&str; 2] = [
 const HTTP1_ROOM: u64 = 16 * 1024;
 
 /// Serves a connection until it is closed, perhaps in favour of others.
-pub(super) async fn serve(
-    mut admission: Admission,
-    listener: ListenerId,
-    mut stream: TcpStream,
-    sender: SocketAddr,
-) {
-    let ends = ends(&mut admission, listener, &mut stream, sender).await;
+pub(super) async fn serve(mut admission: Admission, mut stream: TcpStream, sender: SocketAddr) {
+    let ends = ends(&mut admission, &mut stream, sender).await;
     let Some(ends) = ends else {
         return;
     };
     tokio::select! {
-        () = serve_admitted(&admission, listener, stream, ends) => {}
+        () = serve_admitted(&admission, stream, ends) => {}
         () = admission.handle.closed() => {}
     }
 }
 
-async fn serve_admitted(
-    admission: &Admission,
-    listener: ListenerId,
-    stream: TcpStream,
-    (client, local): Ends,
-) {
-    let front = Rc::clone(&admission.front);
+async fn serve_admitted(admission: &Admission, stream: TcpStream, (client, local): Ends) {
+    let (front, listener) = (Rc::clone(&admission.front), &admission.listener);
     // Without it the system would hold the end of a response back until the client acknowledges what came before.
     let _ = stream.set_nodelay(true);
-    let config = front.config();
-    let Some(settings) = config.listeners.get(&listener) else {
+    let Some(settings) = listener.settings(&front.config().listeners) else {
         return;
     };
     let meter = Rc::<Meter>::default();
@@ -96,15 +84,15 @@ async fn serve_admitted(
             early_data: false,
             connection: Arc::new(described),
         };
-        Connection::new(&front, peer, settings, &meter, &admission.handle)
+        Connection::new(&front, peer, &settings, &meter, &admission.handle)
     };
     let Some(context) = &settings.tls else {
         let connection = connect(describe(Version::HTTP_11, "http"));
-        drop(config);
-        return serve_http1(&connection, stream, admission.phase.clone()).await;
+        drop(settings);
+        return serve_http1(&connection, stream, listener.phase()).await;
     };
     let tls = (context, &*meter);
-    let Some(stream) = handshake(&front, tls, stream, admission.phase.clone()).await else {
+    let Some(stream) = handshake(&front, tls, stream, listener).await else {
         return;
     };
     let ssl = stream.ssl();
@@ -128,11 +116,11 @@ async fn serve_admitted(
         ..describe(version, "https")
     });
     // A reload frees the certificates of the previous configuration.
-    drop(config);
+    drop(settings);
     if is_http2 {
-        serve_http2(&connection, stream, admission.phase.clone()).await;
+        serve_http2(&connection, stream, listener.phase()).await;
     } else {
-        serve_http1(&connection, stream, admission.phase.clone()).await;
+        serve_http1(&connection, stream, listener.phase()).await;
     }
 }
 
@@ -140,7 +128,7 @@ async fn handshake(
     front: &Rc<Front>,
     (context, meter): (&SslContext, &Meter),
     stream: MeteredStream,
-    mut phase: watch::Receiver<Phase>,
+    listener: &FrontListener,
 ) -> Option<TlsStream> {
     let limit = front.config().site.limits().handshake_timeout;
     let accepting = async {
@@ -152,7 +140,7 @@ async fn handshake(
     };
     let accepted = tokio::select! {
         accepted = timeout(limit, accepting) => accepted,
-        _ = phase.wait_for(|phase| *phase != Phase::Serving) => return None,
+        () = listener.stopped() => return None,
     };
     match accepted {
         Ok(accepted) => accepted?
@@ -317,7 +305,8 @@ async fn drive(
 ) {
     let mut served = pin!(served);
     let mut watchdog = Watchdog::new(connection);
-    let mut left = false;
+    // hyper would close a connection of HTTP/1.1 at once that begins while its listener drains. Its first response closes it.
+    let mut left = *phase.borrow() == Phase::Draining && !connection.is_http2();
     loop {
         let now = *phase.borrow_and_update();
         if connection.is_broken() || now == Phase::Stopped {

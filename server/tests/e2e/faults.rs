@@ -8,6 +8,7 @@ mod nginx;
 mod panic;
 mod upstreams;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use crate::server::Process;
@@ -21,4 +22,12 @@ pub(crate) fn limit(process: &Process, resource: &str, soft: &str) {
         .status()
         .unwrap();
     assert!(status.success());
+}
+
+/// Returns the lowest number that no descriptor of the process has: a limit of it leaves none.
+pub(crate) fn lowest_free(process: &Process) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap();
+    let open = open.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let open: BTreeSet<usize> = open.map(|name| name.parse().unwrap()).collect();
+    (0..).find(|number| !open.contains(number)).unwrap()
 }

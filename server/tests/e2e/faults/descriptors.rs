@@ -1,12 +1,11 @@
 //! File descriptors run out.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use super::limit;
+use super::{limit, lowest_free};
 use crate::admin::{ADMIN, address, metrics};
 use crate::client::{Client, run};
 use crate::on_every_backend;
@@ -16,14 +15,6 @@ on_every_backend!(without_descriptors_the_service_goes_on_from_memory_and_recove
 
 /// Time in which the server's use of its processor is measured.
 const WHILE: Duration = Duration::from_secs(1);
-
-/// Returns the lowest number that no descriptor of the process has: a limit of it leaves none.
-fn lowest_free(process: &Process) -> usize {
-    let open = fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap();
-    let open = open.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let open: BTreeSet<usize> = open.map(|name| name.parse().unwrap()).collect();
-    (0..).find(|number| !open.contains(number)).unwrap()
-}
 
 /// Returns the processor time that the process has used, in hundredths of a second.
 fn processor_time(process: &Process) -> u64 {
