@@ -152,8 +152,8 @@ table! {
         /// or 2, as HAProxy does with send-proxy. From there, every connection must begin with it, within
         /// limits.handshake_timeout. The client that it names counts everywhere: in limits, rules, logs and fields for
         /// upstreams; a health check, which names none, counts towards no client's limits. Connections from other addresses must have no such header, so
-        /// no client can name another one. A balancer that sends none has each of its connections closed:
-        /// see `proxy_header` in sluicegate_tcp_connections_refused_total. Holds for address and http_address, not for QUIC.
+        /// no client can name another one. A balancer that sends none has each of its connections closed, of which the log
+        /// warns once a minute: see `proxy_header` in sluicegate_tcp_connections_refused_total. Holds for address and http_address, not for QUIC.
         proxy_protocol: Vec<IpNet> {
             kind: proxy_networks(),
             unset: "no connection has such a header",

@@ -186,6 +186,7 @@ fn start_origin(
         accounts: accounts(tcp_exchanges),
         most_connections: tcp_connections,
         memory: Arc::clone(&shared.memory),
+        missing_headers: Arc::clone(&shared.missing_headers),
         name: name.clone(),
         commands,
         // The main thread is gone only at the end of the process.

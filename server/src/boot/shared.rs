@@ -15,6 +15,7 @@ use crate::observe::qlog::{CurrentTraces, Sampler};
 use crate::quic::secrets::{Secrets, SecretsConfig};
 use crate::quic::settings::{Tracing, visible};
 use crate::quic::token::UsedTokens;
+use crate::tcp::MissingHeaders;
 
 /// State that all workers share. It does not change while the server runs.
 pub(super) struct Shared {
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) access: Arc<CurrentAccess>,
     pub(super) memory: Arc<MemoryBudget>,
     pub(super) passwords: Arc<PasswordChecks>,
+    pub(super) missing_headers: Arc<MissingHeaders>,
 }
 
 impl Shared {
@@ -63,6 +65,7 @@ impl Shared {
             access,
             memory,
             passwords: Arc::new(passwords),
+            missing_headers: Arc::default(),
         })
     }
 }

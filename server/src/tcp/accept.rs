@@ -86,7 +86,8 @@ async fn accept_queued(front: &Rc<Front>, listener: &Rc<FrontListener>, socket: 
 
 /// Waits until the listener may accept another connection.
 async fn wait_for_room(front: &Front, listener: &FrontListener) {
-    if front.has_tls(listener) {
+    let settings = listener.settings(&front.config().listeners);
+    if settings.is_some_and(|settings| settings.tls.is_some()) {
         front.handshakes.room().await;
     }
 }

@@ -1,5 +1,6 @@
 //! Ends of a connection: those of its stream, or those that a load balancer in front names.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,28 +28,33 @@ pub(super) async fn ends(
     if !settings.proxy_protocol.contains(sender.ip()) {
         return Some(own);
     }
-    let trusted_proxies = Arc::clone(&settings.trusted_proxies);
+    let (name, trusted_proxies) = (
+        Arc::clone(&settings.name),
+        Arc::clone(&settings.trusted_proxies),
+    );
     let limit = config.site.limits().handshake_timeout;
     // A reload frees the certificates of the previous configuration.
     drop((config, settings));
+    let read = timeout(limit, proxy_protocol::read(stream));
     let header = tokio::select! {
-        header = timeout(limit, proxy_protocol::read(stream)) => header,
+        header = read => header.unwrap_or_else(|_| Err(ErrorKind::TimedOut.into())),
         () = admission.listener.stopped() => return None,
     };
     match header {
-        Ok(Ok(ProxyHeader::Sender)) => Some(own),
-        Ok(Ok(ProxyHeader::Client { client, server })) => {
+        Ok(ProxyHeader::Sender) => Some(own),
+        Ok(ProxyHeader::Client { client, server }) => {
             let is_proxy = trusted_proxies.contains(client.ip());
             let may_enter = admission.name_client(client.ip(), is_proxy);
             may_enter.then_some((client, Some(server)))
         }
-        Ok(Err(error)) => {
+        Err(error) => {
             tracing::trace!(%error, %sender, "no header of the PROXY protocol");
             front.count(|counters| counters.connections.refused_header += 1);
-            None
-        }
-        Err(_) => {
-            front.count(|counters| counters.connections.refused_header += 1);
+            // Balancers also check that a port is open, and close the connection at once.
+            if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::TimedOut) {
+                let missing = &front.missing_headers;
+                missing.note(&name, sender.ip(), front.now());
+            }
             None
         }
     }

@@ -17,6 +17,7 @@ use super::config::TcpConfig;
 use super::counters::Counters;
 use super::handshakes::HandshakePace;
 use super::listener_phases::{FrontListener, ListenerPhases};
+use super::missing_headers::MissingHeaders;
 use super::open_connections::{ConnectionHandle, OpenConnections};
 use super::open_request::OpenRequest;
 use crate::clock;
@@ -59,6 +60,7 @@ pub(super) struct Front {
     /// Name in the access log's counters.
     name: String,
     memory: Arc<MemoryBudget>,
+    pub(super) missing_headers: Arc<MissingHeaders>,
     most_connections: u64,
     pub(super) listeners: ListenerPhases,
     /// A connection has ended, or the last request, or a socket is closed.
@@ -85,7 +87,7 @@ impl Front {
         config: Arc<TcpConfig>,
         handlers: LocalHandlers,
         accounts: Arc<Accounts>,
-        memory: Arc<MemoryBudget>,
+        (memory, missing_headers): (Arc<MemoryBudget>, Arc<MissingHeaders>),
         most_connections: u64,
         name: String,
     ) -> Rc<Front> {
@@ -110,6 +112,7 @@ impl Front {
             exchanges: LocalExchanges::new(accounts),
             handshakes: Rc::new(HandshakePace::new(clock::now)),
             memory,
+            missing_headers,
             most_connections,
             listeners: ListenerPhases::default(),
             ended: Notify::new(),
@@ -186,12 +189,6 @@ impl Front {
     /// Returns the configuration in effect.
     pub(super) fn config(&self) -> Arc<TcpConfig> {
         Arc::clone(&self.state.borrow().config)
-    }
-
-    /// Returns whether the connections of a listener begin with a TLS handshake.
-    pub(super) fn has_tls(&self, listener: &FrontListener) -> bool {
-        let settings = listener.settings(&self.state.borrow().config.listeners);
-        settings.is_some_and(|settings| settings.tls.is_some())
     }
 
     /// Returns the time of an event.

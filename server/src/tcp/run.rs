@@ -16,6 +16,7 @@ use super::accept::accept;
 use super::counters::Counters;
 use super::front::{Front, FrontCommand};
 use super::listener_phases::Phase;
+use super::missing_headers::MissingHeaders;
 use crate::http::exchange::accounts::Accounts;
 use crate::http::origin::{LocalHandlers, StartFront};
 use crate::observe::memory_budget::MemoryBudget;
@@ -36,6 +37,8 @@ pub struct FrontSetup {
     pub most_connections: u64,
     /// Memory budget of the process.
     pub memory: Arc<MemoryBudget>,
+    /// Connections of load balancers without a header, of all fronts.
+    pub missing_headers: Arc<MissingHeaders>,
     /// Name of the front in the access log's counters.
     pub name: String,
     /// Commands of other threads.
@@ -69,7 +72,7 @@ async fn run(setup: FrontSetup, handlers: LocalHandlers) {
         config,
         handlers,
         setup.accounts,
-        setup.memory,
+        (setup.memory, setup.missing_headers),
         setup.most_connections,
         setup.name,
     );
