@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -27,10 +28,12 @@ pub enum BootError {
     #[error(transparent)]
     Site(#[from] SiteError),
     /// A listener cannot be opened.
-    #[error("listener `{listener}`")]
+    #[error("listener `{listener}` at {addresses}")]
     Listener {
         /// Name of the listener.
         listener: String,
+        /// Its addresses that the error is about, with commas between them.
+        addresses: String,
         /// The cause.
         source: ListenerError,
     },
@@ -143,9 +146,14 @@ pub enum BootError {
 }
 
 impl BootError {
-    pub(super) fn listener(name: &str, source: impl Into<ListenerError>) -> BootError {
+    pub(super) fn listener(
+        (name, addresses): (&str, &[SocketAddr]),
+        source: impl Into<ListenerError>,
+    ) -> BootError {
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         BootError::Listener {
             listener: name.to_owned(),
+            addresses: addresses.join(", "),
             source: source.into(),
         }
     }
@@ -222,8 +230,10 @@ mod tests {
 
     #[test]
     fn a_line_names_the_place_and_the_cause() {
-        let error = BootError::listener("main", ListenerError::TooManyAddresses);
-        let line = "listener `main`: more than 65536 listening addresses";
+        let addresses = ["127.0.0.1:1", "[::1]:2"].map(|address| address.parse().unwrap());
+        let at = ("main", &addresses[..]);
+        let error = BootError::listener(at, ListenerError::TooManyAddresses);
+        let line = "listener `main` at 127.0.0.1:1, [::1]:2: more than 65536 listening addresses";
         assert_eq!(one_line(&error), line);
         let keys = vec!["log.level".to_owned(), "admin.address".to_owned()];
         let error = ReloadError::NeedsRestart(keys).to_string();

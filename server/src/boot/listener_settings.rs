@@ -27,7 +27,7 @@ pub(super) fn prepare(
 ) -> Result<ListenerSettings, BootError> {
     let kept = (before, options);
     let prepared = try_prepare(listener, registry, config, secrets, kept);
-    prepared.map_err(|error| BootError::listener(&listener.name, error))
+    prepared.map_err(|error| BootError::listener((&listener.name, &listener.addresses), error))
 }
 
 fn try_prepare(

@@ -18,7 +18,9 @@ pub fn place(error: &BootError, config: &Config) -> Option<Vec<Step>> {
         BootError::Secrets(error) => of_secrets(error, config),
         BootError::Site(SiteError::Tls { pool, cause }) => of_pool(pool, cause.key(), config),
         BootError::Site(error) => of_route(error, config),
-        BootError::Listener { listener, source } => {
+        BootError::Listener {
+            listener, source, ..
+        } => {
             let index = { config.listeners.iter() }.position(|known| known.name == *listener)?;
             of_listener(source, index, &config.listeners[index])
         }
@@ -208,21 +210,21 @@ mod tests {
             path: "b-key.pem".to_owned(),
             cause: cause(),
         };
-        let key = BootError::listener("a", key);
+        let key = BootError::listener(("a", &[]), key);
         let expected = [Key("listener"), Index(0), Key("tls"), Index(1), Key("key")];
         assert_eq!(place(&key, &config), Some(expected.to_vec()));
         let authorities = TransportError::File {
             path: "c.pem".to_owned(),
             cause: cause(),
         };
-        let authorities = BootError::listener("a", authorities);
+        let authorities = BootError::listener(("a", &[]), authorities);
         let expected = [Key("listener"), Index(0), Key("client_ca")];
         assert_eq!(place(&authorities, &config), Some(expected.to_vec()));
         let open = TransportError::TooOpen(TooOpen::of("a-key.pem"));
         let expected = [Key("listener"), Index(0), Key("tls"), Index(0), Key("key")];
-        let open = BootError::listener("a", open);
+        let open = BootError::listener(("a", &[]), open);
         assert_eq!(place(&open, &config), Some(expected.to_vec()));
-        let busy = BootError::listener("a", ListenerError::TooManyAddresses);
+        let busy = BootError::listener(("a", &[]), ListenerError::TooManyAddresses);
         assert_eq!(place(&busy, &config), None);
     }
 }

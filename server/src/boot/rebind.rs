@@ -38,7 +38,7 @@ pub(super) fn rebind(
         {
             let group = group.name.clone();
             return Err(BootError::listener(
-                &first.name,
+                (&first.name, &first.addresses),
                 ListenerError::NoWorkers { group },
             ));
         }
@@ -76,7 +76,8 @@ fn check_ports(config: &Config, removed: &[Kept]) -> Result<(), BootError> {
             .find(|group| group.name == kept.at.group);
         let on_port = group.is_some_and(|group| group.backend == Backend::Dpdk);
         if on_port && kept.at.protocols.has_quic() {
-            return Err(BootError::listener(&kept.name, ListenerError::OnPort));
+            let at = (&*kept.name, &[kept.at.local][..]);
+            return Err(BootError::listener(at, ListenerError::OnPort));
         }
     }
     Ok(())

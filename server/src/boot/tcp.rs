@@ -81,7 +81,8 @@ pub(super) fn tcp_config(
         }
         let identities = (&settings.identities.first, &settings.identities.others);
         let context = tcp_context(name, identities, &config.quic, &config.limits, secrets);
-        let mut context = context.map_err(|error| BootError::listener(name, error))?;
+        let at = (&**name, &[bound.at.local][..]);
+        let mut context = context.map_err(|error| BootError::listener(at, error))?;
         if let Some(challenges) = challenges.clone() {
             challenges.answer_tls_alpn_01(&mut context);
         }

@@ -187,6 +187,7 @@ impl ConfigSnapshot {
             let identities = (&settings.identities.first, &settings.identities.others);
             let listener = Listener {
                 name: bound.name.as_str().into(),
+                local: bound.at.local,
                 trusted_proxies: Arc::clone(&settings.trusted_proxies),
                 selection: settings.selection.clone(),
                 payloads: bound.at.payloads.clone(),

@@ -1,7 +1,7 @@
 //! Settings of a worker's endpoint.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluicegate_config::{Limits, Quic};
@@ -29,6 +29,8 @@ impl Lease {
 pub struct Listener {
     /// Name, for logs and traces.
     pub name: Arc<str>,
+    /// Bound address, for logs.
+    pub local: SocketAddr,
     /// Proxies whose word about a client counts.
     pub trusted_proxies: Arc<TrustedProxies>,
     /// Choice of congestion control.
@@ -124,6 +126,7 @@ impl Settings {
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),
+            local: ([127, 0, 0, 1], 4433).into(),
             trusted_proxies: Arc::default(),
             selection: Selection::of(&config.listeners[0], &registry, [0; 32])
                 .expect("the default"),

@@ -265,10 +265,12 @@ impl Worker {
         while let Some(event) = self.driver.take_event() {
             match event {
                 Event::PortDown { listener } => {
-                    tracing::error!(
-                        listener = listener.0,
-                        "a listener's socket is broken, or its port is down: it neither receives nor sends"
-                    );
+                    if let Some((listener, address)) = self.endpoint.listener(listener) {
+                        tracing::error!(
+                            listener, %address,
+                            "a listener's socket is broken, or its port is down: it neither receives nor sends"
+                        );
+                    }
                 }
                 Event::TooBig {
                     listener,

@@ -318,7 +318,7 @@ fn check_reads_what_the_configuration_names() {
     assert_eq!((code, said.len()), (Some(2), 1), "{said:?}");
     for part in [
         "checked.toml:6:",
-        "listener `main`",
+        "listener `main` at 127.0.0.1:0: ",
         "open.pem",
         "mode 644",
         "chmod 600",

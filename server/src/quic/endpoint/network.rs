@@ -9,6 +9,12 @@ use super::super::connection::Connection;
 use super::Endpoint;
 
 impl Endpoint {
+    /// Returns name and address of a listener; `None` if the configuration does not have it any more.
+    pub fn listener(&self, listener: ListenerId) -> Option<(&str, SocketAddr)> {
+        let listener = self.settings.listeners.get(&listener)?;
+        Some((&listener.name, listener.local))
+    }
+
     /// Takes the news that the host could not send a datagram of `size` bytes to a peer: its connections send smaller ones
     /// from now on, and look for the largest that passes.
     pub fn on_too_big(&mut self, listener: ListenerId, peer: SocketAddr, size: usize) {

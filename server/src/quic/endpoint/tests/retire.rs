@@ -12,6 +12,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Removes the only listener. Returns what says whether the endpoint needs its sockets.
 fn remove(bench: &mut Bench) -> Lease {
+    let named = bench.endpoint.listener(ListenerId(0)).unwrap();
+    assert_eq!(named, ("main", ([127, 0, 0, 1], 4433).into()));
     let before = std::mem::take(&mut bench.endpoint.settings.listeners);
     let lease = before[&ListenerId(0)].lease.clone();
     bench.endpoint.retire_listeners(before, LIMIT);
