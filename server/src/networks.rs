@@ -30,6 +30,15 @@ impl Networks {
         self.ranges.is_empty()
     }
 
+    /// Returns whether each network of the others lies within one of these.
+    pub fn covers(&self, others: &Networks) -> bool {
+        let mut others = others.ranges.iter();
+        others.all(|(first, last)| {
+            let mut own = self.ranges.iter();
+            own.any(|(from, to)| from <= first && last <= to)
+        })
+    }
+
     /// Returns whether a network contains the address. An IPv4 address that an IPv6 socket reported counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -79,6 +88,22 @@ mod tests {
         assert!(!set(&[]).contains(Ipv4Addr::LOCALHOST.into()));
         assert!(!set(&["::/0"]).contains(Ipv4Addr::LOCALHOST.into()));
         assert!(set(&["0.0.0.0/0"]).contains(Ipv4Addr::BROADCAST.into()));
+    }
+
+    #[test]
+    fn networks_cover_those_within_them() {
+        let outer = set(&["10.0.0.0/8", "fd00::/8"]);
+        for (inner, expected) in [
+            (&[][..], true),
+            (&["10.0.0.0/8", "fd00::/8"], true),
+            (&["10.1.0.0/16", "10.255.255.255/32"], true),
+            (&["10.1.0.0/16", "11.0.0.0/32"], false),
+            (&["8.0.0.0/6"], false),
+            (&["::/0"], false),
+        ] {
+            assert_eq!(outer.covers(&set(inner)), expected, "{inner:?}");
+        }
+        assert!(!set(&[]).covers(&outer));
     }
 
     proptest! {

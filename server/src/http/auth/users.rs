@@ -85,6 +85,11 @@ impl Users {
         Ok(Users { hashes, decoys })
     }
 
+    /// Returns whether these are the same users with the same hashes of passwords.
+    pub fn are_same(&self, others: &Users) -> bool {
+        self.hashes == others.hashes
+    }
+
     /// Returns the hash of a user, and whether the user exists.
     pub(super) fn hash(&self, user: &[u8]) -> (&Hash, bool) {
         match self.hashes.get(user) {

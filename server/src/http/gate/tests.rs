@@ -103,6 +103,32 @@ fn path_parameters_do_not_lead_around_the_rules_of_a_route() {
 }
 
 #[test]
+fn path_parameters_may_lead_to_a_route_with_the_same_rules() {
+    for (outer, inner, is_refused) in [
+        ("", "", false),
+        ("allow = \"192.0.2.0/25\"", "", false),
+        ("deny = \"10.9.0.0/16\"", "", false),
+        ("", "allow = \"192.0.2.0/25\"", true),
+        ("", "deny = \"10.9.0.0/16\"", true),
+        ("allow = \"all\"", "", true),
+        ("rate_limit = { rate = \"1/h\" }", "", true),
+    ] {
+        let mut fixture = Fixture::new(&format!(
+            "[[site]]\nname = \"a\"\nallow = \"192.0.2.0/24\"\ndeny = \"10.8.0.0/16\"\nrate_limit = {{ rate = \"9/s\" }}\n\
+             [[route]]\npath = \"/\"\nsite = \"a\"\n{outer}\nproxy = {{ upstreams = \"a:1\" }}\n\
+             [[route]]\npath = \"/app\"\nsite = \"a\"\n{inner}\nproxy = {{ upstreams = \"a:1\" }}\n",
+        ));
+        match fixture.decide(&head("GET", "/app;x=1/y", &[]), &peer(false)) {
+            Decision::Handle(_) => assert!(!is_refused, "{outer} {inner}"),
+            Decision::Discard(reply, _) => {
+                assert_eq!((reply.status, is_refused), (400, true), "{outer} {inner}");
+            }
+            other => panic!("{outer} {inner}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn path_parameters_do_not_lead_around_the_rate_limit_of_a_route() {
     let mut fixture = Fixture::new(
         "[[route]]\npath = \"/login\"\nrate_limit = { rate = \"1/h\" }\nproxy = { upstreams = \"a:1\" }\n\

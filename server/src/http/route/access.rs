@@ -53,16 +53,22 @@ impl Access {
         self.allow.is_none() && self.deny.is_empty()
     }
 
-    /// Returns whether these rules ask something of a client that `others` do not: an address, a password, or a rate of its
-    /// own.
+    /// Returns whether these rules may refuse a request that `others` admit: by the client's network, by its password, or by a
+    /// rate that is counted apart.
     pub fn exceed(&self, others: &Access) -> bool {
-        let counts_apart = |limit: &Arc<RateLimit>| {
+        let allowed = self.allow.as_ref().is_none_or(|allow| {
+            let other = others.allow.as_ref();
+            other.is_some_and(|other| allow.covers(other))
+        });
+        let has_password = self.basic_auth.as_ref().is_none_or(|auth| {
+            let other = others.basic_auth.as_ref();
+            other.is_some_and(|other| auth.users.are_same(&other.users))
+        });
+        let counts = self.rate_limit.as_ref().is_none_or(|limit| {
             let other = others.rate_limit.as_ref();
-            other.is_none_or(|other| !Arc::ptr_eq(other, limit))
-        };
-        !self.is_open()
-            || self.basic_auth.is_some()
-            || self.rate_limit.as_ref().is_some_and(counts_apart)
+            other.is_some_and(|other| Arc::ptr_eq(limit, other))
+        });
+        !(allowed && others.deny.covers(&self.deny) && has_password && counts)
     }
 
     /// Returns the limit of each client's rate; `None` if there is none.
