@@ -135,10 +135,11 @@ fn check_route(route: &mut Route, section: &Section<'_>) -> Result<(), Error> {
         check_groups((groups.max().unwrap_or(0), place), route, section)?;
     }
     let (text, place) = match &route.handler {
-        Handler::Fixed(fixed) => return check_fixed(fixed, route, section),
         Handler::Proxy(proxy) => (proxy.rewrite.as_deref(), "`rewrite` of [route.proxy]"),
         Handler::Redirect(to) => (Some(&*to.location), "`location` of [route.redirect]"),
-        Handler::Generate(_) | Handler::Files(_) | Handler::ConnectUdp(_) => return Ok(()),
+        Handler::Fixed(_) | Handler::Generate(_) | Handler::Files(_) | Handler::ConnectUdp(_) => {
+            return Ok(());
+        }
     };
     let groups = text.map_or(0, |text| Template::new(text).groups());
     check_groups((groups, place), route, section)
@@ -170,24 +171,6 @@ fn check_groups(
         .error(section.position("path"), found, expected))
 }
 
-/// Refuses a redirect that names no target: clients cannot follow it.
-fn check_fixed(fixed: &Fixed, route: &Route, section: &Section<'_>) -> Result<(), Error> {
-    let edits = &route.own.response_headers;
-    let mut added = edits.set.iter().chain(&edits.add);
-    if matches!(fixed.status, 301 | 302 | 303 | 307 | 308)
-        && !added.any(|(name, _)| name == "location")
-    {
-        let found = format!(
-            "fixed response with status {} and no `location`",
-            fixed.status
-        );
-        let expected = "a [route.redirect], or `location` in [route.response_headers]";
-        let at = section.position("fixed");
-        return Err(section.source.error(at, found, expected));
-    }
-    Ok(())
-}
-
 handlers! {
     /// Handler of a route.
     pub enum Handler {
@@ -207,6 +190,17 @@ handlers! {
 }
 
 impl Route {
+    /// Returns the status of a fixed redirect that names no target, which clients cannot follow.
+    pub(super) fn lost_redirect(&self) -> Option<u16> {
+        let Handler::Fixed(Fixed { status, .. }) = self.handler else {
+            return None;
+        };
+        let edits = &self.settings().response_headers;
+        let mut added = edits.set.iter().chain(&edits.add);
+        let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
+        (is_redirect && !added.any(|(name, _)| name == "location")).then_some(status)
+    }
+
     /// Returns a route for any host and method that changes no header and has no limits of its own.
     pub fn new(path: &str, handler: Handler) -> Self {
         Self {

@@ -139,28 +139,45 @@ pub(super) fn resolve(
     top: &Section<'_>,
 ) -> Result<(), Error> {
     for (index, route) in routes.iter_mut().enumerate() {
-        let Some(name) = route.site.name() else {
-            route.own.compression.resolve(compress);
-            continue;
-        };
-        let Some(site) = sites.iter().find(|site| site.name == name) else {
-            let at = top.position_in("route", index, "site");
-            let found = format!("no [[site]] is named \"{}\"", shown(name));
-            if sites.is_empty() {
-                let expected = "a [[site]] of that name";
-                return Err(top.source.error(at, found, expected));
-            }
-            let known: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
-            return Err(top.source.unknown(at, found, name, &known));
-        };
-        let own = [&route.own_hosts, &site.hosts];
-        let hosts = own.into_iter().find(|hosts| !hosts.is_empty());
-        let mut settings = route.own.after(&site.settings.0);
-        settings.compression.resolve(compress);
-        let keys = inherited_keys(route, site);
-        let hosts = hosts.cloned().unwrap_or_default();
-        route.site.inherit(hosts, settings, keys);
+        inherit(index, route, (sites, compress), top)?;
+        if let Some(status) = route.lost_redirect() {
+            let found = format!("fixed response with status {status} and no `location`");
+            let expected = "a [route.redirect], or `location` in [route.response_headers]";
+            let at = top.position_in("route", index, "fixed");
+            return Err(top.source.error(at, found, expected));
+        }
     }
+    Ok(())
+}
+
+/// Gives the route at a place in the file what it takes from its site, and the settings of compression.
+fn inherit(
+    index: usize,
+    route: &mut Route,
+    (sites, compress): (&[SiteDefaults], &Arc<Compress>),
+    top: &Section<'_>,
+) -> Result<(), Error> {
+    let Some(name) = route.site.name() else {
+        route.own.compression.resolve(compress);
+        return Ok(());
+    };
+    let Some(site) = sites.iter().find(|site| site.name == name) else {
+        let at = top.position_in("route", index, "site");
+        let found = format!("no [[site]] is named \"{}\"", shown(name));
+        if sites.is_empty() {
+            let expected = "a [[site]] of that name";
+            return Err(top.source.error(at, found, expected));
+        }
+        let known: Vec<&str> = sites.iter().map(|site| site.name.as_str()).collect();
+        return Err(top.source.unknown(at, found, name, &known));
+    };
+    let own = [&route.own_hosts, &site.hosts];
+    let hosts = own.into_iter().find(|hosts| !hosts.is_empty());
+    let mut settings = route.own.after(&site.settings.0);
+    settings.compression.resolve(compress);
+    let keys = inherited_keys(route, site);
+    let hosts = hosts.cloned().unwrap_or_default();
+    route.site.inherit(hosts, settings, keys);
     Ok(())
 }
 

@@ -59,3 +59,23 @@ fn settings_of_a_site_have_their_bounds_and_no_groups() {
         "7:14: string \"on\" for `site.rate_limit`; expected a table [site.rate_limit], such as rate_limit = { rate = \"on\" }"
     );
 }
+
+#[test]
+fn a_fixed_redirect_has_the_target_of_its_site() {
+    let route = "[[route]]\npath = \"/\"\nsite = \"shop\"\nfixed = { status = 301 }\n";
+    let site = "[[site]]\nname = \"shop\"\n";
+    let target = "response_headers.set = { location = \"https://a{path}\" }\n";
+    let registry = sluicegate_cc::Registry::builtin();
+    let text = format!("{}{site}{target}{route}", crate::LISTENER);
+    sluicegate_config::Config::from_toml("edge.toml", &text, &registry).unwrap();
+    let removed = format!("{site}{target}{route}response_headers.remove = \"location\"");
+    for (text, line) in [(format!("{site}{route}"), 10), (removed, 11)] {
+        assert_eq!(
+            refusal_after(&text),
+            format!(
+                "{line}:9: fixed response with status 301 and no `location`; expected a [route.redirect], or `location` in \
+                 [route.response_headers]"
+            )
+        );
+    }
+}
