@@ -154,12 +154,15 @@ macro_rules! words {
 
 /// Declares the kinds of handlers: an enum, and the keys of a route of which exactly one is given.
 ///
-/// A variant's doc comment is the key's text in the manual; the literal is an example.
+/// A variant's doc comment is the key's text in the manual; the literals are examples, `word` of one in place of the table.
 macro_rules! handlers {
     (
         $(#[$meta:meta])*
         pub enum $name:ident {
-            $($(#[doc = $summary:literal])+ $variant:ident($table:ty) = $key:literal, example: $example:literal,)+
+            $(
+                $(#[doc = $summary:literal])+
+                $variant:ident($table:ty) = $key:literal, example: $example:literal $(, word: $word:literal)?,
+            )+
         }
     ) => {
         $(#[$meta])*
@@ -170,9 +173,9 @@ macro_rules! handlers {
             fn keys() -> Vec<$crate::schema::Key> {
                 vec![$($crate::schema::Key {
                     name: $key,
-                    kind: $crate::schema::Kind::Table(<$table as $crate::field::Record>::TABLE),
+                    kind: handlers!(@kind $table $(, $word)?),
                     given: $crate::schema::Given::Unset("the route has another handler"),
-                    examples: &[$example],
+                    examples: &[$example $(, $word)?],
                     reload: $crate::schema::Reload::Live,
                     summary: concat!($($summary),+).trim_ascii(),
                 }),+]
@@ -180,7 +183,7 @@ macro_rules! handlers {
 
             fn read(section: &$crate::section::Section<'_>) -> Result<Self, $crate::Error> {
                 match section.only_one_of(&[$($key),+], "handler")? {
-                    $($key => $crate::field::read(section, $key).map(Self::$variant),)+
+                    $($key => handlers!(@read section, $key $(, $word)?).map(Self::$variant),)+
                     _ => unreachable!("one of the keys above"),
                 }
             }
@@ -196,4 +199,8 @@ macro_rules! handlers {
             fn needs_restart(&self, _: &Self, _: &str, _: &mut Vec<String>) {}
         }
     };
+    (@kind $table:ty) => { $crate::schema::Kind::Table(<$table as $crate::field::Record>::TABLE) };
+    (@kind $table:ty, $word:literal) => { <$table as $crate::field::OrWord>::KIND };
+    (@read $section:ident, $key:literal) => { $crate::field::read($section, $key) };
+    (@read $section:ident, $key:literal, $word:literal) => { $crate::field::read_or_word($section, $key) };
 }

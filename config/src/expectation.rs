@@ -65,6 +65,9 @@ impl Kind {
                 let header = table.header();
                 format!("{words}, a table {header}, or a list of 1 to {max} of them")
             }
+            Self::WordOrTable { words, table, .. } => {
+                format!("{words}, or a table {}", table.header())
+            }
             Self::Tables { table, .. } => format!("tables {}", table.header()),
             others => others.fixed_expectation().to_owned(),
         }

@@ -59,6 +59,15 @@ pub(crate) trait Record: Sized + PartialEq {
     }
 }
 
+/// Table in whose place a word may stand.
+pub(crate) trait OrWord: Record {
+    /// Kind of a key that has the word or the table.
+    const KIND: Kind;
+
+    /// Returns the table that the word stands for.
+    fn of_word(word: String) -> Self;
+}
+
 /// Field of a table's struct that stands for several keys of the table.
 pub(crate) trait Part: Sized {
     /// Returns the keys.
@@ -110,6 +119,14 @@ pub(crate) fn read<T: Field>(section: &Section<'_>, name: &str) -> Result<T, Err
     match section.item(name)? {
         Some(item) => T::read(&item),
         None => Ok(T::unset().expect("the type of a key that may be unset is optional")),
+    }
+}
+
+/// Reads the key `name`, which has a word or a table.
+pub(crate) fn read_or_word<R: OrWord>(section: &Section<'_>, name: &str) -> Result<R, Error> {
+    match section.item(name)? {
+        Some(item) if !item.value.is_table() => item.word().map(R::of_word),
+        _ => read(section, name),
     }
 }
 

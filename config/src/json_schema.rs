@@ -147,6 +147,7 @@ fn of_kind(kind: &Kind, registry: &Registry) -> Value {
         }
         Kind::Table(table) => reference(table),
         Kind::TableOr { table, word, .. } => table_or(table, word),
+        Kind::WordOrTable { table, .. } => word_or_table(table),
         Kind::Tables { table, max } => {
             json!({ "type": "array", "items": reference(table), "maxItems": max })
         }
@@ -176,9 +177,13 @@ fn one_or_list(min: usize, max: usize) -> Value {
     ] })
 }
 
-fn words_or_tables(table: &Table, max: usize) -> Value {
+fn word_or_table(table: &Table) -> Value {
     let word = json!({ "type": "string", "minLength": 1 });
-    let one = json!({ "anyOf": [word, reference(table)] });
+    json!({ "anyOf": [word, reference(table)] })
+}
+
+fn words_or_tables(table: &Table, max: usize) -> Value {
+    let one = word_or_table(table);
     json!({ "anyOf": [
         one,
         { "type": "array", "items": one, "minItems": 1, "maxItems": max },

@@ -17,7 +17,10 @@ pub(crate) fn table(out: &mut String, table: &Table, values: &[Option<String>]) 
             (
                 None,
                 Given::Unset(_),
-                Kind::Table(_) | Kind::TableOr { .. } | Kind::Tables { .. },
+                Kind::Table(_)
+                | Kind::TableOr { .. }
+                | Kind::WordOrTable { .. }
+                | Kind::Tables { .. },
             ) => {}
             (None, Given::Unset(words), _) => *out += &format!("# {name} is unset: {words}\n"),
             (None, ..) => {}

@@ -85,6 +85,12 @@ pub(crate) enum Kind {
         word: &'static str,
         words: &'static str,
     },
+    /// A [`Kind::Word`], which stands for a table with one key, or the table.
+    WordOrTable {
+        words: &'static str,
+        table: &'static Table,
+        read: ReadWord,
+    },
     /// Tables with headers of their own, `max` at most.
     Tables { table: &'static Table, max: usize },
     /// One table, 1 to `max` of them, or `word` for none.
@@ -168,6 +174,7 @@ impl Kind {
         match self {
             Self::Table(table)
             | Self::TableOr { table, .. }
+            | Self::WordOrTable { table, .. }
             | Self::Tables { table, .. }
             | Self::TablesOr { table, .. }
             | Self::WordsOrTables { table, .. } => Some(table),

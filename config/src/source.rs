@@ -67,7 +67,8 @@ impl Source<'_> {
     }
 
     /// Refuses the first key of `entries` that is none of `table`. The error names the table that the key belongs to, if
-    /// that is one around `table`, if no key of `table` looks like it, or if it stands at the top level, where all keys are tables.
+    /// that is one around `table` or inside it, if no key of `table` looks like it, or if it stands at the top level, where all
+    /// keys are tables.
     pub(crate) fn refuse_unknown_in(
         &self,
         entries: &DeTable<'_>,
@@ -90,14 +91,21 @@ impl Source<'_> {
         let error = self.unknown_key(at, word, &place, &known);
         let has_it = |owner: &Table| owner.keys().any(|key| key.name == word);
         let tables = self.top.inner().into_iter().map(|(table, _)| table);
-        let owners: Vec<Table> = tables.filter(has_it).collect();
+        let mut owners: Vec<Table> = tables.filter(has_it).collect();
+        let within = format!("{}.", table.name);
+        let has_inner = owners.iter().any(|owner| owner.name.starts_with(&within));
+        if has_inner {
+            owners.retain(|owner| owner.name.starts_with(&within));
+        }
         let is_around = |owner: &&Table| {
             let rest = table.name.strip_prefix(owner.name);
             rest.is_some_and(|rest| rest.starts_with('.'))
         };
         let (owners, remedy) = if let Some(around) = owners.iter().find(is_around) {
             (around.header(), format!("move it above {}", table.header()))
-        } else if (error.nearest.is_none() || table.name.is_empty()) && !owners.is_empty() {
+        } else if (error.nearest.is_none() || has_inner || table.name.is_empty())
+            && !owners.is_empty()
+        {
             let headers: Vec<String> = owners.iter().map(Table::header).collect();
             (headers.join(" or "), "move it there".to_owned())
         } else {
@@ -147,6 +155,7 @@ fn own_word(word: &str) -> Option<&'static str> {
         "server_name" => "host",
         "proxy_pass" | "reverse_proxy" => "proxy",
         "file_server" => "files",
+        "return" | "redir" => "redirect",
         _ => return None,
     })
 }

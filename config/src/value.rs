@@ -240,6 +240,7 @@ impl Item<'_> {
         let fits = |max: usize| (1..=max).contains(&word.len());
         let fine = match self.key.kind {
             Kind::Word { read, .. }
+            | Kind::WordOrTable { read, .. }
             | Kind::Words { read, .. }
             | Kind::WordsOrTables { read, .. } => {
                 return read(word).map_err(|refusal| self.refusal(at, value, refusal));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Error;
+use crate::field::{OrWord, Record};
 use crate::schema::{Kind, Reason, Refusal, TIB, choice, count, size};
 use crate::section::Section;
 use crate::source::shown;
@@ -188,6 +189,13 @@ fn file_name(word: &str) -> Result<String, Refusal> {
     }
 }
 
+/// Target of a redirect in words.
+const LOCATION: &str = "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query}, {rest} and \
+                        {capture:1} to {capture:9} as placeholders";
+
+/// Status of a redirect of which only the target is given; the default of `status`.
+const REDIRECT: u16 = 308;
+
 table! {
     /// The route above redirects to another URL.
     #[derive(Eq)]
@@ -205,15 +213,26 @@ table! {
         /// {capture:1} what the first group of the route's regular expression matched. A dollar sign is written %24, so
         /// that variables of other servers, such as $host, are noticed.
         location: String {
-            kind: Kind::Word {
-                words: "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query}, {rest} \
-                        and {capture:1} to {capture:9} as placeholders",
-                read: location,
-            },
+            kind: Kind::Word { words: LOCATION, read: location },
             required: "\"https://example.com{path}{query}\"",
             examples: ["\"/new/{rest}{query}\""],
             reload: Live
         },
+    }
+}
+
+impl OrWord for Redirect {
+    const KIND: Kind = Kind::WordOrTable {
+        words: LOCATION,
+        table: Self::TABLE,
+        read: location,
+    };
+
+    fn of_word(location: String) -> Self {
+        Self {
+            status: REDIRECT,
+            location,
+        }
     }
 }
 

@@ -182,8 +182,9 @@ handlers! {
         Files(Files) = "files", example: "{ root = \"/srv/www\" }",
         /// Handler that forwards requests to upstream servers: the table `[route.proxy]` below.
         Proxy(Proxy) = "proxy", example: "{ upstreams = \"127.0.0.1:8080\" }",
-        /// Handler that redirects to another URL: the table `[route.redirect]` below.
+        /// Handler that redirects to another URL: the table `[route.redirect]` below, or its `location` alone.
         Redirect(Redirect) = "redirect", example: "{ location = \"https://example.com{path}{query}\" }",
+            word: "\"https://example.com{path}{query}\"",
         /// Handler that opens tunnels for UDP: the table `[route.connect_udp]` below.
         ConnectUdp(ConnectUdp) = "connect_udp", example: "{ allow = \"dns.example.com:53\" }",
     }

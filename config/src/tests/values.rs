@@ -304,6 +304,18 @@ fn redirect_has_what_is_given() {
 }
 
 #[test]
+fn redirect_of_a_location_alone_has_the_default_status() {
+    let redirect = |redirect: &str| {
+        let listener = "[[listener]]\nname = \"l\"\naddress = \"[::]:1\"\ntls = \"self-signed\"\n";
+        format!("{listener}[[route]]\npath = \"/\"\n{redirect}")
+    };
+    let short = redirect("redirect = \"/a{path}\"");
+    let long = redirect("redirect = { location = \"/a{path}\" }");
+    assert_eq!(parse(&short), parse(&long));
+    assert!(parse(&short).is_ok());
+}
+
+#[test]
 fn route_has_the_pool_that_it_names() {
     let config = parse(UNUSUAL).unwrap();
     let Handler::Proxy(proxy) = &config.routes[7].handler else {

@@ -245,6 +245,41 @@ fn settings_of_pools_fit_together() {
 }
 
 #[test]
+fn redirect_may_be_its_location_alone() {
+    let route = |keys: &str| refusal_after(&format!("[[route]]\npath = \"/\"\n{keys}"));
+    let words = "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query}, {rest} and \
+                 {capture:1} to {capture:9} as placeholders, or a table [route.redirect]";
+    assert_eq!(
+        route("redirect = \"https://a b\""),
+        format!("7:12: string \"https://a b\" for `redirect`; expected {words}")
+    );
+    assert_eq!(
+        route("redirect = 301"),
+        format!("7:12: integer 301 for `redirect`; expected {words}")
+    );
+    assert_eq!(
+        route("redirect = \"/{capture:1}\""),
+        "6:8: {capture:1} in `location` of [route.redirect]; expected a group of the regular expression, in each `path` of \
+         the route"
+    );
+    let nginx = route("return = \"301 https://a\"");
+    assert!(nginx.ends_with("(nearest: redirect)"), "{nginx}");
+}
+
+#[test]
+fn keys_of_a_handler_beside_it_are_named_with_their_table() {
+    let route = |key: &str| refusal_after(&format!("[[route]]\npath = \"/\"\n{key} = \"/a\""));
+    assert_eq!(
+        route("rewrite"),
+        "7:1: `rewrite` belongs to [route.proxy]; move it there"
+    );
+    assert_eq!(
+        route("location"),
+        "7:1: `location` belongs to [route.redirect]; move it there"
+    );
+}
+
+#[test]
 fn redirects_lead_to_a_place_with_known_placeholders() {
     let redirect = |keys: &str| handler("redirect", keys);
     let words = "expected a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query}, \
