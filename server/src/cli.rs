@@ -20,7 +20,7 @@ use crate::{boot, clock};
 /// Exit code of a wrong configuration.
 const EXIT_CONFIG: u8 = 2;
 
-/// HTTP/3 edge server whose congestion control is chosen per listener.
+/// Edge server for HTTP/1.1, HTTP/2 and HTTP/3, whose congestion control of QUIC is chosen per listener.
 #[derive(Debug, Parser)]
 #[command(name = "sluicegate", version)]
 struct Cli {
@@ -186,7 +186,17 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    #[test]
+    fn help_begins_with_all_versions_of_http() {
+        let about = Cli::command().get_about().unwrap().to_string();
+        for version in ["HTTP/1.1", "HTTP/2", "HTTP/3"] {
+            assert!(about.contains(version), "{about}");
+        }
+    }
 
     /// Kind of the thread that panics, in the process that [`a_panic_in_any_thread_aborts`] starts.
     const KIND: &str = "SLUICEGATE_TEST_PANIC";
