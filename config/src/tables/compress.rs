@@ -15,14 +15,15 @@ use crate::words::token;
 const MAX_TYPE: usize = 100;
 
 table! {
-    /// Compression of responses while they are sent. A route compresses if its `compress` is true, or if `enabled` is and
-    /// the route does not say otherwise. Compressed are responses of files and of upstreams whose client accepts one of
-    /// the algorithms (Accept-Encoding, with its weights) and whose type and length fit; a response that already has a
-    /// Content-Encoding, that says `Cache-Control: no-transform`, or that is a part of a file is sent as it is. Files
-    /// that lie compressed beside the original (`precompressed`) come first and cost nothing, and small files are
-    /// compressed once for limits.file_cache. A response that compression may change has
-    /// `Vary: accept-encoding`. A compressed one has no Content-Length, and its strong entity tag becomes a weak one (RFC
-    /// 9110 §8.8.1): caches can still use it, If-Match and If-Range cannot.
+    /// Compression of responses. A route compresses if its `compress` is true, or if `enabled` is and the route does not
+    /// say otherwise. Compressed are responses of files and of upstreams, `fixed` ones and error pages, whose client
+    /// accepts one of the algorithms (Accept-Encoding, with its weights) and whose type and length fit; a response that
+    /// already has a Content-Encoding, that says `Cache-Control: no-transform`, or that is a part of a file is sent as
+    /// it is. Files that lie compressed beside the original (`precompressed`) come first and cost nothing. Small files
+    /// are compressed once for limits.file_cache, `fixed` responses and error pages when the configuration is read, all
+    /// others while they are sent. A response that compression may change has `Vary: accept-encoding`. One that is
+    /// compressed while it is sent has no Content-Length, and its strong entity tag becomes a weak one (RFC 9110 §8.8.1):
+    /// caches can still use it, If-Match and If-Range cannot.
     /// Do not compress pages that contain both a secret, such as a token against forged requests, and text that others
     /// choose, such as a search term: the length of the compressed page tells an observer whether the two are alike
     /// (BREACH). Set `compress = false` on their routes.

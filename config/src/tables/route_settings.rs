@@ -66,7 +66,7 @@ table! {
             examples: ["{ 404 = \"pages/404.html\", 5xx = \"pages/sorry.html\" }"],
             reload: Live
         },
-        /// Whether responses of this route's files or upstreams are compressed while they are sent; `[compress]` says how.
+        /// Whether responses of this route are compressed; `[compress]` says how.
         /// Set it to false for pages that contain secrets beside text that others choose (BREACH).
         compression as compress: RouteCompression {
             kind: Kind::Switch,

@@ -265,12 +265,8 @@ impl Gate<'_> {
             return Err(Some(key));
         };
         let mut reply = reply_from_memory(head, entry).ok_or(None)?;
-        route.error_pages().apply(&mut reply);
-        let varies = route.compression().is_some() && compress::varies(&reply.headers);
+        route.error_pages().apply_for(&mut reply, &head.headers);
         route.edit_reply(&mut reply.headers, head);
-        if varies && !compress::varies(&reply.headers) {
-            compress::add_vary(reply.headers.edit());
-        }
         self.counters.from_memory += 1;
         Ok(reply)
     }

@@ -260,7 +260,8 @@ impl Handlers {
                 auth::busy()
             }
         };
-        claim.route.error_pages().apply(&mut reply);
+        let pages = claim.route.error_pages();
+        pages.apply_for(&mut reply, &incoming.request.head.headers);
         respond(incoming, reply).await;
         None
     }

@@ -22,7 +22,8 @@ pub(crate) use self::fields::weaken;
 pub use self::fields::{add_vary, varies};
 use super::accept::{Coding, Weights};
 use super::message::Head;
-use super::{Fields, RequestHead};
+use super::{Body, Fields, Reply, RequestHead};
+use encoder::{Encoder, Then};
 
 /// Compression that a route offers for the response to one request.
 #[derive(Debug)]
@@ -60,10 +61,8 @@ impl Offer {
             fields::name_as_held(&mut head.fields, &self.held);
             return None;
         }
-        // 205 has no body, and a part of a file is a part of its original (RFC 9110 §14.4).
-        let has_body = (200..=599).contains(&head.status) && !matches!(head.status, 204..=206);
         let length = head.length.unwrap_or(u64::MAX);
-        if !has_body || !is_fit(&self.settings, &head.fields, length) {
+        if !has_whole_body(head.status) || !is_fit(&self.settings, &head.fields, length) {
             return None;
         }
         add_vary(&mut head.fields);
@@ -88,13 +87,17 @@ fn preferred(settings: &Compress, headers: &Fields) -> Option<Algorithm> {
     if fields::has_directive(headers, &CACHE_CONTROL, "no-transform") {
         return None;
     }
-    let known = settings.algorithms.iter().map(|known| match known {
+    let mut known = algorithms(settings);
+    let best = Weights::of(headers).best(known.clone().map(coding))?;
+    known.find(|known| coding(*known) == best)
+}
+
+fn algorithms(settings: &Compress) -> impl Iterator<Item = Algorithm> + Clone {
+    settings.algorithms.iter().map(|known| match known {
         CompressionAlgorithm::Zstd => Algorithm::Zstd,
         CompressionAlgorithm::Brotli => Algorithm::Brotli,
         CompressionAlgorithm::Gzip => Algorithm::Gzip,
-    });
-    let best = Weights::of(headers).best(known.clone().map(coding))?;
-    known.into_iter().find(|known| coding(*known) == best)
+    })
 }
 
 fn coding(algorithm: Algorithm) -> Coding {
@@ -102,6 +105,55 @@ fn coding(algorithm: Algorithm) -> Coding {
         Algorithm::Zstd => Coding::Zstd,
         Algorithm::Brotli => Coding::Brotli,
         Algorithm::Gzip => Coding::Gzip,
+    }
+}
+
+/// Returns whether responses with a status have a whole body: 205 has none, and a part of a file is a part of its original (RFC
+/// 9110 §14.4).
+fn has_whole_body(status: u16) -> bool {
+    (200..=599).contains(&status) && !matches!(status, 204..=206 | 304)
+}
+
+/// Content that is known in advance, as each algorithm compresses it.
+#[derive(Clone, Debug)]
+pub struct Variants {
+    settings: Arc<Compress>,
+    bodies: Vec<(Algorithm, Bytes)>,
+}
+
+impl Variants {
+    /// Compresses the content of responses with this status and these fields; `None` if it is not fit for that.
+    pub fn new(
+        settings: &Arc<Compress>,
+        (status, fields): (u16, &Fields),
+        body: &Bytes,
+    ) -> Option<Variants> {
+        if !has_whole_body(status) || !is_fit(settings, fields, body.len() as u64) {
+            return None;
+        }
+        let bodies = algorithms(settings).filter_map(|algorithm| {
+            let mut encoder = Encoder::new(algorithm, settings);
+            let compressed = encoder.run(body, Then::Finish).ok()?.concat();
+            (compressed.len() < body.len()).then(|| (algorithm, compressed.into()))
+        });
+        Some(Variants {
+            settings: Arc::clone(settings),
+            bodies: bodies.collect(),
+        })
+    }
+
+    /// Replaces the content of a reply, for a request with these fields whose client prefers it compressed.
+    pub fn apply(&self, reply: &mut Reply, request: &Fields) {
+        let fields = reply.headers.edit();
+        add_vary(fields);
+        let Some(algorithm) = preferred(&self.settings, request) else {
+            return;
+        };
+        let mut bodies = self.bodies.iter();
+        if let Some((_, body)) = bodies.find(|(known, _)| *known == algorithm) {
+            fields::describe(fields, coding(algorithm));
+            reply.body = Body::Bytes(body.clone());
+        }
     }
 }
 

@@ -1,13 +1,16 @@
 //! Contents in place of those of error responses.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{
     CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE, ETAG,
     LAST_MODIFIED,
 };
 use http::{HeaderName, HeaderValue};
-use sluicegate_config::ErrorStatuses;
+use sluicegate_config::{Compress, ErrorStatuses};
 
+use super::compress::Variants;
 use super::message::Head;
 use super::{Body, Fields, Reply};
 
@@ -24,6 +27,9 @@ const ABOUT_CONTENT: [HeaderName; 9] = [
     HeaderName::from_static("repr-digest"),
 ];
 
+/// A status of errors, whose responses all have a body.
+const ERROR: u16 = 400;
+
 /// Pages by the statuses of the responses whose content they replace.
 #[derive(Debug, Default)]
 pub struct ErrorPages(Vec<(ErrorStatuses, ErrorPage)>);
@@ -35,6 +41,8 @@ pub struct ErrorPage {
     pub content_type: HeaderValue,
     /// The bytes, shared by all responses with them.
     pub body: Bytes,
+    /// The bytes compressed, if they are.
+    variants: Option<Variants>,
 }
 
 impl ErrorPages {
@@ -58,9 +66,34 @@ impl ErrorPages {
             reply.body = Body::Bytes(page.body.clone());
         }
     }
+
+    /// Replaces the content likewise, for a request with these fields: compressed, if its client prefers that.
+    pub fn apply_for(&self, reply: &mut Reply, request: &Fields) {
+        self.apply(reply);
+        let page = self.page(reply.status);
+        if let Some(variants) = page.and_then(|page| page.variants.as_ref()) {
+            variants.apply(reply, request);
+        }
+    }
 }
 
 impl ErrorPage {
+    /// Returns a page, which is compressed in advance where its route compresses.
+    pub fn new(
+        content_type: HeaderValue,
+        body: Bytes,
+        compress: Option<&Arc<Compress>>,
+    ) -> ErrorPage {
+        let fields = vec![(CONTENT_TYPE, content_type.clone())];
+        let variants =
+            compress.and_then(|settings| Variants::new(settings, (ERROR, &fields), &body));
+        ErrorPage {
+            content_type,
+            body,
+            variants,
+        }
+    }
+
     /// Returns the response with this head and the page as its content.
     pub fn reply(&self, head: Head) -> Reply {
         let mut fields = head.fields;
@@ -86,9 +119,9 @@ mod tests {
     use super::*;
 
     fn pages() -> ErrorPages {
-        let page = |text: &'static str| ErrorPage {
-            content_type: HeaderValue::from_static("text/html"),
-            body: Bytes::from_static(text.as_bytes()),
+        let page = |text: &'static str| {
+            let html = HeaderValue::from_static("text/html");
+            ErrorPage::new(html, Bytes::from_static(text.as_bytes()), None)
         };
         ErrorPages::new(vec![
             (ErrorStatuses::Class(5), page("sorry")),

@@ -12,11 +12,12 @@ use sluicegate_config::{Compress, ConnectUdp, Handler, Limits};
 use super::access::Access;
 use super::edits::{Edits, FilledEdits};
 use super::error::SiteError;
-use super::local::{LocalHandler, fixed};
+use super::local::{FixedReply, LocalHandler};
 use super::location::Location;
 use super::matching::{Conditions, PathMatch};
 use super::rewrite::Rewrite;
 use super::values::Values;
+use crate::http::exchange::compress;
 use crate::http::exchange::{
     ErrorPage, ErrorPages, FieldNames, Fields, Reply, ReplyFields, RequestHead,
 };
@@ -201,23 +202,29 @@ impl Route {
     pub fn unedited(&self, handler: &LocalHandler, head: &RequestHead) -> Reply {
         let mut reply = handler.respond(head, self.below(&head.path), &self.values(head));
         if reply.body.len() == 0 || !matches!(handler, LocalHandler::Fixed(_)) {
-            self.error_pages.apply(&mut reply);
+            self.error_pages.apply_for(&mut reply, &head.headers);
         }
         reply
     }
 
     /// Returns an error response of the server itself with the route's page and its changes to fields.
     pub fn refuse(&self, mut reply: Reply, head: &RequestHead) -> Reply {
-        self.error_pages.apply(&mut reply);
+        self.error_pages.apply_for(&mut reply, &head.headers);
         self.edit_reply(&mut reply.headers, head);
         reply
     }
 
-    /// Changes the fields of the reply to a request as configured. Without changes, shared fields stay shared.
+    /// Changes the fields of the reply to a request as configured. Without changes, shared fields stay shared. A reply that depends
+    /// on the encodings that the client accepts still says so.
     pub fn edit_reply(&self, fields: &mut ReplyFields, head: &RequestHead) {
-        if !self.response_headers.is_empty() {
-            let filled = self.fill_response(head);
-            self.response_headers.apply(fields.edit(), filled);
+        if self.response_headers.is_empty() {
+            return;
+        }
+        let varies = self.compression.is_some() && compress::varies(fields);
+        let filled = self.fill_response(head);
+        self.response_headers.apply(fields.edit(), filled);
+        if varies && !compress::varies(fields) {
+            compress::add_vary(fields.edit());
         }
     }
 }
@@ -268,14 +275,26 @@ impl Action {
                 let value = HeaderValue::from_str(&reply.content_type);
                 let content_type =
                     value.map_err(|_| refused_field(route, reply.content_type.clone()))?;
-                Action::Local(LocalHandler::Fixed(fixed(
-                    reply.status,
-                    content_type,
-                    bytes,
-                )))
+                let compress = compression_of_local(route);
+                let fixed = FixedReply::new(reply.status, content_type, bytes, compress);
+                Action::Local(LocalHandler::Fixed(fixed))
             }
         })
     }
+}
+
+/// Returns how the contents of a route that are known in advance are compressed; `None` if they are not, or if the route says
+/// itself how they are encoded.
+fn compression_of_local(route: &sluicegate_config::Route) -> Option<&Arc<Compress>> {
+    let settings = route.settings();
+    let edits = &settings.response_headers;
+    let mut lines = edits.set.iter().chain(&edits.add);
+    let is_encoded = lines.any(|(name, value)| match &**name {
+        "content-encoding" => true,
+        "cache-control" => value.contains("no-transform"),
+        _ => false,
+    });
+    { settings.compression.settings() }.filter(|_| !is_encoded)
 }
 
 /// Reads the error pages of a route.
@@ -287,8 +306,9 @@ fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError
             cause,
         })?;
         let content_type = content_type(page.file.as_os_str().as_bytes(), &[]);
-        let body = Bytes::from(body);
-        Ok((page.statuses, ErrorPage { content_type, body }))
+        let compress = compression_of_local(route);
+        let page_of = ErrorPage::new(content_type, body.into(), compress);
+        Ok((page.statuses, page_of))
     });
     pages.collect::<Result<_, _>>().map(ErrorPages::new)
 }

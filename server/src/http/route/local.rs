@@ -5,16 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{ALLOW, CONTENT_TYPE};
+use sluicegate_config::Compress;
 
 use super::location::Location;
 use super::values::Values;
-use crate::http::exchange::{Body, Generator, Reply, ReplyFields, RequestHead};
+use crate::http::exchange::compress::Variants;
+use crate::http::exchange::{Body, Fields, Generator, Reply, ReplyFields, RequestHead};
 
 /// The kinds of handler that need the request's head alone, with their settings.
 #[derive(Clone, Debug)]
 pub enum LocalHandler {
     /// Returns the same response to every request, whatever its method.
-    Fixed(Reply),
+    Fixed(FixedReply),
     /// Returns as many bytes as the path asks for.
     Generate {
         /// Largest size that is returned, bytes.
@@ -29,7 +31,7 @@ impl LocalHandler {
     pub(super) fn respond(&self, head: &RequestHead, below: &str, values: &Values<'_>) -> Reply {
         match self {
             LocalHandler::Redirect(location) => location.reply(values).unwrap_or_else(not_found),
-            LocalHandler::Fixed(reply) => reply.clone(),
+            LocalHandler::Fixed(fixed) => fixed.respond(head),
             LocalHandler::Generate { .. } if !matches!(head.method.as_str(), "GET" | "HEAD") => {
                 allowing(405, "GET, HEAD", "405 only GET and HEAD\n")
             }
@@ -38,20 +40,48 @@ impl LocalHandler {
     }
 }
 
-pub(super) fn fixed(status: u16, content_type: HeaderValue, bytes: Bytes) -> Reply {
-    let described = !matches!(status, 204 | 205 | 304);
-    Reply {
-        status,
-        headers: ReplyFields::Shared(Arc::new(if described {
+/// The response of a fixed handler.
+#[derive(Clone, Debug)]
+pub struct FixedReply {
+    reply: Reply,
+    /// Its body compressed, if the route compresses.
+    variants: Option<Variants>,
+}
+
+impl FixedReply {
+    pub(super) fn new(
+        status: u16,
+        content_type: HeaderValue,
+        bytes: Bytes,
+        compress: Option<&Arc<Compress>>,
+    ) -> FixedReply {
+        let is_described = !matches!(status, 204 | 205 | 304);
+        let fields: Fields = if is_described {
             vec![(CONTENT_TYPE, content_type)]
         } else {
             Vec::new()
-        })),
-        body: if bytes.is_empty() {
-            Body::Empty
-        } else {
-            Body::Bytes(bytes)
-        },
+        };
+        FixedReply {
+            variants: compress
+                .and_then(|settings| Variants::new(settings, (status, &fields), &bytes)),
+            reply: Reply {
+                status,
+                headers: ReplyFields::Shared(Arc::new(fields)),
+                body: if bytes.is_empty() {
+                    Body::Empty
+                } else {
+                    Body::Bytes(bytes)
+                },
+            },
+        }
+    }
+
+    fn respond(&self, head: &RequestHead) -> Reply {
+        let mut reply = self.reply.clone();
+        if let Some(variants) = &self.variants {
+            variants.apply(&mut reply, &head.headers);
+        }
+        reply
     }
 }
 

@@ -1,4 +1,5 @@
 mod access;
+mod compressed;
 mod conditions;
 mod error_pages;
 mod fields;

@@ -20,10 +20,8 @@ pub(super) struct Rules {
 impl Rules {
     /// Returns rules with this page for a class of statuses.
     pub(super) fn with_page(first: u16, text: &'static str) -> Rules {
-        let page = ErrorPage {
-            content_type: HeaderValue::from_static("text/html"),
-            body: Bytes::from_static(text.as_bytes()),
-        };
+        let html = HeaderValue::from_static("text/html");
+        let page = ErrorPage::new(html, Bytes::from_static(text.as_bytes()), None);
         Rules {
             pages: ErrorPages::new(vec![(ErrorStatuses::Class(first), page)]),
             ..Rules::default()

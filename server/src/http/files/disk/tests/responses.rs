@@ -97,10 +97,8 @@ fn folders_respond_with_their_index() {
 #[test]
 fn an_error_has_its_page() {
     let folder = Folder::new();
-    let page = ErrorPage {
-        content_type: HeaderValue::from_static("text/html"),
-        body: Bytes::from_static(b"<p>gone"),
-    };
+    let html = HeaderValue::from_static("text/html");
+    let page = ErrorPage::new(html, Bytes::from_static(b"<p>gone"), None);
     let pages = ErrorPages::new(vec![(ErrorStatuses::One(404), page)]);
     for (method, body) in [("GET", &b"<p>gone"[..]), ("HEAD", b"")] {
         let response = run(async {
