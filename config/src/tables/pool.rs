@@ -31,8 +31,8 @@ table! {
         /// is given. Keep servers without https:// on this host or on a private network. Servers with
         /// https:// choose between HTTP/2 and HTTP/1.1 (see http2); h2c:// stands for HTTP/2 without TLS, as
         /// most gRPC servers speak it; all others get HTTP/1.1. For a server on this host that listens on a
-        /// Unix socket, write unix: and the socket's path; the user of Sluicegate needs write permission on
-        /// the socket.
+        /// Unix socket, write unix: and the socket's path, or h2c://unix: and the path for HTTP/2; the user of Sluicegate
+        /// needs write permission on the socket.
         upstreams: Upstreams {
             kind: Kind::WordsOrTables {
                 words: ADDRESS,
@@ -46,6 +46,7 @@ table! {
                 "\"https://app.internal\"",
                 "\"h2c://10.0.0.1:50051\"",
                 "\"unix:/run/app.sock\"",
+                "\"h2c://unix:/run/app.sock\"",
                 "[\"10.0.0.1:8080\", { address = \"10.0.0.2:8080\", backup = true }]"
             ],
             reload: Live

@@ -28,7 +28,7 @@ pub(super) fn check(
     upstreams: &Upstreams,
     section: &Section<'_>,
 ) -> Result<(), Error> {
-    let shares = |address: &&UpstreamAddress| matches!(address, UpstreamAddress::H2c(_));
+    let shares = |address: &&UpstreamAddress| address.is_h2c();
     match upstreams.addresses().find(shares) {
         Some(address) if version.is_some() => {
             let at = section.position("proxy_protocol");

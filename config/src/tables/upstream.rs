@@ -27,17 +27,27 @@ pub enum UpstreamAddress {
     H2c(String),
     /// Absolute path of a Unix stream socket.
     Unix(PathBuf),
+    /// Absolute path of a Unix stream socket whose server speaks HTTP/2.
+    UnixH2c(PathBuf),
+}
+
+impl UpstreamAddress {
+    /// Returns whether all connections speak HTTP/2.
+    pub fn is_h2c(&self) -> bool {
+        matches!(self, Self::H2c(_) | Self::UnixH2c(_))
+    }
 }
 
 impl fmt::Display for UpstreamAddress {
     /// Writes the address as a file does: `app:8080`, `https://app:443`, `h2c://app:50051`,
-    /// `unix:/run/app.sock`.
+    /// `unix:/run/app.sock`, `h2c://unix:/run/app.sock`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(server) => f.write_str(server),
             Self::Tls(server) => write!(f, "{HTTPS}{server}"),
             Self::H2c(server) => write!(f, "{H2C}{server}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::UnixH2c(path) => write!(f, "{H2C}unix:{}", path.display()),
         }
     }
 }
@@ -48,7 +58,9 @@ impl Word for UpstreamAddress {
             return Some(Self::Tls(server.to_owned()));
         }
         if let Some(server) = word.strip_prefix(H2C) {
-            return Some(Self::H2c(server.to_owned()));
+            let socket = server.strip_prefix("unix:/");
+            let socket = socket.map(|path| Self::UnixH2c(Path::new("/").join(path)));
+            return socket.or_else(|| Some(Self::H2c(server.to_owned())));
         }
         // A server called `unix` has a port behind the colon, not a slash.
         Some(match word.strip_prefix("unix:/") {
@@ -60,7 +72,8 @@ impl Word for UpstreamAddress {
 
 words_in_fields!(UpstreamAddress);
 
-/// Reads `host:port`; `http://host`, `h2c://host` or `https://host`, whose port is 80 or 443 if none is given; or `unix:/path`.
+/// Reads `host:port`; `http://host`, `h2c://host` or `https://host`, whose port is 80 or 443 if none is given; `unix:/path`; or
+/// `h2c://unix:/path`.
 pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
     let server = match word.split_once("://") {
         _ if word.starts_with("unix:") && host_port(word).is_none() => return unix_socket(word),
@@ -78,6 +91,9 @@ pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
             with_port(rest, 443).map(|server| format!("{HTTPS}{server}"))
         }
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("h2c") => {
+            if rest.starts_with("unix:") && with_port(rest, 80).is_none() {
+                return unix_socket(rest).map(|socket| format!("{H2C}{socket}"));
+            }
             with_port(rest, 80).map(|server| format!("{H2C}{server}"))
         }
         Some(_) => None,
@@ -134,6 +150,7 @@ mod tests {
         let tls = |server: &str| UpstreamAddress::Tls(server.to_owned());
         let h2c = |server: &str| UpstreamAddress::H2c(server.to_owned());
         let unix = |path: &str| UpstreamAddress::Unix(path.into());
+        let unix_h2c = |path: &str| UpstreamAddress::UnixH2c(path.into());
         for (word, address) in [
             ("App:8080", tcp("app:8080")),
             ("http://app/", tcp("app:80")),
@@ -146,6 +163,9 @@ mod tests {
             ("unix:/run/App.sock", unix("/run/App.sock")),
             ("unix:///run/app.sock", unix("/run/app.sock")),
             ("unix:/run/app 1:2.sock", unix("/run/app 1:2.sock")),
+            ("h2c://unix:50051", h2c("unix:50051")),
+            ("H2C://unix:/run/App.sock", unix_h2c("/run/App.sock")),
+            ("h2c://unix:///run/app.sock", unix_h2c("/run/app.sock")),
         ] {
             assert_eq!(read(word), Some(address.clone()), "{word}");
             assert_eq!(read(&address.to_string()), Some(address), "{word}");
@@ -165,6 +185,7 @@ mod tests {
             "unix:/run/",
             "unix:/run/a\nb",
             "unix:@app",
+            "h2c://unix:app.sock",
             &long,
         ] {
             let reason = refusal(word);

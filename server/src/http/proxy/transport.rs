@@ -35,8 +35,8 @@ pub(super) enum Transport {
     H2c(Rc<HostName>),
     /// TLS over TCP.
     Tls(Box<TlsServer>),
-    /// Unix stream socket at this path.
-    Unix(SocketPath),
+    /// Unix stream socket at this path, for one of the protocols.
+    Unix(SocketPath, Protocol),
 }
 
 /// Byte stream of a connection, whatever its transport.
@@ -71,7 +71,10 @@ impl Transport {
                 Transport::Tls(Box::new(TlsServer::new(server, host, settings)))
             }
             UpstreamAddress::H2c(server) => Transport::H2c(name(server)),
-            UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path)),
+            UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path), Protocol::Http1),
+            UpstreamAddress::UnixH2c(path) => {
+                Transport::Unix(SocketPath::new(path), Protocol::Http2)
+            }
         }
     }
 
@@ -80,7 +83,8 @@ impl Transport {
         match self {
             Transport::Tls(server) if server.offers_http2() => None,
             Transport::H2c(_) => Some(Protocol::Http2),
-            Transport::Tcp(_) | Transport::Tls(_) | Transport::Unix(_) => Some(Protocol::Http1),
+            Transport::Tcp(_) | Transport::Tls(_) => Some(Protocol::Http1),
+            Transport::Unix(_, protocol) => Some(*protocol),
         }
     }
 
@@ -88,7 +92,7 @@ impl Transport {
     pub(super) fn scheme(&self) -> Scheme {
         match self {
             Transport::Tls(_) => Scheme::HTTPS,
-            Transport::Tcp(_) | Transport::H2c(_) | Transport::Unix(_) => Scheme::HTTP,
+            Transport::Tcp(_) | Transport::H2c(_) | Transport::Unix(..) => Scheme::HTTP,
         }
     }
 
@@ -113,7 +117,7 @@ impl Transport {
         limit: Duration,
         header: &[u8],
     ) -> Result<ByteStream, Failure> {
-        if matches!(self, Transport::H2c(_)) {
+        if self.protocol() == Some(Protocol::Http2) {
             return Err(Failure::NoWebsocket);
         }
         let (stream, protocol) = self
@@ -153,11 +157,11 @@ impl Transport {
                     Protocol::Http2,
                 )
             }
-            Transport::Unix(path) => {
+            Transport::Unix(path, protocol) => {
                 let stream = path.connect(limit).await?;
                 (
                     Box::new(proxy_protocol::begin(stream, header).await?),
-                    Protocol::Http1,
+                    *protocol,
                 )
             }
         })

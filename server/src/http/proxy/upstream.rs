@@ -69,7 +69,7 @@ impl Upstream {
                 UpstreamAddress::Tcp(server) => server.strip_suffix(":80").unwrap_or(server),
                 UpstreamAddress::H2c(server) => server.strip_suffix(":80").unwrap_or(server),
                 UpstreamAddress::Tls(server) => server.strip_suffix(":443").unwrap_or(server),
-                UpstreamAddress::Unix(_) => "localhost",
+                UpstreamAddress::Unix(_) | UpstreamAddress::UnixH2c(_) => "localhost",
             }
             .to_owned(),
             protocol: Cell::new(transport.protocol()),

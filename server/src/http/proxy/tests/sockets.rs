@@ -2,10 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use h2::server::Builder;
 use nix::unistd::Uid;
 use tempfile::TempDir;
 use tokio::net::{UnixListener, UnixStream};
 
+use super::http2_upstream::{Http2Conn, assert_ok, ok};
 use super::*;
 
 /// Returns an edge whose only upstream is `app.sock` in a folder.
@@ -34,6 +36,27 @@ async fn head(stream: &mut UnixStream) -> String {
         text.push(stream.read_u8().await.unwrap());
     }
     String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn a_socket_serves_requests_of_http2_on_one_connection() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let edge = Edge::new(proxy_to(vec![UpstreamAddress::UnixH2c(path)]));
+        let first = edge.get("/a");
+        let stream = listener.accept().await.unwrap().0;
+        let mut conn = Http2Conn::new(stream, &Builder::new()).await;
+        let (request, response) = conn.asked().await;
+        assert_eq!(request.uri().path(), "/a");
+        let second = edge.get("/b");
+        assert_eq!(conn.respond().await.uri().path(), "/b");
+        ok(response);
+        assert_ok([first, second]).await;
+        let counters = edge.counters();
+        assert_eq!((counters.opened, counters.reused), (1, 1));
+    });
 }
 
 #[test]
