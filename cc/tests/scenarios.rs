@@ -6,30 +6,8 @@ mod test_support;
 use std::time::Duration;
 
 use sluicegate_cc::Algorithm;
-use sluicegate_sim::{Bottleneck, LossWindow, Reorder, Source};
+use sluicegate_sim::{Bottleneck, LossWindow, Source};
 use test_support::{MBIT, MTU, algorithms, alone, ms, named, secs};
-
-#[test]
-fn reordering_past_the_threshold_is_nearly_all_spurious_loss() {
-    for algorithm in algorithms() {
-        let reorder = Some(Reorder {
-            probability: 0.02,
-            by: ms(1),
-        });
-        let bottleneck = Bottleneck {
-            reorder,
-            ..Bottleneck::new(50 * MBIT, ms(40), 1.0)
-        };
-        let outcome = alone(&algorithm, &bottleneck, Source::Endless, secs(60), 1);
-        let real = outcome.lost_packets - outcome.spurious_losses;
-        assert!(
-            real * 10 <= outcome.lost_packets,
-            "{}: {real}",
-            algorithm.name
-        );
-        assert!(outcome.spurious_losses > 0, "{}", algorithm.name);
-    }
-}
 
 /// Returns the mean window at random loss `p`, datagrams.
 fn mean_window(algorithm: &Algorithm, p: f64, duration: Duration, seeds: u64) -> f64 {

@@ -56,8 +56,10 @@ impl Estimator {
         self.rtt.smoothed + (self.rtt.var * 4).max(GRANULARITY) + self.rtt.max_ack_delay
     }
 
-    /// Returns the time threshold of loss detection (RFC 9002 §6.1.2).
-    pub(super) fn loss_delay(&self) -> Duration {
-        (self.rtt.smoothed.max(self.rtt.latest) * 9 / 8).max(GRANULARITY)
+    /// Returns the time threshold of loss detection (RFC 9002 §6.1.2), longer on a path that is known to reorder.
+    pub(super) fn loss_delay(&self, reorders: bool) -> Duration {
+        let rtt = self.rtt.smoothed.max(self.rtt.latest);
+        let delay = if reorders { rtt * 5 / 4 } else { rtt * 9 / 8 };
+        delay.max(GRANULARITY)
     }
 }

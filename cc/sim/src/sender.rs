@@ -215,6 +215,7 @@ impl Sender {
         let in_flight_before = self.sent.in_flight();
         self.acked.clear();
         self.late_acked.clear();
+        self.sent.forget(now, self.rtt.pto());
         while let Some(number) = receiver.next_reported(frame.arrivals) {
             match self.sent.acknowledge(number) {
                 Found::InFlight(acked, chunk) => {
@@ -232,6 +233,7 @@ impl Sender {
             packets.sort_unstable_by_key(|packet| packet.packet_number);
         }
         self.outcome.spurious_losses += self.late_acked.len() as u64;
+        self.sent.tolerate(&self.late_acked, frame.largest);
         let ecn = frame.ecn.since(self.ecn_seen);
         if ecn != EcnCounts::NONE {
             self.ecn_seen = frame.ecn;
@@ -271,13 +273,13 @@ impl Sender {
         self.lost.clear();
         let (lost, resend) = (&mut self.lost, &mut self.resend);
         if let Some(largest) = self.largest_acked {
-            let delay = self.rtt.loss_delay();
+            let delay = self.rtt.loss_delay(self.sent.is_reordered());
             self.loss_due = self.sent.detect(now, largest, delay, |packet, chunk| {
                 lost.push(packet);
                 resend.push_back(chunk);
             });
         }
-        self.sent.settle(now);
+        self.sent.settle();
         self.outcome.lost_packets += self.lost.len() as u64;
         let settled = !self.acked.is_empty() || !self.lost.is_empty();
         if !settled && self.late_acked.is_empty() && ecn.ce == 0 {

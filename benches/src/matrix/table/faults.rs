@@ -182,6 +182,11 @@ pub(super) fn disorder() -> Vec<Scenario> {
             "the same, late by 1 ms: five packets",
             reordered(ms(1)),
         ),
+        row(
+            "reordering-20",
+            "the same, late by 4 ms: twenty packets",
+            reordered(ms(4)),
+        ),
         Scenario {
             simulator: always(1, secs(30)),
             bounds: vec![
