@@ -16,8 +16,8 @@ pub trait Controller: Debug + Send + Sync {
 
     /// Reports packets that were acknowledged, lost, or acknowledged late.
     ///
-    /// Late acknowledgements are a hint, not a proof that a loss was spurious: a transport forgets lost packets after a
-    /// while. An algorithm that needs proof ignores them.
+    /// A transport forgets lost packets after a while, so late acknowledgements are incomplete. They prove that a cut was
+    /// wrong only if every packet lost since then is among them.
     fn on_event(&mut self, event: &Event<'_>);
 
     /// Reports that the window had room and the transport nothing to send: the application limits the bytes in flight.

@@ -1,72 +1,28 @@
 //! The common part of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
 //! it cuts the window and how it grows it ([`WindowLaw`]).
 
+mod options;
+mod saved;
+mod undo;
 mod window_law;
 
 use std::time::Duration;
 
+pub(crate) use options::{HYSTART, MIN_WINDOW, PACING, PACING_GAIN};
+use saved::{Phase, Saved};
 pub(crate) use window_law::{Credit, Start, WindowLaw};
 
 use crate::hystart::HyStart;
-use crate::idle::{ActiveClock, Reading};
+use crate::idle::ActiveClock;
 use crate::prr::{Progress, Reduction};
 use crate::recovery::Boundary;
 use crate::usage::{self, Usage};
 use crate::{
-    Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, OptionKind, OptionSpec,
-    Options, Packet, PacketState, PathChange, Sent, Snapshot, State, Time, Unit, pacing,
+    Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Options, Packet,
+    PacketState, PathChange, Sent, Snapshot, State, Time, pacing,
 };
-
-/// Options of every loss-based algorithm, which lists each among its own.
-pub(crate) const HYSTART: OptionSpec = OptionSpec {
-    name: "hystart",
-    kind: OptionKind::Boolean { default: true },
-    unit: Unit::None,
-    summary: "Whether the first slow start ends when the round-trip time rises, before the queue overflows (HyStart++, \
-              RFC 9406). Turn it off only on links whose delay varies without load, such as some radio links.",
-};
-pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
-    name: "min_window",
-    kind: OptionKind::Integer {
-        default: 2,
-        min: 2,
-        max: 64,
-    },
-    unit: Unit::Packets,
-    summary: "Smallest window after a cut; RFC 9002 §7.2 recommends 2. A larger value keeps a flow moving through \
-              bursts of loss, but queues more packets.",
-};
-pub(crate) const PACING: OptionSpec = OptionSpec {
-    name: "pacing",
-    kind: OptionKind::Boolean { default: true },
-    unit: Unit::None,
-    summary: "Whether packets are spread over the round trip instead of sent in bursts. Turn it off only if the host's \
-              queue discipline or network card paces them.",
-};
-pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
-    name: "pacing_gain",
-    kind: OptionKind::Number {
-        default: 1.25,
-        min: 1.0,
-        max: 4.0,
-    },
-    unit: Unit::None,
-    summary: "Pacing rate outside slow start, in windows per round trip. Nearer to 1 sends more evenly; a larger value \
-              fills the window sooner.",
-};
-
-/// Phase of a loss-based algorithm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    SlowStart,
-    Recovery,
-    Avoidance { epoch: Reading },
-}
 
 /// A loss-based controller.
-///
-/// Late acknowledgements change nothing (RFC 9438 §4.9 is optional): undoing a cut needs proof that no packet of the
-/// episode was lost, and a transport that forgets lost packets early reports isolated real losses as spurious.
 #[derive(Debug)]
 pub(crate) struct LossBased<L> {
     law: L,
@@ -86,6 +42,8 @@ pub(crate) struct LossBased<L> {
     usage: Usage,
     /// Account of the present recovery period, if losses began it.
     reduction: Option<Reduction>,
+    /// State before the latest cut; `None` if the cut cannot be spurious.
+    saved: Option<Saved<L>>,
     clock: ActiveClock,
     srtt: Option<Duration>,
     congestion_events: u64,
@@ -112,6 +70,7 @@ impl<L: WindowLaw> LossBased<L> {
             boundary: Boundary::default(),
             usage: Usage::default(),
             reduction: None,
+            saved: None,
             clock: ActiveClock::default(),
             srtt: None,
             congestion_events: 0,
@@ -153,6 +112,7 @@ impl<L: WindowLaw> LossBased<L> {
         self.hystart = None;
         self.boundary.set();
         self.usage.restart(in_flight);
+        self.saved = None;
         self.congestion_events += 1;
     }
 
@@ -163,9 +123,10 @@ impl<L: WindowLaw> LossBased<L> {
         self.cwnd = self.initial_window();
         self.ssthresh = None;
         self.phase = Phase::SlowStart;
-        self.boundary.set();
+        self.boundary = Boundary::at(self.boundary.next_packet());
         self.usage.restart(0);
         self.reduction = None;
+        self.saved = None;
         self.srtt = None;
         self.note_use();
     }
@@ -293,12 +254,16 @@ impl<L: WindowLaw> Controller for LossBased<L> {
         if event.rtt.min.is_some() {
             self.srtt = Some(event.rtt.smoothed);
         }
+        self.take_late_acked(event);
         if self.is_signalled(event) {
-            let before = self.cwnd;
+            let before = self.save();
             self.cut(event.in_flight);
             let lost = event.lost.iter().any(|l| l.bytes > 0);
-            self.reduction = lost.then(|| Reduction::new(event.in_flight_before, before));
+            self.reduction = lost.then(|| Reduction::new(event.in_flight_before, before.cwnd));
+            self.saved = (event.ecn.ce == 0).then_some(before);
         }
+        let lost = event.lost.iter().filter(|l| l.bytes > 0);
+        lost.for_each(|l| self.boundary.on_lost(l.packet_number));
         self.on_acked(event);
         if let Some(reduction) = &mut self.reduction {
             reduction.on_event(&Progress::of(event), self.cwnd, self.mtu);
@@ -313,14 +278,15 @@ impl<L: WindowLaw> Controller for LossBased<L> {
     }
 
     /// Keeps the threshold: the event before has cut the window already. Losses among packets sent so far are part of the
-    /// same congestion, as in RFC 9002 §7.6, and do not cut again.
+    /// same congestion, as in RFC 9002 §7.6, and do not cut again. If every packet of that cut arrives after all, there was
+    /// no congestion, and the window before the cut returns.
     fn on_persistent_congestion(&mut self, now: Time) {
         self.clock.advance(now);
         if self.ssthresh.is_none() {
             self.cut(0);
         }
         self.cwnd = self.floor();
-        self.boundary.set();
+        self.boundary.extend();
         self.usage.restart(0);
         self.reduction = None;
         self.phase = Phase::SlowStart;

@@ -9,7 +9,7 @@
 /// a window that doubles in a round was half as large when the round's packets left, and congestion avoidance to
 /// `4/3 (F + one datagram)`. Pacing at 1.25 windows per round trip fills the window even if round trips are a quarter
 /// shorter than the smoothed one; the datagram stands for the part of a window that no whole packet fits into.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     round_end: u64,
     this_round: u64,
@@ -37,6 +37,11 @@ impl Usage {
     pub(crate) fn restart(&mut self, in_flight: u64) {
         self.this_round = in_flight;
         self.last_round = in_flight;
+    }
+
+    /// Counts what was in flight before a restart that was wrong.
+    pub(crate) fn include(&mut self, before: &Self) {
+        self.last_round = self.last_round.max(before.largest());
     }
 
     fn largest(&self) -> u64 {
@@ -89,6 +94,18 @@ mod tests {
         assert_eq!(usage.slow_start_limit(), 2_400);
         assert!(usage.on_acked(25, 31, 0));
         assert_eq!(usage.slow_start_limit(), 2_400);
+    }
+
+    #[test]
+    fn bytes_in_flight_before_a_wrong_restart_count_for_a_round() {
+        let mut usage = Usage::default();
+        usage.on_sent(30_000);
+        let before = usage;
+        usage.restart(1_200);
+        usage.include(&before);
+        assert_eq!(usage.slow_start_limit(), 60_000);
+        assert!(usage.on_acked(0, 25, 2_400));
+        assert_eq!(usage.slow_start_limit(), 4_800);
     }
 
     #[test]

@@ -70,7 +70,7 @@ fn apply(wire: &mut Wire, step: &Step) {
         Step::Rtt(nanos) => wire.rtt = Duration::from_nanos(nanos),
         Step::Persistent => wire.controller.on_persistent_congestion(wire.now),
         Step::Discard => wire.controller.on_discarded(wire.now, wire.next_number),
-        Step::Late => wire.acknowledge_late(),
+        Step::Late => wire.acknowledge_late(..),
         Step::PathChanged(change) => wire.controller.on_path_changed(wire.now, change),
         Step::Mtu(mtu) => {
             wire.mtu = mtu;
@@ -146,13 +146,21 @@ proptest! {
             let mut bound = wire.cwnd();
             // Within recovery the window comes down step by step and then rises to the threshold.
             let mut before = wire.cwnd();
+            let mut uncut = 0;
             let mut most = 0;
             for step in &steps {
                 if wire.state() != State::Recovery {
                     before = wire.cwnd();
                 }
                 let acked = wire.in_flight;
+                let (window, signals) = (wire.cwnd(), wire.snapshot().congestion_events);
                 apply(&mut wire, step);
+                if wire.snapshot().congestion_events > signals {
+                    uncut = window.max(before);
+                }
+                if let Step::Late = step {
+                    before = before.max(uncut);
+                }
                 most = most.max(wire.in_flight);
                 if let Step::Mtu(mtu) = step {
                     bound = bound.max(10 * mtu);
@@ -177,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_but_a_signal_cuts_and_nothing_but_an_ack_grows(
+    fn nothing_but_a_signal_cuts_and_nothing_but_an_ack_or_an_undone_cut_grows(
         steps in prop::collection::vec(step(), 1..200)
     ) {
         for algorithm in loss_based() {
@@ -196,7 +204,8 @@ proptest! {
                     "{}: {step:?} began recovery", algorithm.name
                 );
                 let acks = matches!(step, Step::Ack(_) | Step::Both(..));
-                let grows = acks || starts_over || matches!(step, Step::Mtu(_));
+                let undoes = matches!(step, Step::Late);
+                let grows = acks || undoes || starts_over || matches!(step, Step::Mtu(_));
                 prop_assert!(after.cwnd <= before.cwnd || grows || reduces, "{}: {step:?}", algorithm.name);
             }
         }

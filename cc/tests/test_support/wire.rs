@@ -1,6 +1,7 @@
 //! A transport in the test's hand: packets leave, are acknowledged and are lost when the test says so.
 
 use std::collections::VecDeque;
+use std::ops::RangeBounds;
 use std::time::Duration;
 
 use sluicegate_cc::{Controller, EcnCounts, Event, Packet, Rtt, Sent, Snapshot, State, Time};
@@ -16,8 +17,8 @@ pub(crate) struct Wire {
     pub(crate) in_flight: u64,
     pub(crate) next_number: u64,
     packets: VecDeque<Packet>,
-    /// Packets that the latest event lost.
-    newly_lost: Vec<Packet>,
+    /// Packets lost and not acknowledged since, in the order of their losses.
+    lost: Vec<Packet>,
     /// Bytes of one datagram.
     pub(crate) mtu: u64,
 }
@@ -32,7 +33,7 @@ impl Wire {
             in_flight: 0,
             next_number: 0,
             packets: VecDeque::new(),
-            newly_lost: Vec::new(),
+            lost: Vec::new(),
             mtu: super::MTU,
         }
     }
@@ -107,12 +108,12 @@ impl Wire {
             ecn: EcnCounts::ce(ecn_ce),
             ..self.empty_event()
         });
-        self.newly_lost = lost;
+        self.lost.extend(lost);
     }
 
-    /// The packets that the latest event lost are acknowledged after all.
-    pub(crate) fn acknowledge_late(&mut self) {
-        let late_acked = std::mem::take(&mut self.newly_lost);
+    /// Some of the packets that were lost, in the order of their losses, are acknowledged after all.
+    pub(crate) fn acknowledge_late(&mut self, packets: impl RangeBounds<usize>) {
+        let late_acked: Vec<_> = self.lost.drain(packets).collect();
         self.controller.on_event(&Event {
             late_acked: &late_acked,
             ..self.empty_event()

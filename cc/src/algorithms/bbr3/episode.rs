@@ -1,8 +1,8 @@
 //! Recovery episodes (draft-ietf-ccwg-bbr-06 §5.5.11, §5.6.4.4).
 
 use super::model::Bounds;
-use crate::State;
 use crate::recovery::Boundary;
+use crate::{Packet, State};
 
 /// Window and bounds from before an episode that was spurious, and the state that it ended.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +20,8 @@ pub(super) struct Recovery {
     active: bool,
     /// Window to return to.
     prior_cwnd: u64,
-    /// State to restore if the episode turns out to be spurious.
+    /// State to restore if the episode turns out to be spurious; `None` if it cannot.
     saved: Option<Undo>,
-    /// Packets lost in the episode and not acknowledged since.
-    missing: u64,
 }
 
 impl Recovery {
@@ -56,8 +54,13 @@ impl Recovery {
     }
 
     /// Counts a lost packet of the episode.
-    pub(super) const fn count_lost(&mut self) {
-        self.missing = self.missing.saturating_add(1);
+    pub(super) const fn count_lost(&mut self, number: u64) {
+        self.boundary.on_lost(number);
+    }
+
+    /// Notes CE marks in the episode: they are congestion, whatever arrives.
+    pub(super) const fn on_ce_marked(&mut self) {
+        self.saved = None;
     }
 
     /// Notes that the episode ended `state`.
@@ -71,7 +74,6 @@ impl Recovery {
     pub(super) fn begin(&mut self, cwnd: u64, in_probe_rtt: bool, bounds: Bounds) {
         self.save_cwnd(cwnd, in_probe_rtt);
         self.active = true;
-        self.missing = 0;
         self.saved = Some(Undo {
             cwnd: self.prior_cwnd,
             bounds,
@@ -100,22 +102,21 @@ impl Recovery {
         ends
     }
 
-    /// `packets` of those lost were acknowledged late. If that holds for every one of the episode, nothing was lost at
-    /// all: returns what to undo, and forgets the episode.
-    pub(super) fn on_late_acked(&mut self, packets: u64) -> Option<Undo> {
-        let saved = self.saved?;
-        self.missing = self.missing.saturating_sub(packets);
-        if self.missing > 0 {
+    /// Takes packets that were acknowledged late. If none of the episode is missing any more, nothing was lost at all: returns
+    /// what to undo, and forgets the episode.
+    pub(super) fn on_late_acked(&mut self, packets: &[Packet]) -> Option<Undo> {
+        if !self.boundary.on_late_acked(packets) {
             return None;
         }
-        self.saved = None;
+        let saved = self.saved.take()?;
+        self.boundary.take_back();
         self.active = false;
         Some(saved)
     }
 
     /// Forgets the window to return to: after persistent congestion it may be what caused it.
     pub(super) const fn abandon(&mut self) {
-        self.boundary.set();
+        self.boundary.extend();
         self.active = false;
         self.prior_cwnd = 0;
     }

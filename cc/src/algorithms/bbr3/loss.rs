@@ -18,7 +18,7 @@ impl Bbr3 {
         };
         self.note_loss(lost.packet_number, packet.bytes);
         self.loss_round.on_lost(lost.packet_number);
-        self.recovery.count_lost();
+        self.recovery.count_lost(lost.packet_number);
         self.judge_probe(&packet);
     }
 
@@ -32,7 +32,7 @@ impl Bbr3 {
         self.note_loss(newest, bytes);
         self.loss_round
             .on_ce_marked(u32::try_from(packets).unwrap_or(u32::MAX));
-        self.recovery.count_lost();
+        self.recovery.on_ce_marked();
         self.judge_probe(&packet);
     }
 

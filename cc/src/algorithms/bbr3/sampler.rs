@@ -119,7 +119,7 @@ impl Sampler {
     }
 
     /// Returns whether the packet left since the path began.
-    pub(super) const fn is_of_this_path(&self, packet: &Packet) -> bool {
+    const fn is_of_this_path(&self, packet: &Packet) -> bool {
         packet.packet_number >= self.first_number
     }
 
@@ -137,6 +137,16 @@ impl Sampler {
         {
             self.newest = Some(*packet);
             self.first_sent = packet.time_sent;
+        }
+    }
+
+    /// A packet that was declared lost has arrived: it counts as delivered (§2.2), and as lost no longer. It makes no sample
+    /// of its own.
+    pub(super) fn on_late_acked(&mut self, now: Time, packet: &Packet) {
+        if self.is_of_this_path(packet) {
+            self.delivered = self.delivered.saturating_add(packet.bytes);
+            self.delivered_time = now;
+            self.lost = self.lost.saturating_sub(packet.bytes);
         }
     }
 

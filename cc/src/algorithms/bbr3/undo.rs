@@ -4,10 +4,12 @@ use super::Bbr3;
 use crate::{Packet, State};
 
 impl Bbr3 {
-    /// `packets` declared lost were delivered. If that holds for every one of the episode, it is undone.
+    /// Packets that were declared lost have arrived. If that holds for every one of the episode, it is undone.
     pub(super) fn on_late_acked(&mut self, packets: &[Packet]) {
-        let of_this_path = |packet: &&Packet| self.sampler.is_of_this_path(packet);
-        let packets = packets.iter().filter(of_this_path).count() as u64;
+        let now = self.observed.now();
+        for packet in packets {
+            self.sampler.on_late_acked(now, packet);
+        }
         let Some(undo) = self.recovery.on_late_acked(packets) else {
             return;
         };

@@ -1,0 +1,40 @@
+//! Options of every loss-based algorithm, which lists each among its own.
+
+use crate::{OptionKind, OptionSpec, Unit};
+
+pub(crate) const HYSTART: OptionSpec = OptionSpec {
+    name: "hystart",
+    kind: OptionKind::Boolean { default: true },
+    unit: Unit::None,
+    summary: "Whether the first slow start ends when the round-trip time rises, before the queue overflows (HyStart++, \
+              RFC 9406). Turn it off only on links whose delay varies without load, such as some radio links.",
+};
+pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
+    name: "min_window",
+    kind: OptionKind::Integer {
+        default: 2,
+        min: 2,
+        max: 64,
+    },
+    unit: Unit::Packets,
+    summary: "Smallest window after a cut; RFC 9002 §7.2 recommends 2. A larger value keeps a flow moving through \
+              bursts of loss, but queues more packets.",
+};
+pub(crate) const PACING: OptionSpec = OptionSpec {
+    name: "pacing",
+    kind: OptionKind::Boolean { default: true },
+    unit: Unit::None,
+    summary: "Whether packets are spread over the round trip instead of sent in bursts. Turn it off only if the host's \
+              queue discipline or network card paces them.",
+};
+pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
+    name: "pacing_gain",
+    kind: OptionKind::Number {
+        default: 1.25,
+        min: 1.0,
+        max: 4.0,
+    },
+    unit: Unit::None,
+    summary: "Pacing rate outside slow start, in windows per round trip. Nearer to 1 sends more evenly; a larger value \
+              fills the window sooner.",
+};

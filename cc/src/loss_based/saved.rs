@@ -1,0 +1,24 @@
+//! The state of a loss-based algorithm that a cut changes.
+
+use crate::hystart::HyStart;
+use crate::idle::Reading;
+use crate::usage::Usage;
+
+/// Phase of a loss-based algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    SlowStart,
+    Recovery,
+    Avoidance { epoch: Reading },
+}
+
+/// What a cut changes, from before it.
+#[derive(Debug)]
+pub(super) struct Saved<L> {
+    pub(super) law: L,
+    pub(super) cwnd: u64,
+    pub(super) ssthresh: Option<u64>,
+    pub(super) phase: Phase,
+    pub(super) hystart: Option<HyStart>,
+    pub(super) usage: Usage,
+}

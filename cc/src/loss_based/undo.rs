@@ -1,0 +1,54 @@
+//! Undoing a cut for losses that were none (RFC 9438 §4.9.2).
+
+use super::saved::{Phase, Saved};
+use super::{LossBased, Start, WindowLaw};
+use crate::Event;
+
+impl<L: WindowLaw> LossBased<L> {
+    /// Returns the state that a cut is about to change.
+    pub(super) fn save(&self) -> Saved<L> {
+        Saved {
+            law: self.law.clone(),
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            phase: self.phase,
+            hystart: self.hystart.clone(),
+            usage: self.usage,
+        }
+    }
+
+    /// Takes packets that were acknowledged late. If these are all that were missing since the latest cut, nothing was lost, and
+    /// the cut is undone. A CE mark is congestion whatever arrives.
+    pub(super) fn take_late_acked(&mut self, event: &Event<'_>) {
+        if event.ecn.ce > 0 {
+            self.saved = None;
+        }
+        if !event.late_acked.is_empty() && self.boundary.on_late_acked(event.late_acked) {
+            self.undo();
+        }
+    }
+
+    /// Restores the state before the latest cut, unless the window has grown beyond it since (RFC 9438 §4.9.2). The epoch
+    /// of growth goes on as if the cut had not happened. Pacing spreads what the window has room for again, so there is
+    /// no burst (RFC 4015 §3.3).
+    fn undo(&mut self) {
+        let Some(saved) = self.saved.take() else {
+            return;
+        };
+        if self.cwnd >= saved.cwnd {
+            return;
+        }
+        self.law = saved.law;
+        self.cwnd = saved.cwnd.max(self.floor());
+        self.ssthresh = saved.ssthresh;
+        self.phase = saved.phase;
+        self.hystart = saved.hystart;
+        self.usage.include(&saved.usage);
+        self.reduction = None;
+        self.boundary.take_back();
+        // The period before that one is over, too.
+        if self.phase == Phase::Recovery {
+            self.begin_avoidance(Start::Recovery);
+        }
+    }
+}
