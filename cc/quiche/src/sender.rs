@@ -76,6 +76,18 @@ impl Sender {
         }
     }
 
+    /// Reports packets that were acknowledged late, if there are any: the ACK frame brought nothing else.
+    pub(in crate::recovery::gcongestion) fn report_late_acked(
+        &mut self, now: Instant, in_flight: usize, least_unacked: u64,
+        rtt: &RttStats,
+    ) {
+        match self {
+            Sender::External(external) if !external.late.is_empty() =>
+                external.on_event(now, in_flight, in_flight, &[], &[], least_unacked, rtt, false),
+            _ => {},
+        }
+    }
+
     /// Returns the controller's estimate of the path's rate of delivery, or zero if it has none.
     pub(in crate::recovery::gcongestion) fn delivery_rate(&self, rtt: &RttStats) -> Bandwidth {
         match self {

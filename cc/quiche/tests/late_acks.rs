@@ -64,15 +64,15 @@ fn connect() -> Pair {
     pair
 }
 
-/// The server sends 60 packets' worth of data. The first `held` packets arrive `delay` after the `depth` that follow them,
-/// when these are acknowledged already.
+/// The server sends 60 packets' worth of data. The first `held` packets arrive `delay` after the `depth` that follow them, or
+/// after all, when these are acknowledged already.
 fn round(pair: &mut Pair, held: usize, depth: usize, delay: Duration) {
     let step = Duration::from_millis(20);
     let written = pair.server.stream_send(1, &[7; 60_000], false);
     assert_eq!(written, Ok(60_000));
     let sent = emit(&mut pair.server);
     let (first, rest) = sent.split_at(held);
-    let (next, rest) = rest.split_at(depth);
+    let (next, rest) = rest.split_at(depth.min(rest.len()));
     for (datagrams, wait) in [(next, step), (first, delay), (rest, Duration::ZERO)] {
         pair.pass(wait);
         for datagram in datagrams {
@@ -90,11 +90,35 @@ fn round(pair: &mut Pair, held: usize, depth: usize, delay: Duration) {
 fn reordered_packets_are_reported_late() {
     let mut pair = connect();
     round(&mut pair, 5, 40, Duration::from_millis(2));
-    // The report comes with the next event.
-    round(&mut pair, 0, 0, Duration::ZERO);
     let seen = SEEN.take();
     assert_eq!(seen.lost.len(), 5);
     assert_eq!(seen.late, seen.lost);
+}
+
+#[test]
+fn late_acknowledgement_that_comes_alone_is_reported_at_once() {
+    let mut pair = connect();
+    round(&mut pair, 1, usize::MAX, Duration::from_millis(2));
+    let seen = SEEN.take();
+    assert_eq!(seen.lost.len(), 1);
+    assert_eq!(seen.late, seen.lost);
+}
+
+#[test]
+fn window_returns_when_every_lost_packet_arrives() {
+    for name in ["cubic", "reno", "bbr3"] {
+        let (mut client, mut server) = (config(100), config(100));
+        set_algorithm(&mut server, builtin(name));
+        let mut pair = Pair::connect(&mut client, &mut server);
+        pair.client.stream_send(0, b"?", true).expect("request");
+        (0..3).for_each(|_| round(&mut pair, 0, 0, Duration::ZERO));
+        let window = |pair: &Pair| pair.server.path_stats().next().expect("a path").cwnd;
+        let before = window(&pair);
+        round(&mut pair, 5, 40, Duration::from_millis(2));
+        assert_eq!(pair.server.stats().lost, 5, "{name}");
+        let after = window(&pair);
+        assert!(after >= before, "{name}: {before} to {after}");
+    }
 }
 
 #[test]
@@ -106,6 +130,15 @@ fn packet_threshold_learns_the_depth_of_reordering() {
     let seen = SEEN.take();
     assert_eq!(seen.lost.len(), 1, "the first time only");
     assert_eq!(seen.late, seen.lost);
+}
+
+#[test]
+fn packet_threshold_learns_reordering_by_more_than_twenty_packets() {
+    let mut pair = connect();
+    for _ in 0..5 {
+        round(&mut pair, 1, 40, Duration::from_millis(1));
+    }
+    assert_eq!(SEEN.take().lost.len(), 1, "the first time only");
 }
 
 #[test]
