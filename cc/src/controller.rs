@@ -138,6 +138,9 @@ pub struct Snapshot {
 /// A model of the path (draft-ietf-ccwg-bbr-06 §2.9). Rates are bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
+    /// Latest sample of the delivery rate; 0 before the first. A sample that the application limited counts only if it is
+    /// higher than the one before.
+    pub delivery_rate: u64,
     /// Highest delivery rate in this probing cycle and the one before; 0 before the first sample.
     pub max_bw: u64,
     /// Rate that losses of this cycle allow; `None` without such losses.

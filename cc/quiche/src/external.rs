@@ -13,6 +13,7 @@ use sluicegate_cc::Controller;
 use sluicegate_cc::EcnCounts;
 use sluicegate_cc::Event;
 use sluicegate_cc::Init;
+use sluicegate_cc::Model;
 use sluicegate_cc::Options;
 use sluicegate_cc::Packet;
 use sluicegate_cc::PacketState;
@@ -26,6 +27,7 @@ pub use self::lost::LostPackets;
 pub use self::sender::Sender;
 use super::Acked;
 use super::Lost;
+use crate::recovery::bandwidth::Bandwidth;
 use crate::recovery::rtt::RttStats;
 use crate::recovery::RecoveryConfig;
 
@@ -114,10 +116,10 @@ impl External {
         self.controller.state() == State::Recovery
     }
 
-    /// Returns the rate of delivery as the controller's model has it; `None` before the first sample, or without a model.
-    fn delivery_rate(&self) -> Option<u64> {
-        let rate = self.controller.snapshot().model?.max_bw;
-        (rate > 0).then_some(rate)
+    /// Returns a rate of the controller's model, or zero without a model.
+    fn rate(&self, rate: impl FnOnce(&Model) -> u64) -> Bandwidth {
+        let model = self.controller.snapshot().model;
+        Bandwidth::from_bytes_per_second(model.as_ref().map_or(0, rate).min(u64::MAX / 8))
     }
 
     fn now(&self) -> Time {

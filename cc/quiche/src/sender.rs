@@ -88,11 +88,11 @@ impl Sender {
         }
     }
 
-    /// Returns the controller's estimate of the path's rate of delivery, or zero if it has none.
+    /// Returns the controller's latest sample of the path's rate of delivery, or zero if it takes none.
     pub(in crate::recovery::gcongestion) fn delivery_rate(&self, rtt: &RttStats) -> Bandwidth {
         match self {
             Sender::Bbr2(b) => b.bandwidth_estimate(rtt),
-            Sender::External(external) => external.delivery_rate().map_or(Bandwidth::zero(), Bandwidth::from_bytes_per_second),
+            Sender::External(external) => external.rate(|model| model.delivery_rate),
         }
     }
 
@@ -268,7 +268,7 @@ impl CongestionControl for Sender {
     fn max_bandwidth(&self) -> Bandwidth {
         match self {
             Sender::Bbr2(b) => b.max_bandwidth(),
-            Sender::External(external) => external.delivery_rate().map_or(Bandwidth::zero(), Bandwidth::from_bytes_per_second),
+            Sender::External(external) => external.rate(|model| model.max_bw),
         }
     }
 

@@ -101,7 +101,7 @@ fn packet_state_returns_with_the_acknowledged_or_lost_packet() {
 }
 
 #[test]
-fn delivery_rate_is_the_models_or_none() {
+fn delivery_rate_is_the_samplers_or_none() {
     for (name, has_model) in [("reno", false), ("cubic", false), ("bbr3", true)] {
         let pair = download(builtin(name), 500_000);
         let path = pair.server.path_stats().next().expect("a path");

@@ -226,6 +226,7 @@ impl Bbr3 {
     fn shown_model(&self) -> Model {
         let (bw_shortterm, inflight_shortterm) = self.model.short_term.bounds();
         Model {
+            delivery_rate: self.sampler.latest_rate(),
             max_bw: self.model.max_bw.get(),
             bw_shortterm,
             min_rtt: self.model.min_rtt.get(),

@@ -57,6 +57,8 @@ pub(super) struct Sampler {
     newest: Option<Packet>,
     /// Bytes that the present event acknowledged.
     newly_acked: u64,
+    /// Rate of the latest sample that tells what the path delivers, bytes per second; 0 before the first.
+    latest_rate: u64,
 }
 
 impl Sampler {
@@ -77,6 +79,12 @@ impl Sampler {
     /// Returns the bytes lost since the path began.
     pub(super) const fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Returns the latest sample's rate, bytes per second; 0 before the first. A sample that the application limited counts
+    /// only if it is higher than the one before.
+    pub(super) const fn latest_rate(&self) -> u64 {
+        self.latest_rate
     }
 
     /// Returns whether a gap that the application, or ProbeRTT, left is still on the path.
@@ -188,8 +196,14 @@ impl Sampler {
         let interval = send_elapsed.max(ack_elapsed).as_nanos();
         let delivered = self.delivered.saturating_sub(state.delivered);
         let reliable = interval > 0 && interval >= u128::from(min_rtt_nanos);
+        let rate = reliable.then(|| per_second(delivered, interval));
+        if let Some(rate) = rate
+            && (!state.app_limited || rate > self.latest_rate)
+        {
+            self.latest_rate = rate;
+        }
         Some(RateSample {
-            rate: reliable.then(|| per_second(delivered, interval)),
+            rate,
             delivered,
             prior_delivered: state.delivered,
             app_limited: state.app_limited,
