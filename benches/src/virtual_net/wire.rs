@@ -4,19 +4,25 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use sluicegate_cc::Time;
-use sluicegate_sim::{Bottleneck, BottleneckQueue};
+use sluicegate_sim::{AqmQueue, Bottleneck, BottleneckQueue, Delivery, Ecn, QueuedPacket};
 
 /// Returns both directions of a path of the simulator, each as a path of its own: towards the client, and back.
 pub(crate) fn directions(path: &Bottleneck) -> (Bottleneck, Bottleneck) {
     let down = Bottleneck {
         ack_hold: Duration::ZERO,
+        ack_path: None,
         ..path.clone()
     };
-    let up = Bottleneck {
+    let mut up = Bottleneck {
+        delay_steps: path.delay_steps.clone(),
         loss: path.ack_loss.clone(),
         ack_hold: path.ack_hold,
         ..Bottleneck::unlimited(path.delay)
     };
+    if let Some(ack_path) = path.ack_path {
+        up.rate = vec![(Duration::ZERO, ack_path.bits_per_second)];
+        up.queue_bytes = ack_path.queue_bytes;
+    }
     (down, up)
 }
 
@@ -24,6 +30,8 @@ pub(crate) fn directions(path: &Bottleneck) -> (Bottleneck, Bottleneck) {
 #[derive(Debug)]
 pub(crate) struct Wire {
     bottleneck: BottleneckQueue,
+    /// The queue, where there is an AQM.
+    aqm: Option<AqmQueue<Vec<u8>>>,
     /// Packets on the way, in order of arrival.
     packets: VecDeque<InTransit>,
     bytes: u64,
@@ -58,6 +66,7 @@ impl Wire {
     pub(crate) fn new(path: &Bottleneck, seed: u64) -> Self {
         Self {
             bottleneck: BottleneckQueue::new(path.clone(), seed),
+            aqm: AqmQueue::of(path),
             packets: VecDeque::new(),
             bytes: 0,
             burst: Burst::default(),
@@ -69,29 +78,57 @@ impl Wire {
     pub(crate) fn depart(&mut self, at: Duration, packet: &[u8]) {
         let size = packet.len() as u64;
         self.burst.add(at, size);
-        let Some(delivery) = self.bottleneck.data(Time::ZERO + at, size) else {
-            return;
-        };
+        let now = Time::ZERO + at;
+        if let Some(aqm) = &mut self.aqm {
+            let packet = QueuedPacket {
+                flow: 0,
+                bytes: size,
+                // Real packets' ECN fields are not looked at.
+                ecn: Ecn::NotEct,
+                ce: false,
+                arrived: now,
+                packet: copy(&mut self.spare, packet),
+            };
+            aqm.enqueue(&mut self.bottleneck, packet);
+            self.serve(now);
+        } else if let Some(delivery) = self.bottleneck.data(now, size) {
+            let packet = copy(&mut self.spare, packet);
+            self.insert(at, packet, delivery);
+        }
+    }
+
+    /// Sends what the AQM lets go at `now`.
+    fn serve(&mut self, now: Time) {
+        while let Some(aqm) = &mut self.aqm
+            && let Some((queued, delivery)) = aqm.dequeue(&mut self.bottleneck, now)
+        {
+            let departed = queued.arrived.saturating_since(Time::ZERO);
+            self.insert(departed, queued.packet, delivery);
+        }
+    }
+
+    fn insert(&mut self, departed: Duration, packet: Vec<u8>, delivery: Delivery) {
         let arrives = self.bottleneck.held(delivery.arrives);
         let arrives = arrives.saturating_since(Time::ZERO);
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(packet);
-        self.bytes += size;
+        self.bytes += packet.len() as u64;
         let earlier = self.packets.iter().rev();
         let overtaken = earlier.take_while(|packet| packet.arrives > arrives);
         let place = self.packets.len() - overtaken.count();
         let packet = InTransit {
-            departed: at,
+            departed,
             arrives,
             ce: delivery.ce,
-            bytes: buffer,
+            bytes: packet,
         };
         self.packets.insert(place, packet);
     }
 
+    /// Returns when to call [`Wire::take_arrived`] next: at the next arrival, or when the AQM sends.
     pub(crate) fn next_arrival(&self) -> Option<Duration> {
-        self.packets.front().map(|packet| packet.arrives)
+        let departure = self.aqm.as_ref().and_then(AqmQueue::next_departure);
+        let departure = departure.map(|at| at.saturating_since(Time::ZERO));
+        let arrival = self.packets.front().map(|packet| packet.arrives);
+        [departure, arrival].into_iter().flatten().min()
     }
 
     /// Takes a packet that arrived by `now`; give the buffer back with [`Wire::recycle`].
@@ -101,7 +138,8 @@ impl Wire {
 
     /// Takes a packet that arrived by `now`, with its times; give the buffer back with [`Wire::recycle`].
     pub(crate) fn take_delivery(&mut self, now: Duration) -> Option<InTransit> {
-        if self.next_arrival()? > now {
+        self.serve(Time::ZERO + now);
+        if self.packets.front()?.arrives > now {
             return None;
         }
         let packet = self.packets.pop_front()?;
@@ -114,11 +152,11 @@ impl Wire {
     }
 
     /// Returns the bytes on the way.
-    pub(crate) const fn bytes(&self) -> u64 {
-        self.bytes
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes + self.aqm.as_ref().map_or(0, AqmQueue::bytes)
     }
 
-    /// Returns the packets on the way.
+    /// Returns the packets on the way, without those that wait at an AQM.
     pub(crate) fn packets(&self) -> u64 {
         self.packets.len() as u64
     }
@@ -127,6 +165,14 @@ impl Wire {
     pub(crate) fn take_burst(&mut self) -> u64 {
         std::mem::take(&mut self.burst.largest)
     }
+}
+
+/// Returns a copy of the packet, in a spare buffer if there is one.
+fn copy(spare: &mut Vec<Vec<u8>>, packet: &[u8]) -> Vec<u8> {
+    let mut buffer = spare.pop().unwrap_or_default();
+    buffer.clear();
+    buffer.extend_from_slice(packet);
+    buffer
 }
 
 impl Burst {
@@ -142,7 +188,7 @@ impl Burst {
 
 #[cfg(test)]
 mod tests {
-    use sluicegate_sim::{LossWindow, Reorder};
+    use sluicegate_sim::{AckPath, Aqm, LossWindow, Reorder};
 
     use super::*;
 
@@ -282,5 +328,54 @@ mod tests {
             wire.depart(at * MS, &vec![0; size]);
         }
         assert_eq!((wire.take_burst(), wire.take_burst()), (300, 0));
+    }
+
+    #[test]
+    fn aqm_sends_at_the_rate_and_drops_what_waits_too_long() {
+        // A thousand bytes take a millisecond, and each comes with half of another.
+        let path = Bottleneck {
+            rate: vec![(Duration::ZERO, 8_000_000)],
+            aqm: Some(Aqm::CoDel { ecn: true }),
+            ..Bottleneck::unlimited(5 * MS)
+        };
+        let mut wire = Wire::new(&path, 1);
+        let mut times = Vec::new();
+        for at in 0..1_000 {
+            let now = at * MS;
+            while wire.next_arrival().is_some_and(|at| at <= now) {
+                let at = wire.next_arrival().expect("there is one");
+                if wire.take_arrived(at).is_some() {
+                    times.push(at);
+                }
+            }
+            wire.depart(now, &[0; 1_000]);
+            wire.depart(now, &[0; 500]);
+        }
+        assert_eq!(times[0], 6 * MS);
+        let mean = (times[times.len() - 1] - times[0]) / u32::try_from(times.len()).expect("few");
+        assert!((730..770).contains(&mean.as_micros()), "{mean:?}");
+        let arrived = times.len() as u64 * 750 + wire.bytes();
+        assert!(arrived < 1_495_000, "nothing was dropped: {arrived}");
+    }
+
+    #[test]
+    fn way_back_has_its_own_rate_and_queue() {
+        let path = Bottleneck {
+            ack_path: Some(AckPath {
+                bits_per_second: 80_000,
+                queue_bytes: 200,
+                ack_bytes: 50,
+            }),
+            delay_steps: vec![(15 * MS, 9 * MS)],
+            ..Bottleneck::unlimited(5 * MS)
+        };
+        let (down, up) = directions(&path);
+        let (mut down, mut up) = (Wire::new(&down, 1), Wire::new(&up, 1));
+        for _ in 0..3 {
+            up.depart(Duration::ZERO, &[0; 100]);
+            down.depart(Duration::ZERO, &[0; 100]);
+        }
+        assert_eq!(arrivals(&mut up), [15 * MS, 29 * MS]);
+        assert_eq!(arrivals(&mut down), [5 * MS; 3]);
     }
 }

@@ -1,13 +1,17 @@
 //! The bottleneck: rate, delay, queue and faults of the path.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use sluicegate_cc::Time;
 
 use super::Rng;
+use super::aqm::Aqm;
+use super::fifo::Fifo;
+use super::loss::{Channel, GilbertElliott, LossWindow, lost};
+use super::transmitter::nanos;
 
-/// A path with one bottleneck towards the receivers; ACKs come back with the same delay and no queue.
+/// A path with one bottleneck towards the receivers. ACKs come back with the same delay, and without a queue unless
+/// `ack_path` has one.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
     /// Rates, bits per second, each with the time from which it applies; ascending, the first at 0. `u64::MAX` delivers
@@ -15,12 +19,18 @@ pub struct Bottleneck {
     pub rate: Vec<(Duration, u64)>,
     /// Propagation delay, one way.
     pub delay: Duration,
+    /// Changes of that delay, each with its time, ascending; packets keep their order.
+    pub delay_steps: Vec<(Duration, Duration)>,
     /// Largest deviation of the delay of data, in either direction, uniformly distributed; packets keep their order.
     pub jitter: Duration,
     /// Room in the queue, bytes, including the packet in service. A packet that does not fit is dropped.
     pub queue_bytes: u64,
+    /// AQM of the queue; `None` drops at the tail.
+    pub aqm: Option<Aqm>,
     /// Random loss of data.
     pub loss: Vec<LossWindow>,
+    /// Loss of data in bursts.
+    pub burst_loss: Option<GilbertElliott>,
     /// Random loss of ACKs.
     pub ack_loss: Vec<LossWindow>,
     /// Random delays by which later packets overtake one.
@@ -31,17 +41,19 @@ pub struct Bottleneck {
     pub ce_above: Option<u64>,
     /// Interval between the batches in which held-back ACKs arrive; zero delivers each ACK at once.
     pub ack_hold: Duration,
+    /// Bottleneck of the ACKs; `None` if they have none.
+    pub ack_path: Option<AckPath>,
 }
 
-/// A stretch of time with random loss.
+/// The way back, where it is slower than the ACKs need.
 #[derive(Clone, Copy, Debug)]
-pub struct LossWindow {
-    /// Start of the stretch.
-    pub from: Duration,
-    /// End of the stretch, not included.
-    pub until: Duration,
-    /// Loss probability of each packet.
-    pub probability: f64,
+pub struct AckPath {
+    /// Bits per second.
+    pub bits_per_second: u64,
+    /// Room in the queue, bytes. An ACK that does not fit is dropped.
+    pub queue_bytes: u64,
+    /// Size of an ACK, bytes; real packets have their own.
+    pub ack_bytes: u64,
 }
 
 /// Packets that are overtaken.
@@ -62,21 +74,6 @@ pub struct Policer {
     pub burst_bytes: u64,
 }
 
-impl LossWindow {
-    /// Loss at all times.
-    pub const fn always(probability: f64) -> Self {
-        Self {
-            from: Duration::ZERO,
-            until: Duration::MAX,
-            probability,
-        }
-    }
-
-    fn covers(&self, now: Duration) -> bool {
-        self.from <= now && now < self.until
-    }
-}
-
 impl Bottleneck {
     /// Returns a path without faults whose queue holds `queue_bdp` times rate times round trip.
     pub fn new(bits_per_second: u64, rtt: Duration, queue_bdp: f64) -> Self {
@@ -89,14 +86,18 @@ impl Bottleneck {
         Self {
             rate: vec![(Duration::ZERO, bits_per_second)],
             delay: rtt / 2,
+            delay_steps: Vec::new(),
             jitter: Duration::ZERO,
             queue_bytes,
+            aqm: None,
             loss: Vec::new(),
+            burst_loss: None,
             ack_loss: Vec::new(),
             reorder: None,
             policer: None,
             ce_above: None,
             ack_hold: Duration::ZERO,
+            ack_path: None,
         }
     }
 
@@ -107,6 +108,14 @@ impl Bottleneck {
             queue_bytes: u64::MAX,
             ..Self::new(u64::MAX, Duration::ZERO, 0.0)
         }
+    }
+
+    /// Returns the propagation delay, one way, at a time.
+    fn delay_at(&self, at: Time) -> Duration {
+        let at = at.saturating_since(Time::ZERO);
+        let steps = self.delay_steps.partition_point(|(from, _)| *from <= at);
+        let step = steps.checked_sub(1).and_then(|i| self.delay_steps.get(i));
+        step.map_or(self.delay, |(_, delay)| *delay)
     }
 }
 
@@ -125,53 +134,66 @@ pub struct Delivery {
 pub struct BottleneckQueue {
     bottleneck: Bottleneck,
     rng: Rng,
-    queue: VecDeque<(Time, u64)>,
-    queued: u64,
-    busy_until: Time,
-    rate_index: usize,
+    fifo: Fifo,
+    ack_fifo: Option<Fifo>,
+    channel: Option<Channel>,
     tokens: f64,
     tokens_at: Time,
     last_arrival: Time,
+    last_ack: Time,
 }
 
 impl BottleneckQueue {
     /// Returns an empty queue; `seed` drives everything random on the path.
     pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
-        let tokens = bottleneck.policer.map_or(0.0, |p| p.burst_bytes as f64);
+        let ack_path = bottleneck.ack_path.as_ref();
         Self {
-            bottleneck,
             rng: Rng::new(seed),
-            queue: VecDeque::new(),
-            queued: 0,
-            busy_until: Time::ZERO,
-            rate_index: 0,
-            tokens,
+            fifo: Fifo::new(bottleneck.rate.clone(), bottleneck.queue_bytes),
+            ack_fifo: ack_path.map(|path| {
+                Fifo::new(
+                    vec![(Duration::ZERO, path.bits_per_second)],
+                    path.queue_bytes,
+                )
+            }),
+            channel: bottleneck.burst_loss.map(Channel::new),
+            tokens: bottleneck.policer.map_or(0.0, |p| p.burst_bytes as f64),
             tokens_at: Time::ZERO,
             last_arrival: Time::ZERO,
+            last_ack: Time::ZERO,
+            bottleneck,
         }
     }
 
-    /// Takes a packet of data at `now`, never earlier than the one before; returns `None` if it is lost.
+    /// Takes a packet of data at `now`, never earlier than the one before; returns `None` if it is lost. The queue drops at the
+    /// tail; where there is an AQM, data goes to an [`super::AqmQueue`] instead.
     pub fn data(&mut self, now: Time, bytes: u64) -> Option<Delivery> {
-        self.drain(now);
-        if lost(&mut self.rng, &self.bottleneck.loss, now) || !self.police(now, bytes) {
+        debug_assert!(self.bottleneck.aqm.is_none(), "data goes to its `AqmQueue`");
+        if !self.admits(now, bytes) {
             return None;
         }
-        if self.queued.saturating_add(bytes) > self.bottleneck.queue_bytes.max(2 * bytes) {
-            return None;
-        }
-        let ce = self
-            .bottleneck
-            .ce_above
-            .is_some_and(|limit| self.queued > limit);
-        let departs = self.serve(self.busy_until.max(now), bytes);
-        self.busy_until = departs;
-        self.queue.push_back((departs, bytes));
-        self.queued += bytes;
+        let queued = self.fifo.bytes(now);
+        let departs = self.fifo.push(now, bytes)?;
+        let marks_above = self.bottleneck.ce_above;
         Some(Delivery {
             arrives: self.arrival(departs),
-            ce,
+            ce: marks_above.is_some_and(|limit| queued > limit),
         })
+    }
+
+    /// Returns whether a packet reaches the queue: it is neither lost at random nor above the rate of the policer.
+    pub(super) fn admits(&mut self, now: Time, bytes: u64) -> bool {
+        let lost = lost(&mut self.rng, &self.bottleneck.loss, now)
+            || self
+                .channel
+                .as_mut()
+                .is_some_and(|channel| channel.loses(&mut self.rng));
+        !lost && self.police(now, bytes)
+    }
+
+    /// Returns the random numbers of the path.
+    pub(super) const fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
     }
 
     /// Takes an ACK for the way back and returns its arrival time; `None` if it is lost.
@@ -179,7 +201,13 @@ impl BottleneckQueue {
         if lost(&mut self.rng, &self.bottleneck.ack_loss, now) {
             return None;
         }
-        Some(self.held(now + self.bottleneck.delay))
+        let departs = match (&mut self.ack_fifo, self.bottleneck.ack_path) {
+            (Some(fifo), Some(path)) => fifo.push(now, path.ack_bytes)?,
+            _ => now,
+        };
+        let arrives = departs + self.bottleneck.delay_at(departs);
+        self.last_ack = self.last_ack.max(arrives);
+        Some(self.held(self.last_ack))
     }
 
     /// Returns the end of the holding time that `arrives` falls into.
@@ -187,15 +215,6 @@ impl BottleneckQueue {
         match nanos(self.bottleneck.ack_hold) {
             0 => arrives,
             hold => Time::from_nanos(arrives.as_nanos().div_ceil(hold).saturating_mul(hold)),
-        }
-    }
-
-    fn drain(&mut self, now: Time) {
-        while let Some(&(departs, bytes)) = self.queue.front()
-            && departs <= now
-        {
-            self.queued -= bytes;
-            self.queue.pop_front();
         }
     }
 
@@ -214,40 +233,15 @@ impl BottleneckQueue {
         passes
     }
 
-    /// Returns when `bytes` whose service begins at `start` have left, across changes of rate.
-    fn serve(&mut self, start: Time, bytes: u64) -> Time {
-        let mut at = start.as_nanos();
-        let mut nanobits = u128::from(bytes) * 8_000_000_000;
-        loop {
-            let next = self.bottleneck.rate.get(self.rate_index + 1);
-            let next = next.map_or(u64::MAX, |(from, _)| nanos(*from));
-            if next <= at {
-                self.rate_index += 1;
-                continue;
-            }
-            let rate = self.bottleneck.rate.get(self.rate_index).map_or(1, |r| r.1);
-            if rate == u64::MAX {
-                return Time::from_nanos(at);
-            }
-            let rate = u128::from(rate.max(1));
-            let needed = nanobits.div_ceil(rate);
-            let until_next = u128::from(next - at);
-            if needed <= until_next {
-                return Time::from_nanos(at + u64::try_from(needed).unwrap_or(u64::MAX));
-            }
-            nanobits -= until_next * rate;
-            at = next;
-        }
-    }
-
-    fn arrival(&mut self, departs: Time) -> Time {
+    /// Returns when a packet arrives that leaves the queue at `departs`.
+    pub(super) fn arrival(&mut self, departs: Time) -> Time {
         let jitter = nanos(self.bottleneck.jitter);
         let shift = if jitter == 0 {
             0
         } else {
             self.rng.bits() % (2 * jitter)
         };
-        let travel = nanos(self.bottleneck.delay)
+        let travel = nanos(self.bottleneck.delay_at(departs))
             .saturating_add(shift)
             .saturating_sub(jitter);
         let arrives = (departs + Duration::from_nanos(travel)).max(self.last_arrival);
@@ -259,17 +253,6 @@ impl BottleneckQueue {
         self.last_arrival = arrives;
         arrives
     }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn lost(rng: &mut Rng, windows: &[LossWindow], now: Time) -> bool {
-    let now = now.saturating_since(Time::ZERO);
-    windows
-        .iter()
-        .any(|window| window.covers(now) && rng.chance(window.probability))
 }
 
 #[cfg(test)]
@@ -355,5 +338,49 @@ mod tests {
             queue.ack(Time::from_nanos(7 * MS)),
             Some(Time::from_nanos(24 * MS))
         );
+    }
+
+    #[test]
+    fn delay_steps_apply_from_their_time_on_and_keep_the_order() {
+        let mut bottleneck = clean(u64::MAX, 10_000);
+        let step = |at, delay| (Duration::from_millis(at), Duration::from_millis(delay));
+        bottleneck.delay_steps = vec![step(100, 40), step(200, 5)];
+        let mut queue = BottleneckQueue::new(bottleneck, 0);
+        for (sent, data, ack) in [
+            (0, 10, 10),
+            (99, 109, 109),
+            (100, 140, 140),
+            (199, 239, 239),
+        ] {
+            let delivery = queue.data(Time::from_nanos(sent * MS), 1_250);
+            assert_eq!(delivery.map(|p| p.arrives.as_nanos() / MS), Some(data));
+            let arrives = queue.ack(Time::from_nanos(sent * MS));
+            assert_eq!(arrives.map(|at| at.as_nanos() / MS), Some(ack));
+        }
+        // Those on the shorter path wait for those on the longer one.
+        for (sent, arrives) in [(200, 239), (233, 239), (240, 245)] {
+            let delivery = queue.data(Time::from_nanos(sent * MS), 1_250);
+            assert_eq!(delivery.map(|p| p.arrives.as_nanos() / MS), Some(arrives));
+            let ack = queue.ack(Time::from_nanos(sent * MS));
+            assert_eq!(ack.map(|at| at.as_nanos() / MS), Some(arrives));
+        }
+    }
+
+    #[test]
+    fn slow_ack_path_spaces_acks_and_drops_what_does_not_fit() {
+        let mut bottleneck = clean(1_000_000, 10_000);
+        // 4 ms for each.
+        bottleneck.ack_path = Some(AckPath {
+            bits_per_second: 100_000,
+            queue_bytes: 150,
+            ack_bytes: 50,
+        });
+        let mut queue = BottleneckQueue::new(bottleneck, 0);
+        let arrivals: Vec<_> = (0..5).map(|_| queue.ack(Time::ZERO)).collect();
+        let wanted = [14, 18, 22].map(|ms| Some(Time::from_nanos(ms * MS)));
+        assert_eq!(arrivals[..3], wanted);
+        assert_eq!(arrivals[3..], [None, None]);
+        let later = queue.ack(Time::from_nanos(4 * MS));
+        assert_eq!(later, Some(Time::from_nanos(26 * MS)));
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! [`Simulation`] runs flows over a [`Bottleneck`]. The sender is that of RFC 9002 (packet and time thresholds, PTO, persistent
 //! congestion); it follows the pacing rate and reports a lack of data, late acknowledgements, ECN counts and changes of the peer's
-//! address as a real transport would. Data counts in whole datagrams, headers are not modelled, and there is no handshake and no
-//! flow control. The same seed gives the same run.
+//! address as a real transport would. Data counts in whole datagrams, headers are not modelled, and there is no handshake, and flow
+//! control only where a flow asks for it. The same seed gives the same run.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,7 +27,14 @@
 
 #![forbid(unsafe_code)]
 
+mod application;
+mod aqm;
+mod aqm_queue;
 mod bottleneck;
+mod cellular;
+mod fifo;
+mod flow;
+mod loss;
 mod outcome;
 pub mod properties;
 mod receiver;
@@ -37,9 +44,16 @@ mod run;
 mod sender;
 mod sent;
 mod source;
+mod transmitter;
 
-pub use bottleneck::{Bottleneck, BottleneckQueue, Delivery, LossWindow, Policer, Reorder};
+pub use application::{Pages, ReceiveWindow};
+pub use aqm::{Aqm, Ecn, QueuedPacket};
+pub use aqm_queue::AqmQueue;
+pub use bottleneck::{AckPath, Bottleneck, BottleneckQueue, Delivery, Policer, Reorder};
+pub use cellular::Cellular;
+pub use flow::Flow;
+pub use loss::{GilbertElliott, LossWindow};
 pub use outcome::{FlowOutcome, Sample, Transition};
 pub use rng::Rng;
-pub use run::{Flow, Simulation};
+pub use run::Simulation;
 pub use source::Source;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use sluicegate_cc::{EcnCounts, Time};
 
+use super::application::Reader;
+
 /// An ACK: everything that had arrived when it left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AckFrame {
@@ -14,6 +16,8 @@ pub(super) struct AckFrame {
     pub(super) ack_delay: Duration,
     /// ECN counts so far.
     pub(super) ecn: EcnCounts,
+    /// Limit of flow control, bytes from the start of the data.
+    pub(super) data_limit: u64,
 }
 
 /// One flow's receiver.
@@ -21,6 +25,8 @@ pub(super) struct AckFrame {
 pub(super) struct Receiver {
     ack_every: u32,
     max_ack_delay: Duration,
+    reader: Option<Reader>,
+    mtu: u64,
     /// Packet numbers in order of arrival, without those that an ACK has brought to the sender.
     log: VecDeque<u64>,
     log_start: u64,
@@ -34,10 +40,18 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(ack_every: u32, max_ack_delay: Duration) -> Self {
+    /// Returns a receiver of datagrams of `mtu` bytes. Without a `reader` there is no flow control.
+    pub(super) fn new(
+        ack_every: u32,
+        max_ack_delay: Duration,
+        reader: Option<Reader>,
+        mtu: u64,
+    ) -> Self {
         Self {
             ack_every,
             max_ack_delay,
+            reader,
+            mtu,
             log: VecDeque::new(),
             log_start: 0,
             largest: None,
@@ -89,7 +103,10 @@ impl Receiver {
     pub(super) fn take_ack(&mut self, now: Time) -> Option<AckFrame> {
         self.unacknowledged = 0;
         self.ack_due = None;
+        let received = self.distinct * self.mtu;
+        let reader = self.reader.as_mut();
         Some(AckFrame {
+            data_limit: reader.map_or(u64::MAX, |reader| reader.limit(now, received)),
             arrivals: self.log_start + self.log.len() as u64,
             largest: self.largest?,
             ack_delay: now.saturating_since(self.largest_at),

@@ -4,49 +4,25 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use sluicegate_cc::{Controller, PathChange, Time};
+use sluicegate_cc::{Controller, Time};
 
-use super::bottleneck::{Bottleneck, BottleneckQueue};
+use super::application::Reader;
+use super::aqm::{Ecn, QueuedPacket};
+use super::aqm_queue::AqmQueue;
+use super::bottleneck::{Bottleneck, BottleneckQueue, Delivery};
+use super::flow::Flow;
 use super::outcome::FlowOutcome;
 use super::receiver::{AckFrame, Receiver};
-use super::sender::Sender;
-use super::source::Source;
-
-/// One sender and its receiver.
-#[derive(Clone, Debug)]
-pub struct Flow {
-    /// Start time.
-    pub start: Duration,
-    /// Data that it sends.
-    pub source: Source,
-    /// Datagram size, bytes; the controller's own.
-    pub mtu: u64,
-    /// Packets that the receiver acknowledges with one ACK.
-    pub ack_every: u32,
-    /// Longest time for which the receiver delays an ACK.
-    pub max_ack_delay: Duration,
-    /// Changes of the receiver's address, in order of time. The bottleneck stays the same.
-    pub path_changes: Vec<(Duration, PathChange)>,
-}
-
-impl Flow {
-    /// Returns a flow of 1,200-byte datagrams that begins at once, with an ACK for every second packet or after 25 ms.
-    pub const fn new(source: Source) -> Self {
-        Self {
-            start: Duration::ZERO,
-            source,
-            mtu: 1_200,
-            ack_every: 2,
-            max_ack_delay: Duration::from_millis(25),
-            path_changes: Vec::new(),
-        }
-    }
-}
+use super::sender::{Outgoing, Sender};
 
 /// Flows over one bottleneck.
 #[derive(Debug)]
 pub struct Simulation {
     queue: BottleneckQueue,
+    /// The queue of data, where there is an AQM.
+    aqm: Option<AqmQueue<Outgoing>>,
+    /// Departure on the agenda.
+    departs_at: Option<Time>,
     flows: Vec<Endpoints>,
     agenda: BinaryHeap<Reverse<Entry>>,
     entries: u64,
@@ -91,6 +67,13 @@ enum What {
     Wake {
         flow: usize,
     },
+    /// The receiver tells how much of the data its application has read.
+    Update {
+        flow: usize,
+        every: Duration,
+    },
+    /// The link behind an AQM is free.
+    Departure,
     Sample,
 }
 
@@ -118,6 +101,8 @@ impl Simulation {
     /// Returns a simulation without flows; `seed` drives everything random on the bottleneck.
     pub fn new(bottleneck: Bottleneck, seed: u64) -> Self {
         Self {
+            aqm: AqmQueue::of(&bottleneck),
+            departs_at: None,
             queue: BottleneckQueue::new(bottleneck, seed),
             flows: Vec::new(),
             agenda: BinaryHeap::new(),
@@ -138,13 +123,20 @@ impl Simulation {
     pub fn with(mut self, flow: Flow, controller: Box<dyn Controller>) -> Self {
         let start = Time::ZERO + flow.start;
         let mut sender = Sender::new(controller, flow.source, start, flow.mtu, flow.max_ack_delay);
+        let window = flow.receive_window.map(|window| window.bytes);
+        sender.supply.limit(flow.pages, window.unwrap_or(u64::MAX));
+        let reader = flow.receive_window.map(Reader::new);
+        if let Some(every) = reader.as_ref().and_then(Reader::update_every) {
+            let flow = self.flows.len();
+            self.schedule(start + every, What::Update { flow, every });
+        }
         for (at, change) in flow.path_changes {
             sender.change_path(Time::ZERO + at, change);
         }
         self.flows.push(Endpoints {
-            total: sender.total(),
+            total: sender.supply.total(),
             sender,
-            receiver: Receiver::new(flow.ack_every, flow.max_ack_delay),
+            receiver: Receiver::new(flow.ack_every, flow.max_ack_delay, reader, flow.mtu),
             start,
             mtu: flow.mtu,
             wake_at: None,
@@ -205,6 +197,14 @@ impl Simulation {
                 self.sample(now);
                 self.schedule(now + self.sample_every, What::Sample);
             }
+            What::Update { flow, every } => {
+                self.acknowledge(now, flow);
+                self.schedule(now + every, What::Update { flow, every });
+            }
+            What::Departure => {
+                self.departs_at = None;
+                self.depart(now);
+            }
             What::Data {
                 flow,
                 number,
@@ -252,19 +252,9 @@ impl Simulation {
             .get_mut(flow)
             .and_then(|e| e.sender.next_packet(now))
         {
-            if let Some(delivery) = self.queue.data(now, packet.bytes) {
-                let (number, chunk) = (packet.number, packet.chunk);
-                self.schedule(
-                    delivery.arrives,
-                    What::Data {
-                        flow,
-                        number,
-                        chunk,
-                        ce: delivery.ce,
-                    },
-                );
-            }
+            self.transmit(now, flow, packet);
         }
+        self.schedule_departure(now);
         let Some(ends) = self.flows.get_mut(flow) else {
             return;
         };
@@ -274,6 +264,58 @@ impl Simulation {
             ends.wake_at = Some(at);
             self.schedule(at, What::Wake { flow });
         }
+    }
+
+    /// Puts a packet on the bottleneck, where it may get lost.
+    fn transmit(&mut self, now: Time, flow: usize, packet: Outgoing) {
+        if let Some(aqm) = &mut self.aqm {
+            let packet = QueuedPacket {
+                flow,
+                bytes: packet.bytes,
+                ecn: Ecn::Ect0,
+                ce: false,
+                arrived: now,
+                packet,
+            };
+            aqm.enqueue(&mut self.queue, packet);
+        } else if let Some(delivery) = self.queue.data(now, packet.bytes) {
+            self.deliver(flow, packet, delivery);
+        }
+    }
+
+    /// Sends what the AQM lets go.
+    fn depart(&mut self, now: Time) {
+        while let Some(aqm) = &mut self.aqm
+            && let Some((queued, delivery)) = aqm.dequeue(&mut self.queue, now)
+        {
+            self.deliver(queued.flow, queued.packet, delivery);
+        }
+        self.schedule_departure(now);
+    }
+
+    fn schedule_departure(&mut self, now: Time) {
+        let next = self.aqm.as_ref().and_then(AqmQueue::next_departure);
+        if let Some(at) = next
+            && self.departs_at.is_none()
+        {
+            let at = at.max(now);
+            self.departs_at = Some(at);
+            self.schedule(at, What::Departure);
+        }
+    }
+
+    fn deliver(&mut self, flow: usize, packet: Outgoing, delivery: Delivery) {
+        let Outgoing { number, chunk, .. } = packet;
+        let ce = delivery.ce;
+        self.schedule(
+            delivery.arrives,
+            What::Data {
+                flow,
+                number,
+                chunk,
+                ce,
+            },
+        );
     }
 
     fn data(&mut self, now: Time, flow: usize, (number, chunk, ce): (u64, usize, bool)) {
@@ -316,46 +358,4 @@ impl Simulation {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use sluicegate_cc::Registry;
-
-    fn run(seed: u64) -> Vec<FlowOutcome> {
-        let bottleneck = Bottleneck {
-            loss: vec![crate::LossWindow::always(0.01)],
-            jitter: Duration::from_millis(2),
-            ..Bottleneck::new(10_000_000, Duration::from_millis(40), 1.0)
-        };
-        let mut simulation = Simulation::new(bottleneck, seed);
-        for algorithm in &Registry::builtin() {
-            let init = sluicegate_cc::Init {
-                mtu: 1_200,
-                initial_window_packets: 10,
-                seed,
-            };
-            let controller = algorithm.controller(&init, &algorithm.defaults());
-            simulation = simulation.with(Flow::new(Source::Bulk(1_000_000)), controller);
-        }
-        simulation.run(Duration::from_secs(60))
-    }
-
-    #[test]
-    fn same_seed_gives_the_same_run_and_another_seed_another() {
-        let shape = |outcomes: &[FlowOutcome]| {
-            outcomes
-                .iter()
-                .map(|o| (o.completed, o.sent_packets))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(shape(&run(7)), shape(&run(7)));
-        assert_ne!(shape(&run(7)), shape(&run(8)));
-    }
-
-    #[test]
-    fn everything_offered_arrives_once() {
-        for outcome in run(1) {
-            assert!(outcome.completed.is_some());
-            assert_eq!(outcome.delivered, 1_000_000u64.div_ceil(1_200) * 1_200);
-        }
-    }
-}
+mod tests;

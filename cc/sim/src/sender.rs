@@ -7,6 +7,7 @@ use sluicegate_cc::{
     Controller, EcnCounts, Event, Packet, PathChange, PersistentCongestion, Sent, State, Time,
 };
 
+use super::application::Supply;
 use super::outcome::{FlowOutcome, Sample, Transition};
 use super::receiver::{AckFrame, Receiver};
 use super::rtt::Estimator;
@@ -30,7 +31,7 @@ pub(super) struct Outgoing {
 #[derive(Debug)]
 pub(super) struct Sender {
     controller: Box<dyn Controller>,
-    source: Source,
+    pub(super) supply: Supply,
     start: Time,
     mtu: u64,
     rtt: Estimator,
@@ -43,7 +44,6 @@ pub(super) struct Sender {
     pto_count: u32,
     probes: u32,
     pace_at: Time,
-    next_chunk: usize,
     resend: VecDeque<usize>,
     chunk_acked: Vec<bool>,
     acked: Vec<Packet>,
@@ -73,7 +73,7 @@ impl Sender {
         let state = controller.state();
         Self {
             controller,
-            source,
+            supply: Supply::new(source, start, mtu),
             start,
             mtu,
             rtt: Estimator::new(max_ack_delay),
@@ -86,7 +86,6 @@ impl Sender {
             pto_count: 0,
             probes: 0,
             pace_at: Time::ZERO,
-            next_chunk: 0,
             resend: VecDeque::new(),
             chunk_acked: Vec::new(),
             acked: Vec::new(),
@@ -105,11 +104,6 @@ impl Sender {
                 ..FlowOutcome::default()
             },
         }
-    }
-
-    /// Returns the datagrams of data in total; `None` if the data never ends.
-    pub(super) fn total(&self) -> Option<u64> {
-        self.source.total(self.mtu)
     }
 
     /// Returns the next packet to leave now; `None` if data, window or pacing allow none.
@@ -145,12 +139,9 @@ impl Sender {
                 return Some(chunk);
             }
         }
-        let offered = self
-            .source
-            .offered(now.saturating_since(self.start), self.mtu);
-        if (self.next_chunk as u64) < offered {
-            self.next_chunk += 1;
-            return Some(self.next_chunk - 1);
+        let new = self.supply.take(now);
+        if new.is_some() {
+            return new;
         }
         if probing {
             self.sent.oldest_chunk()
@@ -213,6 +204,7 @@ impl Sender {
     /// An ACK arrived.
     pub(super) fn on_ack(&mut self, now: Time, frame: &AckFrame, receiver: &mut Receiver) {
         let in_flight_before = self.sent.in_flight();
+        self.supply.on_limit(frame.data_limit);
         self.acked.clear();
         self.late_acked.clear();
         self.sent.forget(now, self.rtt.pto());
@@ -220,11 +212,11 @@ impl Sender {
             match self.sent.acknowledge(number) {
                 Found::InFlight(acked, chunk) => {
                     self.acked.push(acked);
-                    self.on_chunk_acked(chunk);
+                    self.on_chunk_acked(now, chunk);
                 }
                 Found::Late(packet, chunk) => {
                     self.late_acked.push(packet);
-                    self.on_chunk_acked(chunk);
+                    self.on_chunk_acked(now, chunk);
                 }
                 Found::Nothing => {}
             }
@@ -253,12 +245,14 @@ impl Sender {
         self.finish_event(now, in_flight_before, sampled.is_some(), ecn);
     }
 
-    fn on_chunk_acked(&mut self, chunk: usize) {
+    fn on_chunk_acked(&mut self, now: Time, chunk: usize) {
         if self.chunk_acked.len() <= chunk {
             self.chunk_acked.resize(chunk + 1, false);
         }
-        if let Some(acked) = self.chunk_acked.get_mut(chunk) {
-            *acked = true;
+        if let Some(acked) = self.chunk_acked.get_mut(chunk)
+            && !std::mem::replace(acked, true)
+        {
+            self.supply.on_acked(now);
         }
     }
 
@@ -370,14 +364,15 @@ impl Sender {
     pub(super) fn next_deadline(&self, now: Time) -> Option<Time> {
         let timer = self.loss_due.or_else(|| self.pto_due());
         let pacing = (self.pace_at > now && self.has_room()).then_some(self.pace_at);
-        let offer = self.source.next_offer(now.saturating_since(self.start));
-        let offer = offer.map(|after| self.start + after);
         let start = (now < self.start).then_some(self.start);
         if start.is_some() {
             return start;
         }
         let path = self.path_changes.front().map(|&(at, _)| at);
-        [timer, pacing, offer, path].into_iter().flatten().min()
+        [timer, pacing, self.supply.next(now), path]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Records the state of the flow.
