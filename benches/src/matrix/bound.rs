@@ -8,6 +8,8 @@ use std::time::Duration;
 pub enum Measure {
     /// Seconds until everything arrived, the longest of all runs; infinite where one did not end.
     Done,
+    /// Seconds until everything of every flow arrived; infinite where one did not end.
+    AllDone,
     /// Mean time until everything arrived, as a multiple of Reno's.
     DoneOverReno,
     /// Share of the runs that did not end in time.
@@ -91,6 +93,7 @@ impl Measure {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
+            Self::AllDone => "all done",
             Self::DoneOverReno => "mean time against Reno's",
             Self::NotDone => "not done",
             Self::UnexplainedRecoveries => "recoveries without loss",
@@ -110,7 +113,7 @@ impl Measure {
 
     const fn form(self) -> Form {
         match self {
-            Self::Done | Self::Drained { .. } => Form::Seconds,
+            Self::Done | Self::AllDone | Self::Drained { .. } => Form::Seconds,
             Self::NotDone | Self::Share { .. } | Self::WorstStretch { .. } | Self::Loss { .. } => {
                 Form::Percent
             }

@@ -38,6 +38,8 @@ pub struct Figure {
     pub bound: Bound,
     /// Value over all seeds; `None` where the control does not show it.
     pub value: Option<f64>,
+    /// Mean of the runs, where there are several and the value is that of the worst.
+    pub mean: Option<f64>,
     /// Whether the bound is for this control.
     pub judged: bool,
     /// Seeds whose run alone fails the bound, the worst first. Empty where the cell passes, or where only the mean fails.
@@ -70,6 +72,7 @@ impl Cell {
                 .filter_map(|run| Some((run.seed, run.values.get(index).copied().flatten()?)))
                 .collect();
             let value = fold(bound, &values, reno);
+            let mean = mean_beside_worst(bound, &values);
             let judged = is_judged(bound, control, value);
             let fails = judged && value.is_none_or(|value| !bound.limit.admits(value));
             let mut failing = values.clone();
@@ -79,6 +82,7 @@ impl Cell {
             Figure {
                 bound: *bound,
                 value,
+                mean,
                 judged,
                 failing_seeds: if fails && bound.measure != Measure::DoneOverReno {
                     failing.into_iter().map(|(seed, _)| seed).collect()
@@ -129,6 +133,17 @@ fn fold(bound: &Bound, values: &[(u64, f64)], reno: &[&Run]) -> Option<f64> {
         (Measure::NotDone, _) => Some(mean),
         (_, limit) => Some(Limit::fold(limit, &values)),
     }
+}
+
+/// Returns the mean to show beside the worst; those that did not end have no time, so they are left out.
+fn mean_beside_worst(bound: &Bound, values: &[(u64, f64)]) -> Option<f64> {
+    let of_all = matches!(bound.measure, Measure::DoneOverReno | Measure::NotDone);
+    if of_all || matches!(bound.limit, Limit::Near(_)) || values.len() < 2 {
+        return None;
+    }
+    let finite = values.iter().map(|(_, value)| *value);
+    let finite: Vec<_> = finite.filter(|value| value.is_finite()).collect();
+    (!finite.is_empty()).then(|| finite.iter().sum::<f64>() / finite.len() as f64)
 }
 
 fn mean_done(runs: &[&Run]) -> Option<f64> {

@@ -41,6 +41,70 @@ pub const EXPECTED: &[Expected] = &[
         (150.0, 160.0),
         FEW,
     ),
+    entry(
+        "slow-acks-10m",
+        SIMULATOR,
+        BBR3,
+        DONE,
+        (13.0, 13.8),
+        ALL_ACKS,
+    ),
+    entry(
+        "slow-acks-10m",
+        END_TO_END,
+        BBR3,
+        DONE,
+        (27.0, NEVER),
+        ALL_ACKS,
+    ),
+    entry("slow-acks-40m", SIMULATOR, BBR3, DONE, (3.2, 3.5), ALL_ACKS),
+    entry(
+        "slow-acks-40m",
+        END_TO_END,
+        BBR3,
+        DONE,
+        (5.5, 6.5),
+        ALL_ACKS,
+    ),
+    entry("geo", SIMULATOR, &["cubic"], DONE, (10.2, 10.7), DOUBLES),
+    entry("geo", SIMULATOR, BBR3, DONE, (10.7, 11.2), DOUBLES),
+    entry("geo", END_TO_END, &["cubic"], DONE, (10.9, 11.4), DOUBLES),
+    entry("geo", END_TO_END, BBR3, DONE, (15.0, 16.5), DOUBLES),
+    entry("geo-loss", SIMULATOR, BBR3, DONE, (12.0, NEVER), CHANCE),
+    entry(
+        "geo-slow",
+        END_TO_END,
+        &["cubic"],
+        DONE,
+        (7.8, 8.1),
+        DOUBLES,
+    ),
+    entry("leo-handover", None, BBR3, WORST, (0.45, 0.7), GAP),
+    entry("cellular-evdo", SIMULATOR, BBR3, SHARE, (0.75, 0.9), RISES),
+    entry("cellular-umts", SIMULATOR, BBR3, SHARE, (0.75, 0.9), RISES),
+    entry("cellular-evdo", END_TO_END, BBR3, SHARE, (0.8, 0.9), RISES),
+    entry("cellular-umts", END_TO_END, BBR3, SHARE, (0.8, 0.9), RISES),
+    entry("cellular-lte", END_TO_END, BBR3, SHARE, (0.8, 0.9), RISES),
+    entry("cellular-mmwave", SIMULATOR, BBR3, SHARE, (0.6, 0.9), RISES),
+    entry(
+        "beside-cubic",
+        SIMULATOR,
+        BBR3,
+        SMALLEST,
+        (0.45, 0.5),
+        YIELDS,
+    ),
+    entry("incast-long", SIMULATOR, BBR3, DELAY, (80.0, 88.0), HOSTS),
+    entry("fq-codel", SIMULATOR, BBR3, DELAY, (1.2, 1.35), LENT),
+    entry("fq-codel-ecn", SIMULATOR, BBR3, DELAY, (1.35, 1.5), LENT),
+    entry(
+        "second-flow",
+        SIMULATOR,
+        BBR3,
+        "Jain's index",
+        (0.83, 0.9),
+        LATECOMER,
+    ),
 ];
 
 const LOSS_BASED: &[&str] = &["cubic", "reno"];
@@ -48,6 +112,10 @@ const BBR3: &[&str] = &["bbr3"];
 
 const DRAINED: &str = "queue drained";
 const SHARE: &str = "of the link";
+const DONE: &str = "done";
+const WORST: &str = "of the link in the worst stretch";
+const SMALLEST: &str = "smallest of fair share";
+const DELAY: &str = "mean srtt against the empty path";
 
 const SIMULATOR: Option<Place> = Some(Place::Simulator);
 const END_TO_END: Option<Place> = Some(Place::EndToEnd);
@@ -61,6 +129,25 @@ const PROBES: &str = "Random loss of `loss_threshold`, 2 %, is what ends a probe
                       and lower the long-term bound (draft-ietf-ccwg-bbr-06 §5.5.10.2).";
 const FEW: &str = "A minute holds five losses, too few to come down from slow start's window; the simulator runs for five \
                    minutes.";
+
+const ALL_ACKS: &str = "Ours comes with an ACK for every second packet, more than the way back carries, so the ACKs wait for 50 ms; \
+                        BBR's window is for a round trip of 2 ms. picoquic asks for fewer ACKs (draft-ietf-quic-ack-frequency).";
+const DOUBLES: &str = "Slow start from ten datagrams needs eleven round trips of 0.6 s for this BDP (RFC 9002 §7.3.1). picoquic begins \
+                       with a larger window where the round trip is long.";
+const CHANCE: &str = "As \"geo\"; and by chance one of the first rounds, of ten to a hundred datagrams, loses more than 2 % in six places, \
+                      which ends Startup (draft-ietf-ccwg-bbr-06 §5.3.1.3) at a rate from which probes lead only slowly.";
+const GAP: &str = "What is lost between two satellites lowers the short-term bounds (draft-ietf-ccwg-bbr-06 §5.5.10.3), which only the next \
+                   probe for bandwidth lifts, two to three seconds later.";
+const RISES: &str = "The rate is probed every two to three seconds (draft-ietf-ccwg-bbr-06 §5.3.3.8), this link's changes more often, and \
+                     outages and overflows lower the short-term bounds until the next probe.";
+const HOSTS: &str = "The window has room for 4 ms by which hosts may be late; with 32 flows the queue itself looks like that, and is always \
+                     full.";
+const LENT: &str = "What CUBIC leaves of its half after a cut counts as BBR's bandwidth for two probing cycles (draft-ietf-ccwg-bbr-06 \
+                    §5.5.3), and a queue of its own holds the difference.";
+const YIELDS: &str = "With one seed of twenty. CUBIC keeps the queue filled, and its overflows lower BBR's long-term bound, which grows again \
+                      with the probes (draft-ietf-ccwg-bbr-06 §5.3.3.8.1).";
+const LATECOMER: &str = "Two flows of BBR share equally only after many probes (draft-ietf-ccwg-bbr-06 §5.3.3.8); with some seeds 80 s are too \
+                         few.";
 
 const fn entry(
     scenario: &'static str,

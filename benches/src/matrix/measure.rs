@@ -14,10 +14,14 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
     let end = flow.points.last()?.at;
     match measure {
         Measure::Done | Measure::DoneOverReno => Some(seconds(flow.completed)),
+        Measure::AllDone => {
+            let times = flows.iter().map(|flow| seconds(flow.completed));
+            Some(times.fold(0.0, f64::max))
+        }
         Measure::NotDone => Some(f64::from(u8::from(flow.completed.is_none()))),
         Measure::UnexplainedRecoveries => flow.unexplained_recoveries.map(|n| n as f64),
         Measure::Share { from, until } => {
-            Some(flow.throughput(from, until) / scenario.capacity(from))
+            Some(flow.throughput(from, until) / scenario.mean_capacity(from, until.min(end)))
         }
         Measure::WorstStretch { length, skip_first } => {
             let windows = windows(length, end).skip(usize::from(skip_first));

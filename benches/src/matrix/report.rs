@@ -75,7 +75,7 @@ fn rows(scenarios: &[Scenario], cells: &[&Cell]) -> Vec<Vec<String>> {
         }
     }
     let names = controls.iter().map(ToString::to_string);
-    let head = ["scenario", "parameters", "must"].map(str::to_owned);
+    let head = ["scenario", "parameters", "must", "by"].map(str::to_owned);
     let mut rows = vec![head.into_iter().chain(names).collect::<Vec<_>>()];
     for scenario in scenarios {
         let own: Vec<_> = cells
@@ -86,19 +86,12 @@ fn rows(scenarios: &[Scenario], cells: &[&Cell]) -> Vec<Vec<String>> {
             continue;
         }
         for (index, bound) in scenario.bounds.iter().enumerate() {
-            let first = index == 0;
+            let once = |text: &str| if index == 0 { text } else { "" }.to_owned();
             let mut row = vec![
-                if first {
-                    scenario.name.to_owned()
-                } else {
-                    String::new()
-                },
-                if first {
-                    scenario.parameters.to_owned()
-                } else {
-                    String::new()
-                },
+                once(scenario.name),
+                once(scenario.parameters),
                 bound.to_string(),
+                once(scenario.source),
             ];
             for control in &controls {
                 let cell = own.iter().find(|cell| cell.control == *control);
@@ -120,6 +113,8 @@ fn entry(cell: &Cell, index: usize) -> String {
         && let Some(mean) = cell.mean_done
     {
         let _ = write!(text, ", mean {mean:.3} s");
+    } else if let Some(mean) = figure.mean {
+        let _ = write!(text, ", mean {}", figure.bound.measure.show(mean));
     }
     if figure.fails() {
         format!("**{text}**")
@@ -203,6 +198,7 @@ mod tests {
             figures: vec![Figure {
                 bound,
                 value: Some(12.5),
+                mean: None,
                 judged: true,
                 failing_seeds: vec![3, 8],
             }],
@@ -210,7 +206,8 @@ mod tests {
             mean_done: None,
         };
         let text = table(&scenarios(), std::slice::from_ref(&cell), Layout::Compact);
-        assert!(text.contains("| done ≤ 10.00 s | **12.50 s** |"), "{text}");
+        assert!(text.contains("| done ≤ 10.00 s |"), "{text}");
+        assert!(text.contains("| **12.50 s** |"), "{text}");
         let command = replay(&cell, &cell.figures[0]);
         let wanted = "--scenario collapse --place end-to-end --algorithm reno --seed 3";
         assert!(command.ends_with(wanted), "{command}");

@@ -185,13 +185,8 @@ fn run_all(jobs: &[Job<'_>], threads: usize) -> Result<BTreeMap<usize, Run>, Mat
 
 impl Job<'_> {
     fn run(&self) -> Result<Run, MatrixError> {
-        let flows = record(
-            self.scenario,
-            self.place,
-            self.control,
-            self.seed,
-            self.limit,
-        )?;
+        let scenario = &self.scenario.drawn(self.seed, self.limit);
+        let flows = record(scenario, self.place, self.control, self.seed, self.limit)?;
         if let Some(folder) = self.picture {
             let name = format!(
                 "{}-{}-{}.svg",
@@ -209,7 +204,7 @@ impl Job<'_> {
             plot::write(&folder.join(name), &title, &flows, self.limit)?;
         }
         let bounds = self.scenario.bounds.iter();
-        let values = bounds.map(|bound| figure(bound.measure, self.scenario, &flows));
+        let values = bounds.map(|bound| figure(bound.measure, scenario, &flows));
         Ok(Run {
             seed: self.seed,
             completed: flows.first().and_then(|flow| flow.completed),
@@ -268,7 +263,7 @@ fn simulate(
         return Err(SimulationError::UnknownAlgorithm(control.to_string()));
     };
     let endless = || Flow::new(Source::Endless);
-    let flows = match &scenario.cross_traffic {
+    let mut flows = match &scenario.cross_traffic {
         CrossTraffic::Alone(source) => vec![(Flow::new(source.clone()), name)],
         CrossTraffic::SameAlgorithm { flows, apart } => {
             let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
@@ -276,6 +271,9 @@ fn simulate(
                 .map(|start| (Flow { start, ..endless() }, name))
                 .collect()
         }
+        CrossTraffic::Incast { flows, bytes } => (0..*flows)
+            .map(|_| (Flow::new(Source::Bulk(*bytes)), name))
+            .collect(),
         CrossTraffic::Cubic => vec![(endless(), name), (endless(), "cubic")],
         CrossTraffic::ComingAndGoing => {
             let often = visits(limit, 20, 60, 30_000_000);
@@ -285,6 +283,10 @@ fn simulate(
                 .to_vec()
         }
     };
+    if let Some((judged, _)) = flows.first_mut() {
+        judged.receive_window = scenario.receive_window;
+        judged.pages = scenario.pages;
+    }
     let mut simulation =
         Simulation::new(scenario.bottleneck.clone(), seed).sampled_every(SAMPLE_EVERY);
     for (number, (flow, name)) in (0..).zip(flows) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_sim::{Bottleneck, Source};
+use sluicegate_sim::{Bottleneck, Cellular, Pages, ReceiveWindow, Source};
 
 use super::bound::Bound;
 use crate::virtual_net::Control;
@@ -40,6 +40,13 @@ pub enum CrossTraffic {
         flows: u64,
         /// Time between their starts.
         apart: Duration,
+    },
+    /// Flows of the same algorithm with this many bytes each, all at once.
+    Incast {
+        /// Number of flows.
+        flows: u64,
+        /// Bytes of each.
+        bytes: u64,
     },
     /// A flow of CUBIC beside the judged flow, both without end.
     Cubic,
@@ -87,8 +94,14 @@ pub struct Scenario {
     pub parameters: &'static str,
     /// The path.
     pub bottleneck: Bottleneck,
+    /// Link whose rates over time replace the path's, others with each seed.
+    pub cellular: Option<Cellular>,
     /// The flows.
     pub cross_traffic: CrossTraffic,
+    /// Flow control of the judged flow's receiver; in the simulator alone.
+    pub receive_window: Option<ReceiveWindow>,
+    /// Pages in which the judged flow's data is requested; in the simulator alone.
+    pub pages: Option<Pages>,
     /// The controls that it tries.
     pub tried: For,
     /// Runs in the simulator; `None` for none.
@@ -97,6 +110,8 @@ pub struct Scenario {
     pub end_to_end: Option<Efforts>,
     /// Bounds to keep, in the order of the report.
     pub bounds: Vec<Bound>,
+    /// Where the bounds are from: the RFC or draft with its section, or the peer's test.
+    pub source: &'static str,
 }
 
 impl Scenario {
@@ -113,6 +128,16 @@ impl Scenario {
         }
     }
 
+    /// Returns the scenario of one seed: with the rates that its link has then, if these are random.
+    #[must_use]
+    pub fn drawn(&self, seed: u64, limit: Duration) -> Self {
+        let mut drawn = self.clone();
+        if let Some(kind) = self.cellular {
+            drawn.bottleneck.rate = kind.rates(seed, limit);
+        }
+        drawn
+    }
+
     /// Returns the bits per second that the path forwards at a time: its rate, or that of its policer.
     pub fn capacity(&self, at: Duration) -> f64 {
         if let Some(policer) = self.bottleneck.policer {
@@ -124,6 +149,19 @@ impl Scenario {
             .iter()
             .take_while(|(from, _)| *from <= at);
         rates.last().map_or(0.0, |&(_, rate)| rate as f64)
+    }
+
+    /// Returns the mean capacity between two times.
+    pub fn mean_capacity(&self, from: Duration, until: Duration) -> f64 {
+        let within = self.bottleneck.rate.iter().map(|&(at, _)| at);
+        let within = within.filter(|&at| from < at && at < until);
+        let starts: Vec<_> = [from].into_iter().chain(within).collect();
+        let ends = starts.iter().skip(1).chain([&until]);
+        let bits = starts
+            .iter()
+            .zip(ends)
+            .map(|(&start, &end)| self.capacity(start) * end.saturating_sub(start).as_secs_f64());
+        bits.sum::<f64>() / until.saturating_sub(from).as_secs_f64()
     }
 
     /// Returns the smallest capacity between two times.

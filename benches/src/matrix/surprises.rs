@@ -70,6 +70,7 @@ mod tests {
                 limit: Limit::Near(value),
             },
             value: Some(155.0),
+            mean: None,
             judged,
             failing_seeds: Vec::new(),
         };

@@ -1,7 +1,11 @@
 //! The scenarios: what every algorithm must show.
 
+mod applications;
+mod cells;
 mod fairness;
 mod faults;
+mod managed;
+mod paths;
 mod plain;
 mod terms;
 
@@ -18,6 +22,17 @@ pub fn scenarios() -> Vec<Scenario> {
         faults::changes(),
         faults::policer(),
         faults::disorder(),
+        paths::burst_loss(),
+        paths::slow_acks(),
+        paths::geostationary(),
+        paths::low_orbit(),
+        paths::bufferbloat(),
+        managed::one_flow(),
+        managed::fair_queueing(),
+        cells::cellular(),
+        cells::extremes(),
+        cells::incast(),
+        applications::applications(),
         fairness::fairness(),
     ];
     parts.into_iter().flatten().collect()
@@ -47,6 +62,12 @@ mod tests {
                 single || scenario.end_to_end.is_none(),
                 "{name}: one connection at a time"
             );
+            let simulated = scenario.receive_window.is_some() || scenario.pages.is_some();
+            assert!(
+                !simulated || scenario.end_to_end.is_none(),
+                "{name}: in the simulator alone"
+            );
+            assert!(!scenario.source.is_empty(), "{name}: bounds from nowhere");
         }
     }
 }

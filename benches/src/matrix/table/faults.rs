@@ -33,6 +33,7 @@ pub(super) fn random_loss() -> Vec<Scenario> {
             simulator: always(4, secs(300)),
             end_to_end: long(2, secs(60)),
             bounds,
+            source: "RFC 9438 §5.1, tables 1 and 2; draft-ietf-ccwg-bbr-06 §5.5.10.2: less than 2 % lost",
             ..alone(name, parameters, bottleneck, Source::Endless)
         }
     };
@@ -83,6 +84,7 @@ pub(super) fn changes() -> Vec<Scenario> {
             simulator: always(1, secs(60)),
             end_to_end: always(1, secs(60)),
             bounds: vec![most(Who::All, Measure::Done, 20.0)],
+            source: "below the 50 s of google/quiche, bbr3_simulator_test.cc",
             ..alone(
                 "rate-rise",
                 "10 MB, 100 kbit/s, after 5 s 10 Mbit/s, 40 ms, queue 50 KB",
@@ -97,6 +99,7 @@ pub(super) fn changes() -> Vec<Scenario> {
                 most(Who::All, drained, 3.0),
                 least(Who::All, share(secs(13), END), 0.9),
             ],
+            source: "ours: no text names a time; RFC 9438 §4.6: a queue of more than three BDP is never empty",
             ..alone(
                 "rate-fall",
                 "10 Mbit/s, after 10 s 1 Mbit/s, 40 ms, queue 50 KB; drained is to 10 KB",
@@ -108,6 +111,7 @@ pub(super) fn changes() -> Vec<Scenario> {
             simulator: always(1, secs(15)),
             end_to_end: always(1, secs(15)),
             bounds: vec![least(Who::All, share(secs(10), secs(11)), 0.9)],
+            source: "RFC 9002 §6.2.1, §7.3.1: an outage costs at most its length again, then slow start",
             ..alone(
                 "blackout",
                 "20 Mbit/s, 30 ms, nothing gets through for 2 s; the fourth second after",
@@ -133,6 +137,7 @@ pub(super) fn policer() -> Vec<Scenario> {
             most(OTHERS, Measure::Loss { from: secs(10) }, 0.05),
             most(BBR, Measure::Loss { from: secs(10) }, 0.1),
         ],
+        source: "below the 30 % lost of google/quiche, bbr3_simulator_test.cc; RFC 9002 §7.3.2: the mean of β and 1",
         ..alone(
             "policer",
             "bucket of 10 Mbit/s and 50 KB on 100 Mbit/s, 40 ms, 60 s",
@@ -167,6 +172,7 @@ pub(super) fn disorder() -> Vec<Scenario> {
         simulator: always(1, secs(60)),
         end_to_end: shorter(1, 1, secs(20)),
         bounds: vec![least(Who::All, share(secs(1), END), 0.9)],
+        source: "RFC 9002 §7.3.2, RFC 9438 §4.6: nothing is lost, and β of two BDP fills the link",
         ..alone(name, parameters, bottleneck, Source::Endless)
     };
     vec![
@@ -193,6 +199,7 @@ pub(super) fn disorder() -> Vec<Scenario> {
                 least(Who::All, share(secs(2), END), 0.9),
                 most(Who::All, Measure::Loss { from: ZERO }, 0.0),
             ],
+            source: "RFC 3168 §5: marks replace losses; RFC 9002 §7.3.2: 60 KB and a BDP of 100 KB, halved, are four fifths",
             ..alone(
                 "ce-marks",
                 "20 Mbit/s, 40 ms, CE marks above 60 KB of queue",

@@ -11,6 +11,8 @@ pub(super) const MBIT: u64 = 1_000_000;
 pub(super) const ZERO: Duration = Duration::ZERO;
 pub(super) const END: Duration = Duration::MAX;
 
+pub(super) const RENO: Who = Who::Only(&["reno"]);
+pub(super) const CUBIC: Who = Who::Only(&["cubic"]);
 pub(super) const BBR: Who = Who::Only(&["bbr3"]);
 pub(super) const OTHERS: Who = Who::Except(&["bbr3"]);
 
@@ -81,10 +83,14 @@ pub(super) fn alone(
         name,
         parameters,
         bottleneck,
+        cellular: None,
         cross_traffic: CrossTraffic::Alone(source),
+        receive_window: None,
+        pages: None,
         tried: For::Everyone,
         simulator: None,
         end_to_end: None,
         bounds: Vec::new(),
+        source: "",
     }
 }
