@@ -8,6 +8,7 @@ mod affinity;
 pub mod boot;
 pub mod cli;
 pub mod clock;
+pub mod entropy;
 pub mod h3;
 pub mod http;
 pub mod networks;

@@ -7,7 +7,6 @@ pub mod connection;
 pub mod connection_gauges;
 pub mod counters;
 pub mod endpoint;
-pub mod entropy;
 mod expiry;
 pub mod header;
 mod holders;

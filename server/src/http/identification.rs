@@ -1,8 +1,16 @@
 //! Identification of requests across servers: their ID, and their trace context.
 
-use boring::rand::rand_bytes;
+use std::cell::RefCell;
+
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::{AcceptRequestId, RequestIdField, TraceparentMode, Tracing};
+
+use crate::entropy::Entropy;
+
+thread_local! {
+    /// Random bytes for IDs. A call of BoringSSL for each would cost as much as the rest of a small request's head.
+    static ENTROPY: RefCell<Entropy> = RefCell::new(Entropy::new());
+}
 
 /// Line of a field.
 type Line = (HeaderName, HeaderValue);
@@ -198,8 +206,7 @@ fn is_traceparent(text: &[u8]) -> bool {
 
 /// Returns random bytes, as an odd number so that they are never all zero.
 fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    rand_bytes(&mut bytes).expect("RAND_bytes ends the process where the kernel has no randomness");
+    let mut bytes = ENTROPY.with_borrow_mut(Entropy::take::<N>);
     bytes[N - 1] |= 1;
     bytes
 }

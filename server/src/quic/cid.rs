@@ -9,7 +9,7 @@
 //! The generation tells an old process's connections from the new one's while both run. Nothing in the layout is
 //! authenticated: a peer can write any worker and generation, so they choose where to look, never whom to trust.
 
-use super::entropy::Entropy;
+use crate::entropy::Entropy;
 
 /// Length of every connection ID of ours, in bytes.
 pub const LEN: usize = 16;

@@ -31,7 +31,6 @@ use super::cid::{CidGenerator, ConnectionId};
 use super::connection::{Accepted, Connection, Due};
 use super::connection_gauges::ConnectionGauges;
 use super::counters::{Counters, DropReason};
-use super::entropy::Entropy;
 use super::header::{Header, Kind};
 use super::holders::Holders;
 use super::initials::InitialControl;
@@ -43,6 +42,7 @@ use super::reset::ResetTokens;
 use super::settings::Settings;
 use super::timers::Timers;
 use super::token::{NewTokens, RetryTokens};
+use crate::entropy::Entropy;
 use crate::http::exchange::ConnectionKey;
 
 /// Outcome of a datagram.

@@ -2,8 +2,8 @@
 
 use boring::hash::hmac_sha256;
 
-use super::entropy::Entropy;
 use super::secrets::Secrets;
+use crate::entropy::Entropy;
 
 /// Length of a stateless reset token, in bytes.
 pub const TOKEN_LEN: usize = 16;

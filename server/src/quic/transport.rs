@@ -22,11 +22,11 @@ pub use options::TlsOptions;
 use sni::Alternative;
 pub use sni::Alternatives;
 
-use super::entropy::draw;
 use super::key_file;
 pub use super::key_file::TooOpen;
 use super::secrets::Secrets;
 use super::tickets;
+use crate::entropy::draw;
 use crate::{clock, self_signed};
 
 /// Streams that a client may open to us: control, two for QPACK, and room for reserved types (RFC 9114 §6.2).

@@ -1,7 +1,7 @@
 //! QUIC versions that the server supports, and the packet that names them (RFC 8999 §6, RFC 9000 §17.2.1).
 
-use super::entropy::Entropy;
 use super::header::{Header, MIN_CLIENT_DATAGRAM, NEGOTIATION, V1};
+use crate::entropy::Entropy;
 
 /// Every version a connection can be opened with, preferred first.
 pub const SUPPORTED: [u32; 1] = [V1];

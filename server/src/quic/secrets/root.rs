@@ -3,7 +3,7 @@
 use boring::hash::MessageDigest;
 use boring::hkdf::HkdfSuite;
 
-use crate::quic::entropy::draw;
+use crate::entropy::draw;
 
 /// Length of a root secret, in bytes.
 pub const ROOT_LEN: usize = 32;

@@ -9,8 +9,8 @@ use super::error::{MAX_ROOTS, SecretsError};
 use super::root::{RootSecret, hex, unhex};
 use super::ticket_keys::TicketKeys;
 use crate::clock;
+use crate::entropy::draw;
 use crate::quic::cid::GENERATIONS;
-use crate::quic::entropy::draw;
 use crate::quic::key_file;
 use crate::state_file;
 

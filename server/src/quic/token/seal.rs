@@ -3,7 +3,7 @@
 use boring::aead::{AeadCtx, Algorithm};
 
 use super::Kind;
-use crate::quic::entropy::Entropy;
+use crate::entropy::Entropy;
 use crate::quic::secrets::{Purpose, Secrets};
 
 pub(super) const NONCE: usize = 24;
