@@ -1,7 +1,5 @@
 //! Tells the fields of one connection, which are not forwarded in either direction, from those of the message.
 
-use std::collections::HashSet;
-
 use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -26,16 +24,25 @@ pub(super) fn is_hop_by_hop(name: &str) -> bool {
     HOP_BY_HOP.contains(&name)
 }
 
-/// Fields that a message's own `connection` lines name.
+/// Fields that a message's own `connection` lines name, in order, beside those that never pass.
 #[derive(Debug, Default)]
-pub(super) struct Nominated(HashSet<String>);
+pub(super) struct Nominated(Vec<String>);
 
 impl Nominated {
     pub(super) fn by<'a>(connection: impl Iterator<Item = &'a HeaderValue>) -> Nominated {
         let text = connection.flat_map(|value| value.as_bytes().split(|b| *b == b','));
-        let names =
-            text.map(|name| String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase());
-        Nominated(names.filter(|name| !name.is_empty()).collect())
+        let names = text.map(<[u8]>::trim_ascii);
+        let is_known = |name: &&[u8]| {
+            HOP_BY_HOP
+                .iter()
+                .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+        };
+        let names = names.filter(|name| !name.is_empty() && !is_known(name));
+        let mut names: Vec<_> = names
+            .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+            .collect();
+        names.sort_unstable();
+        Nominated(names)
     }
 
     pub(super) fn by_map(fields: &HeaderMap) -> Nominated {
@@ -43,7 +50,8 @@ impl Nominated {
     }
 
     pub(super) fn contains(&self, name: &HeaderName) -> bool {
-        self.0.contains(name.as_str())
+        let is_there = |known: &String| known.as_str().cmp(name.as_str());
+        self.0.binary_search_by(is_there).is_ok()
     }
 }
 
