@@ -1,6 +1,7 @@
 //! Counts what each client has open, and finds the client that has most.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -58,32 +59,49 @@ impl Clients {
 
     /// Sets what `client` has.
     pub(crate) fn set(&mut self, client: ClientPrefix, amount: u64) {
-        let before = if amount > 0 {
-            self.amounts.insert(client, amount)
-        } else {
-            self.amounts.remove(&client)
-        };
-        if before == Some(amount) {
-            return;
-        }
-        if let Some(before) = before {
-            self.order.remove(&(before, client));
-        }
-        if amount > 0 {
-            self.order.insert((amount, client));
-        }
+        self.change(client, |_| amount);
     }
 
     /// Adds to what `client` has, and returns how much that is.
     pub(crate) fn add(&mut self, client: ClientPrefix, more: u64) -> u64 {
-        let amount = self.open(client).saturating_add(more);
-        self.set(client, amount);
-        amount
+        self.change(client, |amount| amount.saturating_add(more))
     }
 
     /// Subtracts from what `client` has.
     pub(crate) fn subtract(&mut self, client: ClientPrefix, less: u64) {
-        self.set(client, self.open(client).saturating_sub(less));
+        self.change(client, |amount| amount.saturating_sub(less));
+    }
+
+    /// Sets what `client` has to what `to` returns for it, and returns that.
+    fn change(&mut self, client: ClientPrefix, to: impl FnOnce(u64) -> u64) -> u64 {
+        let (before, amount) = match self.amounts.entry(client) {
+            Entry::Occupied(mut entry) => {
+                let before = *entry.get();
+                let amount = to(before);
+                if amount > 0 {
+                    entry.insert(amount);
+                } else {
+                    entry.remove();
+                }
+                (before, amount)
+            }
+            Entry::Vacant(entry) => {
+                let amount = to(0);
+                if amount > 0 {
+                    entry.insert(amount);
+                }
+                (0, amount)
+            }
+        };
+        if before != amount {
+            if before > 0 {
+                self.order.remove(&(before, client));
+            }
+            if amount > 0 {
+                self.order.insert((amount, client));
+            }
+        }
+        amount
     }
 
     /// Counts one that `client` has opened.
