@@ -10,7 +10,6 @@ mod response;
 mod session;
 mod session_context;
 mod sink;
-mod stream_map;
 
 pub use session::Session;
 pub use session_context::SessionContext;

@@ -7,6 +7,7 @@ pub(crate) mod clients;
 pub mod exchange;
 pub mod files;
 pub mod gate;
+pub(crate) mod id_map;
 pub mod identification;
 pub mod origin;
 pub mod path;

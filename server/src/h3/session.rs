@@ -20,10 +20,10 @@ use self::stall_checks::StallChecks;
 use super::priority::{Priority, Queue};
 use super::response::{BLOCK, Response};
 use super::session_context::SessionContext;
-use super::stream_map::StreamMap;
 use crate::http::exchange::stall::StallTimer;
 use crate::http::exchange::{ConnectionKey, Fields, Reply};
 use crate::http::gate::{Handling, RequestRecord};
+use crate::http::id_map::IdMap;
 use crate::http::identification::ReturnedId;
 use crate::http::peer::{ClientCertificate, PeerConnection};
 use crate::observe::access::{Outcome, TlsSession};
@@ -47,7 +47,7 @@ pub struct Session {
     key: ConnectionKey,
     /// Number of unsent bytes at which responses go on, if one stopped because `limits.connection_send_buffer` bytes wait to be sent.
     resume_below: Option<usize>,
-    open: StreamMap<Exchange>,
+    open: IdMap<Exchange>,
     /// Streams with something to write.
     pending: Queue,
     /// Streams cancelled in this turn whose end quiche still reports.
@@ -173,7 +173,7 @@ impl Session {
             h3: quiche::h3::Connection::with_transport(conn, h3)?,
             key,
             resume_below: None,
-            open: StreamMap::default(),
+            open: IdMap::default(),
             pending: Queue::default(),
             cancelled: Vec::new(),
             awaiting_ring: Vec::new(),

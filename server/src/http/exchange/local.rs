@@ -1,7 +1,6 @@
 //! Exchanges of a front that runs on the origin thread itself, so that there is no ring between it and the handlers.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use tokio::sync::Notify;
 use super::accounts::{Accounts, Direction, Permit};
 use super::revocable::Revocable;
 use crate::http::clients::ClientPrefix;
+use crate::http::id_map::IdMap;
 use crate::observe::metrics::metrics;
 
 /// The exchanges of a front on one origin thread, within their accounts.
@@ -22,7 +22,7 @@ pub struct LocalExchanges {
 
 #[derive(Debug, Default)]
 struct Open {
-    entries: HashMap<u64, Entry>,
+    entries: IdMap<Entry>,
     revocable: Revocable,
     /// Number of the exchange opened last.
     last: u64,

@@ -7,7 +7,7 @@
 mod depth;
 mod revoke;
 
-use std::collections::{HashMap, VecDeque, hash_map};
+use std::collections::{VecDeque, hash_map};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use super::accounts::{Accounts, Direction, Permit};
 use super::message::{Envelope, Request, ToFront, ToHandler};
 use super::{ExchangeKey, Fields};
+use crate::http::id_map::IdMap;
 use crate::observe::metrics::metrics;
 
 pub use self::depth::Depth;
@@ -61,7 +62,7 @@ pub struct OriginRing {
     /// Messages that must not be lost and did not fit into the ring.
     overflow: VecDeque<Envelope<ToHandler>>,
     /// Exchanges that the origin has not closed or their front has not forgotten.
-    exchanges: HashMap<u64, Entry>,
+    exchanges: IdMap<Entry>,
     /// Those of them whose memory can be revoked.
     revocable: Revocable,
     /// Number of exchanges that the origin has not closed.
@@ -117,7 +118,7 @@ pub fn rings(queue: usize, accounts: Arc<Accounts>) -> (OriginRing, WorkerRing) 
         from,
         wakers: Arc::clone(&wakers),
         overflow: VecDeque::new(),
-        exchanges: HashMap::new(),
+        exchanges: IdMap::default(),
         revocable: Revocable::default(),
         running: 0,
         last: 0,

@@ -1,7 +1,6 @@
 //! Passes messages between the rings and the tasks.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
@@ -13,12 +12,13 @@ use tokio::time::timeout;
 use crate::http::exchange::handler::{ExchangeHandle, FrontQueue, Incoming};
 use crate::http::exchange::message::{Envelope, ToFront, ToHandler};
 use crate::http::exchange::ring::WorkerRing;
+use crate::http::id_map::IdMap;
 
 /// Largest number of messages taken before tasks run.
 const BUDGET: usize = 256;
 
 /// Exchanges that have not ended.
-type Running = Rc<RefCell<HashMap<u64, Task>>>;
+type Running = Rc<RefCell<IdMap<Task>>>;
 
 struct Task {
     handle: ExchangeHandle,
