@@ -3,19 +3,23 @@
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime};
 
+use http::HeaderValue;
+
 thread_local! {
     /// Second that was formatted last, and its text.
-    static LAST: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
+    static LAST: RefCell<(u64, HeaderValue)> = const { RefCell::new((u64::MAX, HeaderValue::from_static(""))) };
 }
 
-/// Lends the date at `unix` since 1970 in its preferred form (RFC 9110 §5.6.7); it is formatted once a second.
-pub(super) fn with<T>(unix: Duration, using: impl FnOnce(&str) -> T) -> T {
+/// Returns the date at `unix` since 1970 in its preferred form (RFC 9110 §5.6.7); it is formatted once a second.
+pub(super) fn at(unix: Duration) -> HeaderValue {
     LAST.with_borrow_mut(|(second, text)| {
         if *second != unix.as_secs() {
             *second = unix.as_secs();
-            *text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(*second));
+            let date = SystemTime::UNIX_EPOCH + Duration::from_secs(*second);
+            let date = HeaderValue::try_from(httpdate::fmt_http_date(date));
+            *text = date.expect("letters, digits, spaces, commas and colons");
         }
-        using(text)
+        text.clone()
     })
 }
 
@@ -31,9 +35,7 @@ mod tests {
             (784_111_778_000, "Sun, 06 Nov 1994 08:49:38 GMT"),
             (784_111_777_000, "Sun, 06 Nov 1994 08:49:37 GMT"),
         ] {
-            with(Duration::from_millis(millis), |text| {
-                assert_eq!(text, expected);
-            });
+            assert_eq!(at(Duration::from_millis(millis)), expected);
         }
     }
 }

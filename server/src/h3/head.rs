@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use http::header::{DATE, SERVER};
-use quiche::h3::{EncodedHeaders, Error, Header, NameValue as _};
+use http::header::{CONTENT_LENGTH, DATE, SERVER};
+use http::{HeaderName, HeaderValue};
+use quiche::h3::{EncodedHeaders, Error, NameValue};
 
 use super::sink::Sink;
 use crate::http::exchange::{Fields, NO_SERVER, ReplyFields};
@@ -28,9 +29,18 @@ thread_local! {
 #[derive(Debug)]
 pub(super) enum Head {
     /// Lines to encode.
-    Lines(Vec<Header>),
+    Lines(Vec<Line>),
     /// Head that is encoded once for many responses; only ever the first of a response.
     Shared(SharedHead),
+}
+
+/// Line of a head.
+#[derive(Clone, Debug)]
+pub(super) enum Line {
+    /// Status, as text.
+    Status([u8; 3]),
+    /// Field.
+    Field(HeaderName, HeaderValue),
 }
 
 /// Final head whose fields replies share.
@@ -64,7 +74,7 @@ impl Heads {
         heads
     }
 
-    pub(super) fn push_interim(&mut self, status: u16, fields: &Fields) {
+    pub(super) fn push_interim(&mut self, status: u16, fields: Fields) {
         let head = Head::Lines(lines(status, fields));
         self.interim.push_back((status, head));
     }
@@ -90,7 +100,7 @@ impl Head {
     /// Returns the head of a reply.
     pub(super) fn of_reply(status: u16, fields: ReplyFields, length: u64) -> Head {
         match fields {
-            ReplyFields::Own(fields) => Head::of(status, &fields, Some(length)),
+            ReplyFields::Own(fields) => Head::of(status, fields, Some(length)),
             ReplyFields::Shared(fields) => Head::Shared(SharedHead {
                 fields,
                 status,
@@ -100,7 +110,7 @@ impl Head {
     }
 
     /// Returns a final head with the server's own fields, and with the length if it is known.
-    pub(super) fn of(status: u16, fields: &Fields, length: Option<u64>) -> Head {
+    pub(super) fn of(status: u16, fields: Fields, length: Option<u64>) -> Head {
         Head::Lines(frame(status, fields, length))
     }
 
@@ -160,7 +170,7 @@ impl SharedHead {
                     second,
                     frame: EncodedHeaders::new(&frame(
                         self.status,
-                        &self.fields,
+                        self.fields.to_vec(),
                         Some(self.length),
                     ))?,
                 }),
@@ -177,38 +187,58 @@ impl PartialEq for SharedHead {
     }
 }
 
-pub(super) fn header((name, value): &(http::HeaderName, http::HeaderValue)) -> Header {
-    Header::new(name.as_str().as_bytes(), value.as_bytes())
+impl NameValue for Line {
+    fn name(&self) -> &[u8] {
+        match self {
+            Line::Status(_) => b":status",
+            Line::Field(name, _) => name.as_str().as_bytes(),
+        }
+    }
+
+    fn value(&self) -> &[u8] {
+        match self {
+            Line::Status(text) => text,
+            Line::Field(_, value) => value.as_bytes(),
+        }
+    }
 }
 
-fn lines(status: u16, fields: &Fields) -> Vec<Header> {
-    let mut head = Vec::with_capacity(fields.len() + 4);
-    head.push(Header::new(b":status", status.to_string().as_bytes()));
-    let sent = fields.iter().filter(|line| **line != NO_SERVER);
-    head.extend(sent.map(header));
+/// Returns the lines of fields.
+pub(super) fn fields(fields: Fields) -> impl Iterator<Item = Line> {
+    { fields.into_iter() }.map(|(name, value)| Line::Field(name, value))
+}
+
+fn lines(status: u16, of: Fields) -> Vec<Line> {
+    let mut head = Vec::with_capacity(of.len() + 4);
+    head.push(Line::Status(digits(status)));
+    head.extend(fields(of));
     head
 }
 
-fn frame(status: u16, fields: &Fields, length: Option<u64>) -> Vec<Header> {
-    let mut head = lines(status, fields);
+/// Returns the digits of a status, which has three.
+fn digits(status: u16) -> [u8; 3] {
+    [status / 100, status / 10, status].map(|digits| b"0123456789"[usize::from(digits % 10)])
+}
+
+fn frame(status: u16, mut fields: Fields, length: Option<u64>) -> Vec<Line> {
     let has = |wanted| fields.iter().any(|(name, _)| *name == wanted);
-    if !has(SERVER) {
-        head.push(Header::new(b"server", b"sluicegate"));
+    let (has_server, has_date) = (has(SERVER), has(DATE));
+    if has_server {
+        fields.retain(|line| *line != NO_SERVER);
+    }
+    let mut head = lines(status, fields);
+    if !has_server {
+        head.push(Line::Field(SERVER, HeaderValue::from_static("sluicegate")));
     }
     // RFC 9110 §6.6.1
-    if !has(DATE) {
-        head.push(super::date::with(crate::clock::unix(), |date| {
-            Header::new(b"date", date.as_bytes())
-        }));
+    if !has_date {
+        head.push(Line::Field(DATE, super::date::at(crate::clock::unix())));
     }
     // RFC 9110 §8.6: not with 204; with 304 it would be the length of a body that is not known here.
     if let Some(length) = length
         && !matches!(status, 204 | 304)
     {
-        head.push(Header::new(
-            b"content-length",
-            length.to_string().as_bytes(),
-        ));
+        head.push(Line::Field(CONTENT_LENGTH, length.into()));
     }
     head
 }

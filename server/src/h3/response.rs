@@ -5,7 +5,7 @@ mod waiting;
 use std::collections::VecDeque;
 
 use bytes::{Buf as _, Bytes};
-use quiche::h3::{Error, Header};
+use quiche::h3::Error;
 
 use super::head::{self, Heads};
 use super::sink::Sink;
@@ -99,7 +99,7 @@ impl Response {
             return false;
         }
         let length = reply.body.len();
-        let head = head::Head::of(reply.status, &reply.headers, Some(length));
+        let head = head::Head::of(reply.status, reply.headers.into_own(), Some(length));
         self.heads.set_last(reply.status, head);
         self.status = reply.status;
         self.content = Content::Whole(if is_head { Body::Empty } else { reply.body });
@@ -107,7 +107,7 @@ impl Response {
     }
 
     /// Adds an informational response.
-    pub(super) fn interim(&mut self, status: u16, fields: &Fields) {
+    pub(super) fn interim(&mut self, status: u16, fields: Fields) {
         self.heads.push_interim(status, fields);
     }
 
@@ -119,7 +119,7 @@ impl Response {
         match message {
             ToFront::Interim(status, fields) => {
                 self.credit += cost(fields.iter().map(|(n, v)| n.as_str().len() + v.len()).sum());
-                self.interim(status, &fields);
+                self.interim(status, fields);
             }
             ToFront::Head(Head {
                 status,
@@ -131,7 +131,7 @@ impl Response {
                 flow.promised = if end { None } else { length };
                 self.status = status;
                 self.heads
-                    .set_last(status, head::Head::of(status, &fields, length));
+                    .set_last(status, head::Head::of(status, fields, length));
             }
             ToFront::Data(block) => flow.blocks.push_back(block),
             ToFront::End(trailers) => {
@@ -271,7 +271,7 @@ impl Flow {
         }
         let written = match &self.trailers {
             Some(fields) => {
-                let lines: Vec<Header> = fields.iter().map(head::header).collect();
+                let lines: Vec<_> = head::fields(fields.clone()).collect();
                 to.h3
                     .send_additional_headers(to.conn, to.stream, &lines, true, true)
             }

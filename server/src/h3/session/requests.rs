@@ -173,7 +173,7 @@ impl Session {
         if more_frames {
             exchange.inbound = Inbound::Passing;
             if request.expects_status {
-                response.interim(100, &Vec::new());
+                response.interim(100, Vec::new());
                 self.pending.insert(exchange.priority, stream);
             }
         }
