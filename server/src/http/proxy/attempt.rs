@@ -48,7 +48,7 @@ impl Attempt<'_> {
         let interims = Arc::<Interims>::default();
         let mut response = pin!(self.connection.send(request, &interims)?);
         let mut head = None;
-        let mut deadline = Deadline::until(Instant::now() + self.proxy.head_timeout);
+        let mut deadline = Deadline::default();
         loop {
             let event = std::future::poll_fn(|cx| {
                 receive(

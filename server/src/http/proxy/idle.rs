@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::mem::replace;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::counters::Tally;
 use super::definition::UpstreamSettings;
@@ -16,12 +17,15 @@ use super::http1::Http1Connection;
 
 /// Time for which a connection beyond the limit stays idle: the next burst of requests finds it.
 pub(super) const SURPLUS: Duration = Duration::from_secs(5);
+/// Pause of the task that watches idle connections before it looks at them. Most of those that a busy server keeps are in use
+/// again by then, and cost no watching.
+const PAUSE: Duration = Duration::from_millis(250);
 
-/// Idle HTTP/1.1 connections to one upstream. A task watches each of them, and closes it when the upstream does or when it
-/// has been idle for too long.
+/// Idle HTTP/1.1 connections to one upstream. A task watches them, and closes those that the upstream has closed or that have
+/// been idle for too long.
 #[derive(Debug)]
 pub(super) struct IdleConnections {
-    /// Connections in the order of their serials, so that each is found by a binary search.
+    /// Connections by the time at which they became idle, the oldest first.
     idle: RefCell<VecDeque<Idle>>,
     tally: Rc<Tally>,
     /// Number of connections that may stay idle for longer than [`SURPLUS`].
@@ -29,29 +33,21 @@ pub(super) struct IdleConnections {
     timeout: Duration,
     /// Age from which on a connection serves no further request; zero for any.
     max_age: Duration,
-    serial: Cell<u64>,
+    /// Task that watches the connections; there is one while there are any.
+    watcher: RefCell<Option<AbortHandle>>,
+    /// Wakes the watcher when it has seen all connections and waits.
+    resting: RefCell<Option<Waker>>,
     closed: Cell<bool>,
 }
 
-type Slot = Rc<RefCell<Option<Http1Connection>>>;
-
 struct Idle {
-    serial: u64,
+    connection: Http1Connection,
     since: Instant,
-    slot: Slot,
-    watcher: AbortHandle,
 }
 
 impl std::fmt::Debug for Idle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Idle({})", self.serial)
-    }
-}
-
-impl Drop for Idle {
-    fn drop(&mut self) {
-        self.watcher.abort();
-        self.slot.borrow_mut().take();
+        write!(f, "Idle({:?})", self.since)
     }
 }
 
@@ -63,7 +59,8 @@ impl IdleConnections {
             limit: usize::try_from(settings.keepalive).unwrap_or(usize::MAX),
             timeout: settings.keepalive_timeout,
             max_age: settings.max_age,
-            serial: Cell::new(0),
+            watcher: RefCell::default(),
+            resting: RefCell::default(),
             closed: Cell::new(false),
         })
     }
@@ -77,6 +74,9 @@ impl IdleConnections {
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.idle.borrow_mut().clear();
+        if let Some(watcher) = self.watcher.take() {
+            watcher.abort();
+        }
     }
 
     /// Returns the connection that was used last and is still open.
@@ -84,19 +84,16 @@ impl IdleConnections {
         std::future::poll_fn(|cx| {
             loop {
                 let newest = self.idle.borrow_mut().pop_back();
-                let Some(newest) = newest else {
+                let Some(mut newest) = newest else {
                     return Poll::Ready(None);
                 };
-                let connection = newest.slot.borrow_mut().take();
-                if let Some(mut connection) = connection {
-                    if self.is_too_old(&connection) {
-                        self.tally.count(|c| c.idle_dropped += 1);
-                        continue;
-                    }
-                    connection.poll(cx);
-                    if connection.is_ready() {
-                        return Poll::Ready(Some(connection));
-                    }
+                if newest.since.elapsed() >= self.timeout || self.is_too_old(&newest.connection) {
+                    self.tally.count(|c| c.idle_dropped += 1);
+                    continue;
+                }
+                newest.connection.poll(cx);
+                if newest.connection.is_ready() {
+                    return Poll::Ready(Some(newest.connection));
                 }
                 self.tally.count(|c| c.idle_closed += 1);
             }
@@ -119,42 +116,65 @@ impl IdleConnections {
         if self.is_too_old(&connection) {
             return self.tally.count(|c| c.idle_dropped += 1);
         }
-        let slot = Rc::new(RefCell::new(Some(connection)));
-        let serial = self.serial.get();
-        self.serial.set(serial + 1);
-        let watcher = watch(Rc::clone(&slot), serial, self.timeout, Rc::downgrade(self));
-        let watcher = tokio::task::spawn_local(watcher).abort_handle();
-        let mut idle = self.idle.borrow_mut();
         let now = Instant::now();
-        let is_late = |idle: &Idle| now.duration_since(idle.since) >= SURPLUS;
-        while idle.len() >= self.limit && idle.front().is_some_and(is_late) {
-            idle.pop_front();
-            self.tally.count(|c| c.idle_dropped += 1);
-        }
+        let mut idle = self.idle.borrow_mut();
+        self.drop_late(&mut idle, self.limit - 1, now);
         idle.push_back(Idle {
-            serial,
+            connection,
             since: now,
-            slot,
-            watcher,
         });
+        let resting = self.resting.take();
+        if let Some(watcher) = resting {
+            watcher.wake();
+        }
+        let mut watcher = self.watcher.borrow_mut();
+        if watcher.is_none() {
+            let task = tokio::task::spawn_local(watch(Rc::downgrade(self)));
+            *watcher = Some(task.abort_handle());
+        }
     }
 
     fn is_too_old(&self, connection: &Http1Connection) -> bool {
         !self.max_age.is_zero() && connection.age() >= self.max_age
     }
 
-    /// Returns whether as many newer connections are idle as may be.
-    fn is_surplus(&self, serial: u64) -> bool {
-        let idle = self.idle.borrow();
-        let not_newer = idle.partition_point(|idle| idle.serial <= serial);
-        idle.len() - not_newer >= self.limit
+    /// Closes connections that have been idle for [`SURPLUS`] while more than `limit` are idle.
+    fn drop_late(&self, idle: &mut VecDeque<Idle>, limit: usize, now: Instant) {
+        let is_late = |idle: &Idle| now.duration_since(idle.since) >= SURPLUS;
+        while idle.len() > limit && idle.front().is_some_and(is_late) {
+            idle.pop_front();
+            self.tally.count(|c| c.idle_dropped += 1);
+        }
     }
 
-    fn forget(&self, serial: u64) {
+    /// Closes connections that the upstream has closed or that have been idle for too long; when something arrives on another,
+    /// the caller is woken. Returns the time at which the next has been idle for too long; `None` if there is none.
+    fn look(&self, cx: &mut Context<'_>) -> Option<Instant> {
+        let now = Instant::now();
         let mut idle = self.idle.borrow_mut();
-        if let Ok(place) = idle.binary_search_by_key(&serial, |idle| idle.serial) {
-            idle.remove(place);
+        self.drop_late(&mut idle, self.limit, now);
+        while { idle.front() }.is_some_and(|oldest| now - oldest.since >= self.timeout) {
+            idle.pop_front();
+            self.tally.count(|c| c.idle_dropped += 1);
         }
+        idle.retain_mut(|idle| {
+            idle.connection.poll(cx);
+            let is_open = idle.connection.is_ready();
+            if !is_open {
+                self.tally.count(|c| c.idle_closed += 1);
+            }
+            is_open
+        });
+        let Some(oldest) = idle.front() else {
+            self.watcher.take();
+            return None;
+        };
+        let limit = if idle.len() > self.limit {
+            SURPLUS.min(self.timeout)
+        } else {
+            self.timeout
+        };
+        Some(oldest.since + limit)
     }
 }
 
@@ -164,35 +184,31 @@ impl Drop for IdleConnections {
     }
 }
 
-/// Waits until the connection in `slot` is closed or `timeout` is over, or it is one too many after [`SURPLUS`]; then removes it.
-async fn watch(slot: Slot, serial: u64, timeout: Duration, idle: Weak<IdleConnections>) {
-    let mut closed = pin!(std::future::poll_fn(|cx| match &mut *slot.borrow_mut() {
-        Some(connection) => {
-            connection.poll(cx);
-            if connection.is_ready() {
-                Poll::Pending
-            } else {
-                Poll::Ready(())
+/// Looks at the connections whenever one becomes idle, something arrives on one, or one has been idle for too long, but not
+/// more often than each [`PAUSE`]. Ends when no connection is idle.
+async fn watch(connections: Weak<IdleConnections>) {
+    loop {
+        sleep(PAUSE).await;
+        let mut deadline = None;
+        std::future::poll_fn(|cx| {
+            if let Some(connections) = connections.upgrade() {
+                deadline = connections.look(cx);
+                *connections.resting.borrow_mut() = Some(cx.waker().clone());
             }
-        }
-        None => Poll::Ready(()),
-    }));
-    let first = timeout.min(SURPLUS);
-    let mut is_closed = tokio::time::timeout(first, closed.as_mut()).await.is_ok();
-    let is_needed = || idle.upgrade().is_some_and(|idle| !idle.is_surplus(serial));
-    if !is_closed && is_needed() {
-        is_closed = tokio::time::timeout(timeout - first, closed).await.is_ok();
+            Poll::Ready(())
+        })
+        .await;
+        let Some(deadline) = deadline else {
+            return;
+        };
+        let mut expired = pin!(sleep_until(deadline));
+        let mut is_woken = false;
+        std::future::poll_fn(|cx| {
+            if replace(&mut is_woken, true) {
+                return Poll::Ready(());
+            }
+            expired.as_mut().poll(cx)
+        })
+        .await;
     }
-    slot.borrow_mut().take();
-    let Some(idle) = idle.upgrade() else {
-        return;
-    };
-    idle.tally.count(|c| {
-        if is_closed {
-            c.idle_closed += 1
-        } else {
-            c.idle_dropped += 1
-        }
-    });
-    idle.forget(serial);
 }

@@ -54,7 +54,7 @@ impl Relay<'_> {
         let mut blocks = Blocks::new(length);
         let mut trailers = None;
         let mut resumed = Instant::now();
-        let mut deadline = Deadline::until(resumed + self.idle_timeout);
+        let mut deadline = Deadline::default();
         loop {
             let may_wait = blocks.is_empty() && !writer.keeps_bytes();
             let step = std::future::poll_fn(|cx| self.step(cx, may_wait, resumed, &mut deadline));

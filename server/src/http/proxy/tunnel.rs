@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::time::Instant;
 
 use super::deadline::Deadline;
 use super::failure::Failure;
@@ -53,7 +52,7 @@ impl Tunnel<'_> {
         let mut down = pin!(to_client(early, read, self.writer));
         let mut sent = false;
         let limit = Some(self.idle_timeout).filter(|limit| !limit.is_zero());
-        let mut timer = limit.map(|limit| (limit, Deadline::until(Instant::now() + limit)));
+        let mut timer = limit.map(|limit| (limit, Deadline::default()));
         std::future::poll_fn(|cx| {
             if !sent && let Poll::Ready(ended) = up.as_mut().poll(cx) {
                 if let Err(stop) = ended {
