@@ -4,4 +4,5 @@ pub mod collapse;
 pub mod endpoint_net;
 pub mod linkem;
 pub mod matrix;
+pub mod real_net;
 pub mod virtual_net;

@@ -27,3 +27,5 @@ pub use packet::Flow;
 pub use port::{Port, RelayListener, RelayUpstream, Tun, relay};
 pub use process::{Group, wait};
 pub use realtime::{Priority, prioritize};
+
+pub(crate) use realtime::await_readable;

@@ -29,6 +29,8 @@ pub use watch::{Inside, View};
 
 pub(crate) use clock::{VirtualClock, earliest};
 pub(crate) use random::Seeded;
+pub(crate) use server::Server;
+pub(crate) use tls::server as server_config;
 pub(crate) use wire::{InTransit, Wire, directions};
 
 /// Datagrams of both ends, bytes of UDP payload.

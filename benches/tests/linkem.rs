@@ -8,11 +8,13 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sluicegate_benches::linkem::{CLIENT, Emulator, End, Group, Link, Network, SERVER, relay};
+use sluicegate_benches::real_net::{Pair, Sender, coexist};
 use sluicegate_dataplane::requirements::skip;
 use sluicegate_sim::Bottleneck;
 
@@ -45,7 +47,7 @@ fn in_a_user_namespace() {
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success());
-    assert!(text.contains("4 passed"));
+    assert!(text.contains("5 passed"));
 }
 
 /// Returns the socket of a server that returns each datagram, until one is empty.
@@ -163,6 +165,24 @@ mod joined {
         let down = ended.link.towards(End::Client).tally();
         assert!(down.rate() <= 1.01 * 20e6, "{}", down.rate());
         assert!(down.delivered_bytes >= BYTES as u64);
+    }
+
+    #[test]
+    #[ignore = "run by in_a_user_namespace"]
+    fn two_flows_share_no_more_than_the_rate() {
+        let pair = Pair {
+            rate: 20_000_000,
+            rtt: 20 * MS,
+            queue_bdp: 1.0,
+            judged: Sender::Kernel("reno"),
+            beside: "reno",
+            length: 2 * SECOND,
+        };
+        let shared = coexist::run(&pair, Path::new("unused"), 0).expect("runs");
+        let both = shared.judged + shared.beside;
+        assert!(0.0 < both && both <= 1.01 * 20e6, "{both}");
+        let down = shared.ended.link.towards(End::Client).tally();
+        assert_eq!(down.flows.len(), 2);
     }
 
     #[test]

@@ -17,8 +17,8 @@ const SEND_BUFFER: usize = 1 << 20;
 
 static BODY: [u8; BLOCK] = [b'.'; BLOCK];
 
-pub(super) struct Server {
-    pub(super) quic: quiche::Connection,
+pub(crate) struct Server {
+    pub(crate) quic: quiche::Connection,
     http: Option<h3::Connection>,
     /// Stream of the request.
     stream: Option<u64>,
@@ -29,7 +29,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn accept(
+    pub(crate) fn accept(
         config: &mut quiche::Config,
         local: SocketAddr,
         peer: SocketAddr,
@@ -49,7 +49,7 @@ impl Server {
 
     /// Takes the request once it came, and hands over as much of the body as there is `elapsed` after the start and
     /// quiche takes.
-    pub(super) fn on_turn(&mut self, elapsed: Duration) -> Result<(), SimulationError> {
+    pub(crate) fn on_turn(&mut self, elapsed: Duration) -> Result<(), SimulationError> {
         if self.http.is_none() && self.quic.is_established() {
             let config = h3::Config::new()?;
             self.http = Some(h3::Connection::with_transport(&mut self.quic, &config)?);
@@ -91,12 +91,12 @@ impl Server {
     }
 
     /// Returns when more of the body is available after `elapsed`.
-    pub(super) fn next_offer(&self, elapsed: Duration) -> Option<Duration> {
+    pub(crate) fn next_offer(&self, elapsed: Duration) -> Option<Duration> {
         self.body.next_offer(elapsed)
     }
 
     /// Returns what quiche counts on the path.
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let path = self.quic.path_stats().next();
         path.map_or_else(Counts::default, |path| Counts {
             cwnd: path.cwnd as u64,
@@ -109,13 +109,13 @@ impl Server {
 
 /// Counters of a path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Congestion window, bytes.
-    pub(super) cwnd: u64,
+    pub(crate) cwnd: u64,
     /// Packets that left.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     /// Packets declared lost.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
     /// Smoothed round-trip time; `None` before the first sample.
-    pub(super) srtt: Option<Duration>,
+    pub(crate) srtt: Option<Duration>,
 }

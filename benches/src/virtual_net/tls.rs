@@ -62,7 +62,7 @@ pub(super) fn client() -> Result<quiche::Config, SimulationError> {
     Ok(config)
 }
 
-pub(super) fn server(control: Control) -> Result<quiche::Config, SimulationError> {
+pub(crate) fn server(control: Control) -> Result<quiche::Config, SimulationError> {
     let identity = Identity::shared()?;
     let mut tls = SslContextBuilder::new(SslMethod::tls())?;
     let certificate = X509::from_der(&identity.certificate)?;

@@ -1,0 +1,17 @@
+//! Real servers, clients and flows of the kernel's TCP over an emulated link, in real time.
+
+pub mod coexist;
+mod error;
+mod plot;
+mod product;
+mod quiche_server;
+mod story;
+mod tcp;
+
+pub use coexist::{Pair, Sender};
+pub use error::RealNetError;
+pub use plot::{Series, progress};
+pub use product::{PORT, ProductServer, own_client};
+pub use quiche_server::QuicheServer;
+pub use story::{Attempt, Attempted};
+pub use tcp::TcpFlow;

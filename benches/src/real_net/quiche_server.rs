@@ -1,0 +1,129 @@
+//! A server with any congestion control, also quiche's own, on a real socket and in real time. It serves one connection.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use sluicegate_sim::Source;
+
+use super::error::RealNetError;
+use crate::linkem::{Priority, await_readable, prioritize};
+use crate::virtual_net::{Control, Server, SimulationError, earliest, server_config};
+
+/// Largest datagram, bytes.
+const LARGEST: usize = 1 << 16;
+
+/// Longest sleep, after which the thread looks whether it shall end.
+const NAP: Duration = Duration::from_millis(10);
+
+/// A running server, until it is dropped. It answers each request with the same body.
+#[derive(Debug)]
+pub struct QuicheServer {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<(), RealNetError>>>,
+}
+
+impl QuicheServer {
+    /// Starts a server on a socket, with bodies of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The control is unknown, or the system has no thread to spare.
+    pub fn start(socket: UdpSocket, control: Control, bytes: u64) -> Result<Self, RealNetError> {
+        socket.set_nonblocking(true)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new().name("quiche".to_owned());
+        let thread = thread.spawn(move || serve(&socket, control, bytes, &stopped))?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for QuicheServer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A server that broke the protocol has failed its client already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(
+    socket: &UdpSocket,
+    control: Control,
+    bytes: u64,
+    stop: &AtomicBool,
+) -> Result<(), RealNetError> {
+    prioritize(Priority::Program);
+    let mut config = server_config(control)?;
+    let local = socket.local_addr()?;
+    let start = quiche::clock::now();
+    let mut connection: Option<(Server, SocketAddr)> = None;
+    let mut buffer = vec![0; LARGEST];
+    while !stop.load(Ordering::Relaxed) {
+        while let Some((length, from)) = receive(socket, &mut buffer)? {
+            let (server, _) = match &mut connection {
+                Some(connection) => connection,
+                none => {
+                    let body = Source::Bulk(bytes);
+                    none.insert((Server::accept(&mut config, local, from, body)?, from))
+                }
+            };
+            let info = quiche::RecvInfo { from, to: local };
+            // What it refuses is gone, as in the product.
+            let _ = server.quic.recv(&mut buffer[..length], info);
+        }
+        let mut limit = NAP;
+        if let Some((server, peer)) = &mut connection {
+            let now = quiche::clock::now();
+            if server.quic.timeout_instant().is_some_and(|at| at <= now) {
+                server.quic.on_timeout();
+            }
+            server.on_turn(now.saturating_duration_since(start))?;
+            let release = send_all(server, socket, *peer, &mut buffer)?;
+            let next = earliest([release, server.quic.timeout_instant()]);
+            let now = quiche::clock::now();
+            let wait = next.map(|at| at.saturating_duration_since(now));
+            limit = wait.map_or(NAP, |wait| wait.min(NAP));
+        }
+        await_readable([socket.as_fd()], limit)?;
+    }
+    Ok(())
+}
+
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
+    match socket.recv_from(buffer) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        received => received.map(Some),
+    }
+}
+
+/// Sends until quiche has no more or pacing says wait; returns until when.
+fn send_all(
+    server: &mut Server,
+    socket: &UdpSocket,
+    peer: SocketAddr,
+    buffer: &mut [u8],
+) -> Result<Option<Instant>, RealNetError> {
+    loop {
+        let release = server.quic.get_next_release_time();
+        let release = release.and_then(|decision| decision.time(quiche::clock::now()));
+        if release.is_some() {
+            return Ok(release);
+        }
+        match server.quic.send(buffer) {
+            // A full socket loses the datagram, as a full network card does.
+            Ok((length, _)) => drop(socket.send_to(&buffer[..length], peer)),
+            Err(quiche::Error::Done) => return Ok(None),
+            Err(error) => return Err(SimulationError::from(error).into()),
+        }
+    }
+}
