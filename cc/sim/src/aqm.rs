@@ -39,7 +39,7 @@ pub enum Aqm {
 
 impl Aqm {
     /// Returns an empty queue with room for `limit` bytes.
-    pub(super) fn queue<T: Debug + 'static>(self, limit: u64) -> Box<dyn Discipline<T>> {
+    pub(super) fn queue<T: Debug + Send + 'static>(self, limit: u64) -> Box<dyn Discipline<T>> {
         match self {
             Self::CoDel { ecn } => Box::new(CoDel::new(limit, ecn)),
             Self::FqCoDel { ecn } => Box::new(FqCoDel::new(limit, ecn)),

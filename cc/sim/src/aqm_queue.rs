@@ -15,7 +15,7 @@ pub struct AqmQueue<T> {
     transmitter: Transmitter,
 }
 
-impl<T: Debug + 'static> AqmQueue<T> {
+impl<T: Debug + Send + 'static> AqmQueue<T> {
     /// Returns the empty queue of a bottleneck; `None` if it has no AQM.
     pub fn of(bottleneck: &Bottleneck) -> Option<Self> {
         Some(Self {

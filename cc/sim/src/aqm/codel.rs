@@ -118,7 +118,7 @@ fn spacing(count: u32) -> Duration {
     INTERVAL.div_f64(f64::from(count).sqrt())
 }
 
-impl<T: std::fmt::Debug> Discipline<T> for CoDel<T> {
+impl<T: std::fmt::Debug + Send> Discipline<T> for CoDel<T> {
     fn enqueue(&mut self, packet: QueuedPacket<T>, _: &mut Rng) {
         if self.bytes + packet.bytes <= self.limit {
             self.push(packet);

@@ -43,7 +43,7 @@ impl<T> QueuedPacket<T> {
 }
 
 /// A queue that an AQM manages. Calls come in order of time.
-pub(crate) trait Discipline<T>: Debug {
+pub(crate) trait Discipline<T>: Debug + Send {
     /// Takes a packet at its arrival, or drops it.
     fn enqueue(&mut self, packet: QueuedPacket<T>, rng: &mut Rng);
 

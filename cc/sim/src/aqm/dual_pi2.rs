@@ -142,7 +142,7 @@ fn ramp(delay: Duration) -> f64 {
     (above / (until - from).as_secs_f64()).min(1.0)
 }
 
-impl<T: Debug> Discipline<T> for DualPi2<T> {
+impl<T: Debug + Send> Discipline<T> for DualPi2<T> {
     fn enqueue(&mut self, packet: QueuedPacket<T>, _: &mut Rng) {
         self.catch_up(packet.arrived);
         if self.bytes() + packet.bytes > self.limit {

@@ -58,7 +58,7 @@ impl<T> FqCoDel<T> {
     }
 }
 
-impl<T: Debug> Discipline<T> for FqCoDel<T> {
+impl<T: Debug + Send> Discipline<T> for FqCoDel<T> {
     fn enqueue(&mut self, packet: QueuedPacket<T>, _: &mut Rng) {
         let flow = packet.flow;
         while self.queues.len() <= flow {

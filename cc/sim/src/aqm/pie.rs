@@ -97,7 +97,7 @@ impl<T> Pie<T> {
     }
 }
 
-impl<T: Debug> Discipline<T> for Pie<T> {
+impl<T: Debug + Send> Discipline<T> for Pie<T> {
     fn enqueue(&mut self, packet: QueuedPacket<T>, rng: &mut Rng) {
         self.catch_up(packet.arrived);
         if self.bytes + packet.bytes > self.limit {
