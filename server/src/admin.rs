@@ -16,4 +16,4 @@ mod workers;
 
 pub use pages::AdminState;
 pub use scrape::{Scraper, Sources};
-pub use server::{AdminError, start};
+pub use server::{AdminError, AdminServer};

@@ -1,6 +1,7 @@
 //! Starts the workers of a configuration, reloads it, drains and stops.
 
 mod acme;
+mod admin_address;
 mod advice;
 mod bind_tcp;
 mod cores;
@@ -38,6 +39,7 @@ use sluicegate_cc::Registry;
 use sluicegate_config::{Config, LogTarget};
 
 use self::acme::AcmeRenewals;
+use self::admin_address::AdminAddress;
 use self::cores::{check_real_time, cores, keep_off_spinning_workers};
 pub use self::error::{BootError, ListenerError, ReloadError};
 use self::group::prepare_group;
@@ -78,7 +80,8 @@ pub fn serve(
     // Open as long as the server runs.
     let _latency = hold_latency(&config)?;
     let shared = Arc::new(Shared::new(config)?);
-    let observability = Observability::open(&shared)?;
+    let observability = Observability::new(&shared);
+    let admin = AdminAddress::open(shared.config.admin.address, &observability.admin_state)?;
     memory::watch(&shared.memory)?;
     let (events, inbox) = channel();
     let mut announced = Announced::inherit();
@@ -111,10 +114,9 @@ pub fn serve(
     tcp::announce(&snapshot, |_| true);
     fronts.adopt(&over_tcp);
     ports.announce();
-    observability.announce();
+    admin.announce();
     announced.warn_of_inherited();
     advise(&shared.config);
-    descriptors::advise(&shared.config);
     renewals.adopt(&shared.config);
     let mut reloader = Reloader {
         source,
@@ -125,6 +127,7 @@ pub fn serve(
         secrets: Arc::clone(&shared.secrets),
         access: Arc::clone(&shared.access),
         traces: Arc::clone(&shared.traces),
+        admin,
         workers,
         fronts,
         retired: Retired::default(),
@@ -315,4 +318,5 @@ fn advise(config: &Config) {
     advice::on_sites(config);
     advice::on_key_logs(config);
     advice::on_redirects(config);
+    descriptors::advise(config);
 }

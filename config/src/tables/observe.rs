@@ -138,7 +138,8 @@ table! {
     #[derive(Copy, Eq)]
     pub struct Admin = [admin] {
         /// TCP address for these pages; port 0 takes a free port. There is no access control, and the metrics name
-        /// listeners and upstreams: bind an address of this host or of a private network.
+        /// listeners and upstreams: bind an address of this host or of a private network. A reload binds another address
+        /// before it leaves this one, so the two must not share a port of this host.
         address: Option<SocketAddr> {
             kind: Kind::Word {
                 words: "an address with a port, such as \"127.0.0.1:9180\", \"[::1]:9180\" or \"localhost:9180\"",
@@ -146,7 +147,7 @@ table! {
             },
             unset: "the pages are not served",
             examples: ["\"127.0.0.1:9180\""],
-            reload: Restart
+            reload: Live
         },
     }
 }

@@ -12,6 +12,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use super::pages::{self, AdminState};
 
@@ -61,29 +62,63 @@ impl AdminError {
     }
 }
 
-/// Binds `address`, serves the pages there until the process ends, and returns the bound address.
-///
-/// # Errors
-/// The address cannot be bound, or the system gives no thread.
-pub fn start(address: SocketAddr, admin_state: Arc<AdminState>) -> Result<SocketAddr, AdminError> {
-    open(address, admin_state).map_err(|source| AdminError::new(address, source))
+/// Server of the pages at one address. It accepts connections until it is dropped.
+#[derive(Debug)]
+pub struct AdminServer {
+    local: SocketAddr,
+    _accepting: Sender<()>,
 }
 
-fn open(address: SocketAddr, admin_state: Arc<AdminState>) -> io::Result<SocketAddr> {
+impl AdminServer {
+    /// Binds an address, and serves the pages there.
+    ///
+    /// # Errors
+    /// The address cannot be bound, or the system gives no thread.
+    pub fn start(
+        address: SocketAddr,
+        admin_state: Arc<AdminState>,
+    ) -> Result<AdminServer, AdminError> {
+        open(address, admin_state).map_err(|source| AdminError::new(address, source))
+    }
+
+    /// Returns the bound address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+}
+
+fn open(address: SocketAddr, admin_state: Arc<AdminState>) -> io::Result<AdminServer> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     let local = listener.local_addr()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
+    let (accepting, dropped) = channel();
     std::thread::Builder::new()
         .name("control".into())
-        .spawn(move || run(&runtime, listener, admin_state))?;
-    Ok(local)
+        .spawn(move || run(&runtime, listener, admin_state, dropped))?;
+    Ok(AdminServer {
+        local,
+        _accepting: accepting,
+    })
 }
 
-fn run(runtime: &Runtime, listener: TcpListener, admin_state: Arc<AdminState>) {
+fn run(
+    runtime: &Runtime,
+    listener: TcpListener,
+    admin_state: Arc<AdminState>,
+    dropped: Receiver<()>,
+) {
     let served = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        serve(&listener, admin_state).await;
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        tokio::select! {
+            () = serve(&listener, &places, admin_state) => {}
+            _ = dropped => {}
+        }
+        drop(listener);
+        // The connections that are open get their responses.
+        let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
+        let _ = places.acquire_many(all).await;
         io::Result::Ok(())
     });
     if let Err(error) = served {
@@ -91,10 +126,13 @@ fn run(runtime: &Runtime, listener: TcpListener, admin_state: Arc<AdminState>) {
     }
 }
 
-async fn serve(listener: &tokio::net::TcpListener, admin_state: Arc<AdminState>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn serve(
+    listener: &tokio::net::TcpListener,
+    places: &Arc<Semaphore>,
+    admin_state: Arc<AdminState>,
+) {
     let mut failing = false;
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+    while let Ok(place) = Arc::clone(places).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, _)) => {
                 failing = false;

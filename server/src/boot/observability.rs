@@ -1,24 +1,21 @@
-//! The admin address and the logs.
+//! The state that the admin address shows, and the logs.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::error::BootError;
 use super::limits::STOP_LIMIT;
 use super::shared::Shared;
-use crate::admin::{self, AdminState, Scraper, Sources};
+use crate::admin::{AdminState, Scraper, Sources};
 use crate::observe::lifecycle::Lifecycle;
 
-/// The admin address, if there is one, the state that its pages show, and the writers of the access log and the traces.
+/// The state that the pages of the admin address show, and the writers of the access log and the traces.
 pub(super) struct Observability {
     pub(super) admin_state: Arc<AdminState>,
     sources: Sources,
-    address: Option<SocketAddr>,
 }
 
 impl Observability {
-    /// Binds the admin address and serves it from now on.
-    pub(super) fn open(shared: &Shared) -> Result<Observability, BootError> {
+    /// Returns the state of a process that starts.
+    pub(super) fn new(shared: &Shared) -> Observability {
         let sources = Sources {
             traces: Arc::clone(&shared.traces),
             access: Arc::clone(&shared.access),
@@ -29,30 +26,15 @@ impl Observability {
             lifecycle: Arc::clone(&sources.lifecycle),
             scraper: Scraper::new(sources.clone()),
         });
-        let wanted = shared.config.admin.address;
-        let address = wanted.map(|address| admin::start(address, Arc::clone(&admin_state)));
-        let address = address.transpose().map_err(BootError::Admin)?;
-        Ok(Observability {
+        Observability {
             admin_state,
             sources,
-            address,
-        })
+        }
     }
 
     /// Returns the phase of the process.
     pub(super) fn lifecycle(&self) -> &Lifecycle {
         &self.sources.lifecycle
-    }
-
-    /// Logs the admin address.
-    pub(super) fn announce(&self) {
-        let Some(address) = self.address else {
-            return;
-        };
-        tracing::info!(%address, "health checks and metrics");
-        if !address.ip().is_loopback() {
-            tracing::warn!(%address, "the admin address has no authentication: restrict who can reach it");
-        }
     }
 
     /// Has the access log opened again.

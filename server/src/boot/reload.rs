@@ -9,6 +9,7 @@ use sluicegate_config::{Config, Listener};
 use sluicegate_dataplane::Seed;
 
 use super::acme::AcmeRenewals;
+use super::admin_address::AdminAddress;
 use super::advice;
 use super::error::{BootError, ReloadError};
 use super::limits::REBIND_LIMIT;
@@ -45,6 +46,7 @@ pub(super) struct Reloader<'a> {
     pub(super) secrets: Arc<Secrets>,
     pub(super) access: Arc<CurrentAccess>,
     pub(super) traces: Arc<CurrentTraces>,
+    pub(super) admin: AdminAddress,
     pub(super) workers: Vec<WorkerHandle>,
     /// Fronts over TCP.
     pub(super) fronts: Fronts,
@@ -137,6 +139,7 @@ impl Reloader<'_> {
         let own = self.workers.iter().map(of_worker);
         let own = own.collect::<Result<Vec<_>, _>>()?;
         let tcp = tcp_config(&config, &snapshot, &self.secrets)?;
+        let admin = self.admin.change(config.admin.address)?;
         let Rebound {
             mut announced,
             seeds,
@@ -164,6 +167,10 @@ impl Reloader<'_> {
         advice::on_key_logs(&config);
         advice::on_redirects(&config);
         self.access.set(&config.access_log, snapshot.access.clone());
+        if let Some(admin) = admin {
+            admin.announce();
+            self.admin = admin;
+        }
         let traces = snapshot.tracing.as_ref().map(Tracing::writer);
         self.traces.set(&config.qlog, traces);
         self.fronts.adopt(&tcp);

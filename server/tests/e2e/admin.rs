@@ -12,6 +12,7 @@ use crate::server::{Folder, PAGE, Process, Server, Setup, field};
 on_every_backend!(
     metrics_tell_of_real_requests,
     readiness_ends_with_the_order_to_stop,
+    a_reload_moves_the_admin_address,
 );
 
 /// Asks for a free port.
@@ -172,4 +173,31 @@ fn a_taken_admin_address_is_named() {
     ] {
         assert!(said[0].contains(part), "{said:?}");
     }
+}
+
+fn a_reload_moves_the_admin_address(backend: &str) {
+    let folder = Folder::new();
+    let with = |tables: &str| {
+        let setup = Setup::new(backend).listener("main", "127.0.0.1:0", "cubic");
+        setup.with(tables)
+    };
+    let mut server = Server::start(&with(ADMIN), &folder);
+    let first = address(&mut server);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = |address: SocketAddr| with(&format!("[admin]\naddress = \"{address}\""));
+    let line = server.reload(&at(taken.local_addr().unwrap()), &folder, "refused");
+    assert!(line.contains("`admin.address`"), "{line}");
+    assert_eq!(get(first, "/readyz").0, 200);
+    let second = taken.local_addr().unwrap();
+    drop(taken);
+    server.reload(&at(second), &folder, "reloaded");
+    assert_eq!(get(second, "/readyz").0, 200);
+    while TcpStream::connect(first).is_ok() {
+        std::thread::yield_now();
+    }
+    server.reload(&with(""), &folder, "reloaded");
+    while TcpStream::connect(second).is_ok() {
+        std::thread::yield_now();
+    }
+    server.process.last_words();
 }

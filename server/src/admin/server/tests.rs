@@ -5,7 +5,8 @@ use super::*;
 use crate::admin::scrape::{Scraper, Sources};
 use crate::observe::lifecycle::{Lifecycle, Phase};
 
-fn served() -> (SocketAddr, Arc<AdminState>) {
+/// Starts a server, and returns its address with what keeps it.
+fn served() -> (SocketAddr, (Arc<AdminState>, AdminServer)) {
     let lifecycle = Arc::new(Lifecycle::default());
     let admin_state = Arc::new(AdminState {
         scraper: Scraper::new(Sources {
@@ -15,7 +16,8 @@ fn served() -> (SocketAddr, Arc<AdminState>) {
         lifecycle,
     });
     let any = (Ipv4Addr::LOCALHOST, 0).into();
-    (start(any, Arc::clone(&admin_state)).unwrap(), admin_state)
+    let server = AdminServer::start(any, Arc::clone(&admin_state)).unwrap();
+    (server.local(), (admin_state, server))
 }
 
 /// Sends a request and returns everything that comes until the connection ends.
@@ -38,7 +40,7 @@ fn status(response: &str) -> &str {
 
 #[test]
 fn readiness_follows_the_process() {
-    let (address, admin_state) = served();
+    let (address, (admin_state, _server)) = served();
     for (phase, expected, word) in [
         (Phase::Starting, "503", "starting"),
         (Phase::Serving, "200", "ready"),
@@ -124,8 +126,10 @@ fn connections_beyond_the_limit_wait_and_lose_nothing() {
 
 #[test]
 fn a_taken_address_is_named_with_a_remedy() {
-    let (address, admin_state) = served();
-    let error = start(address, admin_state).unwrap_err().to_string();
+    let (address, (admin_state, _server)) = served();
+    let error = AdminServer::start(address, admin_state)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains(&address.to_string()), "{error}");
     assert!(error.contains("already in use") && error.contains("choose another"));
 }

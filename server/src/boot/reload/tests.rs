@@ -5,6 +5,7 @@ use std::path::Path;
 use sluicegate_dataplane::{ListenerId, Payloads};
 
 use super::*;
+use crate::admin::{AdminState, Scraper, Sources};
 use crate::boot::error::one_line;
 use crate::boot::liveness::tests::watched;
 use crate::http::route::Site;
@@ -60,6 +61,10 @@ fn reloader<'a>(
         drain_timeout: config.server.drain_timeout,
     };
     let secrets = Arc::new(Secrets::in_memory());
+    let admin_state = Arc::new(AdminState {
+        lifecycle: Arc::clone(lifecycle),
+        scraper: Scraper::new(Sources::default()),
+    });
     let mut reloader = Reloader {
         source: Some(source),
         registry,
@@ -71,6 +76,7 @@ fn reloader<'a>(
         access: Arc::default(),
         fronts: Fronts::new(&workers),
         traces: Arc::default(),
+        admin: AdminAddress::open(None, &admin_state).unwrap(),
         workers,
         retired: Retired::default(),
         removed: RemovedListeners::default(),
