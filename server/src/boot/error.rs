@@ -32,7 +32,7 @@ pub enum BootError {
     Listener {
         /// Name of the listener.
         listener: String,
-        /// Its addresses that the error is about, with commas between them.
+        /// Addresses that the error is about, with commas between them.
         addresses: String,
         /// The cause.
         source: ListenerError,

@@ -23,7 +23,7 @@ pub(super) enum Phase {
 pub(super) struct FrontListener {
     id: ListenerId,
     phase: watch::Sender<Phase>,
-    /// Its socket is open.
+    /// Whether the socket is open.
     pub(super) is_listening: Cell<bool>,
     /// Settings before it was removed, for connections that have begun; `None` while the configuration has it.
     last: RefCell<Option<Arc<TcpListenerConfig>>>,

@@ -44,7 +44,7 @@ impl LocalHandler {
 #[derive(Clone, Debug)]
 pub struct FixedReply {
     reply: Reply,
-    /// Its body compressed, if the route compresses.
+    /// The body compressed, if the route compresses.
     variants: Option<Variants>,
 }
 
