@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 8] = [
+const ADDED: [(&str, &str); 10] = [
+    ("src/ecn.rs", "ecn.rs"),
+    ("src/ecn/tests.rs", "ecn/tests.rs"),
     ("src/external.rs", "recovery/gcongestion/external.rs"),
     ("src/kept.rs", "recovery/kept.rs"),
     ("src/lost.rs", "recovery/gcongestion/external/lost.rs"),

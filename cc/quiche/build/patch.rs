@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::source;
 
 /// Names of the series, in the order in which they are applied.
-const SERIES: [&str; 6] = ["socket", "fixes", "http3", "traces", "peers", "tokens"];
+const SERIES: [&str; 7] = [
+    "socket", "fixes", "http3", "traces", "peers", "tokens", "ecn",
+];
 
 /// Unchanged lines that a hunk shows before and after its change, unless the file begins or ends there.
 const CONTEXT: usize = 3;

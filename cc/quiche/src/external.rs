@@ -76,6 +76,8 @@ pub struct External {
     lost: Vec<Packet>,
     /// Packets acknowledged late since the event before.
     late: Vec<Packet>,
+    /// Marked packets that the peer has counted since the event before.
+    ecn: EcnCounts,
 }
 
 impl External {
@@ -98,6 +100,7 @@ impl External {
             acked: Vec::new(),
             lost: Vec::new(),
             late: Vec::new(),
+            ecn: EcnCounts::NONE,
         }
     }
 
@@ -168,8 +171,7 @@ impl External {
                 max_ack_delay: rtt.max_ack_delay,
             },
             rtt_updated,
-            // quiche does not report ECN counts, and sends no ECT mark.
-            ecn: EcnCounts::NONE,
+            ecn: std::mem::take(&mut self.ecn),
             least_unacked,
         };
         self.controller.on_event(&event);

@@ -127,6 +127,7 @@ fn redact(data: &mut EventData, visible: &Visible) -> bool {
             http3_frame(&mut parsed.frame, visible);
         }
         EventData::QuicMtuUpdated(_) |
+        EventData::QuicEcnStateUpdated(_) |
         EventData::QuicMetricsUpdated(_) |
         EventData::QuicCongestionStateUpdated(_) |
         EventData::Http3StreamTypeSet(_) => {}

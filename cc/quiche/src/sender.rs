@@ -5,6 +5,7 @@
 use std::time::Duration;
 use std::time::Instant;
 
+use sluicegate_cc::EcnCounts;
 use sluicegate_cc::PacketState;
 use sluicegate_cc::Sent;
 
@@ -85,6 +86,13 @@ impl Sender {
             Sender::External(external) if !external.late.is_empty() =>
                 external.on_event(now, in_flight, in_flight, &[], &[], least_unacked, rtt, false),
             _ => {},
+        }
+    }
+
+    /// Takes packets that the peer newly counted as ECT(0) and as Congestion Experienced.
+    pub(in crate::recovery::gcongestion) fn on_ecn_counts(&mut self, ect0: u64, ce: u64) {
+        if let Sender::External(external) = self {
+            external.ecn = EcnCounts { ect0, ect1: 0, ce };
         }
     }
 

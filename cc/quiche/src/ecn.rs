@@ -1,0 +1,329 @@
+//! Explicit Congestion Notification (RFC 9000 §13.4): counts of received marks for the peer, and validation of its counts for
+//! marks of our own.
+//!
+//! The build script places this file at `ecn.rs` of the patched source.
+
+#[cfg(feature = "qlog")]
+use qlog::events::quic;
+#[cfg(feature = "qlog")]
+use qlog::events::EventData;
+
+use crate::frame::EcnCounts;
+use crate::BufFactory;
+use crate::Connection;
+use crate::RecvInfo;
+use crate::Result;
+
+/// Packets that leave with a mark on a new path. Then marking stops until the peer has counted one (RFC 9000 §13.4.2).
+const TEST_PACKETS: u64 = 10;
+
+/// The two ECN bits of an IP header (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotCapable = 0b00,
+    /// ECN-capable, ECT(1).
+    Ect1 = 0b01,
+    /// ECN-capable, ECT(0).
+    Ect0 = 0b10,
+    /// Congestion experienced.
+    CongestionExperienced = 0b11,
+}
+
+impl Ecn {
+    /// Returns the mark of the low two bits of a TOS or traffic class byte.
+    pub fn from_bits(byte: u8) -> Self {
+        match byte & 0b11 {
+            0b00 => Ecn::NotCapable,
+            0b01 => Ecn::Ect1,
+            0b10 => Ecn::Ect0,
+            _ => Ecn::CongestionExperienced,
+        }
+    }
+
+    /// Returns the two bits.
+    pub fn bits(self) -> u8 {
+        self as u8
+    }
+}
+
+/// State of a path (RFC 9000 §A.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnState {
+    /// The first packets are marked.
+    Testing,
+    /// No more packets are marked before the peer counts one that was.
+    #[default]
+    Unknown,
+    /// All packets are marked.
+    Capable,
+    /// No packet is marked any more.
+    Failed(EcnFailure),
+}
+
+/// Reason for which a path failed validation (RFC 9000 §13.4.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnFailure {
+    /// The peer acknowledged marked packets without counts: it cannot read marks.
+    NoCounts,
+    /// The peer counted fewer marks than it acknowledged marked packets: the path cleared them.
+    Cleared,
+    /// The peer counted ECT(1), which was never sent: the path changed marks.
+    Ect1,
+    /// The peer counted more marks than were sent.
+    TooMany,
+    /// A count fell.
+    Decreased,
+    /// Every packet of the test came out as Congestion Experienced: that says nothing about congestion.
+    AllCongested,
+}
+
+/// Sums over all paths of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnStats {
+    /// Packets received with Congestion Experienced.
+    pub ce_received: u64,
+    /// Packets that the peer received with Congestion Experienced, on paths that passed validation.
+    pub ce_reported: u64,
+    /// Paths that passed validation.
+    pub capable: u64,
+    /// Paths that failed it, and the latest reason.
+    pub failed: u64,
+    /// Reason of the latest failure.
+    pub failure: Option<EcnFailure>,
+}
+
+impl EcnStats {
+    /// Adds what an ACK frame said of a path.
+    pub(crate) fn add(&mut self, outcome: EcnOutcome) {
+        self.ce_reported += outcome.ce;
+        match outcome.changed {
+            Some(EcnState::Capable) => self.capable += 1,
+            Some(EcnState::Failed(failure)) => {
+                self.failed += 1;
+                self.failure = Some(failure);
+            },
+            _ => {},
+        }
+    }
+}
+
+impl crate::Config {
+    /// Sets whether packets are marked ECT(0) on paths that pass validation. The default is `false`. It takes effect with
+    /// controllers from outside, which respond to Congestion Experienced. Received marks are always reported to the peer.
+    pub fn enable_ecn(&mut self, enabled: bool) {
+        self.ecn = enabled;
+    }
+}
+
+impl<F: BufFactory> Connection<F> {
+    /// Processes the packets of a datagram that was received with an ECN mark; `recv()` takes them as not marked.
+    ///
+    /// # Errors
+    /// Those of `recv()`.
+    pub fn recv_with_ecn(&mut self, buf: &mut [u8], info: RecvInfo, ecn: Ecn) -> Result<usize> {
+        self.recv_ecn = ecn;
+        let received = self.recv(buf, info);
+        self.recv_ecn = Ecn::NotCapable;
+        received
+    }
+
+    /// Returns sums over all paths.
+    pub fn ecn_stats(&self) -> EcnStats {
+        let received = self.pkt_num_spaces.iter().map(|space| space.ecn.received.ecn_ce_count);
+        EcnStats {
+            ce_received: received.sum(),
+            ..self.ecn_stats
+        }
+    }
+}
+
+/// The counts of a packet number space.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EcnSpace {
+    /// Packets received, by mark.
+    received: EcnCounts,
+    /// Packets sent with ECT(0).
+    sent: u64,
+    /// Largest packet number that the peer has acknowledged.
+    largest_acked: Option<u64>,
+    /// The peer's latest counts.
+    reported: EcnCounts,
+}
+
+impl EcnSpace {
+    /// Counts a new packet of the peer.
+    pub fn on_received(&mut self, mark: Ecn) {
+        match mark {
+            Ecn::NotCapable => {},
+            Ecn::Ect0 => self.received.ect0_count += 1,
+            Ecn::Ect1 => self.received.ect1_count += 1,
+            Ecn::CongestionExperienced => self.received.ecn_ce_count += 1,
+        }
+    }
+
+    /// Returns the counts for an ACK frame; `None` as long as no packet was marked.
+    pub fn counts(&self) -> Option<EcnCounts> {
+        (self.received != EcnCounts::default()).then_some(self.received)
+    }
+
+    /// Counts a packet that left with ECT(0).
+    pub fn on_marked(&mut self) {
+        self.sent += 1;
+    }
+
+    /// Takes the counts of an ACK frame that acknowledges `largest` and packets before it.
+    pub fn on_ack(&mut self, largest: u64, counts: Option<EcnCounts>) -> EcnReport {
+        // Frames that arrive out of order have older counts (RFC 9000 §13.4.2.1).
+        if self.largest_acked.is_some_and(|acked| largest <= acked) {
+            return EcnReport::Outdated;
+        }
+        self.largest_acked = Some(largest);
+        let Some(counts) = counts else {
+            return EcnReport::NoCounts;
+        };
+        let before = std::mem::replace(&mut self.reported, counts);
+        let (Some(ect0), Some(ect1), Some(ce)) = (
+            counts.ect0_count.checked_sub(before.ect0_count),
+            counts.ect1_count.checked_sub(before.ect1_count),
+            counts.ecn_ce_count.checked_sub(before.ecn_ce_count),
+        ) else {
+            return EcnReport::Wrong(EcnFailure::Decreased);
+        };
+        if ect1 > 0 {
+            return EcnReport::Wrong(EcnFailure::Ect1);
+        }
+        if counts.ect0_count.saturating_add(counts.ecn_ce_count) > self.sent {
+            return EcnReport::Wrong(EcnFailure::TooMany);
+        }
+        EcnReport::Increase { ect0, ce }
+    }
+}
+
+/// What an ACK frame says of marks, before it is known which packets it newly acknowledges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnReport {
+    /// Nothing: it is older than another one.
+    #[default]
+    Outdated,
+    /// It has no counts.
+    NoCounts,
+    /// Its counts are wrong, whatever it acknowledges.
+    Wrong(EcnFailure),
+    /// Packets by which the counts have grown.
+    Increase { ect0: u64, ce: u64 },
+}
+
+/// What an ACK frame says of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EcnOutcome {
+    /// Packets newly counted as Congestion Experienced.
+    pub ce: u64,
+    /// The path's state, if it has changed.
+    pub changed: Option<EcnState>,
+}
+
+impl EcnOutcome {
+    /// Returns the event of a change.
+    #[cfg(feature = "qlog")]
+    pub fn to_qlog(self) -> Option<EventData> {
+        let new = match self.changed? {
+            EcnState::Testing => quic::EcnState::Testing,
+            EcnState::Unknown => quic::EcnState::Unknown,
+            EcnState::Capable => quic::EcnState::Capable,
+            EcnState::Failed(_) => quic::EcnState::Failed,
+        };
+        Some(EventData::QuicEcnStateUpdated(quic::EcnStateUpdated { old: None, new }))
+    }
+}
+
+/// Marks of the packets that leave on a path.
+#[derive(Debug, Default)]
+pub struct EcnPath {
+    /// `None` where nothing is marked.
+    state: Option<EcnState>,
+    /// Whether the present datagram is marked.
+    marking: bool,
+    /// Marked packets sent.
+    sent: u64,
+    /// Marked packets acknowledged during the test, and how many the peer counted as Congestion Experienced.
+    acked: u64,
+    ce: u64,
+    /// Whether the packets of the test are all acknowledged.
+    tested: bool,
+    outcome: EcnOutcome,
+}
+
+impl EcnPath {
+    pub fn new(enabled: bool) -> Self {
+        EcnPath {
+            state: enabled.then_some(EcnState::Testing),
+            ..EcnPath::default()
+        }
+    }
+
+    /// Begins a datagram and returns whether it is marked. A probe after a timeout is not: the path may drop what is marked.
+    pub fn begin_datagram(&mut self, is_probe: bool) -> bool {
+        self.marking = !is_probe && matches!(self.state, Some(EcnState::Testing | EcnState::Capable));
+        self.marking
+    }
+
+    /// Returns whether a packet of the present datagram is marked.
+    pub fn on_packet_sent(&mut self) -> bool {
+        if self.marking {
+            self.sent += 1;
+            if self.state == Some(EcnState::Testing) && self.sent >= TEST_PACKETS {
+                self.state = Some(EcnState::Unknown);
+            }
+        }
+        self.marking
+    }
+
+    /// Takes the report of an ACK frame that newly acknowledges `acked` marked packets of the path. Returns the packets that
+    /// the peer newly counted as ECT(0) and as Congestion Experienced.
+    pub fn on_ack(&mut self, report: EcnReport, acked: u64) -> (u64, u64) {
+        let (ect0, ce) = match (self.state, report) {
+            (None | Some(EcnState::Failed(_)), _) | (_, EcnReport::Outdated) => return (0, 0),
+            (_, EcnReport::Wrong(failure)) => return self.fail(failure),
+            (_, EcnReport::NoCounts) if acked > 0 => return self.fail(EcnFailure::NoCounts),
+            (_, EcnReport::NoCounts) => return (0, 0),
+            (_, EcnReport::Increase { ect0, ce }) => (ect0, ce),
+        };
+        if ect0.saturating_add(ce) < acked {
+            return self.fail(EcnFailure::Cleared);
+        }
+        if !self.tested {
+            self.acked += acked;
+            self.ce = self.ce.saturating_add(ce);
+            self.tested = self.acked >= TEST_PACKETS;
+            if self.tested && self.ce >= self.acked {
+                return self.fail(EcnFailure::AllCongested);
+            }
+        }
+        if acked > 0 && self.state != Some(EcnState::Capable) {
+            self.change(EcnState::Capable);
+        }
+        self.outcome.ce = ce;
+        (ect0, ce)
+    }
+
+    /// Returns what the latest ACK frame said, once.
+    pub fn take_outcome(&mut self) -> EcnOutcome {
+        std::mem::take(&mut self.outcome)
+    }
+
+    fn fail(&mut self, failure: EcnFailure) -> (u64, u64) {
+        self.change(EcnState::Failed(failure));
+        (0, 0)
+    }
+
+    fn change(&mut self, state: EcnState) {
+        self.state = Some(state);
+        self.outcome.changed = Some(state);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Tests of the rules of RFC 9000 §13.4.2.
+//!
+//! The build script places this file at `ecn/tests.rs` of the patched source.
+
+use super::*;
+
+fn counts(ect0: u64, ect1: u64, ce: u64) -> Option<EcnCounts> {
+    Some(EcnCounts {
+        ect0_count: ect0,
+        ect1_count: ect1,
+        ecn_ce_count: ce,
+    })
+}
+
+/// A space in which ten packets were marked, of which the peer has counted six.
+fn space() -> EcnSpace {
+    let mut space = EcnSpace::default();
+    (0..10).for_each(|_| space.on_marked());
+    assert_eq!(space.on_ack(7, counts(4, 0, 2)), EcnReport::Increase { ect0: 4, ce: 2 });
+    space
+}
+
+#[test]
+fn bits_are_those_of_the_ip_header() {
+    for bits in 0..4 {
+        assert_eq!(Ecn::from_bits(0b1010_1000 | bits).bits(), bits);
+    }
+}
+
+#[test]
+fn counts_are_reported_from_the_first_mark_on() {
+    let mut space = EcnSpace::default();
+    space.on_received(Ecn::NotCapable);
+    assert_eq!(space.counts(), None);
+    [Ecn::Ect0, Ecn::Ect0, Ecn::CongestionExperienced].map(|mark| space.on_received(mark));
+    assert_eq!(space.counts(), counts(2, 0, 1));
+    space.on_received(Ecn::NotCapable);
+    assert_eq!(space.counts(), counts(2, 0, 1));
+}
+
+#[test]
+fn frame_that_acknowledges_nothing_larger_is_not_evaluated() {
+    let mut space = space();
+    assert_eq!(space.on_ack(7, counts(1, 1, 1)), EcnReport::Outdated);
+    assert_eq!(space.on_ack(6, None), EcnReport::Outdated);
+    assert_eq!(space.on_ack(8, counts(5, 0, 2)), EcnReport::Increase { ect0: 1, ce: 0 });
+}
+
+#[test]
+fn count_that_falls_is_wrong() {
+    for less in [counts(3, 0, 3), counts(5, 0, 1)] {
+        assert_eq!(space().on_ack(8, less), EcnReport::Wrong(EcnFailure::Decreased));
+    }
+}
+
+#[test]
+fn ect1_is_wrong() {
+    assert_eq!(space().on_ack(8, counts(5, 1, 2)), EcnReport::Wrong(EcnFailure::Ect1));
+}
+
+#[test]
+fn more_counts_than_marks_are_wrong() {
+    assert_eq!(space().on_ack(8, counts(8, 0, 2)), EcnReport::Increase { ect0: 4, ce: 0 });
+    for more in [counts(9, 0, 2), counts(5, 0, 6), counts(u64::MAX, 0, 9)] {
+        assert_eq!(space().on_ack(8, more), EcnReport::Wrong(EcnFailure::TooMany));
+    }
+}
+
+fn failure(path: &mut EcnPath) -> Option<EcnFailure> {
+    match path.take_outcome().changed {
+        Some(EcnState::Failed(failure)) => Some(failure),
+        _ => None,
+    }
+}
+
+#[test]
+fn ten_packets_are_marked_until_one_is_counted() {
+    let mut path = EcnPath::new(true);
+    for _ in 0..TEST_PACKETS {
+        assert!(path.begin_datagram(false) && path.on_packet_sent());
+    }
+    assert!(!path.begin_datagram(false) && !path.on_packet_sent());
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, 1), (1, 0));
+    assert_eq!(path.take_outcome().changed, Some(EcnState::Capable));
+    assert!(path.begin_datagram(false) && path.on_packet_sent());
+}
+
+#[test]
+fn packets_of_a_datagram_are_marked_alike() {
+    let mut path = EcnPath::new(true);
+    (1..TEST_PACKETS).for_each(|_| drop((path.begin_datagram(false), path.on_packet_sent())));
+    assert!(path.begin_datagram(false));
+    assert!((0..3).all(|_| path.on_packet_sent()));
+    assert!(!path.begin_datagram(false));
+}
+
+#[test]
+fn probe_after_a_timeout_is_not_marked() {
+    let mut path = EcnPath::new(true);
+    assert!(!path.begin_datagram(true) && !path.on_packet_sent());
+    assert!(path.begin_datagram(false));
+}
+
+#[test]
+fn fewer_counts_than_acknowledged_marks_fail_the_path() {
+    let mut path = EcnPath::new(true);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 2, ce: 1 }, 3), (2, 1));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 1 }, 3), (0, 0));
+    assert_eq!(failure(&mut path), Some(EcnFailure::Cleared));
+    assert!(!path.begin_datagram(false));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 9, ce: 9 }, 3), (0, 0), "for good");
+}
+
+#[test]
+fn frame_without_counts_fails_the_path_only_if_it_acknowledges_marks() {
+    let mut path = EcnPath::new(true);
+    assert_eq!(path.on_ack(EcnReport::NoCounts, 0), (0, 0));
+    assert_eq!(failure(&mut path), None);
+    assert_eq!(path.on_ack(EcnReport::NoCounts, 1), (0, 0));
+    assert_eq!(failure(&mut path), Some(EcnFailure::NoCounts));
+}
+
+#[test]
+fn test_whose_every_packet_met_congestion_fails_the_path() {
+    let mut path = EcnPath::new(true);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 6 }, 6), (0, 6));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 4 }, 4), (0, 0));
+    assert_eq!(failure(&mut path), Some(EcnFailure::AllCongested));
+    let mut path = EcnPath::new(true);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 9 }, 10), (1, 9));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 50 }, 50), (0, 50), "later");
+    assert_eq!(failure(&mut path), None);
+}
+
+#[test]
+fn path_that_marks_nothing_ignores_counts() {
+    let mut path = EcnPath::new(false);
+    assert!(!path.begin_datagram(false));
+    for report in [EcnReport::NoCounts, EcnReport::Wrong(EcnFailure::TooMany), EcnReport::Increase { ect0: 1, ce: 1 }] {
+        assert_eq!(path.on_ack(report, 0), (0, 0));
+        assert_eq!(path.take_outcome(), EcnOutcome::default());
+    }
+}

@@ -1,0 +1,378 @@
+//! ECN marks: received ones are reported to the peer, and packets are marked on paths that keep the marks (RFC 9000 §13.4).
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use quiche::{Connection, Ecn, EcnFailure, EcnStats, Error, RecvInfo};
+use sluicegate_cc::{Controller, EcnCounts, Event, Init, Layer, Options};
+use sluicegate_test_support::{built_by, builtin, config, set_algorithm, Pair, Trace};
+
+/// Window of both sides, in packets.
+const WINDOW: usize = 100;
+const STEP: Duration = Duration::from_millis(20);
+
+thread_local!(static COUNTED: RefCell<Vec<EcnCounts>> = RefCell::default());
+
+/// Notes the counts of each event.
+#[derive(Debug)]
+struct Watched(Box<dyn Controller>);
+
+impl Layer for Watched {
+    fn inner(&self) -> &dyn Controller {
+        &*self.0
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Controller {
+        &mut *self.0
+    }
+
+    fn on_event(&mut self, event: &Event<'_>) {
+        if event.ecn != EcnCounts::NONE {
+            COUNTED.with_borrow_mut(|counted| counted.push(event.ecn));
+        }
+        self.0.on_event(event);
+    }
+}
+
+fn watched(init: &Init, options: &Options) -> Box<dyn Controller> {
+    Box::new(Watched((builtin("reno").build)(init, options)))
+}
+
+/// A datagram, and the mark that it left with.
+type Marked = (Vec<u8>, RecvInfo, Ecn);
+
+/// Returns every datagram that a side sends now.
+fn emit(side: &mut Connection) -> Vec<Marked> {
+    let mut sent = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match side.send(&mut buffer) {
+            Ok((len, info)) => {
+                let (from, to) = (info.from, info.to);
+                sent.push((buffer[..len].to_vec(), RecvInfo { from, to }, info.ecn));
+            }
+            Err(Error::Done) => return sent,
+            Err(error) => panic!("send: {error}"),
+        }
+    }
+}
+
+fn deliver(side: &mut Connection, (datagram, info, mark): &Marked) {
+    let received = side.recv_with_ecn(&mut datagram.clone(), *info, *mark);
+    received.expect("a packet that the other side has sent");
+}
+
+/// A server that marks its packets, a client that does not, and a path that changes the server's marks.
+struct Test {
+    pair: Pair,
+    /// Changes the mark of a datagram; `None` drops it.
+    path: fn(usize, Ecn) -> Option<Ecn>,
+    /// Datagrams that the server has sent, and how many of them were marked.
+    sent: usize,
+    marked: usize,
+}
+
+impl Test {
+    /// Connects over a path.
+    fn over(path: fn(usize, Ecn) -> Option<Ecn>) -> Test {
+        Test::begun(true, path).settled()
+    }
+
+    fn begun(enabled: bool, path: fn(usize, Ecn) -> Option<Ecn>) -> Test {
+        let (mut client, mut server) = (config(WINDOW), config(WINDOW));
+        set_algorithm(&mut server, built_by("reno", watched));
+        server.enable_ecn(enabled);
+        COUNTED.take();
+        Test {
+            pair: Pair::new(&mut client, &mut server),
+            path,
+            sent: 0,
+            marked: 0,
+        }
+    }
+
+    /// Exchanges packets until both sides have nothing to send.
+    fn settled(mut self) -> Test {
+        self.settle();
+        assert!(self.pair.client.is_established() && self.pair.server.is_established());
+        self
+    }
+
+    fn settle(&mut self) {
+        loop {
+            let requests = emit(&mut self.pair.client);
+            let requests_sent = requests.len();
+            for request in &requests {
+                deliver(&mut self.pair.server, request);
+            }
+            if self.deliver_replies() + requests_sent == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Delivers what the server sends now. Returns how many datagrams that were.
+    fn deliver_replies(&mut self) -> usize {
+        let replies = emit(&mut self.pair.server);
+        for (datagram, info, mark) in &replies {
+            if let Some(mark) = (self.path)(self.sent, *mark) {
+                deliver(&mut self.pair.client, &(datagram.clone(), *info, mark));
+            }
+            self.sent += 1;
+            self.marked += usize::from(*mark == Ecn::Ect0);
+        }
+        replies.len()
+    }
+
+    /// The server sends that many packets' worth of data, which takes a round trip.
+    fn round(&mut self, packets: usize) {
+        let data = vec![7; packets * 1000];
+        let written = self.pair.server.stream_send(1, &data, false);
+        assert_eq!(written, Ok(data.len()));
+        self.deliver_replies();
+        self.pair.pass(STEP);
+        self.settle();
+    }
+
+    fn stats(&self) -> EcnStats {
+        self.pair.server.ecn_stats()
+    }
+
+    fn window(&self) -> usize {
+        let path = self.pair.server.path_stats().next();
+        path.expect("a path").cwnd
+    }
+
+    /// Returns whether the server marks what it sends now.
+    fn marks(&mut self) -> bool {
+        let before = self.marked;
+        self.round(1);
+        self.marked > before
+    }
+}
+
+fn kept(_: usize, mark: Ecn) -> Option<Ecn> {
+    Some(mark)
+}
+
+/// Returns a mark as it leaves a router with congestion.
+fn congested(mark: Ecn) -> Ecn {
+    match mark {
+        Ecn::NotCapable => mark,
+        _ => Ecn::CongestionExperienced,
+    }
+}
+
+#[test]
+fn packets_are_marked_on_a_path_that_keeps_marks() {
+    let mut test = Test::over(kept);
+    test.round(50);
+    assert_eq!(test.marked, test.sent, "all packets");
+    let stats = test.stats();
+    assert_eq!((stats.capable, stats.failed, stats.ce_reported), (1, 0, 0));
+    let counted = COUNTED.take();
+    let ect0: u64 = counted.iter().map(|counts| counts.ect0).sum();
+    // A coalesced datagram of the handshake has several packets.
+    assert!(ect0 >= test.marked as u64, "{ect0} of {}", test.marked);
+    assert!(counted
+        .iter()
+        .all(|counts| counts.ce == 0 && counts.ect1 == 0));
+}
+
+#[test]
+fn nothing_is_marked_unless_enabled() {
+    let mut test = Test::begun(false, kept).settled();
+    test.round(50);
+    assert_eq!(test.marked, 0);
+    assert_eq!(test.stats(), EcnStats::default());
+}
+
+#[test]
+fn received_marks_are_counted_by_packet_and_reported() {
+    let (mut client, mut server) = (config(WINDOW), config(WINDOW));
+    let mut pair = Pair::connect(&mut client, &mut server);
+    let trace = Trace::of(&mut pair.client);
+    let marks = [
+        Ecn::Ect0,
+        Ecn::CongestionExperienced,
+        Ecn::NotCapable,
+        Ecn::Ect1,
+        Ecn::Ect0,
+    ];
+    pair.client.stream_send(0, &[7; 4500], true).expect("data");
+    let sent = emit(&mut pair.client);
+    assert_eq!(sent.len(), 4, "{sent:?}");
+    for ((datagram, info, _), mark) in sent.into_iter().zip(marks) {
+        let marked = (datagram, info, mark);
+        deliver(&mut pair.server, &marked);
+        // A copy counts once.
+        let _ = pair.server.recv_with_ecn(&mut marked.0.clone(), info, mark);
+    }
+    pair.settle();
+    assert_eq!(pair.server.ecn_stats().ce_received, 1);
+    let text = trace.text();
+    assert!(text.contains(r#""ect1":1,"ect0":1,"ce":1"#), "{text}");
+}
+
+#[test]
+fn ack_frames_have_no_counts_before_a_mark_is_seen() {
+    let (mut client, mut server) = (config(WINDOW), config(WINDOW));
+    let mut pair = Pair::connect(&mut client, &mut server);
+    let trace = Trace::of(&mut pair.client);
+    pair.client.stream_send(0, b"data", true).expect("data");
+    pair.settle();
+    let text = trace.text();
+    assert!(
+        text.contains("acked_ranges") && !text.contains("ect0"),
+        "{text}"
+    );
+}
+
+#[test]
+fn path_that_clears_all_marks_fails() {
+    let mut test = Test::over(|_, _| Some(Ecn::NotCapable));
+    let stats = test.stats();
+    assert_eq!((stats.capable, stats.failed), (0, 1));
+    assert_eq!(stats.failure, Some(EcnFailure::NoCounts));
+    assert!(!test.marks());
+}
+
+#[test]
+fn path_that_begins_to_clear_marks_fails() {
+    let mut test =
+        Test::over(|number, mark| Some(if number < 20 { mark } else { Ecn::NotCapable }));
+    test.round(10);
+    assert_eq!((test.stats().capable, test.stats().failed), (1, 0));
+    test.round(30);
+    let stats = test.stats();
+    assert_eq!((stats.capable, stats.failed), (1, 1));
+    assert_eq!(stats.failure, Some(EcnFailure::Cleared));
+    assert!(!test.marks());
+}
+
+#[test]
+fn path_that_changes_marks_to_ect1_fails() {
+    let mut test = Test::over(|_, _| Some(Ecn::Ect1));
+    assert_eq!(test.stats().failure, Some(EcnFailure::Ect1));
+    assert!(!test.marks());
+}
+
+#[test]
+fn path_that_marks_all_first_packets_as_congested_fails() {
+    let mut test = Test::over(|_, mark| Some(congested(mark)));
+    test.round(20);
+    assert_eq!(test.stats().failure, Some(EcnFailure::AllCongested));
+    assert!(!test.marks());
+    // The window grows as if there were no marks.
+    let before = test.window();
+    for _ in 0..5 {
+        test.round(before / 1000 - 1);
+    }
+    assert!(test.window() > before);
+}
+
+#[test]
+fn path_that_drops_marked_packets_stays_usable() {
+    let mut test = Test::begun(true, |_, mark| (mark == Ecn::NotCapable).then_some(mark));
+    for _ in 0..20 {
+        test.settle();
+        test.pair.pass(Duration::from_secs(2));
+    }
+    let mut test = test.settled();
+    for _ in 0..10 {
+        test.round(2);
+        test.pair.pass(Duration::from_secs(2));
+        test.settle();
+    }
+    assert!(test.marked <= 12, "{} marked", test.marked);
+    for _ in 0..10 {
+        test.round(2);
+        assert!(
+            !test.pair.server.has_unacked(),
+            "arrived within a round trip"
+        );
+    }
+    assert_eq!((test.stats().capable, test.stats().failed), (0, 0));
+}
+
+#[test]
+fn congestion_experienced_reduces_the_window_once_a_round_trip() {
+    let mut test = Test::over(|number, mark| {
+        let congested = (100..103).contains(&number);
+        Some(if congested {
+            Ecn::CongestionExperienced
+        } else {
+            mark
+        })
+    });
+    while test.sent < 90 {
+        test.round(10);
+    }
+    let before = test.window();
+    COUNTED.take();
+    // All three in one round trip, acknowledged one by one.
+    let data = [7; 20_000];
+    test.pair.server.stream_send(1, &data, false).expect("data");
+    for datagram in emit(&mut test.pair.server) {
+        let mark = (test.path)(test.sent, datagram.2).expect("kept");
+        test.sent += 1;
+        test.pair.pass(Duration::from_millis(1));
+        deliver(&mut test.pair.client, &(datagram.0, datagram.1, mark));
+        for ack in emit(&mut test.pair.client) {
+            deliver(&mut test.pair.server, &ack);
+        }
+    }
+    assert_eq!(test.stats().ce_reported, 3);
+    let counted = COUNTED.take();
+    let ce: Vec<u64> = counted
+        .iter()
+        .map(|counts| counts.ce)
+        .filter(|ce| *ce > 0)
+        .collect();
+    assert_eq!(ce, [1, 1, 1]);
+    let after = test.window();
+    // Reno's half; the packets behind the marked ones let it grow a little.
+    assert!(
+        after < before * 6 / 10 && after >= before / 2,
+        "{before} to {after}"
+    );
+    assert!(test.marks(), "the path is still capable");
+}
+
+#[test]
+fn acknowledgements_out_of_order_do_not_fail_validation() {
+    let mut test = Test::over(kept);
+    for _ in 0..5 {
+        test.pair
+            .server
+            .stream_send(1, &[7; 10_000], false)
+            .expect("data");
+        let mut acks = Vec::new();
+        for datagram in emit(&mut test.pair.server) {
+            deliver(&mut test.pair.client, &datagram);
+            acks.extend(emit(&mut test.pair.client));
+        }
+        test.pair.pass(STEP);
+        for ack in acks.iter().rev() {
+            deliver(&mut test.pair.server, ack);
+        }
+    }
+    assert_eq!((test.stats().capable, test.stats().failed), (1, 0));
+    assert!(test.marks());
+}
+
+#[test]
+fn validation_is_traced() {
+    let mut test = Test::begun(true, |number, mark| {
+        Some(if number < 20 { mark } else { Ecn::NotCapable })
+    });
+    let trace = Trace::of(&mut test.pair.server);
+    let mut test = test.settled();
+    test.round(30);
+    let text = trace.text();
+    assert!(text.contains("ecn_state_updated"), "{text}");
+    assert!(
+        text.contains(r#""new":"capable""#) && text.contains(r#""new":"failed""#),
+        "{text}"
+    );
+}
