@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .ONESHELL:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble h2spec example test test-long floods fuzz asan miri mutants advisories msrv \
+.PHONY: help setup clients run build bench-backends fmt fmt-check clippy doc deny venv grpc pebble h2spec quic-go example test test-long floods fuzz asan miri mutants advisories msrv \
 	nightly sbom dist install clean
 MAKEFLAGS += --no-print-directory
 
@@ -47,6 +47,7 @@ GRPC_GO := v1.85.0
 VENV_IS_READY := $(VENV)/$(subst $() ,+,$(PYTHON_CLIENTS))
 PEBBLE := v2.10.1
 H2SPEC := v2.2.1+incompatible
+QUIC_GO := v0.65.0
 
 # For the tools of nightly Rust; nothing else needs it.
 NIGHTLY := rustup run nightly
@@ -236,6 +237,18 @@ $(TARGET)/h2spec/$(H2SPEC):
 	GOBIN="$(TARGET)/h2spec" go install github.com/summerwind/h2spec/cmd/h2spec@$(H2SPEC)
 	touch "$@"
 
+# A client that counts ECN marks, for the end-to-end tests.
+quic-go: setup $(TARGET)/quic-go/$(QUIC_GO)
+
+$(TARGET)/quic-go/$(QUIC_GO):
+	@if ! command -v go >/dev/null; then
+	    echo "skipped: quic-go's client is not installed, for want of Go (https://go.dev/doc/install)" >&2
+	    exit 0
+	fi
+	echo "== quic-go $(QUIC_GO)"
+	GOBIN="$(TARGET)/quic-go" go install github.com/quic-go/quic-go/example/client@$(QUIC_GO)
+	touch "$@"
+
 # With the workspace's versions and profile, so that what is built already is not built again.
 example: setup $(BORINGSSL) ## Tests the server with an algorithm of one's own, cc/examples/own-controller
 	@echo "== example"
@@ -250,13 +263,13 @@ fuzz-%: setup $(BORINGSSL)
 	RUSTFLAGS="--cfg fuzzing" $(CARGO) check --quiet --manifest-path $*/fuzz/Cargo.toml --target-dir "$(TARGET)/fuzz"
 
 # The last lines are cargo test's own.
-test: setup clients fmt-check deny venv grpc pebble h2spec $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
+test: setup clients fmt-check deny venv grpc pebble h2spec quic-go $(BORINGSSL) clippy doc example fuzz-cc fuzz-dataplane ## All checks that a change must pass, in under half an hour on two cores
 	@echo "== build"
 	$(CARGO) build --locked --workspace $(FEATURES) --profile $(PROFILE)
 	echo "== test"
 	SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE)
 
-test-long: setup clients venv grpc pebble h2spec $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
+test-long: setup clients venv grpc pebble h2spec quic-go $(BORINGSSL) fuzz-cc fuzz-dataplane fuzz-server asan miri fuzz floods ## All tests, the long ones, fuzz targets, AddressSanitizer and Miri too
 	@SLUICEGATE_TEST_PYTHON="$(VENV)/bin/python" $(CARGO) test --locked --workspace $(FEATURES) --profile $(PROFILE) -- --include-ignored \
 	    --skip hostile::floods::
 

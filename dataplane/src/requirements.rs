@@ -8,7 +8,7 @@ use std::fmt::Display;
 const VARIABLE: &str = "SLUICEGATE_REQUIRE";
 
 /// Everything that a test may miss on a host.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "io_uring",
     "namespace",
     "aioquic",
@@ -20,6 +20,7 @@ const NAMES: [&str; 12] = [
     "grpc",
     "pebble",
     "h2spec",
+    "quic-go",
     "nginx",
 ];
 

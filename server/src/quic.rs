@@ -6,6 +6,7 @@ pub mod config_snapshot;
 pub mod connection;
 pub mod connection_gauges;
 pub mod counters;
+pub mod ecn;
 pub mod endpoint;
 mod expiry;
 pub mod header;

@@ -89,6 +89,12 @@ table! {
             examples: ["\"1ms\""],
             reload: Live
         },
+        /// Whether packets over QUIC carry ECN marks (RFC 9000 §13.4), by which routers report congestion without dropping packets; the
+        /// algorithms respond to such a report as to a loss. The marks stop on a path that clears or changes them, and to
+        /// a client that does not count them; sluicegate_ecn_paths_failed_total says how often and why. Marks of clients are reported
+        /// back to them in any case. Turn it off if a router on the way marks packets without congestion, so that downloads
+        /// are slow while sluicegate_ecn_ce_reported_total rises.
+        ecn: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Networks of the proxies in front of this listener, such as a content delivery network. A request from such
         /// an address counts as a request of the client that the proxy names in client_address_field: the right-most
         /// address there that is not a trusted proxy's. If the entry in its place is no address, the proxy that wrote

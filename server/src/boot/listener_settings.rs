@@ -90,6 +90,7 @@ fn try_prepare(
         trusted_proxies: Arc::new(TrustedProxies::of(listener)),
         selection,
         identities: Arc::new(identities),
+        ecn: listener.ecn,
     })
 }
 

@@ -91,6 +91,7 @@ mod tests {
                             others: others.clone(),
                             expiries: Vec::new(),
                         }),
+                        ecn: true,
                     },
                 })
                 .into(),

@@ -114,6 +114,8 @@ pub struct ListenerSettings {
     pub selection: Selection,
     /// Certificates and keys.
     pub identities: Arc<Identities>,
+    /// Whether packets carry ECN marks on paths that pass validation.
+    pub ecn: bool,
 }
 
 /// An immutable snapshot that all workers share; a reload makes another one.
@@ -185,6 +187,9 @@ impl ConfigSnapshot {
         let listeners = of_group.map(|bound| {
             let settings = &bound.settings;
             let identities = (&settings.identities.first, &settings.identities.others);
+            let mut config =
+                server_config(&bound.name, identities, &self.quic, &self.limits, secrets)?;
+            config.enable_ecn(settings.ecn);
             let listener = Listener {
                 name: bound.name.as_str().into(),
                 local: bound.at.local,
@@ -192,7 +197,7 @@ impl ConfigSnapshot {
                 selection: settings.selection.clone(),
                 payloads: bound.at.payloads.clone(),
                 lease: bound.at.lease.clone(),
-                config: server_config(&bound.name, identities, &self.quic, &self.limits, secrets)?,
+                config,
             };
             Ok((bound.at.id, listener))
         });

@@ -79,6 +79,8 @@ pub struct Connection {
     activity: Activity,
     path_size: PathSize,
     progress: Progress,
+    /// Sums of ECN that the endpoint's counters have.
+    ecn: quiche::EcnStats,
     session: Option<h3::Session>,
     /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
@@ -135,6 +137,7 @@ impl Connection {
             activity: Activity::new(),
             path_size: PathSize::default(),
             progress: Progress::new(),
+            ecn: quiche::EcnStats::default(),
             session: None,
             release: None,
             handshake_deadline: Some(accepted.handshake_deadline),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::http::gate::RequestCounters;
 use crate::observe::metrics::{PerLabel, labels, metrics};
+use crate::quic::ecn::EcnCounters;
 use crate::quic::token::NewTokenRefusal;
 
 labels! {
@@ -118,6 +119,8 @@ metrics! {
             counter("sluicegate_connections_by_algorithm_total" by "algorithm"),
         /// Datagrams dropped or stateless packets withheld, by reason.
         pub dropped: PerLabel<DropReason> = counter("sluicegate_datagrams_dropped_total" by "reason"),
+        /// Counters of ECN.
+        pub ecn: EcnCounters = group,
         /// Counters of the HTTP/3 sessions.
         pub h3: RequestCounters = group,
     }

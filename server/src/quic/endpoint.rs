@@ -293,7 +293,9 @@ impl Endpoint {
             from: meta.peer,
             to: meta.local,
         };
-        let received = connection.receive(datagram, info, now);
+        let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
+        let received = connection.receive(datagram, (info, ecn), now);
+        connection.move_ecn(&mut self.counters.ecn);
         if let Err(error) = received {
             self.counters.on_drop(DropReason::ProtocolError);
             tracing::trace!(%error, "datagram refused by the connection");

@@ -121,8 +121,9 @@ impl Settings {
         let secrets = Arc::new(Secrets::in_memory());
         let (quic, limits) = (config.quic.clone(), config.limits.clone());
         let others = Alternatives::default();
-        let transport = server_config("main", (&IDENTITY, &others), &quic, &limits, &secrets)
+        let mut transport = server_config("main", (&IDENTITY, &others), &quic, &limits, &secrets)
             .expect("a transport configuration");
+        transport.enable_ecn(true);
         let registry = sluicegate_cc::Registry::builtin();
         let listener = Listener {
             name: "main".into(),

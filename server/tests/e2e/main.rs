@@ -16,6 +16,7 @@ mod client_auth;
 mod compress;
 mod connect_udp;
 mod dpdk;
+mod ecn;
 mod examples;
 mod explain;
 mod failure;

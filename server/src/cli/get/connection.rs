@@ -126,7 +126,8 @@ impl ClientConnection {
                 to: meta.local,
             };
             // An error that matters closes the connection and is found there.
-            let _ = connection.recv(datagram, info);
+            let ecn = quiche::Ecn::from_bits(meta.ecn.bits());
+            let _ = connection.recv_with_ecn(datagram, info, ecn);
         })?;
         Ok(())
     }

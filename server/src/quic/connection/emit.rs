@@ -51,11 +51,11 @@ impl Connection {
                 self.quic.send(room)
             }
         });
-        let Ok((first, quiche::SendInfo { from, to, .. })) = sent else {
+        let Ok((first, info)) = sent else {
             return Emitted::Nothing;
         };
-        out.commit(first, &meta(from, to));
-        self.emit_burst(out, first, (from, to), now)
+        out.commit(first, &meta(&info));
+        self.emit_burst(out, first, (info.from, info.to), now)
     }
 
     /// Goes on with the path of the first packet, of which `first` bytes left. What was urgent may have passed the pacer;
@@ -81,8 +81,8 @@ impl Connection {
                 Err(reason) => return Emitted::NoRoom(reason),
             };
             match self.quic.send_on_path(room, Some(from), Some(to)) {
-                Ok((len, _)) => {
-                    out.commit(len, &meta(from, to));
+                Ok((len, info)) => {
+                    out.commit(len, &meta(&info));
                     sent += len;
                 }
                 Err(_) => break,
@@ -108,11 +108,11 @@ impl Connection {
     }
 }
 
-fn meta(from: SocketAddr, to: SocketAddr) -> TxMeta {
+fn meta(info: &quiche::SendInfo) -> TxMeta {
     TxMeta {
-        peer: to,
-        local: Some(from),
-        ecn: Ecn::NotCapable,
+        peer: info.to,
+        local: Some(info.from),
+        ecn: Ecn::from_bits(info.ecn.bits()),
         departure: None,
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Connection;
+use crate::quic::ecn::EcnCounters;
 use crate::quic::progress::Received;
 
 impl Connection {
@@ -11,14 +12,14 @@ impl Connection {
         self.progress.is_in_credit(now)
     }
 
-    /// Takes a datagram.
+    /// Takes a datagram, and the ECN mark that it arrived with.
     ///
     /// # Errors
     /// The datagram broke the protocol. Either that concerns it alone or the connection is being closed.
     pub(in crate::quic) fn receive(
         &mut self,
         datagram: &mut [u8],
-        info: quiche::RecvInfo,
+        (info, ecn): (quiche::RecvInfo, quiche::Ecn),
         now: Instant,
     ) -> Result<(), quiche::Error> {
         self.activity.on_datagram(now);
@@ -26,9 +27,18 @@ impl Connection {
             self.quic.raise_pmtu();
         }
         let before = self.received();
-        let received = self.quic.recv(datagram, info).map(drop);
+        let received = self.quic.recv_with_ecn(datagram, info, ecn).map(drop);
         self.progress.on_datagram(before, self.received());
         received
+    }
+
+    /// Adds what is new about ECN since the last call.
+    pub(in crate::quic) fn move_ecn(&mut self, counters: &mut EcnCounters) {
+        let now = self.quic.ecn_stats();
+        if now != self.ecn {
+            counters.add_since(&self.ecn, &now);
+            self.ecn = now;
+        }
     }
 
     fn received(&self) -> Received {

@@ -13,6 +13,7 @@ use crate::observe::access::CurrentAccess;
 use crate::observe::metrics::Label;
 use crate::observe::qlog::CurrentTraces;
 use crate::quic::counters::{Counters, DropReason, RefusalReason};
+use crate::quic::ecn::EcnFailure;
 use crate::quic::token::NewTokenRefusal;
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.
@@ -64,6 +65,8 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
     (all.h3.stalled_responses, all.h3.stalled_bodies) = (31, 32);
     (all.new_tokens_sent, all.new_tokens_accepted) = (33, 34);
     all.new_tokens_refused[NewTokenRefusal::Used] = 35;
+    (all.ecn.ce_received, all.ecn.ce_reported) = (36, 37);
+    (all.ecn.validated, all.ecn.failed[EcnFailure::Cleared]) = (38, 39);
     all.h3.responses.record(200);
     all.h3.responses.record(404);
     all.h3.latency.record(Duration::from_millis(3));
