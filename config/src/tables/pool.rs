@@ -32,7 +32,8 @@ table! {
         /// https:// choose between HTTP/2 and HTTP/1.1 (see http2); h2c:// stands for HTTP/2 without TLS, as
         /// most gRPC servers speak it; all others get HTTP/1.1. For a server on this host that listens on a
         /// Unix socket, write unix: and the socket's path, or h2c://unix: and the path for HTTP/2; the user of Sluicegate
-        /// needs write permission on the socket.
+        /// needs write permission on the socket. An upstream with https:// that resets a stream of HTTP/2 because it requires
+        /// HTTP/1.1 gets that from then on.
         upstreams: Upstreams {
             kind: Kind::WordsOrTables {
                 words: ADDRESS,

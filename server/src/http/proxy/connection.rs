@@ -57,6 +57,9 @@ impl SendError {
         match self {
             SendError::Http1(error) if error.is_parse_too_large() => Failure::HeadTooLarge,
             SendError::Http1(error) if error.is_parse() => Failure::Malformed,
+            SendError::Http2(error) if error.reason() == Some(Reason::HTTP_1_1_REQUIRED) => {
+                Failure::Http1Required
+            }
             // This end has given the whole connection up, for what other streams have made of it.
             SendError::Http2(error)
                 if error.is_library() && error.reason() == Some(Reason::ENHANCE_YOUR_CALM) =>

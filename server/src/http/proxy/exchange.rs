@@ -238,11 +238,13 @@ impl<'a> Exchange<'a> {
         };
         let response = attempt.run(request, reply).await;
         let response = response.map_err(|stop| {
+            let is_http1_required = stop == Stop::Failed(Failure::Http1Required);
             let request = Circumstances {
                 method: self.request.head.method_of_route(),
                 framing,
                 taken: self.upload.taken(),
                 fresh,
+                falls_back: is_http1_required && upstream.require_http1(),
             };
             FailedAttempt::on(&connection, stop, request)
         })?;

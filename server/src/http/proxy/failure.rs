@@ -70,6 +70,8 @@ labels! {
         StreamReset = "stream_reset",
         /// The upstream has refused the stream of HTTP/2 without processing the request.
         StreamRefused = "stream_refused",
+        /// The upstream requires HTTP/1.1 for the request.
+        Http1Required = "http1_required",
         /// All upstreams are busy, and the queue is full.
         QueueFull = "queue_full",
         /// All upstreams stayed busy for as long as a request may wait.
@@ -111,9 +113,10 @@ impl Failure {
             Failure::QueueFull | Failure::QueueTimeout => "connection_limit_reached",
             Failure::WriteTimeout => "connection_write_timeout",
             Failure::HeadTimeout => "http_response_timeout",
-            Failure::Malformed | Failure::TooManyInterim | Failure::NoHttp2 => {
-                "http_protocol_error"
-            }
+            Failure::Malformed
+            | Failure::TooManyInterim
+            | Failure::NoHttp2
+            | Failure::Http1Required => "http_protocol_error",
             Failure::HeadTooLarge => "http_response_header_section_size",
             Failure::Switched | Failure::NoWebsocket => "http_upgrade_failed",
             Failure::BodyCut | Failure::CutWhileClientPaused => "http_response_incomplete",
@@ -152,6 +155,9 @@ impl Failure {
             }
             Failure::StreamReset => "it reset the stream before it responded",
             Failure::StreamRefused => "it refused the stream",
+            Failure::Http1Required => {
+                "it requires HTTP/1.1 for the request; give its address without h2c://, or set `http2 = false`"
+            }
             Failure::Exhausted => "no descriptors or ports are left on this host",
             Failure::QueueFull => "all upstreams have `max_connections` and the `queue` is full",
             Failure::QueueTimeout => {

@@ -37,6 +37,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) taken: bool,
     /// Whether no connection was wanted that may be stale.
     pub(super) fresh: bool,
+    /// Whether the upstream requires HTTP/1.1, which the next connection speaks.
+    pub(super) falls_back: bool,
 }
 
 impl FailedAttempt {
@@ -70,7 +72,9 @@ impl FailedAttempt {
         let unsent = unheard && connection.meter().written() == 0;
         let bodiless = matches!(request.framing, Framing::None | Framing::Length(0));
         let repeatable = bodiless && is_idempotent(request.method);
-        let retry = if request.taken || !unheard || !(unsent || repeatable) {
+        let retry = if request.falls_back && !request.taken && is_idempotent(request.method) {
+            Retry::Reconnect
+        } else if request.taken || !unheard || !(unsent || repeatable) {
             Retry::Never
         } else if stale {
             Retry::Reconnect

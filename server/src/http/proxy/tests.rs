@@ -6,6 +6,7 @@ mod error_pages;
 mod faults;
 mod health;
 mod health_checks;
+mod http1_required;
 mod http2;
 mod http2_faults;
 mod http2_upstream;

@@ -38,6 +38,8 @@ pub(super) struct Upstream {
     proxy_protocol: Option<ProxyProtocolVersion>,
     /// Protocol of its connections: the one that it chose last, if it has a choice.
     protocol: Cell<Option<Protocol>>,
+    /// The upstream requires HTTP/1.1, which is all that is offered to it.
+    is_http1_only: Cell<bool>,
     http2: Http2Limits,
     shared: SharedConnections,
     tally: Rc<Tally>,
@@ -73,6 +75,7 @@ impl Upstream {
             }
             .to_owned(),
             protocol: Cell::new(transport.protocol()),
+            is_http1_only: Cell::new(false),
             transport,
             proxy_protocol: settings.proxy_protocol,
             http2: Http2Limits {
@@ -172,6 +175,9 @@ impl Upstream {
             return Ok(self.exclusive(connection));
         }
         loop {
+            if self.is_http1_only.get() {
+                return self.own_connection(peer, limit).await;
+            }
             if let Some(slot) = self.shared.take() {
                 self.tally.count(|c| c.reused += 1);
                 return Ok(self.stream(slot));
@@ -184,6 +190,13 @@ impl Upstream {
                 return opened.inspect_err(|failure| opener.fail(*failure));
             }
         }
+    }
+
+    /// Offers only HTTP/1.1 from now on, which the upstream requires. Returns whether it can choose that.
+    pub(super) fn require_http1(&self) -> bool {
+        let chooses = self.transport.protocol().is_none();
+        self.is_http1_only.set(chooses);
+        chooses
     }
 
     /// Returns a connection for a tunnel within `limit`: a stream of HTTP/2 where the upstream takes one, but opens no connection for
@@ -216,7 +229,7 @@ impl Upstream {
         }
     }
 
-    /// Opens a connection of HTTP/1.1 within `limit`, for one client alone.
+    /// Opens a connection of HTTP/1.1 within `limit`, which names its client if connections do.
     ///
     /// # Errors
     /// Why no connection could be opened.
