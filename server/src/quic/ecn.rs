@@ -52,11 +52,11 @@ metrics! {
 impl EcnCounters {
     /// Adds what has happened on a connection between two states of its sums.
     pub fn add_since(&mut self, before: &quiche::EcnStats, now: &quiche::EcnStats) {
-        self.ce_received += now.ce_received - before.ce_received;
-        self.ce_reported += now.ce_reported - before.ce_reported;
-        self.validated += now.capable - before.capable;
+        self.ce_received += now.ce_received.saturating_sub(before.ce_received);
+        self.ce_reported += now.ce_reported.saturating_sub(before.ce_reported);
+        self.validated += now.capable.saturating_sub(before.capable);
         if let Some(failure) = now.failure {
-            self.failed[failure.into()] += now.failed - before.failed;
+            self.failed[failure.into()] += now.failed.saturating_sub(before.failed);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio::task::coop::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::counters::Tally;
@@ -17,9 +18,9 @@ use super::http1::Http1Connection;
 
 /// Time for which a connection beyond the limit stays idle: the next burst of requests finds it.
 pub(super) const SURPLUS: Duration = Duration::from_secs(5);
-/// Pause of the task that watches idle connections before it looks at them. Most of those that a busy server keeps are in use
-/// again by then, and cost no watching.
-const PAUSE: Duration = Duration::from_millis(250);
+/// Pause of the task that watches idle connections before each sweep. Most connections of a busy server are in use again by
+/// then, and cost no watching.
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
 /// Idle HTTP/1.1 connections to one upstream. A task watches them, and closes those that the upstream has closed or that have
 /// been idle for too long.
@@ -35,8 +36,8 @@ pub(super) struct IdleConnections {
     max_age: Duration,
     /// Task that watches the connections; there is one while there are any.
     watcher: RefCell<Option<AbortHandle>>,
-    /// Wakes the watcher when it has seen all connections and waits.
-    resting: RefCell<Option<Waker>>,
+    /// Waker of the watcher while it waits for something to happen.
+    parked: RefCell<Option<Waker>>,
     closed: Cell<bool>,
 }
 
@@ -60,7 +61,7 @@ impl IdleConnections {
             timeout: settings.keepalive_timeout,
             max_age: settings.max_age,
             watcher: RefCell::default(),
-            resting: RefCell::default(),
+            parked: RefCell::default(),
             closed: Cell::new(false),
         })
     }
@@ -81,7 +82,8 @@ impl IdleConnections {
 
     /// Returns the connection that was used last and is still open.
     pub(super) async fn take(&self) -> Option<Http1Connection> {
-        std::future::poll_fn(|cx| {
+        // Beyond the budget of a task, a connection would look open although the upstream has closed it.
+        unconstrained(std::future::poll_fn(|cx| {
             loop {
                 let newest = self.idle.borrow_mut().pop_back();
                 let Some(mut newest) = newest else {
@@ -97,7 +99,7 @@ impl IdleConnections {
                 }
                 self.tally.count(|c| c.idle_closed += 1);
             }
-        })
+        }))
         .await
     }
 
@@ -118,14 +120,14 @@ impl IdleConnections {
         }
         let now = Instant::now();
         let mut idle = self.idle.borrow_mut();
-        self.drop_late(&mut idle, self.limit - 1, now);
+        self.close_surplus(&mut idle, self.limit - 1, now);
         idle.push_back(Idle {
             connection,
             since: now,
         });
-        let resting = self.resting.take();
-        if let Some(watcher) = resting {
-            watcher.wake();
+        let parked = self.parked.take();
+        if let Some(waker) = parked {
+            waker.wake();
         }
         let mut watcher = self.watcher.borrow_mut();
         if watcher.is_none() {
@@ -139,7 +141,7 @@ impl IdleConnections {
     }
 
     /// Closes connections that have been idle for [`SURPLUS`] while more than `limit` are idle.
-    fn drop_late(&self, idle: &mut VecDeque<Idle>, limit: usize, now: Instant) {
+    fn close_surplus(&self, idle: &mut VecDeque<Idle>, limit: usize, now: Instant) {
         let is_late = |idle: &Idle| now.duration_since(idle.since) >= SURPLUS;
         while idle.len() > limit && idle.front().is_some_and(is_late) {
             idle.pop_front();
@@ -149,10 +151,10 @@ impl IdleConnections {
 
     /// Closes connections that the upstream has closed or that have been idle for too long; when something arrives on another,
     /// the caller is woken. Returns the time at which the next has been idle for too long; `None` if there is none.
-    fn look(&self, cx: &mut Context<'_>) -> Option<Instant> {
+    fn sweep(&self, cx: &mut Context<'_>) -> Option<Instant> {
         let now = Instant::now();
         let mut idle = self.idle.borrow_mut();
-        self.drop_late(&mut idle, self.limit, now);
+        self.close_surplus(&mut idle, self.limit, now);
         while { idle.front() }.is_some_and(|oldest| now - oldest.since >= self.timeout) {
             idle.pop_front();
             self.tally.count(|c| c.idle_dropped += 1);
@@ -184,19 +186,19 @@ impl Drop for IdleConnections {
     }
 }
 
-/// Looks at the connections whenever one becomes idle, something arrives on one, or one has been idle for too long, but not
+/// Sweeps the connections whenever one becomes idle, something arrives on one, or one has been idle for too long, but not
 /// more often than each [`PAUSE`]. Ends when no connection is idle.
 async fn watch(connections: Weak<IdleConnections>) {
     loop {
         sleep(PAUSE).await;
         let mut deadline = None;
-        std::future::poll_fn(|cx| {
+        unconstrained(std::future::poll_fn(|cx| {
             if let Some(connections) = connections.upgrade() {
-                deadline = connections.look(cx);
-                *connections.resting.borrow_mut() = Some(cx.waker().clone());
+                deadline = connections.sweep(cx);
+                *connections.parked.borrow_mut() = Some(cx.waker().clone());
             }
             Poll::Ready(())
-        })
+        }))
         .await;
         let Some(deadline) = deadline else {
             return;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use tokio::time::pause;
 
-use super::super::idle::SURPLUS;
+use super::super::idle::{PAUSE, SURPLUS};
 
 use super::*;
 
@@ -191,6 +191,64 @@ fn a_connection_that_the_upstream_closes_or_talks_on_while_idle_is_gone() {
             assert_eq!((edge.state().idle, edge.counters().idle_closed), (0, 1));
             edge.assert_nothing_open();
         }
+    });
+}
+
+#[test]
+fn the_end_of_an_idle_connection_is_seen_before_its_timeout() {
+    run(async {
+        let server = Server::new().await;
+        let (edge, mut first) = warm(&server).await;
+        let until_idle = async |count| {
+            while edge.state().idle != count {
+                tokio::time::sleep(PAUSE / 8).await;
+            }
+        };
+        // By now the watcher has swept, and waits.
+        tokio::time::sleep(PAUSE * 2).await;
+        let (front, task) = edge.get("/");
+        first.head().await;
+        let mut second = server.asked(edge.get("/")).await;
+        first.send(OK).await;
+        second.2.send(OK).await;
+        for (front, task) in [(front, task), (second.0, second.1)] {
+            front.response().await;
+            task.await.unwrap();
+        }
+        until_idle(2).await;
+        second.2.0.shutdown().await.unwrap();
+        until_idle(1).await;
+        tokio::time::sleep(PAUSE * 2).await;
+        first.0.shutdown().await.unwrap();
+        until_idle(0).await;
+        assert_eq!(edge.counters().idle_closed, 2);
+        edge.assert_nothing_open();
+    });
+}
+
+#[test]
+fn no_request_gets_one_of_many_connections_that_are_closed_at_once() {
+    // More than a task may poll in a turn of the runtime.
+    const MANY: usize = 160;
+    run(async {
+        let server = Server::new().await;
+        let edge = server.edge();
+        let mut running = Vec::new();
+        for _ in 0..MANY {
+            running.push(server.asked(edge.get("/")).await);
+        }
+        for (front, task, mut conn) in running {
+            conn.send(OK).await;
+            front.response().await;
+            task.await.unwrap();
+        }
+        settle().await;
+        let (front, task, mut conn) = server.asked(edge.get("/")).await;
+        conn.send(OK).await;
+        front.response().await;
+        task.await.unwrap();
+        let counters = edge.counters();
+        assert_eq!((counters.idle_closed, counters.retries), (MANY as u64, 0));
     });
 }
 
