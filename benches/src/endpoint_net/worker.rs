@@ -46,6 +46,7 @@ impl Worker {
             Ok(Listener {
                 lease: Lease::default(),
                 name: listener.name.as_str().into(),
+                local: listener.addresses[0],
                 trusted_proxies: Arc::default(),
                 selection: Selection::of(listener, &registry, [0; 32])?,
                 payloads: Payloads::default(),
