@@ -78,6 +78,8 @@ pub enum EcnFailure {
     Decreased,
     /// Every packet of the test came out as Congestion Experienced: that says nothing about congestion.
     AllCongested,
+    /// Marked packets were lost until a probe timeout, twice in a row: the path drops them.
+    Dropped,
 }
 
 /// Sums over all paths of a connection.
@@ -253,6 +255,11 @@ pub struct EcnPath {
     ce: u64,
     /// Whether the packets of the test are all acknowledged.
     tested: bool,
+    /// Marked packets sent since one was last acknowledged, and probe timeouts that ended with none acknowledged.
+    unacked: u64,
+    timeouts: u64,
+    /// Whether the present datagram is a probe after a timeout.
+    probing: bool,
     outcome: EcnOutcome,
 }
 
@@ -266,14 +273,37 @@ impl EcnPath {
 
     /// Begins a datagram and returns whether it is marked. A probe after a timeout is not: the path may drop what is marked.
     pub fn begin_datagram(&mut self, is_probe: bool) -> bool {
+        if is_probe && !self.probing {
+            self.on_probe_timeout();
+        }
+        self.probing = is_probe;
         self.marking = !is_probe && matches!(self.state, Some(EcnState::Testing | EcnState::Capable));
         self.marking
+    }
+
+    /// Stops marking if nothing that was marked arrives (RFC 9000 §13.4.2): in the test at the first timeout, later at the
+    /// second, because an outage of the path looks the same once.
+    fn on_probe_timeout(&mut self) {
+        if self.unacked == 0 {
+            return;
+        }
+        match self.state {
+            Some(EcnState::Testing) => self.state = Some(EcnState::Unknown),
+            Some(EcnState::Capable) => {
+                self.timeouts += 1;
+                if self.timeouts > 1 {
+                    self.fail(EcnFailure::Dropped);
+                }
+            },
+            _ => {},
+        }
     }
 
     /// Returns whether a packet of the present datagram is marked.
     pub fn on_packet_sent(&mut self) -> bool {
         if self.marking {
             self.sent += 1;
+            self.unacked += 1;
             if self.state == Some(EcnState::Testing) && self.sent >= TEST_PACKETS {
                 self.state = Some(EcnState::Unknown);
             }
@@ -284,6 +314,10 @@ impl EcnPath {
     /// Takes the report of an ACK frame that newly acknowledges `acked` marked packets of the path. Returns the packets that
     /// the peer newly counted as ECT(0) and as Congestion Experienced.
     pub fn on_ack(&mut self, report: EcnReport, acked: u64) -> (u64, u64) {
+        if acked > 0 {
+            self.unacked = 0;
+            self.timeouts = 0;
+        }
         let (ect0, ce) = match (self.state, report) {
             (None | Some(EcnState::Failed(_)), _) | (_, EcnReport::Outdated) => return (0, 0),
             (_, EcnReport::Wrong(failure)) => return self.fail(failure),

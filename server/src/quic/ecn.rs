@@ -18,6 +18,8 @@ labels! {
         Decreased = "decreased",
         /// Every one of the first packets was marked as having met congestion.
         AllCongested = "all_congested",
+        /// Marked packets were lost until a probe timeout, twice in a row.
+        Dropped = "dropped",
     }
 }
 
@@ -30,6 +32,7 @@ impl From<quiche::EcnFailure> for EcnFailure {
             quiche::EcnFailure::TooMany => EcnFailure::TooMany,
             quiche::EcnFailure::Decreased => EcnFailure::Decreased,
             quiche::EcnFailure::AllCongested => EcnFailure::AllCongested,
+            quiche::EcnFailure::Dropped => EcnFailure::Dropped,
         }
     }
 }
@@ -44,7 +47,7 @@ metrics! {
         pub ce_reported: u64 = counter("sluicegate_ecn_ce_reported_total"),
         /// Network paths that passed the validation of ECN, so that their packets are marked.
         pub validated: u64 = counter("sluicegate_ecn_paths_validated_total"),
-        /// Network paths that failed the validation of ECN, by reason: the client reads no marks (no_counts); the path clears them (cleared), or changes them to ECT(1) (ect1) or to CE on every one of the first packets (all_congested); the client counts more than was sent (too_many), or less than before (decreased).
+        /// Network paths that failed the validation of ECN, by reason: the client reads no marks (no_counts); the path drops what is marked (dropped), clears marks (cleared), or changes them to ECT(1) (ect1) or to CE on every one of the first packets (all_congested); the client counts more than was sent (too_many), or less than before (decreased).
         pub failed: PerLabel<EcnFailure> = counter("sluicegate_ecn_paths_failed_total" by "reason"),
     }
 }

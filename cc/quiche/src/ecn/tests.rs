@@ -141,3 +141,46 @@ fn path_that_marks_nothing_ignores_counts() {
         assert_eq!(path.take_outcome(), EcnOutcome::default());
     }
 }
+
+/// Sends marked datagrams, and then a probe after a timeout.
+fn send_until_timeout(path: &mut EcnPath) {
+    for _ in 0..3 {
+        path.begin_datagram(false);
+        path.on_packet_sent();
+    }
+    for _ in 0..2 {
+        assert!(!path.begin_datagram(true), "the probes of one timeout");
+    }
+}
+
+#[test]
+fn path_that_begins_to_drop_marked_packets_fails_at_the_second_timeout() {
+    let mut path = EcnPath::new(true);
+    path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, 1);
+    path.take_outcome();
+    send_until_timeout(&mut path);
+    assert_eq!(failure(&mut path), None, "it may be an outage");
+    send_until_timeout(&mut path);
+    assert_eq!(failure(&mut path), Some(EcnFailure::Dropped));
+    assert!(!path.begin_datagram(false));
+}
+
+#[test]
+fn outages_with_marked_packets_acknowledged_between_them_fail_no_path() {
+    let mut path = EcnPath::new(true);
+    for _ in 0..5 {
+        path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, 1);
+        path.take_outcome();
+        send_until_timeout(&mut path);
+        assert_eq!(failure(&mut path), None);
+    }
+    assert!(path.begin_datagram(false));
+}
+
+#[test]
+fn test_ends_at_the_first_timeout() {
+    let mut path = EcnPath::new(true);
+    send_until_timeout(&mut path);
+    assert!(!path.begin_datagram(false));
+    assert_eq!(failure(&mut path), None);
+}
