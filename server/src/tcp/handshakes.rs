@@ -40,9 +40,21 @@ pub(super) struct HandshakePace {
 struct Queue {
     /// Steps that may run at once.
     left: usize,
+    round: Round,
+    /// Steps that the round admitted and has no time for, and whether the server had responded.
+    postponed: VecDeque<(bool, oneshot::Sender<()>)>,
     /// Steps of handshakes to which the server has responded.
     begun: VecDeque<oneshot::Sender<()>>,
     new: VecDeque<oneshot::Sender<()>>,
+}
+
+/// What the steps may take until all other tasks have run again.
+#[derive(Debug, Default)]
+struct Round {
+    /// Steps that have begun.
+    steps: usize,
+    /// Total of the time that steps have taken after which only [`STEPS`] may begin.
+    end: Duration,
 }
 
 impl HandshakePace {
@@ -99,17 +111,23 @@ impl HandshakePace {
     /// Returns the number of steps that wait for their turn.
     pub(super) fn waiting(&self) -> u64 {
         let queue = self.queue.borrow();
-        (queue.begun.len() + queue.new.len()) as u64
+        (queue.postponed.len() + queue.begun.len() + queue.new.len()) as u64
     }
 
     /// Waits for the turn of a step.
     async fn step(&self, is_begun: bool) {
-        let turn = self.queue.borrow_mut().enter(is_begun);
-        let Some(turn) = turn else {
-            return self.notice_use();
-        };
-        // Nobody drops the sender of one that waits.
-        let _ = turn.await;
+        let mut turn = self.queue.borrow_mut().enter(is_begun);
+        loop {
+            self.notice_use();
+            if let Some(turn) = turn {
+                // Nobody drops the sender of one that waits.
+                let _ = turn.await;
+            }
+            turn = { self.queue.borrow_mut() }.begin(is_begun, self.spent.get());
+            if turn.is_none() {
+                return;
+            }
+        }
     }
 
     /// Allows further steps once every other task that is ready has run; runs until it is dropped.
@@ -120,7 +138,13 @@ impl HandshakePace {
             yield_now().await;
             let others = ((self.clock)() - start).saturating_sub(self.spent.get() - spent);
             let steps = steps(others, self.mean.get());
-            self.queue.borrow_mut().admit(steps);
+            let mut queue = self.queue.borrow_mut();
+            queue.round = Round {
+                steps: 0,
+                end: self.spent.get() + others,
+            };
+            queue.admit(steps);
+            drop(queue);
             self.room.notify_waiters();
             self.notice_use();
         }
@@ -140,24 +164,44 @@ impl HandshakePace {
 }
 
 impl Queue {
-    /// Takes a step that may run at once, or returns what says that it may.
+    /// Takes a step that may run at once, or returns the receiver that is notified on its turn.
     fn enter(&mut self, is_begun: bool) -> Option<oneshot::Receiver<()>> {
         if self.left > 0 {
             self.left -= 1;
             return None;
         }
         let (sender, turn) = oneshot::channel();
-        let queue = if is_begun {
+        self.waiting(is_begun).push_back(sender);
+        Some(turn)
+    }
+
+    fn waiting(&mut self, is_begun: bool) -> &mut VecDeque<oneshot::Sender<()>> {
+        if is_begun {
             &mut self.begun
         } else {
             &mut self.new
-        };
-        queue.push_back(sender);
+        }
+    }
+
+    /// Begins a step whose turn has come, or returns the receiver that is notified on its next one. Steps may take longer than
+    /// their mean time, which clients lower by handshakes that they send a byte at a time.
+    fn begin(&mut self, is_begun: bool, spent: Duration) -> Option<oneshot::Receiver<()>> {
+        let round = &mut self.round;
+        if round.steps < STEPS || spent < round.end {
+            round.steps += 1;
+            return None;
+        }
+        self.left = 0;
+        let (sender, turn) = oneshot::channel();
+        self.postponed.push_back((is_begun, sender));
         Some(turn)
     }
 
     /// Lets so many steps run, those that wait first.
     fn admit(&mut self, steps: usize) {
+        while let Some((is_begun, sender)) = self.postponed.pop_back() {
+            self.waiting(is_begun).push_front(sender);
+        }
         self.left = steps;
         while self.left > 0 {
             let Some(next) = self.begun.pop_front().or_else(|| self.new.pop_front()) else {

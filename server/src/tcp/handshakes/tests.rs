@@ -8,10 +8,15 @@ use super::*;
 
 const HANDSHAKES: usize = 100;
 
-/// Returns the same time always: a step takes none, nor does anything else.
-fn still() -> Instant {
-    thread_local!(static START: Instant = crate::clock::now());
-    START.with(|start| *start)
+thread_local!(static NOW: Cell<Instant> = Cell::new(crate::clock::now()));
+
+/// Returns the time of the test: a step takes none, nor does anything else, unless it calls [`advance`].
+fn now() -> Instant {
+    NOW.get()
+}
+
+fn advance(time: Duration) {
+    NOW.set(now() + time);
 }
 
 /// Handshakes of a test, and the order in which their steps ran.
@@ -19,13 +24,16 @@ struct Fixture {
     pace: Rc<HandshakePace>,
     /// Number of each handshake, and whether the server had responded to it.
     order: Rc<RefCell<Vec<(usize, bool)>>>,
+    /// Time that each step takes.
+    time: Duration,
 }
 
 impl Fixture {
     fn new() -> Fixture {
         Fixture {
-            pace: Rc::new(HandshakePace::new(still)),
+            pace: Rc::new(HandshakePace::new(now)),
             order: Rc::default(),
+            time: Duration::ZERO,
         }
     }
 
@@ -37,11 +45,12 @@ impl Fixture {
 
     /// Begins a handshake of two steps. The second one follows at once.
     fn begin(&self, number: usize) -> JoinHandle<()> {
-        let (pace, order) = (Rc::clone(&self.pace), Rc::clone(&self.order));
+        let (pace, order, time) = (Rc::clone(&self.pace), Rc::clone(&self.order), self.time);
         spawn_local(async move {
             let is_begun = Cell::new(false);
             let handshake = poll_fn(|cx| {
                 order.borrow_mut().push((number, is_begun.get()));
+                advance(time);
                 if is_begun.replace(true) {
                     return Poll::Ready(());
                 }
@@ -136,6 +145,42 @@ async fn connections_wait_to_be_accepted_while_too_many_are_new() {
         }
         assert_eq!(fixture.pace.waiting(), 0);
         keeper.abort();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn steps_that_take_longer_than_those_before_get_no_more_time_than_others() {
+    const OTHERS: usize = 2 * STEPS;
+    run(async |mut fixture| {
+        let millisecond = Duration::from_millis(1);
+        fixture.time = millisecond;
+        // Clients have sent handshakes a byte at a time.
+        for _ in 0..1000 {
+            fixture.pace.note(Duration::from_micros(1));
+        }
+        let keeper = fixture.keep();
+        let tasks: Vec<_> = (0..HANDSHAKES)
+            .map(|number| fixture.begin(number))
+            .collect();
+        let (mut before, mut most) = (0, 0);
+        while fixture.steps() < 2 * HANDSHAKES {
+            advance(millisecond * u32::try_from(OTHERS).unwrap());
+            yield_now().await;
+            let more = fixture.steps() - std::mem::replace(&mut before, fixture.steps());
+            most = most.max(more);
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        keeper.abort();
+        assert_eq!(most, OTHERS);
+        assert_eq!(fixture.pace.waiting(), 0);
+        let mut open = 0_usize;
+        for (_, is_begun) in fixture.order.take() {
+            open = if is_begun { open - 1 } else { open + 1 };
+            assert!(open <= 2 * OTHERS, "{open} are begun");
+        }
     })
     .await;
 }
