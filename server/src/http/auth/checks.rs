@@ -1,13 +1,13 @@
 //! Checks of passwords of the whole process: their threads, their bounds, and their results.
 
 use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use boring::hash::hmac_sha256;
 use boring::rand::rand_bytes;
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinHandle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
 
 use super::credentials::Credentials;
@@ -32,9 +32,12 @@ pub struct PasswordChecks {
     slots: Arc<Semaphore>,
     pending: Mutex<Pending>,
     results: Mutex<Results>,
-    /// Threads that compute hashes. The system starts each when it is needed first; `None` while the value is dropped.
-    threads: Option<Runtime>,
+    /// Work of the threads that compute hashes, which end with this sender.
+    work: Sender<Work>,
 }
+
+/// Work of a thread that computes hashes.
+type Work = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug, Default)]
 struct Pending {
@@ -49,11 +52,24 @@ pub(super) struct Place {
     client: ClientPrefix,
 }
 
+/// Credentials whose check is about to run.
+pub(super) struct Check {
+    /// By which the result is remembered.
+    pub(super) digest: Digest,
+    pub(super) hash: Hash,
+    /// Whether the user exists. Otherwise no password is valid.
+    pub(super) exists: bool,
+    pub(super) password: Vec<u8>,
+    pub(super) place: Place,
+    pub(super) slot: OwnedSemaphorePermit,
+}
+
 impl PasswordChecks {
-    /// Returns checks of which so many hashes are computed at a time, on the cores that this thread may run on.
+    /// Creates the shared state; at most `hashes` hashes run at a time, on the cores that this thread may run on. Their threads
+    /// start at once: a system that refuses one later would leave no way to check a password.
     ///
     /// # Errors
-    /// The system gave no runtime.
+    /// The system starts no thread.
     ///
     /// # Panics
     /// The kernel has no randomness; BoringSSL has ended the process before.
@@ -66,7 +82,7 @@ impl PasswordChecks {
             slots: Arc::new(Semaphore::new(hashes)),
             pending: Mutex::default(),
             results: Mutex::new(Results::new(RESULTS)),
-            threads: Some(threads(hashes)?),
+            work: start_threads(hashes)?,
         })
     }
 
@@ -124,32 +140,34 @@ impl PasswordChecks {
         Arc::clone(&self.slots).acquire_owned().await.ok()
     }
 
-    /// Returns whether `hash` is that of a password, computed on a thread for this. It goes on if the caller leaves, and keeps its
-    /// slot.
-    pub(super) async fn compute(
-        &self,
-        hash: Hash,
-        password: Vec<u8>,
-        slot: OwnedSemaphorePermit,
-    ) -> bool {
-        let verified = self.spawn(move || {
-            let verified = hash.verifies(&password);
-            drop(slot);
-            verified
+    /// Returns whether credentials are valid, computed on a thread for this. It goes on if the caller leaves, keeps its place and
+    /// its slot until it ends, and its result is remembered for all threads.
+    pub(super) async fn compute(self: &Arc<Self>, check: Check) -> bool {
+        let checks = Arc::clone(self);
+        let began = Instant::now();
+        let accepted = self.spawn(move || {
+            let accepted = check.hash.verifies(&check.password) && check.exists;
+            // Before the slot is free: the next check may be one of the same credentials.
+            checks.insert(check.digest, Outcome::new(accepted, began));
+            drop((check.slot, check.place));
+            accepted
         });
-        match verified {
-            Some(verified) => verified.await.unwrap_or(false),
-            None => false,
-        }
+        accepted.await.unwrap_or(false)
     }
 
-    /// Has a thread for hashes do this, once one is free.
+    /// Has a thread for hashes do this, once one is free. Returns the receiver of the result.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Option<JoinHandle<T>> {
-        let threads = self.threads.as_ref()?;
-        Some(threads.spawn_blocking(work))
+    ) -> oneshot::Receiver<T> {
+        let (sender, result) = oneshot::channel();
+        let work = move || {
+            // Whoever waited for the result may have left.
+            let _ = sender.send(work());
+        };
+        // The threads receive as long as the value lives.
+        let _ = self.work.send(Box::new(work));
+        result
     }
 
     /// Returns the number of checks that wait or run.
@@ -159,28 +177,30 @@ impl PasswordChecks {
     }
 }
 
-impl Drop for PasswordChecks {
-    fn drop(&mut self) {
-        // The end of the process does not wait for a hash.
-        if let Some(threads) = self.threads.take() {
-            threads.shutdown_background();
-        }
+/// Starts `count` threads, and returns the sender of their work. They do not wait for disks, as threads that read files may, nor
+/// do files wait for them. Nobody waits for their end: that of the process waits for no hash.
+fn start_threads(count: usize) -> io::Result<Sender<Work>> {
+    let (sender, work) = mpsc::channel();
+    let work = Arc::new(Mutex::new(work));
+    for _ in 0..count {
+        let work = Arc::clone(&work);
+        let thread = thread::Builder::new().name("passwords".into());
+        thread.spawn(move || compute_hashes(&work))?;
     }
+    Ok(sender)
 }
 
-/// Returns up to `count` threads. They do not wait for disks, as threads that read files may, nor do files wait for them. They
-/// may run on all cores that this thread may run on, whichever thread has work for them.
-fn threads(count: usize) -> io::Result<Runtime> {
-    let cores = affinity::allowed_cores();
-    Builder::new_current_thread()
-        .max_blocking_threads(count)
-        .thread_name("passwords")
-        .on_thread_start(move || {
-            // A thread that keeps to one core, or is no less important than others, is a slower neighbour, no more.
-            let _ = affinity::confine(&cores);
-            let _ = affinity::give_way();
-        })
-        .build()
+/// Does the work of a thread for hashes until the sender is gone.
+fn compute_hashes(work: &Mutex<Receiver<Work>>) {
+    // A thread that is no less important than others is a slower neighbour, no more.
+    let _ = affinity::give_way();
+    loop {
+        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(next) = next else {
+            return;
+        };
+        next();
+    }
 }
 
 impl Drop for Place {
@@ -205,15 +225,15 @@ mod tests {
     }
 
     #[test]
-    fn threads_run_on_all_cores_and_give_way_to_others() {
+    fn threads_start_at_once_run_on_all_cores_and_give_way_to_others() {
         let all = affinity::allowed_cores();
-        let found = std::thread::spawn(|| {
-            let threads = threads(1).unwrap();
+        let found = thread::spawn(|| {
+            let checks = PasswordChecks::new(1).unwrap();
+            // A thread that starts from now on runs on this core alone.
             let last = *affinity::allowed_cores().last().unwrap();
             affinity::pin(last).unwrap();
-            let found =
-                threads.spawn_blocking(|| (affinity::allowed_cores(), affinity::niceness()));
-            (threads.block_on(found).unwrap(), affinity::niceness())
+            let found = checks.spawn(|| (affinity::allowed_cores(), affinity::niceness()));
+            (found.blocking_recv().unwrap(), affinity::niceness())
         });
         let ((cores, nice), own) = found.join().unwrap();
         assert_eq!(cores, all);

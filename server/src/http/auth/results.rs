@@ -25,7 +25,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the result of a check that has just ended.
+    /// Returns the result of a check that began at `now`: its thread has no clock of the runtime.
     pub(super) fn new(accepted: bool, now: Instant) -> Outcome {
         let end = now + REMEMBERED;
         let last = if accepted { now + LONGEST } else { end };

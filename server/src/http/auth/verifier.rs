@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::checks::{PasswordChecks, Place};
+use super::checks::{Check, PasswordChecks, Place};
 use super::counters::Counters;
 use super::credentials::Credentials;
-use super::results::{Digest, Outcome, Results};
+use super::results::{Digest, Results};
 use super::users::{Hash, Users};
 use crate::http::clients::ClientPrefix;
 
@@ -53,7 +53,8 @@ struct Pending {
     accepted: Rc<OnceCell<bool>>,
     /// Requests that wait for it.
     requests: usize,
-    _place: Place,
+    /// Its place, until the hash is computed and takes it along.
+    place: Option<Place>,
 }
 
 /// A request that waits for a check. The last one to leave removes it.
@@ -107,8 +108,11 @@ impl Verifier {
             return Some(accepted);
         }
         let (check, _waiting) = self.join(digest, client)?;
-        let compute = || self.check(digest, (hash, exists), claimed.password);
-        Some(*check.get_or_init(compute).await)
+        let compute = async || {
+            let accepted = self.check(digest, (hash, exists), claimed.password, client);
+            accepted.await.ok_or(())
+        };
+        check.get_or_try_init(compute).await.ok().copied()
     }
 
     /// Returns the result for these credentials that this thread or another one has.
@@ -136,7 +140,7 @@ impl Verifier {
             Entry::Vacant(entry) => entry.insert(Pending {
                 accepted: Rc::default(),
                 requests: 0,
-                _place: self.checks.enter(client)?,
+                place: Some(self.checks.enter(client)?),
             }),
         };
         check.requests += 1;
@@ -147,24 +151,36 @@ impl Verifier {
         Some((Rc::clone(&check.accepted), waiting))
     }
 
-    /// Checks credentials once a hash may be computed, unless another thread has checked them meanwhile.
+    /// Checks credentials once a hash may be computed, unless another thread has checked them meanwhile; `None` if there is no room.
     async fn check(
         &self,
         digest: Digest,
         (hash, exists): (&Hash, bool),
         password: Vec<u8>,
-    ) -> bool {
-        let Some(slot) = self.checks.slot().await else {
-            return false;
-        };
+        client: ClientPrefix,
+    ) -> Option<bool> {
+        let slot = self.checks.slot().await?;
         if let Some(accepted) = self.remembered(&digest) {
-            return accepted;
+            return Some(accepted);
         }
+        let place = self.place(&digest, client)?;
         self.counters.borrow_mut().hashes += 1;
-        let matches = self.checks.compute(hash.clone(), password, slot).await;
-        let outcome = Outcome::new(exists && matches, Instant::now());
-        self.checks.insert(digest, outcome);
-        outcome.accepted
+        let check = Check {
+            digest,
+            hash: hash.clone(),
+            exists,
+            password,
+            place,
+            slot,
+        };
+        Some(self.checks.compute(check).await)
+    }
+
+    /// Takes the place of a check that begins, or another one if a hash whose request is cancelled still has it.
+    fn place(&self, digest: &Digest, client: ClientPrefix) -> Option<Place> {
+        let mut pending = self.pending.borrow_mut();
+        let place = { pending.get_mut(digest) }.and_then(|check| check.place.take());
+        place.or_else(|| self.checks.enter(client))
     }
 }
 

@@ -173,6 +173,44 @@ fn checks_that_wait_are_bounded_for_each_client_and_in_all() {
 }
 
 #[test]
+fn a_hash_that_is_computed_keeps_its_place_and_its_result_when_the_request_is_cancelled() {
+    run(async {
+        let (verifier, users) = (verifier(), users());
+        let ask =
+            |password: &str| Box::pin(verifier.verify(&users, claim("ada", password), client(1)));
+        // Both threads are busy, so the hashes are not computed before these senders are dropped.
+        let busy = [(); 2].map(|()| {
+            let (busy, works) = std::sync::mpsc::channel::<()>();
+            (busy, verifier.checks.spawn(move || works.recv()))
+        });
+        for password in ["secret", "wrong"] {
+            assert_eq!(is_ready(ask(password).as_mut()), None);
+        }
+        assert_eq!(verifier.counters().hashes, 2);
+        assert!(verifier.pending.borrow().is_empty());
+        assert_eq!(verifier.checks.pending(), 2, "the hashes go on");
+        let mut waiting: Vec<_> = (2..PENDING_OF_CLIENT)
+            .map(|number| ask(&format!("guess {number}")))
+            .collect();
+        for one in &mut waiting {
+            assert_eq!(is_ready(one.as_mut()), None);
+        }
+        assert_eq!(is_ready(ask("other").as_mut()), Some(Verdict::Busy));
+        for (busy, hash) in busy {
+            drop(busy);
+            assert!(hash.await.unwrap().is_err());
+        }
+        for one in waiting {
+            assert_eq!(one.await, Verdict::Refused);
+        }
+        assert_eq!(verifier.checks.pending(), 0);
+        assert_eq!(ask("secret").await, Verdict::Accepted);
+        assert_eq!(ask("wrong").await, Verdict::Refused);
+        assert_eq!(verifier.counters().hashes, PENDING_OF_CLIENT, "none twice");
+    });
+}
+
+#[test]
 fn valid_credentials_are_renewed_by_each_use_for_an_hour() {
     run(async {
         let (verifier, users) = (verifier(), users());
@@ -300,7 +338,7 @@ fn a_disk_that_hangs_keeps_no_password_waiting_nor_does_a_hash_keep_a_file() {
         let (busy, hashes): (Vec<_>, Vec<_>) = [(); 2]
             .map(|()| {
                 let (busy, works) = std::sync::mpsc::channel::<()>();
-                (busy, verifier.checks.spawn(move || works.recv()).unwrap())
+                (busy, verifier.checks.spawn(move || works.recv()))
             })
             .into_iter()
             .unzip();
