@@ -1,11 +1,12 @@
 //! One connection: its TLS handshake, its protocol, and its end.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use boring::ssl::{NameType, Ssl, SslContext};
 use http::Version;
@@ -14,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_boring::{HandshakeError, SslStreamBuilder};
 
 use super::connection::Connection;
@@ -43,6 +44,8 @@ const UNCERTIFIED: [&str; 2] = [
     "PEER_DID_NOT_RETURN_A_CERTIFICATE",
     "CERTIFICATE_VERIFY_FAILED",
 ];
+/// Time from the drain of its listener in which the first request of a connection of HTTP/1.1 may still come.
+const GRACE: Duration = Duration::from_secs(1);
 /// Bytes that a connection of HTTP/1.1 may hold beside a head of `limits.header_bytes`.
 const HTTP1_ROOM: u64 = 16 * 1024;
 
@@ -305,8 +308,8 @@ async fn drive(
 ) {
     let mut served = pin!(served);
     let mut watchdog = Watchdog::new(connection);
-    // hyper would close a connection of HTTP/1.1 at once that begins while its listener drains. Its first response closes it.
-    let mut left = *phase.borrow() == Phase::Draining && !connection.is_http2();
+    let mut left = false;
+    let mut first_request_until = None;
     loop {
         let now = *phase.borrow_and_update();
         if connection.is_broken() || now == Phase::Stopped {
@@ -316,9 +319,24 @@ async fn drive(
             connection.leave();
         }
         if connection.is_leaving() && !left {
-            left = true;
-            served.as_mut().leave();
+            // hyper would close a connection of HTTP/1.1 at once whose first request may be on its way. The response to that one
+            // closes it.
+            let awaits_first =
+                now == Phase::Draining && !connection.is_http2() && connection.taken() == 0;
+            let until = awaits_first
+                .then(|| *first_request_until.get_or_insert_with(|| Instant::now() + GRACE));
+            if until.is_none_or(|until| until <= Instant::now()) {
+                left = true;
+                first_request_until = None;
+                served.as_mut().leave();
+            }
         }
+        let grace = async {
+            match first_request_until {
+                Some(until) => sleep_until(until).await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             result = poll_fn(|cx| served.as_mut().poll(cx)) => {
                 if let Err(error) = result {
@@ -328,6 +346,7 @@ async fn drive(
             }
             _ = phase.changed() => {}
             () = connection.news() => {}
+            () = grace => {}
             () = watchdog.tick() => match watchdog.check(connection) {
                 Verdict::Fine => {}
                 Verdict::Leave => connection.leave(),

@@ -91,6 +91,25 @@ fn handshakes_that_have_begun_when_their_listener_is_removed_get_a_response() {
 }
 
 #[test]
+fn a_connection_that_has_sent_nothing_when_the_server_stops_gets_a_response() {
+    let folder = Folder::new();
+    let setup = plain::setup("http = \"serve\"").with(ADMIN);
+    let mut server = Server::start(&setup, &folder);
+    let (http, admin) = (plain_address(&mut server), address(&mut server));
+    let [mut asking, mut silent] = [(); 2].map(|()| TcpStream::connect(http).unwrap());
+    until(admin, OPEN, 2.0);
+    server.process.terminate();
+    wait_until_refused(http);
+    asking.write_all(REQUEST).unwrap();
+    let mut response = Vec::new();
+    asking.read_to_end(&mut response).unwrap();
+    assert_last(&response);
+    // One that stays silent does not hold the drain up.
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    assert_eq!(server.process.wait().code(), Some(0));
+}
+
+#[test]
 fn connections_that_wait_for_descriptors_when_the_server_stops_get_a_response() {
     let folder = Folder::new();
     let setup = plain::setup("http = \"serve\"").replace("[[group]]", "[[group]]\ncores = [0]");
