@@ -19,9 +19,11 @@ table! {
     /// say otherwise. Compressed are responses of files and of upstreams, `fixed` ones and error pages, whose client
     /// accepts one of the algorithms (Accept-Encoding, with its weights) and whose type and length fit; a response that
     /// already has a Content-Encoding, that says `Cache-Control: no-transform`, or that is a part of a file is sent as
-    /// it is. Files that lie compressed beside the original (`precompressed`) come first and cost nothing. Small files
-    /// are compressed once for limits.file_cache, `fixed` responses and error pages when the configuration is read, all
-    /// others while they are sent. A response that compression may change has `Vary: accept-encoding`. One that is
+    /// it is. So is every response of a route whose `response_headers` set or remove Content-Encoding, or set that
+    /// directive, and the error page of a request that the server ends early, for instance for want of memory. Files that
+    /// lie compressed beside the original (`precompressed`) come first and cost nothing. Small files are compressed once for
+    /// limits.file_cache, `fixed` responses and error pages when the configuration is read, all others while they are
+    /// sent. A response that compression may change has `Vary: accept-encoding`. One that is
     /// compressed while it is sent has no Content-Length, and its strong entity tag becomes a weak one (RFC 9110 §8.8.1):
     /// caches can still use it, If-Match and If-Range cannot.
     /// Do not compress pages that contain both a secret, such as a token against forged requests, and text that others

@@ -10,7 +10,7 @@ use http::header::{
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Compress, ErrorStatuses};
 
-use super::compress::Variants;
+use super::compress::{Variants, add_vary};
 use super::message::Head;
 use super::{Body, Fields, Reply};
 
@@ -63,6 +63,10 @@ impl ErrorPages {
     pub fn apply(&self, reply: &mut Reply) {
         if let Some(page) = self.page(reply.status) {
             page.describe(reply.headers.edit());
+            if page.variants.is_some() {
+                // Other requests may get it compressed.
+                add_vary(reply.headers.edit());
+            }
             reply.body = Body::Bytes(page.body.clone());
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING};
 use http::{HeaderName, HeaderValue};
 use sluicegate_config::{Compress, ConnectUdp, Handler, Limits};
 
@@ -116,7 +117,7 @@ impl Route {
             response_headers: Edits::new(&settings.response_headers, request_id).map_err(refuse)?,
             error_pages,
             access,
-            compression: settings.compression.settings().cloned(),
+            compression: compression_of(route).cloned(),
             max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
             timeout: settings.timeout,
         })
@@ -258,7 +259,7 @@ impl Action {
                     root: files.root.clone(),
                     cause,
                 })?;
-                let compress = route.settings().compression.settings();
+                let compress = compression_of(route);
                 Action::Origin(OriginHandler::Files(folders.compile(files, compress)))
             }
             Handler::Fixed(reply) => {
@@ -275,7 +276,7 @@ impl Action {
                 let value = HeaderValue::from_str(&reply.content_type);
                 let content_type =
                     value.map_err(|_| refused_field(route, reply.content_type.clone()))?;
-                let compress = compression_of_local(route);
+                let compress = compression_of(route);
                 let fixed = FixedReply::new(reply.status, content_type, bytes, compress);
                 Action::Local(LocalHandler::Fixed(fixed))
             }
@@ -283,18 +284,20 @@ impl Action {
     }
 }
 
-/// Returns how the contents of a route that are known in advance are compressed; `None` if they are not, or if the route says
-/// itself how they are encoded.
-fn compression_of_local(route: &sluicegate_config::Route) -> Option<&Arc<Compress>> {
+/// Returns how a route compresses; `None` if it does not, or if its changes to responses say how they are encoded or remove what
+/// says so: a client would take compressed bytes for others.
+fn compression_of(route: &sluicegate_config::Route) -> Option<&Arc<Compress>> {
     let settings = route.settings();
     let edits = &settings.response_headers;
+    let is_encoding = |name: &str| name == CONTENT_ENCODING.as_str();
     let mut lines = edits.set.iter().chain(&edits.add);
-    let is_encoded = lines.any(|(name, value)| match &**name {
-        "content-encoding" => true,
-        "cache-control" => value.contains("no-transform"),
-        _ => false,
-    });
-    { settings.compression.settings() }.filter(|_| !is_encoded)
+    let is_fixed = edits.remove.iter().any(|name| is_encoding(name))
+        || lines.any(|(name, value)| {
+            is_encoding(name)
+                || name == CACHE_CONTROL.as_str()
+                    && value.to_ascii_lowercase().contains("no-transform")
+        });
+    { settings.compression.settings() }.filter(|_| !is_fixed)
 }
 
 /// Reads the error pages of a route.
@@ -306,7 +309,7 @@ fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError
             cause,
         })?;
         let content_type = content_type(page.file.as_os_str().as_bytes(), &[]);
-        let compress = compression_of_local(route);
+        let compress = compression_of(route);
         let page_of = ErrorPage::new(content_type, body.into(), compress);
         Ok((page.statuses, page_of))
     });

@@ -51,7 +51,11 @@ fn what_is_short_or_is_encoded_already_or_must_not_change_is_sent_as_it_is() {
         (page("", 1000), None),
         (page("compress = false", 2000), None),
         (set("content-encoding = \"gzip\""), Some("gzip")),
-        (set("cache-control = \"no-transform\""), None),
+        (set("cache-control = \"No-Transform\""), None),
+        (
+            page("response_headers.remove = [\"Content-Encoding\"]", 2000),
+            None,
+        ),
     ] {
         let reply = ask(&routes, "GET", "/", "zstd");
         assert_eq!(value(&reply, &CONTENT_ENCODING).as_deref(), encoding);
@@ -81,4 +85,28 @@ fn an_error_page_is_compressed() {
     assert_eq!(value(&reply, &CONTENT_ENCODING).as_deref(), Some("gzip"));
     assert_eq!(value(&reply, &VARY).as_deref(), Some("accept-encoding"));
     assert!(reply.body.len() < 200);
+
+    let site = Site::of_routes(&format!("[compress]\nenabled = true\n{routes}"), &limits());
+    let mut early = Reply::plain(404, "404 not found\n");
+    { site.any_route().unwrap().error_pages() }.apply(&mut early);
+    assert_eq!(value(&early, &CONTENT_ENCODING), None);
+    assert_eq!(value(&early, &VARY).as_deref(), Some("accept-encoding"));
+}
+
+#[test]
+fn responses_whose_encoding_a_route_changes_are_not_compressed() {
+    for (edits, compresses) in [
+        ("set = { x-a = \"b\" }", true),
+        ("remove = [\"content-encoding\"]", false),
+        ("set = { content-encoding = \"gzip\" }", false),
+        ("add = { cache-control = \"public, NO-TRANSFORM\" }", false),
+    ] {
+        let routes = format!(
+            "[compress]\nenabled = true\n[[route]]\npath = \"/\"\nproxy = {{ upstreams = \"127.0.0.1:1\" }}\n\
+             response_headers.{edits}\n"
+        );
+        let site = Site::of_routes(&routes, &limits());
+        let route = site.any_route().unwrap();
+        assert_eq!(route.compression().is_some(), compresses, "{edits}");
+    }
 }
