@@ -132,6 +132,8 @@ impl Session {
             return;
         };
         exchange.handler = None;
+        // It has ended, though the client may not have taken its last bytes.
+        self.tunnels -= u64::from(std::mem::take(&mut exchange.is_tunnel));
         if matches!(exchange.inbound, Inbound::Passing) {
             // The handler has responded without the rest of the body.
             self.stop_reading(conn, stream);

@@ -178,6 +178,23 @@ fn a_client_that_acknowledges_no_end_of_a_tunnel_keeps_no_old_connection() {
 }
 
 #[test]
+fn a_client_that_takes_no_end_of_a_tunnel_keeps_no_old_connection() {
+    let mut one = Fixture::new(200);
+    one.talk(LIFETIME + GRACE + 2 * DRAIN);
+    // More than the client's window; it reads nothing any more.
+    one.give(ToFront::Data(Bytes::from(vec![0; 200_000])));
+    one.end();
+    let start = one.bench.now;
+    while !one.bench.endpoint.is_empty() {
+        assert!(one.bench.now - start < 20 * SECOND, "never closed");
+        // A client that has got CONNECTION_CLOSE sends no more.
+        let _ = one.client.quic.send_ack_eliciting();
+        step(&mut one.bench, &mut one.client);
+    }
+    assert!(one.bench.now - start > SECOND, "its last bytes get time");
+}
+
+#[test]
 fn a_refused_tunnel_is_a_request_like_others() {
     let mut one = Fixture::new(404);
     let waited = one.until_closed();
