@@ -36,7 +36,8 @@ table! {
             reload: Live
         },
         /// Time without a datagram in either direction after which a tunnel is closed. RFC 4787 advises against less than two
-        /// minutes. Nothing else bounds a tunnel: connection_lifetime of `[limits]` waits for it.
+        /// minutes. connection_lifetime and connection_drain_timeout of `[limits]` wait for tunnels; server.drain_timeout
+        /// ends them with the process or their listener, and so may the server when memory is short.
         idle_timeout: Duration { kind: duration(seconds(1), seconds(86_400)), default: "\"2m\"", reload: Live },
         /// Number of tunnels of a worker, those of other routes included, from which on the route opens no further one; its
         /// requests get 503. Each tunnel has a socket.

@@ -43,9 +43,9 @@ table! {
         },
         /// Time that requests get to finish after connection_lifetime or requests_per_connection; then the connection
         /// is closed and requests that are still open are cut off. Raise it if downloads take longer. 0s sets no limit. A
-        /// connection with an open WebSocket or tunnel for UDP lives on until that has ended, which only its own timeout for
-        /// silence bounds: `tunnel_timeout` of [route.proxy] or `idle_timeout` of [route.connect_udp]. At the end of the
-        /// process and of a removed listener, server.drain_timeout bounds both.
+        /// connection with an open WebSocket or tunnel for UDP lives on until that has ended. Its timeout for silence bounds
+        /// it: `tunnel_timeout` of [route.proxy] or `idle_timeout` of [route.connect_udp]. At the end of the process and of a
+        /// removed listener, server.drain_timeout bounds both; when memory is short, the server may end them.
         connection_drain_timeout: Duration {
             kind: duration(seconds(0), seconds(30 * 86_400)),
             default: "\"1h\"",

@@ -75,8 +75,9 @@ table! {
         /// connection of HTTP/2 if the upstream takes them there (RFC 8441); over h2c:// this is the only way, and others get 502.
         websocket: bool { kind: Kind::Switch, default: "true", reload: Live },
         /// Longest time without a byte through a WebSocket, in either direction, after which it is closed. "0s" sets no
-        /// limit. `timeout` of the route and `max_request_body` do not bound WebSockets, nor do connection_lifetime and
-        /// connection_drain_timeout of `[limits]`: a connection lives on for an open one.
+        /// limit: a silent one over HTTP/3 then stays open as long as its client keeps the connection alive. `timeout` of the
+        /// route and `max_request_body` do not bound WebSockets, nor do connection_lifetime and connection_drain_timeout of
+        /// `[limits]`: a connection lives on for an open one.
         tunnel_timeout: Duration { kind: duration(millis(0), seconds(86_400)), default: "\"1h\"", reload: Live },
         /// Attempts on further upstreams after one that failed. A request is repeated only if that is safe: no upstream
         /// has received it; or, on an upstream that has not seen it, if it has no body, its method is idempotent and
