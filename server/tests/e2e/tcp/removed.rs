@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::frames::{HEADERS, begin, get, read_frame};
 use super::plain::{self, plain_address};
 use super::raw::{Raw, status};
-use super::stalled::pause;
 use super::{text, value};
 use crate::admin::{ADMIN, address, until};
+use crate::client::run;
 use crate::faults::{limit, lowest_free};
 use crate::proxy::Upstream;
 use crate::server::{Folder, PAGE, Server, Setup};
@@ -21,9 +21,11 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Waits until no front listens at an address. Each closes its sockets by itself.
 fn wait_until_refused(address: SocketAddr) {
-    while TcpStream::connect(address).is_ok() {
-        std::thread::yield_now();
-    }
+    run(async {
+        while TcpStream::connect(address).is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
 }
 
 /// Asserts that a response is the page, and the last one of its connection.
@@ -112,7 +114,9 @@ fn a_connection_that_has_sent_nothing_when_the_server_stops_gets_a_response() {
 #[test]
 fn connections_that_wait_for_descriptors_when_the_server_stops_get_a_response() {
     let folder = Folder::new();
-    let setup = plain::setup("http = \"serve\"").replace("[[group]]", "[[group]]\ncores = [0]");
+    let setup = plain::setup("http = \"serve\"")
+        .replace("[[group]]", "[[group]]\ncores = [0]")
+        .with("[log]\nlevel = \"debug\"");
     let mut server = Server::start(&setup, &folder);
     let http = plain_address(&mut server);
     let none = lowest_free(&server.process).to_string();
@@ -123,8 +127,10 @@ fn connections_that_wait_for_descriptors_when_the_server_stops_get_a_response() 
     }
     server.process.terminate();
     server.process.line_with(&["draining"]);
-    // Longer than the pause before the next attempt to accept.
-    pause(Duration::from_millis(200));
+    // The first may be one before the drain.
+    for _ in 0..2 {
+        server.process.line_with(&["a connection was not accepted"]);
+    }
     limit(&server.process, "nofile", "1024");
     for mut stream in waiting {
         let mut response = Vec::new();
