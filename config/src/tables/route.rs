@@ -192,7 +192,7 @@ handlers! {
 
 impl Route {
     /// Returns the status of a fixed redirect that names no target, which clients cannot follow.
-    pub(super) fn lost_redirect(&self) -> Option<u16> {
+    pub(super) fn redirect_without_location(&self) -> Option<u16> {
         let Handler::Fixed(Fixed { status, .. }) = self.handler else {
             return None;
         };

@@ -140,7 +140,7 @@ pub(super) fn resolve(
 ) -> Result<(), Error> {
     for (index, route) in routes.iter_mut().enumerate() {
         inherit(index, route, (sites, compress), top)?;
-        if let Some(status) = route.lost_redirect() {
+        if let Some(status) = route.redirect_without_location() {
             let found = format!("fixed response with status {status} and no `location`");
             let expected = "a [route.redirect], or `location` in [route.response_headers]";
             let at = top.position_in("route", index, "fixed");

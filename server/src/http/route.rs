@@ -222,7 +222,7 @@ impl Site {
         };
         match self.table.find_by_path(head, &bare) {
             Found::Route(route) => {
-                !Arc::ptr_eq(route, found) && route.access().exceed(found.access())
+                !Arc::ptr_eq(route, found) && route.access().is_stricter_than(found.access())
             }
             Found::OtherMethods(_) | Found::Nothing => false,
         }

@@ -17,7 +17,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 const LEAST_DRAIN: Duration = Duration::from_millis(1);
 
 /// Time from the end of the last tunnel to the end of a connection that has lived on for it: its last bytes are to be acknowledged.
-const REST: Duration = Duration::from_secs(5);
+const LAST_BYTES: Duration = Duration::from_secs(5);
 
 /// Deadline of a connection, and the time that its requests get to finish then.
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ pub(super) struct Expiry {
     removed: bool,
     /// Time at which it ends with its tunnels, if its listener was removed.
     closes: Option<Instant>,
-    /// It lives on for a tunnel.
-    lives_on: bool,
+    /// Its end has passed, and it stays open for a tunnel.
+    extended_for_tunnel: bool,
     /// Time at which the last tunnel for which it has lived on has ended.
     tunnels_ended: Option<Instant>,
 }
@@ -88,14 +88,14 @@ impl Expiry {
         let limit = (!self.drain_timeout.is_zero()).then_some(self.drain_timeout);
         let end = self.since? + limit?;
         if has_tunnel && end <= now {
-            self.lives_on = true;
+            self.extended_for_tunnel = true;
             return self.closes;
         }
-        if std::mem::replace(&mut self.lives_on, false) {
+        if std::mem::replace(&mut self.extended_for_tunnel, false) {
             self.tunnels_ended = Some(now);
         }
-        let rest = self.tunnels_ended.map(|at| at + REST);
-        Some(rest.map_or(end, |rest| rest.max(end)))
+        let acknowledged = self.tunnels_ended.map(|at| at + LAST_BYTES);
+        Some(acknowledged.map_or(end, |until| until.max(end)))
     }
 
     /// Returns the time at which the connection began to drain, if it has.

@@ -55,7 +55,7 @@ impl Access {
 
     /// Returns whether these rules may refuse a request that `others` admit: by the client's network, by its password, or by a
     /// rate that is counted apart.
-    pub fn exceed(&self, others: &Access) -> bool {
+    pub fn is_stricter_than(&self, others: &Access) -> bool {
         let allowed = self.allow.as_ref().is_none_or(|allow| {
             let other = others.allow.as_ref();
             other.is_some_and(|other| allow.covers(other))
