@@ -262,7 +262,8 @@ fn a_reload_changes_the_certificate_of_new_connections_over_tcp() {
         std::fs::copy(other.path(name), folder.path(name)).unwrap();
     }
     server.reload(&setup, &folder, "reloaded");
-    assert!(Raw::open(&server).presents(&other));
+    // Each front takes the certificate when its thread next runs.
+    assert!((0..100).any(|_| Raw::open(&server).presents(&other)));
 }
 
 /// Runs h2load against a server's page until it is killed or has its requests.
