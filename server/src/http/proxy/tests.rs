@@ -10,6 +10,7 @@ mod http1_required;
 mod http2;
 mod http2_faults;
 mod http2_upstream;
+mod idle;
 mod limits;
 mod name_server;
 mod names;
