@@ -2,6 +2,7 @@
 
 pub mod coexist;
 mod error;
+pub mod jobs;
 mod plot;
 mod product;
 mod quiche_server;
@@ -11,7 +12,7 @@ mod tcp;
 pub use coexist::{Pair, Sender};
 pub use error::RealNetError;
 pub use plot::{Series, progress};
-pub use product::{PORT, ProductServer, own_client};
+pub use product::{PORT, ProductServer, own_client, product_program};
 pub use quiche_server::QuicheServer;
 pub use story::{Attempt, Attempted};
 pub use tcp::TcpFlow;

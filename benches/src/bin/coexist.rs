@@ -1,15 +1,12 @@
 //! Prints the product's share of a bottleneck beside the kernel's flows.
 
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use clap::Parser;
 use sluicegate_benches::linkem::{End, notation};
-use sluicegate_benches::real_net::{Pair, Sender, coexist};
+use sluicegate_benches::real_net::{Pair, Sender, coexist, jobs, product_program};
 use sluicegate_cc::Registry;
 
 /// Algorithms of the kernel to stand beside.
@@ -47,11 +44,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let program = match &arguments.program {
-        Some(program) => program.clone(),
-        None => std::env::current_exe()?.with_file_name("sluicegate"),
-    };
-    ensure!(program.is_file(), "there is no {}", program.display());
+    let program = product_program(arguments.program.as_deref())?;
     let registry = Registry::builtin();
     let judged: Vec<_> = registry.names().map(Sender::Product).collect();
     let mut senders = judged.clone();
@@ -81,31 +74,14 @@ fn main() -> Result<()> {
 /// A pair with the share of its judged flow.
 type Done = (Pair, f64);
 
-fn run_all(pairs: &[Pair], arguments: &Arguments, program: &std::path::Path) -> Result<Vec<Done>> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let work = |job: usize| -> Result<()> {
-        while let Some(pair) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let shared = coexist::run(pair, program, job % cores)?;
-            eprintln!("{}", line(pair, &shared));
-            let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            done.push((*pair, shared.share()));
-        }
-        Ok(())
-    };
-    thread::scope(|scope| {
-        let jobs: Vec<_> = (0..arguments.jobs)
-            .map(|job| scope.spawn(move || work(job)))
-            .collect();
-        for job in jobs {
-            job.join().ok().context("a run panicked")??;
-        }
-        anyhow::Ok(())
+fn run_all(pairs: &[Pair], arguments: &Arguments, program: &Path) -> Result<Vec<Done>> {
+    let done = jobs::run(pairs.len(), arguments.jobs, |number, core| {
+        let pair = pairs[number];
+        let shared = coexist::run(&pair, program, core)?;
+        eprintln!("{}", line(&pair, &shared));
+        Ok((pair, shared.share()))
     })?;
-    Ok(done
-        .into_inner()
-        .unwrap_or_else(|poisoned| poisoned.into_inner()))
+    Ok(done)
 }
 
 fn line(pair: &Pair, shared: &coexist::Shared) -> String {

@@ -2,16 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use clap::Parser;
 use sluicegate_benches::collapse::{self, LossOn};
 use sluicegate_benches::linkem::notation;
-use sluicegate_benches::real_net::{Attempt, Attempted, Series, progress};
+use sluicegate_benches::real_net::{Attempt, Attempted, Series, jobs, product_program, progress};
 use sluicegate_benches::virtual_net::Control;
 
 /// Longest download where the round trip is longer than that of the collapse.
@@ -39,7 +36,7 @@ struct Arguments {
     rtt: Vec<Duration>,
     /// Runs of each control on each link
     #[arg(long, default_value_t = 20)]
-    runs: u64,
+    runs: usize,
     /// The product's program [default: beside this one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
@@ -53,11 +50,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let program = match &arguments.program {
-        Some(program) => program.clone(),
-        None => std::env::current_exe()?.with_file_name("sluicegate"),
-    };
-    ensure!(program.is_file(), "there is no {}", program.display());
+    let program = product_program(arguments.program.as_deref())?;
     let controls = arguments
         .controls
         .iter()
@@ -104,38 +97,16 @@ fn main() -> Result<()> {
 }
 
 fn attempts(attempt: &Attempt<'_>, arguments: &Arguments) -> Result<Vec<Attempted>> {
-    let next = AtomicU64::new(0);
-    let done = Mutex::new(Vec::new());
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let work = |job: usize| -> Result<()> {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= arguments.runs {
-                return Ok(());
-            }
-            let core = job % cores;
-            let attempted = Attempt {
-                seed,
-                core,
-                ..*attempt
-            }
-            .run()?;
-            let mut done = done.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            done.push(attempted);
+    let done = jobs::run(arguments.runs, arguments.jobs, |number, core| {
+        let seed = u64::try_from(number).unwrap_or(u64::MAX);
+        Attempt {
+            seed,
+            core,
+            ..*attempt
         }
-    };
-    thread::scope(|scope| {
-        let jobs: Vec<_> = (0..arguments.jobs)
-            .map(|job| scope.spawn(move || work(job)))
-            .collect();
-        for job in jobs {
-            job.join().ok().context("a run panicked")??;
-        }
-        anyhow::Ok(())
+        .run()
     })?;
-    Ok(done
-        .into_inner()
-        .unwrap_or_else(|poisoned| poisoned.into_inner()))
+    Ok(done)
 }
 
 /// Returns how many finished, the mean and the longest time of those, and the packets that the ends lost.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -16,6 +16,23 @@ pub const PORT: u16 = 443;
 
 /// Time that the server has to bind its port.
 const START: Duration = Duration::from_secs(10);
+
+/// Returns the program to run as the product: that file, or the one beside the program that runs now.
+///
+/// # Errors
+///
+/// There is no such file.
+pub fn product_program(program: Option<&Path>) -> Result<PathBuf, RealNetError> {
+    let program = match program {
+        Some(program) => program.to_owned(),
+        None => std::env::current_exe()?.with_file_name("sluicegate"),
+    };
+    if program.is_file() {
+        return Ok(program);
+    }
+    let name = program.display().to_string();
+    Err(RealNetError::Program(name, "no such file".to_owned()))
+}
 
 /// A running server. It generates bodies of any length below /bytes/.
 #[derive(Debug)]
