@@ -12,7 +12,7 @@ pub(super) enum Phase {
     Avoidance { epoch: Reading },
 }
 
-/// What a cut changes, from before it.
+/// State before a cut, as far as the cut changes it.
 #[derive(Debug)]
 pub(super) struct Saved<L> {
     pub(super) law: L,

@@ -29,8 +29,8 @@ impl<L: WindowLaw> LossBased<L> {
     }
 
     /// Restores the state before the latest cut, unless the window has grown beyond it since (RFC 9438 §4.9.2). The epoch
-    /// of growth goes on as if the cut had not happened. Pacing spreads what the window has room for again, so there is
-    /// no burst (RFC 4015 §3.3).
+    /// of growth goes on as if the cut had not happened. Pacing, unless it is turned off, spreads what the window has room
+    /// for again, so there is no burst (RFC 4015 §3.3).
     fn undo(&mut self) {
         let Some(saved) = self.saved.take() else {
             return;

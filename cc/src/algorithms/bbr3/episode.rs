@@ -114,7 +114,8 @@ impl Recovery {
         Some(saved)
     }
 
-    /// Forgets the window to return to: after persistent congestion it may be what caused it.
+    /// Forgets the window to return to at the end of recovery: it may be what caused the persistent congestion. An undo still
+    /// restores it, because then nothing was lost.
     pub(super) const fn abandon(&mut self) {
         self.boundary.extend();
         self.active = false;
