@@ -212,13 +212,13 @@ pub enum EcnReport {
     Outdated,
     /// It has no counts.
     NoCounts,
-    /// Its counts are wrong, whatever it acknowledges.
+    /// The counts of the frame are wrong, whatever the frame acknowledges.
     Wrong(EcnFailure),
     /// Packets by which the counts have grown.
     Increase { ect0: u64, ce: u64 },
 }
 
-/// What an ACK frame says of a path.
+/// Result of an ACK frame for a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnOutcome {
     /// Packets newly counted as Congestion Experienced.

@@ -34,7 +34,7 @@ pub(super) struct Expiry {
     removed: bool,
     /// Time at which it ends with its tunnels, if its listener was removed.
     closes: Option<Instant>,
-    /// Its end has passed, and it stays open for a tunnel.
+    /// Whether it stays open for a tunnel although its time is over.
     extended_for_tunnel: bool,
     /// Time at which the last tunnel for which it has lived on has ended.
     tunnels_ended: Option<Instant>,

@@ -48,7 +48,7 @@ struct Queue {
     new: VecDeque<oneshot::Sender<()>>,
 }
 
-/// What the steps may take until all other tasks have run again.
+/// Limits of the steps that run before all other tasks have run again.
 #[derive(Debug, Default)]
 struct Round {
     /// Steps that have begun.

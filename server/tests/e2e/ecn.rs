@@ -48,7 +48,7 @@ fn first_congested(number: u64, mark: Ecn) -> Ecn {
     }
 }
 
-/// What a download has left.
+/// Counts, metrics and traces after a download.
 struct Download {
     counts: Counts,
     metrics: BTreeMap<String, f64>,

@@ -53,7 +53,7 @@ struct Pending {
     accepted: Rc<OnceCell<bool>>,
     /// Requests that wait for it.
     requests: usize,
-    /// Its place, until the hash is computed and takes it along.
+    /// Place among the checks of its client; the computation of the hash takes it.
     place: Option<Place>,
 }
 

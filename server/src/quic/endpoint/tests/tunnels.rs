@@ -30,7 +30,7 @@ struct Fixture {
     h3: quiche::h3::Connection,
     stream: u64,
     exchange: u64,
-    /// What the client has received through the tunnel.
+    /// Bytes that the client has received through the tunnel.
     received: Vec<u8>,
     ended: bool,
 }
@@ -154,7 +154,7 @@ fn an_old_connection_lives_on_for_its_tunnel_and_then_ends() {
     one.talk(SECOND);
     assert_eq!(one.received, b"still there ");
     one.end();
-    // The last words are lost and sent again.
+    // The datagram with the last bytes is lost, and they are sent again.
     one.bench.said();
     let waited = one.until_closed();
     assert_eq!((&*one.received, one.ended), (&b"still there bye"[..], true));
