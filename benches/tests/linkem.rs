@@ -228,7 +228,7 @@ mod joined {
             command.args(["-c", "! ip link show dev linkem 2>&1"]);
             Group::start(&mut command)
         });
-        let mut gone = shown.expect("enter").expect("sh");
+        let gone = shown.expect("enter").expect("sh");
         let status = gone.wait(LONG, || false).expect("waits");
         assert!(status.is_some_and(|status| status.success()));
     }

@@ -114,7 +114,7 @@ fn between_namespaces(
     let mut client = Command::new(program);
     client.args(words);
     let started = network.client.within(|| start(&mut client, arguments))?;
-    let mut client = started.with_context(|| program.clone())?;
+    let client = started.with_context(|| program.clone())?;
     let ended = client.wait(limit, stopped)?;
     drop((client, server));
     let overflow = network.overflow()?;

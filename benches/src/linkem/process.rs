@@ -1,11 +1,12 @@
 //! Processes that end with their owner.
 #![expect(
     unsafe_code,
-    reason = "std sends no other signal than SIGKILL, and none to process groups"
+    reason = "std sends no other signal than SIGKILL, and none to process groups, and has no look at an end that leaves the process"
 )]
 
+use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,11 +17,12 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Time between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A process with all that it starts, in a process group of its own. Dropping it ends them.
+/// A process with all that it starts, in a process group of its own. Dropping it ends them, also where the process itself has
+/// ended before.
 #[derive(Debug)]
 pub struct Group {
+    /// The leader. It is reaped on dropping only: until then no other group gets its number.
     child: Child,
-    ended: Option<ExitStatus>,
 }
 
 impl Group {
@@ -31,7 +33,7 @@ impl Group {
     /// There is no such program.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
-        Ok(Self { child, ended: None })
+        Ok(Self { child })
     }
 
     /// Returns how the process ended; `None` while it runs.
@@ -39,11 +41,22 @@ impl Group {
     /// # Errors
     ///
     /// The system does not tell.
-    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.ended.is_none() {
-            self.ended = self.child.try_wait()?;
+    pub fn ended(&self) -> io::Result<Option<ExitStatus>> {
+        // SAFETY: integers and unions of them, for which zero is a value.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: a local that the kernel writes during the call.
+        let result = unsafe { libc::waitid(libc::P_PID, self.child.id(), &raw mut info, flags) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
         }
-        Ok(self.ended)
+        // SAFETY: the kernel has filled in what it has about a child, and left zero where there is none.
+        let (ended, status) = unsafe { (info.si_pid() != 0, info.si_status()) };
+        let status = match info.si_code {
+            libc::CLD_EXITED => status << 8,
+            _ => status,
+        };
+        Ok(ended.then(|| ExitStatus::from_raw(status)))
     }
 
     /// Waits until the process has ended or `stop` returns true, but not longer than `limit`. Returns how it ended; `None` if it
@@ -53,7 +66,7 @@ impl Group {
     ///
     /// The system does not tell.
     pub fn wait(
-        &mut self,
+        &self,
         limit: Duration,
         mut stop: impl FnMut() -> bool,
     ) -> io::Result<Option<ExitStatus>> {
@@ -72,18 +85,37 @@ impl Group {
         // SAFETY: takes no pointers. The group is the child's own, and its number is not used again before the child is waited for.
         unsafe { libc::kill(-leader, signal) };
     }
+
+    /// Returns whether a process of the group runs.
+    fn runs(&self) -> bool {
+        let group = self.child.id();
+        let Ok(processes) = fs::read_dir("/proc") else {
+            return matches!(self.ended(), Ok(None));
+        };
+        let mut stats = processes.filter_map(|process| {
+            // Not every entry is a process, and some have just ended.
+            fs::read_to_string(process.ok()?.path().join("stat")).ok()
+        });
+        stats.any(|stat| runs_in(&stat, group))
+    }
+}
+
+/// Returns whether a process of the kernel's files is of this group and has not ended.
+fn runs_in(stat: &str, group: u32) -> bool {
+    // A name may have any characters; behind it are state, parent and group.
+    let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
+    let mut fields = fields.split_whitespace();
+    let (state, its_group) = (fields.next(), fields.nth(1));
+    its_group.and_then(|field| field.parse().ok()) == Some(group)
+        && !matches!(state, Some("Z" | "X"))
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if self.ended.is_some() {
-            return;
-        }
         self.signal(libc::SIGTERM);
-        if !matches!(self.wait(GRACE, || false), Ok(Some(_))) {
-            self.signal(libc::SIGKILL);
-            let _ = self.child.wait();
-        }
+        wait(GRACE, || !self.runs());
+        self.signal(libc::SIGKILL);
+        let _ = self.child.wait();
     }
 }
 
@@ -100,29 +132,66 @@ pub fn wait(limit: Duration, mut done: impl FnMut() -> bool) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn dropped_group_ends_with_all_its_processes() {
+    /// Runs a script that writes a line, drops it once `leader_ends` or the line is there, and returns once nothing of it has its
+    /// output any more.
+    fn run_and_drop(script: &str, leader_ends: bool) {
         let mut command = Command::new("sh");
-        command.args(["-c", "sleep 60 & echo $!; wait"]);
+        command.args(["-c", script]);
         command.stdout(std::process::Stdio::piped());
         let mut group = Group::start(&mut command).expect("sh");
         let output = group.child.stdout.take().expect("piped");
         let mut line = String::new();
         let mut output = io::BufReader::new(output);
         io::BufRead::read_line(&mut output, &mut line).expect("a line");
+        if leader_ends {
+            let ended = group.wait(Duration::MAX, || false).expect("waits");
+            assert!(ended.is_some_and(|status| status.code() == Some(3)));
+        }
         drop(group);
-        // The pipe closes once no process of the group has it any more.
         let rest = io::Read::read_to_end(&mut output, &mut Vec::new());
         assert_eq!(rest.expect("the end"), 0);
     }
 
     #[test]
+    fn dropped_group_ends_with_all_its_processes() {
+        run_and_drop("sleep 60 & echo $!; wait", false);
+    }
+
+    #[test]
+    fn dropped_group_ends_with_those_that_its_leader_left() {
+        run_and_drop("sleep 60 & echo $!; exit 3", true);
+        // One that does not heed SIGTERM ends, too.
+        run_and_drop("(trap '' TERM; echo; exec sleep 60) & exit 3", true);
+    }
+
+    #[test]
+    fn status_tells_how_the_process_ended() {
+        let mut command = Command::new("sh");
+        let killed = Group::start(command.args(["-c", "kill -KILL $$"])).expect("sh");
+        let ended = killed.wait(Duration::MAX, || false).expect("waits");
+        assert_eq!(
+            ended.and_then(|status| status.signal()),
+            Some(libc::SIGKILL)
+        );
+        assert_eq!(killed.ended().expect("still known"), ended);
+    }
+
+    #[test]
+    fn group_of_a_process_is_behind_its_name() {
+        let stat = |state| format!("7 (a) 1 2) {state} 1 12 5");
+        assert!(runs_in(&stat('S'), 12));
+        assert!(!runs_in(&stat('Z'), 12));
+        assert!(!runs_in(&stat('S'), 1));
+        assert!(!runs_in("", 12));
+    }
+
+    #[test]
     fn wait_ends_at_the_limit_or_with_the_process() {
-        let mut long = Group::start(Command::new("sleep").arg("60")).expect("sleep");
+        let long = Group::start(Command::new("sleep").arg("60")).expect("sleep");
         assert!(long.wait(LOOK, || false).expect("waits").is_none());
         let stopped = long.wait(Duration::MAX, || true);
         assert!(stopped.expect("waits").is_none());
-        let mut short = Group::start(&mut Command::new("true")).expect("true");
+        let short = Group::start(&mut Command::new("true")).expect("true");
         let ended = short.wait(Duration::MAX, || false).expect("waits");
         assert!(ended.is_some_and(|status| status.success()));
     }

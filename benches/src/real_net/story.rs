@@ -76,7 +76,7 @@ impl Attempt<'_> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(Stdio::null());
         let start = quiche::clock::now();
-        let mut client = start_first(&network.client, &mut command)?;
+        let client = start_first(&network.client, &mut command)?;
         let status = client.wait(self.limit, || false)?;
         let time = quiche::clock::now() - start;
         drop((client, server));
