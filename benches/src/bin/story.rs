@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::Parser;
 use sluicegate_benches::collapse::{self, LossOn};
-use sluicegate_benches::linkem::notation;
+use sluicegate_benches::linkem::{End, notation};
 use sluicegate_benches::real_net::{Attempt, Attempted, Series, jobs, product_program, progress};
 use sluicegate_benches::virtual_net::Control;
 
@@ -59,8 +59,8 @@ fn main() -> Result<()> {
     if let Some(folder) = &arguments.plots {
         fs::create_dir_all(folder)?;
     }
-    println!("| link | control | done | mean | longest | lost at the ends |");
-    println!("|---|---|---|---|---|---|");
+    println!("| link | control | done | mean | longest | lost at the ends | late at 99.9 % |");
+    println!("|---|---|---|---|---|---|---|");
     for &rtt in &arguments.rtt {
         for (loss_on, ways) in [(LossOn::Down, "down"), (LossOn::BothWays, "both ways")] {
             let name = format!("{} ms, loss {ways}", rtt.as_millis());
@@ -109,7 +109,8 @@ fn attempts(attempt: &Attempt<'_>, arguments: &Arguments) -> Result<Vec<Attempte
     Ok(done)
 }
 
-/// Returns how many finished, the mean and the longest time of those, and the packets that the ends lost.
+/// Returns how many finished, the mean and the longest time of those, the packets that the ends lost, and how late the emulator
+/// delivered all but one in a thousand packets of the run where it was latest.
 fn row(runs: &[Attempted]) -> String {
     let times: Vec<_> = runs.iter().filter_map(|run| run.completed).collect();
     let overflow: u64 = runs.iter().map(|run| run.overflow).sum();
@@ -124,10 +125,15 @@ fn row(runs: &[Attempted]) -> String {
         }
         None => ("–".to_owned(), "–".to_owned()),
     };
+    let late = runs.iter().filter_map(|run| {
+        let down = run.ended.link.towards(End::Client).tally();
+        down.late.percentile(99.9)
+    });
     format!(
-        "{} of {} | {mean} | {longest} | {overflow}",
+        "{} of {} | {mean} | {longest} | {overflow} | {:.2} ms",
         times.len(),
-        runs.len()
+        runs.len(),
+        late.max().unwrap_or_default().as_secs_f64() * 1e3
     )
 }
 
