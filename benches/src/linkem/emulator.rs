@@ -46,6 +46,12 @@ impl Emulator {
     ///
     /// The system has no thread to spare.
     pub fn start(link: Link, client: Box<dyn Port>, server: Box<dyn Port>) -> io::Result<Self> {
+        let has_headers = client.has_headers() && server.has_headers();
+        let link = if has_headers {
+            link
+        } else {
+            link.of_payloads()
+        };
         let stop = Arc::new(AtomicBool::new(false));
         let carrier = Carrier {
             client,

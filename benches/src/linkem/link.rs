@@ -1,12 +1,12 @@
 //! The link: both directions, with packets on their way and counters. It has no clock and does no I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use sluicegate_sim::Bottleneck;
+use sluicegate_sim::{Bottleneck, Ecn};
 
 use super::histogram::Histogram;
-use super::packet::{Flow, mark_ce};
+use super::packet::{Flow, ecn, mark_ce};
 use crate::virtual_net::{InTransit, Wire};
 
 /// Length of the intervals in which the bytes of flows are counted.
@@ -45,6 +45,15 @@ impl Link {
         }
     }
 
+    /// Carries payloads instead of whole IP packets. No flow is told from another, and nothing is marked.
+    #[must_use]
+    pub(super) fn of_payloads(mut self) -> Self {
+        for direction in [&mut self.down, &mut self.up] {
+            direction.has_headers = false;
+        }
+        self
+    }
+
     /// Returns the direction towards an end.
     pub const fn towards(&self, end: End) -> &Direction {
         match end {
@@ -73,6 +82,10 @@ impl Link {
 pub struct Direction {
     wire: Wire,
     delay: Duration,
+    /// Whether packets begin with the header of IP.
+    has_headers: bool,
+    /// Numbers of flows for the AQM, in the order in which they came. 0 is for all that is no flow.
+    numbers: HashMap<Flow, usize>,
     tally: Tally,
 }
 
@@ -111,7 +124,7 @@ impl Tally {
         self.delivered_bytes as f64 * 8.0 / time.as_secs_f64()
     }
 
-    fn deliver(&mut self, packet: &InTransit, now: Duration, delay: Duration) {
+    fn deliver(&mut self, packet: &InTransit, flow: Option<Flow>, now: Duration, delay: Duration) {
         let bytes = packet.bytes.len() as u64;
         self.delivered += 1;
         self.delivered_bytes += bytes;
@@ -120,7 +133,7 @@ impl Tally {
         let travelled = packet.arrives.saturating_sub(packet.departed);
         self.queueing.add(travelled.saturating_sub(delay));
         self.late.add(now.saturating_sub(packet.arrives));
-        if let Some(flow) = Flow::of(&packet.bytes) {
+        if let Some(flow) = flow {
             let intervals = self.flows.entry(flow).or_default();
             let index = packet.arrives.as_nanos() / INTERVAL.as_nanos();
             let index = usize::try_from(index).unwrap_or(usize::MAX);
@@ -137,6 +150,8 @@ impl Direction {
         Self {
             wire: Wire::new(path, seed),
             delay: path.delay,
+            has_headers: true,
+            numbers: HashMap::new(),
             tally: Tally::default(),
         }
     }
@@ -155,14 +170,28 @@ impl Direction {
     pub fn enter(&mut self, now: Duration, packet: &[u8]) {
         self.tally.entered += 1;
         self.tally.entered_bytes += packet.len() as u64;
-        self.wire.depart(now, packet);
+        let next = self.numbers.len() + 1;
+        let number = self
+            .flow(packet)
+            .map_or(0, |flow| *self.numbers.entry(flow).or_insert(next));
+        let ecn = if self.has_headers {
+            ecn(packet)
+        } else {
+            Ecn::NotEct
+        };
+        self.wire.depart_of(now, packet, number, ecn);
+    }
+
+    fn flow(&self, packet: &[u8]) -> Option<Flow> {
+        Flow::of(packet).filter(|_| self.has_headers)
     }
 
     /// Takes a packet that is due by `now`; give its buffer back with [`Direction::recycle`].
     pub fn take_due(&mut self, now: Duration) -> Option<Vec<u8>> {
         let mut packet = self.wire.take_delivery(now)?;
-        self.tally.deliver(&packet, now, self.delay);
-        if packet.ce && mark_ce(&mut packet.bytes) {
+        let flow = self.flow(&packet.bytes);
+        self.tally.deliver(&packet, flow, now, self.delay);
+        if self.has_headers && packet.ce && mark_ce(&mut packet.bytes) {
             self.tally.marked += 1;
         }
         Some(packet.bytes)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_sim::{LossWindow, Policer, Reorder};
+use sluicegate_sim::{Aqm, LossWindow, Policer, Reorder};
 
 const TIMES: &[(&str, f64)] = &[("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
 const RATES: &[(&str, f64)] = &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
@@ -115,6 +115,25 @@ pub fn reorder(text: &str) -> Result<Reorder, String> {
     })
 }
 
+/// Parses an AQM, `codel`, or `codel-ecn`, which marks packets that are capable of ECN instead of dropping them.
+///
+/// # Errors
+///
+/// See [`rate`].
+pub fn aqm(text: &str) -> Result<Aqm, String> {
+    let (name, ecn) = match text.strip_suffix("-ecn") {
+        Some(name) => (name, true),
+        None => (text, false),
+    };
+    match (name, ecn) {
+        ("codel", ecn) => Ok(Aqm::CoDel { ecn }),
+        ("fq-codel", ecn) => Ok(Aqm::FqCoDel { ecn }),
+        ("pie", ecn) => Ok(Aqm::Pie { ecn }),
+        ("dual-pi2", false) => Ok(Aqm::DualPi2),
+        _ => Err("expected codel, fq-codel or pie, each also with -ecn, or dual-pi2".to_owned()),
+    }
+}
+
 /// Parses a policer, `10mbit:50kb`: rate and burst.
 ///
 /// # Errors
@@ -224,6 +243,15 @@ mod tests {
         assert_eq!(room("50kb"), Ok(50_000));
         assert_eq!(room("20ms"), Ok(50_000));
         assert!(room("5").is_err());
+    }
+
+    #[test]
+    fn aqm_has_a_name_and_may_mark() {
+        assert_eq!(aqm("pie"), Ok(Aqm::Pie { ecn: false }));
+        assert_eq!(aqm("fq-codel-ecn"), Ok(Aqm::FqCoDel { ecn: true }));
+        assert_eq!(aqm("dual-pi2"), Ok(Aqm::DualPi2));
+        assert!(aqm("dual-pi2-ecn").is_err());
+        assert!(aqm("red").is_err());
     }
 
     #[test]

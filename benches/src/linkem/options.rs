@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use sluicegate_sim::{Bottleneck, LossWindow, Policer, Reorder};
+use sluicegate_sim::{Aqm, Bottleneck, LossWindow, Policer, Reorder};
 use thiserror::Error;
 
 use super::notation::{self, Room};
@@ -34,6 +34,10 @@ pub struct LinkOptions {
     /// Room in the queue: 1bdp, 64kb, or 40ms at the first rate [default: 1bdp]
     #[arg(long, value_parser = notation::room)]
     pub queue: Option<Room>,
+    /// AQM of the queue: codel, fq-codel or pie, each also with -ecn, which marks packets instead of dropping them; or dual-pi2,
+    /// which does both [default: none, drops at the tail]
+    #[arg(long, value_parser = notation::aqm)]
+    pub aqm: Option<Aqm>,
     /// Random loss: 1%, or 30%@0s-2s for a time; may be given several times
     #[arg(long, value_parser = notation::loss)]
     pub loss: Vec<LossWindow>,
@@ -94,6 +98,7 @@ impl LinkOptions {
             let room = self.queue.unwrap_or(Room::Bdp(1.0));
             path.queue_bytes = room.bytes(first, path.delay * 2);
         }
+        path.aqm = self.aqm.or(path.aqm);
         path.jitter = self.jitter.unwrap_or(path.jitter);
         path.reorder = self.reorder.or(path.reorder);
         path.policer = self.policer.or(path.policer);
@@ -198,6 +203,16 @@ mod tests {
         assert_eq!(down.delay, Duration::from_millis(5));
         let unknown = directions_of("--scenario none").expect_err("unknown");
         assert!(unknown.contains("rate-fall"), "{unknown}");
+    }
+
+    #[test]
+    fn aqm_is_that_of_the_scenario_or_the_one_given() {
+        let aqm = |words| directions_of(words).map(|(down, up)| (down.aqm, up.aqm));
+        let path = "--rate 20mbit --delay 5ms --aqm codel";
+        let codel = Some(Aqm::CoDel { ecn: false });
+        assert_eq!(aqm(path), Ok((codel, None)));
+        assert_eq!(aqm("--scenario dual-pi2"), Ok((Some(Aqm::DualPi2), None)));
+        assert_eq!(aqm("--scenario dual-pi2 --aqm codel"), Ok((codel, None)));
     }
 
     #[test]

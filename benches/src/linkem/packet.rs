@@ -1,6 +1,9 @@
 //! What the emulator reads and changes in an IP packet: its flow and its ECN field.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use sluicegate_sim::Ecn;
 
 /// Protocol numbers of IANA.
 const TCP: u8 = 6;
@@ -9,30 +12,36 @@ const UDP: u8 = 17;
 /// Bits of the ECN field (RFC 3168 §5).
 const ECN: u8 = 0b11;
 
-/// A flow of one direction: protocol and ports.
+/// A flow of one direction: protocol, addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flow {
     /// Protocol number of IANA.
     pub protocol: u8,
-    /// Port of the sender.
-    pub source: u16,
-    /// Port of the receiver.
-    pub destination: u16,
+    /// The sender.
+    pub source: SocketAddr,
+    /// The receiver.
+    pub destination: SocketAddr,
 }
 
 impl Flow {
     /// Returns the flow of a TCP segment or a UDP datagram in a whole IP packet; `None` for anything else.
     pub fn of(packet: &[u8]) -> Option<Self> {
-        let (protocol, payload) = match packet.first()? >> 4 {
-            4 => (*packet.get(9)?, usize::from(packet[0] & 0xf) * 4),
-            6 => (*packet.get(6)?, 40),
+        let (protocol, payload, addresses) = match packet.first()? >> 4 {
+            4 => (
+                *packet.get(9)?,
+                usize::from(packet[0] & 0xf) * 4,
+                addresses::<4>(packet.get(12..20)?)?,
+            ),
+            6 => (*packet.get(6)?, 40, addresses::<16>(packet.get(8..40)?)?),
             _ => return None,
         };
         let ports = packet.get(payload..payload + 4)?;
+        let port = |at| u16::from_be_bytes([ports[at], ports[at + 1]]);
+        let [source, destination] = addresses;
         matches!(protocol, TCP | UDP).then(|| Self {
             protocol,
-            source: u16::from_be_bytes([ports[0], ports[1]]),
-            destination: u16::from_be_bytes([ports[2], ports[3]]),
+            source: SocketAddr::new(source, port(0)),
+            destination: SocketAddr::new(destination, port(2)),
         })
     }
 
@@ -46,6 +55,31 @@ impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let protocol = if self.is_udp() { "udp" } else { "tcp" };
         write!(f, "{protocol} {} → {}", self.source, self.destination)
+    }
+}
+
+/// Returns the addresses of the sender and of the receiver, of `N` bytes each.
+fn addresses<const N: usize>(bytes: &[u8]) -> Option<[IpAddr; 2]>
+where
+    IpAddr: From<[u8; N]>,
+{
+    let (source, destination) = bytes.split_first_chunk::<N>()?;
+    let destination = destination.first_chunk::<N>()?;
+    Some([(*source).into(), (*destination).into()])
+}
+
+/// Returns the ECN field of an IP packet. A packet that is marked already counts as one of L4S, as in RFC 9331 §5.1; what is no
+/// IP packet is not capable of ECN.
+pub(super) fn ecn(packet: &[u8]) -> Ecn {
+    let field = match packet {
+        [first, second, ..] if first >> 4 == 4 => second & ECN,
+        [first, second, ..] if first >> 4 == 6 => second >> 4 & ECN,
+        _ => 0,
+    };
+    match field {
+        0b00 => Ecn::NotEct,
+        0b10 => Ecn::Ect0,
+        _ => Ecn::Ect1,
     }
 }
 
@@ -122,14 +156,31 @@ mod tests {
     }
 
     #[test]
-    fn flow_has_protocol_and_ports() {
+    fn flow_has_protocol_addresses_and_ports() {
         let flow = Flow::of(&version4(0)).expect("UDP");
-        assert_eq!(flow.to_string(), "udp 258 → 772");
-        let flow = Flow::of(&version6(0)).expect("TCP");
-        assert_eq!(flow.to_string(), "tcp 80 → 256");
+        assert_eq!(flow.to_string(), "udp 198.18.0.1:258 → 198.18.0.2:772");
+        let mut packet = version6(0);
+        (packet[8], packet[39]) = (0x20, 1);
+        let flow = Flow::of(&packet).expect("TCP");
+        assert_eq!(flow.to_string(), "tcp [2000::]:80 → [::1]:256");
         let mut ping = version4(0);
         ping[9] = 1;
         assert_eq!(Flow::of(&ping), None);
+    }
+
+    #[test]
+    fn ecn_field_is_read_in_both_versions() {
+        for (field, expected) in [
+            (0b00, Ecn::NotEct),
+            (0b01, Ecn::Ect1),
+            (0b10, Ecn::Ect0),
+            (0b11, Ecn::Ect1),
+        ] {
+            // The other bits of the byte are those of the class.
+            assert_eq!(ecn(&version4(0b1010_1000 | field)), expected);
+            assert_eq!(ecn(&version6(0b1010_1000 | field)), expected);
+        }
+        assert_eq!(ecn(&[0x80, 0xff]), Ecn::NotEct);
     }
 
     #[test]
@@ -137,7 +188,7 @@ mod tests {
         for whole in [version4(2), version6(2)] {
             for length in 0..whole.len() {
                 let mut packet = whole[..length].to_vec();
-                let _ = (Flow::of(&packet), mark_ce(&mut packet));
+                let _ = (Flow::of(&packet), ecn(&packet), mark_ce(&mut packet));
             }
         }
     }

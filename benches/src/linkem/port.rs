@@ -16,6 +16,9 @@ pub trait Port: AsFd + Send {
 
     /// Writes a packet that comes off the link. Returns whether this end took it.
     fn send(&mut self, packet: &[u8]) -> bool;
+
+    /// Returns whether its packets begin with the header of IP.
+    fn has_headers(&self) -> bool;
 }
 
 /// A TUN device: carries IP packets of a network namespace.
@@ -35,6 +38,10 @@ impl Port for Tun {
 
     fn send(&mut self, packet: &[u8]) -> bool {
         self.0.write(packet).is_ok()
+    }
+
+    fn has_headers(&self) -> bool {
+        true
     }
 }
 
@@ -115,6 +122,10 @@ impl Port for RelayListener {
         };
         self.socket.send_to(packet, client).is_ok()
     }
+
+    fn has_headers(&self) -> bool {
+        false
+    }
 }
 
 impl Port for RelayUpstream {
@@ -124,6 +135,10 @@ impl Port for RelayUpstream {
 
     fn send(&mut self, packet: &[u8]) -> bool {
         self.0.send(packet).is_ok()
+    }
+
+    fn has_headers(&self) -> bool {
+        false
     }
 }
 

@@ -119,8 +119,8 @@ pub fn run(pair: &Pair, program: &Path, core: usize) -> Result<Shared, RealNetEr
     drop((flows, beside, product));
     let of = |is: &dyn Fn(&Flow) -> bool| rate(&ended, is, pair.length);
     Ok(Shared {
-        judged: of(&|flow| flow.is_udp() || flow.source != port),
-        beside: of(&|flow| !flow.is_udp() && flow.source == port),
+        judged: of(&|flow| flow.is_udp() || flow.source.port() != port),
+        beside: of(&|flow| !flow.is_udp() && flow.source.port() == port),
         overflow,
         ended,
     })

@@ -32,6 +32,8 @@ pub(crate) struct Wire {
     bottleneck: BottleneckQueue,
     /// The queue, where there is an AQM.
     aqm: Option<AqmQueue<Vec<u8>>>,
+    /// When the last packet entered.
+    entered: Time,
     /// Packets on the way, in order of arrival.
     packets: VecDeque<InTransit>,
     bytes: u64,
@@ -67,6 +69,7 @@ impl Wire {
         Self {
             bottleneck: BottleneckQueue::new(path.clone(), seed),
             aqm: AqmQueue::of(path),
+            entered: Time::ZERO,
             packets: VecDeque::new(),
             bytes: 0,
             burst: Burst::default(),
@@ -74,21 +77,29 @@ impl Wire {
         }
     }
 
-    /// Takes a packet that departs at `at`, never earlier than the one before it; it may get lost.
+    /// Takes a packet that departs at `at`, never earlier than the one before it; it may get lost. All packets are of one flow, and
+    /// not capable of ECN.
     pub(crate) fn depart(&mut self, at: Duration, packet: &[u8]) {
+        self.depart_of(at, packet, 0, Ecn::NotEct);
+    }
+
+    /// Takes a packet of a flow, which has a small number, with its ECN field.
+    pub(crate) fn depart_of(&mut self, at: Duration, packet: &[u8], flow: usize, ecn: Ecn) {
         let size = packet.len() as u64;
         self.burst.add(at, size);
         let now = Time::ZERO + at;
+        // What left earlier is not in this packet's way.
+        self.serve(now);
         if let Some(aqm) = &mut self.aqm {
             let packet = QueuedPacket {
-                flow: 0,
+                flow,
                 bytes: size,
-                // Real packets' ECN fields are not looked at.
-                ecn: Ecn::NotEct,
+                ecn,
                 ce: false,
                 arrived: now,
                 packet: copy(&mut self.spare, packet),
             };
+            self.entered = now;
             aqm.enqueue(&mut self.bottleneck, packet);
             self.serve(now);
         } else if let Some(delivery) = self.bottleneck.data(now, size) {
@@ -97,10 +108,13 @@ impl Wire {
         }
     }
 
-    /// Sends what the AQM lets go at `now`.
+    /// Sends what the AQM lets go by `now`, each packet when the link is free for it: a late call costs no time of the link.
     fn serve(&mut self, now: Time) {
         while let Some(aqm) = &mut self.aqm
-            && let Some((queued, delivery)) = aqm.dequeue(&mut self.bottleneck, now)
+            && let Some(free) = aqm.next_departure().filter(|at| *at <= now)
+            // A link that was free before there was a packet sends that when it enters.
+            && let at = free.max(self.entered)
+            && let Some((queued, delivery)) = aqm.dequeue(&mut self.bottleneck, at)
         {
             let departed = queued.arrived.saturating_since(Time::ZERO);
             self.insert(departed, queued.packet, delivery);
@@ -156,9 +170,10 @@ impl Wire {
         self.bytes + self.aqm.as_ref().map_or(0, AqmQueue::bytes)
     }
 
-    /// Returns the packets on the way, without those that wait at an AQM.
+    /// Returns the packets on the way.
     pub(crate) fn packets(&self) -> u64 {
-        self.packets.len() as u64
+        let waiting = self.aqm.as_ref().map_or(0, AqmQueue::packets);
+        (self.packets.len() + waiting) as u64
     }
 
     /// Returns the most bytes that left at one instant since the last call.
@@ -187,195 +202,4 @@ impl Burst {
 }
 
 #[cfg(test)]
-mod tests {
-    use sluicegate_sim::{AckPath, Aqm, LossWindow, Reorder};
-
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    fn arrivals(wire: &mut Wire) -> Vec<Duration> {
-        let mut times = Vec::new();
-        while let Some(at) = wire.next_arrival() {
-            let packet = wire.take_arrived(at).expect("due");
-            wire.recycle(packet);
-            times.push(at);
-        }
-        times
-    }
-
-    #[test]
-    fn packet_arrives_after_the_delay_and_not_before() {
-        let mut wire = Wire::new(&Bottleneck::unlimited(5 * MS), 1);
-        wire.depart(MS, &[1, 2, 3]);
-        assert_eq!((wire.next_arrival(), wire.bytes()), (Some(6 * MS), 3));
-        assert_eq!(wire.take_arrived(6 * MS - Duration::from_nanos(1)), None);
-        assert_eq!(wire.take_arrived(6 * MS), Some(vec![1, 2, 3]));
-        assert_eq!(wire.bytes(), 0);
-    }
-
-    #[test]
-    fn rate_spaces_packets_and_a_full_queue_drops() {
-        // A thousand bytes take a millisecond.
-        let path = Bottleneck {
-            rate: vec![(Duration::ZERO, 8_000_000)],
-            queue_bytes: 3_000,
-            ..Bottleneck::unlimited(5 * MS)
-        };
-        let mut wire = Wire::new(&path, 1);
-        for _ in 0..4 {
-            wire.depart(Duration::ZERO, &[0; 1_000]);
-        }
-        wire.depart(MS, &[0; 1_000]);
-        assert_eq!(arrivals(&mut wire), [6 * MS, 7 * MS, 8 * MS, 9 * MS]);
-    }
-
-    #[test]
-    fn loss_happens_within_its_time_only() {
-        let window = LossWindow {
-            from: MS,
-            until: 2 * MS,
-            probability: 1.0,
-        };
-        let path = Bottleneck {
-            loss: vec![window],
-            ..Bottleneck::unlimited(Duration::ZERO)
-        };
-        let mut wire = Wire::new(&path, 1);
-        for at in [Duration::ZERO, MS, 2 * MS] {
-            wire.depart(at, &[0]);
-        }
-        assert_eq!(arrivals(&mut wire), [Duration::ZERO, 2 * MS]);
-    }
-
-    #[test]
-    fn losses_follow_the_probability() {
-        let window = LossWindow {
-            from: Duration::ZERO,
-            until: MS,
-            probability: 0.3,
-        };
-        let path = Bottleneck {
-            loss: vec![window],
-            ..Bottleneck::unlimited(Duration::ZERO)
-        };
-        let mut wire = Wire::new(&path, 7);
-        for _ in 0..10_000 {
-            wire.depart(Duration::ZERO, &[0]);
-        }
-        let arrived = arrivals(&mut wire).len();
-        assert!((6_800..7_200).contains(&arrived), "{arrived}");
-    }
-
-    #[test]
-    fn overtaken_packets_arrive_after_those_that_left_later() {
-        let reorder = Some(Reorder {
-            probability: 0.5,
-            by: 3 * MS,
-        });
-        let path = Bottleneck {
-            reorder,
-            ..Bottleneck::unlimited(5 * MS)
-        };
-        let mut wire = Wire::new(&path, 1);
-        for at in 0..20 {
-            wire.depart(at * MS, &[u8::try_from(at).expect("small")]);
-        }
-        let mut order = Vec::new();
-        while let Some(at) = wire.next_arrival() {
-            order.extend(wire.take_arrived(at));
-        }
-        assert_eq!(order.len(), 20);
-        assert!(!order.is_sorted(), "{order:?}");
-    }
-
-    #[test]
-    fn held_packets_come_in_batches() {
-        let path = Bottleneck {
-            ack_hold: 10 * MS,
-            ..Bottleneck::unlimited(5 * MS)
-        };
-        let mut wire = Wire::new(&path, 1);
-        for at in [0, 4, 5, 6] {
-            wire.depart(at * MS, &[0]);
-        }
-        assert_eq!(arrivals(&mut wire), [10 * MS, 10 * MS, 10 * MS, 20 * MS]);
-    }
-
-    #[test]
-    fn delivery_has_its_times_and_its_mark() {
-        let path = Bottleneck {
-            rate: vec![(Duration::ZERO, 8_000_000)],
-            ce_above: Some(500),
-            ..Bottleneck::unlimited(5 * MS)
-        };
-        let mut wire = Wire::new(&path, 1);
-        for _ in 0..2 {
-            wire.depart(MS, &[0; 1_000]);
-        }
-        let mut next = || wire.take_delivery(8 * MS).expect("due");
-        let first = next();
-        assert_eq!((first.departed, first.arrives), (MS, 7 * MS));
-        let second = next();
-        assert_eq!((second.departed, second.arrives), (MS, 8 * MS));
-        assert_eq!((first.ce, second.ce), (false, true));
-    }
-
-    #[test]
-    fn burst_counts_what_leaves_at_one_instant() {
-        let mut wire = Wire::new(&Bottleneck::unlimited(MS), 1);
-        for (at, size) in [(1, 100), (1, 200), (2, 250)] {
-            wire.depart(at * MS, &vec![0; size]);
-        }
-        assert_eq!((wire.take_burst(), wire.take_burst()), (300, 0));
-    }
-
-    #[test]
-    fn aqm_sends_at_the_rate_and_drops_what_waits_too_long() {
-        // A thousand bytes take a millisecond, and each comes with half of another.
-        let path = Bottleneck {
-            rate: vec![(Duration::ZERO, 8_000_000)],
-            aqm: Some(Aqm::CoDel { ecn: true }),
-            ..Bottleneck::unlimited(5 * MS)
-        };
-        let mut wire = Wire::new(&path, 1);
-        let mut times = Vec::new();
-        for at in 0..1_000 {
-            let now = at * MS;
-            while wire.next_arrival().is_some_and(|at| at <= now) {
-                let at = wire.next_arrival().expect("there is one");
-                if wire.take_arrived(at).is_some() {
-                    times.push(at);
-                }
-            }
-            wire.depart(now, &[0; 1_000]);
-            wire.depart(now, &[0; 500]);
-        }
-        assert_eq!(times[0], 6 * MS);
-        let mean = (times[times.len() - 1] - times[0]) / u32::try_from(times.len()).expect("few");
-        assert!((730..770).contains(&mean.as_micros()), "{mean:?}");
-        let arrived = times.len() as u64 * 750 + wire.bytes();
-        assert!(arrived < 1_495_000, "nothing was dropped: {arrived}");
-    }
-
-    #[test]
-    fn way_back_has_its_own_rate_and_queue() {
-        let path = Bottleneck {
-            ack_path: Some(AckPath {
-                bits_per_second: 80_000,
-                queue_bytes: 200,
-                ack_bytes: 50,
-            }),
-            delay_steps: vec![(15 * MS, 9 * MS)],
-            ..Bottleneck::unlimited(5 * MS)
-        };
-        let (down, up) = directions(&path);
-        let (mut down, mut up) = (Wire::new(&down, 1), Wire::new(&up, 1));
-        for _ in 0..3 {
-            up.depart(Duration::ZERO, &[0; 100]);
-            down.depart(Duration::ZERO, &[0; 100]);
-        }
-        assert_eq!(arrivals(&mut up), [15 * MS, 29 * MS]);
-        assert_eq!(arrivals(&mut down), [5 * MS; 3]);
-    }
-}
+mod tests;

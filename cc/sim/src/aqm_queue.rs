@@ -54,4 +54,9 @@ impl<T: Debug + Send + 'static> AqmQueue<T> {
     pub fn bytes(&self) -> u64 {
         self.discipline.bytes()
     }
+
+    /// Returns the packets that wait.
+    pub fn packets(&self) -> usize {
+        self.discipline.packets()
+    }
 }

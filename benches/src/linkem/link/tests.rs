@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluicegate_sim::{Bottleneck, LossWindow, Reorder};
+use sluicegate_sim::{Aqm, Bottleneck, LossWindow, Reorder};
 
 use super::{End, INTERVAL, Link};
 
@@ -158,6 +158,112 @@ fn marks_stand_in_packets_that_can_carry_them() {
     }
     assert_eq!(fields, [0b10, 0b11, 0, 0b11]);
     assert_eq!(down.tally().marked, 2);
+}
+
+/// Returns an IPv4 packet of UDP from this port, with that ECN field.
+fn packet_from(port: u8, ecn: u8) -> Vec<u8> {
+    let mut packet = packet(1_000, ecn);
+    packet[21] = port;
+    packet
+}
+
+/// Returns a link of 8 Mbit/s, where 1,000 bytes take a millisecond, with this AQM.
+fn managed(aqm: Aqm) -> Link {
+    link(&Bottleneck {
+        aqm: Some(aqm),
+        queue_bytes: u64::MAX,
+        ..Bottleneck::new(8_000_000, 10 * MS, 1.0)
+    })
+}
+
+#[test]
+fn flows_have_queues_of_their_own_where_the_aqm_gives_them() {
+    for (aqm, most_ahead) in [
+        (Aqm::FqCoDel { ecn: false }, 3),
+        (Aqm::CoDel { ecn: false }, 50),
+    ] {
+        let mut link = managed(aqm);
+        let down = link.towards_mut(End::Client);
+        for port in [[1; 50], [2; 50]].concat() {
+            down.enter(Duration::ZERO, &packet_from(port, 0));
+        }
+        let mut ports = Vec::new();
+        while let Some(due) = link.next_due() {
+            let packet = link.towards_mut(End::Client).take_due(due);
+            ports.extend(packet.map(|packet| packet[21]));
+        }
+        let ahead = ports.iter().position(|port| *port == 2);
+        assert!(
+            ahead.is_some_and(|ahead| ahead <= most_ahead),
+            "{aqm:?}: {ports:?}"
+        );
+        assert_eq!(ahead.is_some_and(|ahead| ahead > 3), most_ahead > 3);
+    }
+}
+
+#[test]
+fn aqm_marks_packets_that_can_carry_it_and_drops_others() {
+    for aqm in [
+        Aqm::CoDel { ecn: true },
+        Aqm::FqCoDel { ecn: true },
+        Aqm::Pie { ecn: true },
+        Aqm::DualPi2,
+    ] {
+        for ecn in [0b10, 0b01, 0] {
+            let mut link = managed(aqm);
+            let mut marked = 0;
+            let mut leave = |link: &mut Link, until: Duration| {
+                while let Some(due) = link.next_due().filter(|due| *due <= until) {
+                    let packet = link.towards_mut(End::Client).take_due(due);
+                    marked += u64::from(packet.is_some_and(|packet| packet[1] & 0b11 == 0b11));
+                }
+            };
+            // A twentieth more than the rate, for five seconds.
+            for number in 0..5_250 {
+                let now = SECOND * number / 1_050;
+                leave(&mut link, now);
+                let down = link.towards_mut(End::Client);
+                down.enter(now, &packet_from(1, ecn));
+            }
+            leave(&mut link, 60 * SECOND);
+            let down = link.towards(End::Client);
+            assert_eq!(marked > 0, ecn != 0, "{aqm:?} {ecn}: {marked}");
+            assert_eq!(down.tally().marked, marked);
+            assert!(ecn != 0 || down.dropped() > 0, "{aqm:?}");
+        }
+    }
+}
+
+#[test]
+fn packets_that_wait_at_an_aqm_are_not_dropped() {
+    let mut link = managed(Aqm::CoDel { ecn: false });
+    let down = link.towards_mut(End::Client);
+    for _ in 0..10 {
+        down.enter(Duration::ZERO, &packet_from(1, 0));
+    }
+    assert!(down.take_due(8 * MS).is_some());
+    assert_eq!((down.tally().delivered, down.dropped()), (1, 0));
+}
+
+#[test]
+fn payloads_are_not_taken_for_headers() {
+    let path = Bottleneck {
+        ce_above: Some(1),
+        queue_bytes: u64::MAX,
+        ..Bottleneck::new(1_000_000, 20 * MS, 1.0)
+    };
+    let mut link = link(&path).of_payloads();
+    let down = link.towards_mut(End::Client);
+    // The short header of QUIC begins like the header of IPv4.
+    let packet = packet_from(1, 0b10);
+    for _ in 0..2 {
+        down.enter(Duration::ZERO, &packet);
+    }
+    while let Some(delivered) = down.take_due(SECOND) {
+        assert_eq!(delivered, packet);
+    }
+    assert_eq!((down.tally().delivered, down.tally().marked), (2, 0));
+    assert!(down.tally().flows.is_empty());
 }
 
 #[test]

@@ -132,6 +132,10 @@ impl<T: std::fmt::Debug + Send> Discipline<T> for CoDel<T> {
     fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    fn packets(&self) -> usize {
+        self.packets.len()
+    }
 }
 
 #[cfg(test)]

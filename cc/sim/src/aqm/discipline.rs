@@ -52,6 +52,9 @@ pub(crate) trait Discipline<T>: Debug + Send {
 
     /// Returns the bytes in the queue.
     fn bytes(&self) -> u64;
+
+    /// Returns the packets in the queue.
+    fn packets(&self) -> usize;
 }
 
 /// Packets and times for the tests of each AQM.

@@ -179,6 +179,10 @@ impl<T: Debug + Send> Discipline<T> for DualPi2<T> {
     fn bytes(&self) -> u64 {
         self.classic.bytes + self.low_latency.bytes
     }
+
+    fn packets(&self) -> usize {
+        self.classic.packets.len() + self.low_latency.packets.len()
+    }
 }
 
 #[cfg(test)]

@@ -114,6 +114,10 @@ impl<T: Debug + Send> Discipline<T> for FqCoDel<T> {
     fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    fn packets(&self) -> usize {
+        self.queues.iter().map(|queue| queue.codel.packets()).sum()
+    }
 }
 
 #[cfg(test)]

@@ -124,6 +124,10 @@ impl<T: Debug + Send> Discipline<T> for Pie<T> {
     fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    fn packets(&self) -> usize {
+        self.packets.len()
+    }
 }
 
 #[cfg(test)]
