@@ -6,7 +6,9 @@
 
 mod client;
 mod flood;
+mod net;
 mod run;
+mod transfer;
 mod worker;
 
 use std::collections::BTreeMap;
@@ -16,6 +18,7 @@ use thiserror::Error;
 
 pub use flood::{Flood, Goodput, goodput_under};
 pub use run::run;
+pub use transfer::{Download, Transfer, transfer};
 
 /// The same path for every client, in both directions apart from the rate.
 #[derive(Clone, Copy, Debug)]

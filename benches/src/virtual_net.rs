@@ -13,9 +13,9 @@ mod random;
 mod run;
 mod server;
 mod sweep;
-mod tls;
+pub(crate) mod tls;
 mod trace;
-mod watch;
+pub(crate) mod watch;
 mod wire;
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) use clock::{VirtualClock, earliest};
 pub(crate) use random::Seeded;
 pub(crate) use server::Server;
 pub(crate) use tls::server as server_config;
-pub(crate) use wire::{InTransit, Wire, directions};
+pub(crate) use wire::{Burst, InTransit, Wire, directions};
 
 /// Datagrams of both ends, bytes of UDP payload.
 const DATAGRAM: usize = 1_200;

@@ -1,8 +1,9 @@
-//! A client that loads pages: all bodies of one are asked for at once, the next page follows when they are there.
+//! A client that loads pages, or bodies at given times.
 //!
 //! It acknowledges every second packet, or after the acknowledgement delay, as RFC 9000 §13.2.2 recommends and browsers do;
 //! quiche alone would acknowledge each.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -23,13 +24,54 @@ const ACK_DELAY: Duration = Duration::from_millis(25);
 /// Packets that are acknowledged together.
 const ACK_EVERY: u32 = 2;
 
+/// The bodies that a client requests.
+#[derive(Clone, Debug)]
+pub(super) enum Plan {
+    /// The same page several times. All bodies of one are requested at once, and the next page when they are there.
+    Pages {
+        /// Bodies of the page, bytes.
+        page: Vec<u64>,
+        /// Number of times for which it is still to be requested.
+        times: usize,
+    },
+    /// Bodies of so many bytes, each at its time since the start of the run, ascending.
+    Timed(VecDeque<(Duration, u64)>),
+}
+
+impl Plan {
+    /// Returns the sizes of the bodies to request now, while `open` responses are not finished.
+    fn due(&mut self, elapsed: Duration, open: usize) -> Vec<u64> {
+        match self {
+            Self::Pages { page, times } if open == 0 && *times > 0 => {
+                *times -= 1;
+                page.clone()
+            }
+            Self::Pages { .. } => Vec::new(),
+            Self::Timed(bodies) => {
+                let due = bodies.iter().take_while(|(at, _)| *at <= elapsed).count();
+                bodies.drain(..due).map(|(_, size)| size).collect()
+            }
+        }
+    }
+
+    /// Returns whether nothing is left to request.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Pages { times, .. } => *times == 0,
+            Self::Timed(bodies) => bodies.is_empty(),
+        }
+    }
+}
+
 pub(super) struct Client {
     pub(super) quic: quiche::Connection,
+    /// Its own address.
+    pub(super) local: SocketAddr,
     http: Option<h3::Connection>,
-    page: Vec<u64>,
-    /// Pages that are still to be asked for.
-    pages: usize,
-    /// Responses of this page that are not finished.
+    plan: Plan,
+    /// Bodies to request as soon as the server allows another stream.
+    waiting: VecDeque<u64>,
+    /// Responses that are not finished.
     open: usize,
     received: u64,
     /// Packets that arrived since the last time it sent.
@@ -43,8 +85,7 @@ impl Client {
     pub(super) fn connect(
         local: SocketAddr,
         peer: SocketAddr,
-        page: &[u64],
-        pages: usize,
+        plan: Plan,
     ) -> Result<Self, EndpointError> {
         let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
         config.verify_peer(false);
@@ -58,9 +99,10 @@ impl Client {
         let quic = quiche::connect(Some("localhost"), &cid, local, peer, &mut config)?;
         Ok(Self {
             quic,
+            local,
             http: None,
-            page: page.to_vec(),
-            pages,
+            plan,
+            waiting: VecDeque::new(),
             open: 0,
             received: 0,
             unanswered: 0,
@@ -68,9 +110,14 @@ impl Client {
         })
     }
 
-    /// Takes a datagram; one that quiche refuses is gone.
-    pub(super) fn receive(&mut self, datagram: &mut [u8], info: quiche::RecvInfo, now: Instant) {
-        let _ = self.quic.recv(datagram, info);
+    /// Takes a datagram with its ECN field; one that quiche refuses is gone.
+    pub(super) fn receive(
+        &mut self,
+        (datagram, ecn): (&mut [u8], quiche::Ecn),
+        info: quiche::RecvInfo,
+        now: Instant,
+    ) {
+        let _ = self.quic.recv_with_ecn(datagram, info, ecn);
         self.unanswered += 1;
         self.send_at.get_or_insert(now + ACK_DELAY);
     }
@@ -94,8 +141,21 @@ impl Client {
         earliest([self.quic.timeout_instant(), self.send_at])
     }
 
-    /// Sends requests once it can, and reads what arrived; `scratch` is overwritten.
-    pub(super) fn on_turn(&mut self, scratch: &mut [u8]) -> Result<(), EndpointError> {
+    /// Returns when the next body is requested, if that is later than `elapsed`.
+    pub(super) fn next_request(&self, elapsed: Duration) -> Option<Duration> {
+        match &self.plan {
+            Plan::Pages { .. } => None,
+            Plan::Timed(bodies) => bodies.front().map(|(at, _)| *at).filter(|at| *at > elapsed),
+        }
+    }
+
+    /// Sends the requests that are due `elapsed` after the start of the run, once it can, and reads what arrived; `scratch` is
+    /// overwritten.
+    pub(super) fn on_turn(
+        &mut self,
+        elapsed: Duration,
+        scratch: &mut [u8],
+    ) -> Result<(), EndpointError> {
         if self.http.is_none() && self.quic.is_established() {
             let config = h3::Config::new()?;
             self.http = Some(h3::Connection::with_transport(&mut self.quic, &config)?);
@@ -116,20 +176,25 @@ impl Client {
                 Err(error) => return Err(error.into()),
             }
         }
-        if self.open == 0 && self.pages > 0 {
-            self.pages -= 1;
-            for size in &self.page {
-                http.send_request(&mut self.quic, &request(*size), true)?;
-                self.open += 1;
+        let open = self.open + self.waiting.len();
+        self.waiting.extend(self.plan.due(elapsed, open));
+        while let Some(size) = self.waiting.front() {
+            match http.send_request(&mut self.quic, &request(*size), true) {
+                Ok(_) => {
+                    self.waiting.pop_front();
+                    self.open += 1;
+                    self.unanswered = 0;
+                }
+                Err(h3::Error::TransportError(quiche::Error::StreamLimit)) => break,
+                Err(error) => return Err(error.into()),
             }
-            self.unanswered = 0;
         }
         Ok(())
     }
 
-    /// Returns whether every page arrived.
+    /// Returns whether everything arrived.
     pub(super) fn finished(&self) -> bool {
-        self.http.is_some() && self.pages == 0 && self.open == 0
+        self.http.is_some() && self.plan.is_empty() && self.waiting.is_empty() && self.open == 0
     }
 
     /// Returns the bytes of bodies so far.

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use sluicegate_config::Config;
+use sluicegate_dataplane::Ecn;
+
 use super::EndpointError;
-use super::client::Client;
+use super::client::{Client, Plan};
 use super::worker::Worker;
 use crate::virtual_net::{Seeded, VirtualClock};
 
@@ -64,7 +67,8 @@ const fn address([a, b, c, d]: [u8; 4], port: u16) -> SocketAddr {
 pub fn goodput_under(flood: Flood) -> Result<Goodput, EndpointError> {
     let _random = Seeded::new(1);
     let clock = VirtualClock::start();
-    let worker = Worker::new(clock.now(), |config| config.quic.retry_above = Some(0))?;
+    let change = |config: &mut Config| config.quic.retry_above = Some(0);
+    let worker = Worker::new(clock.now(), change, [None; 2])?;
     let mut crowd = Crowd {
         clock,
         worker,
@@ -98,7 +102,8 @@ impl Crowd {
     fn connect(&mut self, server: SocketAddr, host: u8) -> Result<(), EndpointError> {
         for port in 0..CLIENTS {
             let local = address([192, 0, 2, 100 + host], 40_000 + port);
-            let client = Client::connect(local, server, &[BODY], 1)?;
+            let plan = Plan::Timed([(Duration::ZERO, BODY)].into());
+            let client = Client::connect(local, server, plan)?;
             self.clients.insert(local, (server, client));
         }
         Ok(())
@@ -122,21 +127,23 @@ impl Crowd {
     }
 
     fn turn(&mut self, flood: Option<Flood>) -> Result<(), EndpointError> {
-        let now = self.clock.now();
+        let (now, elapsed) = (self.clock.now(), self.clock.elapsed());
         for number in 0..STRANGERS {
             if let Some(mut datagram) = flood.and_then(|flood| stranger(flood, number)) {
                 let from = address([198, 51, 100, 1], 1_024 + number);
-                self.worker.receive((from, SERVER), &mut datagram, now);
+                self.worker
+                    .receive((from, SERVER), (&mut datagram, Ecn::NotCapable), now);
             }
         }
         for (local, (server, client)) in &mut self.clients {
             if client.quic.timeout_instant().is_some_and(|at| at <= now) {
                 client.quic.on_timeout();
             }
-            client.on_turn(&mut self.scratch)?;
+            client.on_turn(elapsed, &mut self.scratch)?;
             while let Ok((size, _)) = client.quic.send(&mut self.scratch[..1_200]) {
                 let datagram = &mut self.scratch[..size];
-                self.worker.receive((*local, *server), datagram, now);
+                self.worker
+                    .receive((*local, *server), (datagram, Ecn::NotCapable), now);
             }
         }
         let Self {
@@ -154,7 +161,11 @@ impl Crowd {
             let (from, to) = (*server, meta.peer);
             let copy = &mut scratch[..datagram.len()];
             copy.copy_from_slice(datagram);
-            client.receive(copy, quiche::RecvInfo { from, to }, now);
+            client.receive(
+                (copy, quiche::Ecn::NotCapable),
+                quiche::RecvInfo { from, to },
+                now,
+            );
         });
         Ok(())
     }

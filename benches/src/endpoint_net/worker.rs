@@ -3,26 +3,25 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use sluicegate::h3::{self, SessionContext};
 use sluicegate::http::route::Site;
 use sluicegate::quic::endpoint::Endpoint;
 use sluicegate::quic::secrets::Secrets;
-use sluicegate::quic::selection::Selection;
+use sluicegate::quic::selection::{Choice, Selection};
 use sluicegate::quic::settings::{Lease, Listener, Settings};
-use sluicegate::quic::transport::{Alternatives, Identity, server_config};
+use sluicegate::quic::transport::{Alternatives, server_config};
 use sluicegate::worker::{SERVICE_BUDGET, STATELESS_BUDGET, TRANSMIT_BUDGET};
-use sluicegate_cc::Registry;
+use sluicegate_cc::{Algorithm, Registry};
 use sluicegate_config::Config;
 use sluicegate_dataplane::{Budget, Ecn, Egress, ListenerId, NoRoom, Payloads, RxMeta, TxMeta};
 
+use crate::virtual_net::tls;
+
 /// Timers per turn: all that are due.
 const TIMERS: usize = usize::MAX;
-
-/// Time since 1970 at which a run starts, for tokens.
-const UNIX: Duration = Duration::from_secs(1_800_000_000);
 
 /// A worker that serves what `sluicegate run` serves without a file: as many bytes below `/bytes/` as the path asks for.
 pub(super) struct Worker {
@@ -34,32 +33,46 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Returns a worker with two listeners, which [`listener_of`] tells apart, after `change` to the configuration.
-    pub(super) fn new(now: Instant, change: impl FnOnce(&mut Config)) -> anyhow::Result<Self> {
+    /// Returns a worker with two listeners, which [`listener_of`] tells apart, after `change` to the configuration. Each listener
+    /// has the configured algorithm, or the one given for it.
+    pub(super) fn new(
+        now: Instant,
+        change: impl FnOnce(&mut Config),
+        [first, second]: [Option<Algorithm>; 2],
+    ) -> anyhow::Result<Self> {
         let mut config = Config::embedded();
         change(&mut config);
         let secrets = Arc::new(Secrets::in_memory());
-        let identity = Identity::self_signed()?;
+        let identity = tls::identity()?;
         let listener = config.listeners.first().context("no listener")?;
         let registry = Registry::builtin();
-        let listener = || -> anyhow::Result<Listener> {
+        let listener = |algorithm: Option<Algorithm>| -> anyhow::Result<Listener> {
+            let selection = match algorithm {
+                Some(algorithm) => Selection::new(Vec::new(), choice(algorithm), None),
+                None => Selection::of(listener, &registry, [0; 32])?,
+            };
+            let mut transport = server_config(
+                "main",
+                (identity, &Alternatives::default()),
+                &config.quic,
+                &config.limits,
+                &secrets,
+            )?;
+            transport.enable_ecn(listener.ecn);
             Ok(Listener {
                 lease: Lease::default(),
                 name: listener.name.as_str().into(),
                 local: listener.addresses[0],
                 trusted_proxies: Arc::default(),
-                selection: Selection::of(listener, &registry, [0; 32])?,
+                selection,
                 payloads: Payloads::default(),
-                config: server_config(
-                    "main",
-                    (&identity, &Alternatives::default()),
-                    &config.quic,
-                    &config.limits,
-                    &secrets,
-                )?,
+                config: transport,
             })
         };
-        let listeners = HashMap::from([(ListenerId(0), listener()?), (ListenerId(1), listener()?)]);
+        let listeners = HashMap::from([
+            (ListenerId(0), listener(first)?),
+            (ListenerId(1), listener(second)?),
+        ]);
         let settings = Settings {
             listeners,
             sessions: SessionContext::new(
@@ -91,16 +104,17 @@ impl Worker {
     pub(super) fn receive(
         &mut self,
         (from, to): (SocketAddr, SocketAddr),
-        datagram: &mut [u8],
+        (datagram, ecn): (&mut [u8], Ecn),
         now: Instant,
     ) {
         let meta = RxMeta {
             listener: listener_of(to),
             peer: from,
             local: to,
-            ecn: Ecn::NotCapable,
+            ecn,
         };
-        self.endpoint.ingest(&meta, datagram, now, UNIX);
+        self.endpoint
+            .ingest(&meta, datagram, now, sluicegate::clock::unix());
     }
 
     /// Does the rest of a turn, and hands each datagram to `send`.
@@ -128,6 +142,15 @@ impl Worker {
     /// Returns whether a handshake is done.
     pub(super) fn has_established(&self) -> bool {
         self.endpoint.counters.established > 0
+    }
+}
+
+/// Returns the choice of an algorithm at its default options.
+fn choice(algorithm: Algorithm) -> Choice {
+    Choice {
+        algorithm: algorithm.name,
+        model_based: algorithm.model_based,
+        factory: quiche::cc::Factory::new(algorithm, algorithm.defaults()),
     }
 }
 

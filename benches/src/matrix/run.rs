@@ -17,6 +17,7 @@ use super::measure::figure;
 use super::plot;
 use super::record::Record;
 use super::scenario::{CrossTraffic, For, Place, Scenario};
+use crate::endpoint_net::{Download, EndpointError, Transfer, transfer};
 use crate::virtual_net::{self, Control, SimulationError, directions};
 
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
@@ -52,6 +53,9 @@ pub enum MatrixError {
     /// A connection could not be set up.
     #[error("{0}")]
     Simulation(#[from] SimulationError),
+    /// The product's endpoint could not be set up, or a client broke the protocol.
+    #[error("{0}")]
+    Endpoint(#[from] EndpointError),
     /// A picture could not be drawn.
     #[error("{0}")]
     Plot(#[from] plot::PlotError),
@@ -103,13 +107,16 @@ pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, M
 
 /// Returns the columns of a scenario in a place. The core is without those that nobody judges.
 fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
+    // The bare connection has one flow, and its client stays where it is.
+    let alone = matches!(scenario.cross_traffic, CrossTraffic::Alone(_))
+        && scenario.path_changes.is_empty();
     match scenario.tried {
         For::Only(control) => vec![control],
         For::EveryoneBut(name) => {
             let others = Control::ours().filter(|control| *control != Control::Ours(name));
             others.collect()
         }
-        For::Everyone if place == Place::EndToEnd && !core => {
+        For::Everyone if place == Place::EndToEnd && !core && alone => {
             Control::ours().chain(REFERENCES).collect()
         }
         For::EveryoneAnd(control) if place == Place::EndToEnd && !core => {
@@ -224,10 +231,10 @@ pub fn record(
     control: Control,
     seed: u64,
     limit: Duration,
-) -> Result<Vec<Record>, SimulationError> {
+) -> Result<Vec<Record>, MatrixError> {
     match place {
         Place::Simulator => simulate(scenario, control, seed, limit),
-        Place::EndToEnd => connect(scenario, control, seed, limit).map(|record| vec![record]),
+        Place::EndToEnd => connect(scenario, control, seed, limit),
     }
 }
 
@@ -236,21 +243,34 @@ fn connect(
     control: Control,
     seed: u64,
     limit: Duration,
-) -> Result<Record, SimulationError> {
+) -> Result<Vec<Record>, MatrixError> {
     let (down, up) = directions(&scenario.bottleneck);
-    let body = match &scenario.cross_traffic {
-        CrossTraffic::Alone(source) => source.clone(),
-        _ => Source::Endless,
+    let Control::Ours(name) = control else {
+        let outcome = virtual_net::run(&virtual_net::Scenario {
+            control,
+            body: scenario.judged_source(),
+            down,
+            up,
+            limit,
+            seed,
+        })?;
+        return Ok(vec![Record::from(outcome)]);
     };
-    let outcome = virtual_net::run(&virtual_net::Scenario {
-        control,
-        body,
+    let flows = flows(scenario, name, limit).into_iter();
+    let downloads = flows.map(|(start, source, algorithm)| Download {
+        algorithm,
+        source,
+        start,
+        path_changes: scenario.path_changes.clone(),
+    });
+    let outcomes = transfer(&Transfer {
+        downloads: downloads.collect(),
         down,
         up,
         limit,
         seed,
     })?;
-    Ok(Record::from(outcome))
+    Ok(outcomes.into_iter().map(Record::from).collect())
 }
 
 fn simulate(
@@ -258,42 +278,54 @@ fn simulate(
     control: Control,
     seed: u64,
     limit: Duration,
-) -> Result<Vec<Record>, SimulationError> {
+) -> Result<Vec<Record>, MatrixError> {
     let Control::Ours(name) = control else {
-        return Err(SimulationError::UnknownAlgorithm(control.to_string()));
+        return Err(SimulationError::UnknownAlgorithm(control.to_string()).into());
     };
-    let endless = || Flow::new(Source::Endless);
-    let mut flows = match &scenario.cross_traffic {
-        CrossTraffic::Alone(source) => vec![(Flow::new(source.clone()), name)],
-        CrossTraffic::SameAlgorithm { flows, apart } => {
-            let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
-            starts
-                .map(|start| (Flow { start, ..endless() }, name))
-                .collect()
-        }
-        CrossTraffic::Incast { flows, bytes } => (0..*flows)
-            .map(|_| (Flow::new(Source::Bulk(*bytes)), name))
-            .collect(),
-        CrossTraffic::Cubic => vec![(endless(), name), (endless(), "cubic")],
-        CrossTraffic::ComingAndGoing => {
-            let often = visits(limit, 20, 60, 30_000_000);
-            let seldom = visits(limit, 35, 90, 5_000_000);
-            [Source::Endless, often, seldom]
-                .map(|source| (Flow::new(source), name))
-                .to_vec()
-        }
-    };
-    if let Some((judged, _)) = flows.first_mut() {
-        judged.receive_window = scenario.receive_window;
-        judged.pages = scenario.pages;
-    }
     let mut simulation =
         Simulation::new(scenario.bottleneck.clone(), seed).sampled_every(SAMPLE_EVERY);
-    for (number, (flow, name)) in (0..).zip(flows) {
+    for (number, (start, source, name)) in (0..).zip(flows(scenario, name, limit)) {
+        let mut flow = Flow {
+            start,
+            path_changes: scenario.path_changes.clone(),
+            ..Flow::new(source)
+        };
+        if number == 0 {
+            flow.receive_window = scenario.receive_window;
+            flow.pages = scenario.pages;
+        }
         simulation = simulation.with(flow, controller(name, seed.wrapping_add(number))?);
     }
     let outcomes = simulation.run(limit);
     Ok(outcomes.into_iter().map(Record::from).collect())
+}
+
+/// Returns the flows of a scenario, the judged one first, each with its start, its data and its algorithm.
+fn flows(
+    scenario: &Scenario,
+    name: &'static str,
+    limit: Duration,
+) -> Vec<(Duration, Source, &'static str)> {
+    let at_once = |source| (Duration::ZERO, source, name);
+    match &scenario.cross_traffic {
+        CrossTraffic::Alone(source) => vec![at_once(source.clone())],
+        CrossTraffic::SameAlgorithm { flows, apart } => {
+            let starts = (0..*flows).map(|i| *apart * u32::try_from(i).unwrap_or(u32::MAX));
+            starts.map(|start| (start, Source::Endless, name)).collect()
+        }
+        CrossTraffic::Incast { flows, bytes } => {
+            (0..*flows).map(|_| at_once(Source::Bulk(*bytes))).collect()
+        }
+        CrossTraffic::Cubic => vec![
+            at_once(Source::Endless),
+            (Duration::ZERO, Source::Endless, "cubic"),
+        ],
+        CrossTraffic::ComingAndGoing => {
+            let often = visits(limit, 20, 60, 30_000_000);
+            let seldom = visits(limit, 35, 90, 5_000_000);
+            [Source::Endless, often, seldom].map(at_once).to_vec()
+        }
+    }
 }
 
 /// Returns a source that sends the same number of bytes again and again, from `first` seconds on.

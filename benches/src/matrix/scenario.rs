@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sluicegate_cc::PathChange;
 use sluicegate_sim::{Bottleneck, Cellular, Pages, ReceiveWindow, Source};
 
 use super::bound::Bound;
@@ -12,7 +13,7 @@ use crate::virtual_net::Control;
 pub enum Place {
     /// The simulator of the congestion control crate.
     Simulator,
-    /// Real connections in virtual time.
+    /// Real connections in virtual time: with our algorithms those of the server's own endpoint, with quiche's a bare one.
     EndToEnd,
 }
 
@@ -75,7 +76,7 @@ pub struct Efforts {
 /// The controls that a scenario tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
-    /// Every algorithm of the registry, and where there are connections quiche's CUBIC and BBR beside them.
+    /// Every algorithm of the registry, and beside them quiche's CUBIC and BBR where there is a single connection.
     Everyone,
     /// The same, but of quiche's only this one.
     EveryoneAnd(Control),
@@ -98,6 +99,8 @@ pub struct Scenario {
     pub cellular: Option<Cellular>,
     /// The flows.
     pub cross_traffic: CrossTraffic,
+    /// Changes of the clients' addresses, in order of time. The path stays the same.
+    pub path_changes: Vec<(Duration, PathChange)>,
     /// Flow control of the judged flow's receiver; in the simulator alone.
     pub receive_window: Option<ReceiveWindow>,
     /// Pages in which the judged flow's data is requested; in the simulator alone.
@@ -125,6 +128,15 @@ impl Scenario {
             efforts.core
         } else {
             Some(efforts.whole)
+        }
+    }
+
+    /// Returns the data of the judged flow.
+    pub(super) fn judged_source(&self) -> Source {
+        match &self.cross_traffic {
+            CrossTraffic::Alone(source) => source.clone(),
+            CrossTraffic::Incast { bytes, .. } => Source::Bulk(*bytes),
+            _ => Source::Endless,
         }
     }
 

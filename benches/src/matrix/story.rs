@@ -9,7 +9,7 @@ use super::plot::{self, Axes};
 use super::run::{MatrixError, record};
 use super::scenario::{Place, Scenario};
 use super::table::scenarios;
-use crate::virtual_net::{Control, SimulationError};
+use crate::virtual_net::Control;
 
 const CONTROLS: [Control; 3] = [
     Control::Ours("cubic"),
@@ -68,14 +68,14 @@ fn higher(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
 
-fn run(scenario: &Scenario, control: Control, seed: u64) -> Result<super::Record, SimulationError> {
+fn run(scenario: &Scenario, control: Control, seed: u64) -> Result<super::Record, MatrixError> {
     let effort = scenario.effort(Place::EndToEnd, false);
     let limit = effort.map_or_else(Default::default, |effort| effort.limit);
     let mut flows = record(scenario, Place::EndToEnd, control, seed, limit)?;
     Ok(flows.remove(0))
 }
 
-fn first_stuck(scenario: &Scenario) -> Result<u64, SimulationError> {
+fn first_stuck(scenario: &Scenario) -> Result<u64, MatrixError> {
     for seed in 0..TRIED {
         let flow = run(scenario, Control::QuicheCubic { idle_fix: false }, seed)?;
         if flow.completed.is_none() {

@@ -5,6 +5,7 @@ mod cells;
 mod fairness;
 mod faults;
 mod managed;
+mod moves;
 mod paths;
 mod plain;
 mod terms;
@@ -32,6 +33,7 @@ pub fn scenarios() -> Vec<Scenario> {
         cells::cellular(),
         cells::extremes(),
         cells::incast(),
+        moves::moves(),
         applications::applications(),
         fairness::fairness(),
     ];
@@ -43,7 +45,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::matrix::scenario::CrossTraffic;
 
     #[test]
     fn names_are_distinct_and_every_scenario_runs_somewhere_and_judges() {
@@ -57,11 +58,6 @@ mod tests {
                 "{name}"
             );
             assert!(!scenario.bounds.is_empty(), "{name}");
-            let single = matches!(scenario.cross_traffic, CrossTraffic::Alone(_));
-            assert!(
-                single || scenario.end_to_end.is_none(),
-                "{name}: one connection at a time"
-            );
             let simulated = scenario.receive_window.is_some() || scenario.pages.is_some();
             assert!(
                 !simulated || scenario.end_to_end.is_none(),

@@ -7,7 +7,10 @@ pub(crate) fn earliest<T: Ord, const N: usize>(times: [Option<T>; N]) -> Option<
     times.into_iter().flatten().min()
 }
 
-/// The time that quiche sees on this thread, until dropped.
+/// Time since 1970 at which a run starts.
+const UNIX: Duration = Duration::from_secs(1_800_000_000);
+
+/// The time that quiche and the product see on this thread, until dropped.
 pub(crate) struct VirtualClock {
     start: Instant,
     now: Instant,
@@ -18,6 +21,7 @@ impl VirtualClock {
         quiche::clock::set(None);
         let start = quiche::clock::now();
         quiche::clock::set(Some(start));
+        sluicegate::clock::set_unix(Some(UNIX));
         Self { start, now: start }
     }
 
@@ -29,6 +33,11 @@ impl VirtualClock {
         self.now
     }
 
+    /// Returns the time since 1970.
+    pub(crate) fn unix(&self) -> Duration {
+        UNIX + self.elapsed()
+    }
+
     /// Returns how long after the start `at` is.
     pub(crate) fn since_start(&self, at: Instant) -> Duration {
         at.saturating_duration_since(self.start)
@@ -38,11 +47,13 @@ impl VirtualClock {
     pub(crate) fn advance_to(&mut self, elapsed: Duration) {
         self.now = self.now.max(self.start + elapsed);
         quiche::clock::set(Some(self.now));
+        sluicegate::clock::set_unix(Some(self.unix()));
     }
 }
 
 impl Drop for VirtualClock {
     fn drop(&mut self) {
         quiche::clock::set(None);
+        sluicegate::clock::set_unix(None);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use sluicegate_cc::Registry;
 
 use super::error::SimulationError;
-use super::watch;
+use super::watch::{self, Watch};
 
 /// A congestion control for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Control {
                     .find(name)
                     .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
                 let options = algorithm.defaults();
-                let watched = watch::watched(*algorithm);
+                let watched = watch::watched(*algorithm, Watch::Newest);
                 config.set_cc_factory(quiche::cc::Factory::new(watched, options));
             }
             Self::QuicheCubic { idle_fix } => {

@@ -1,5 +1,6 @@
 //! quiche configurations of both ends, with a certificate made in memory.
 
+use std::fs;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use boring::rsa::Rsa;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use quiche::h3;
+use sluicegate::quic::transport;
 use sluicegate::self_signed;
 
 use super::{Control, DATAGRAM, SimulationError};
@@ -25,6 +27,24 @@ const STREAMS: u64 = 100;
 
 /// Creation time of the certificates, since 1970; nobody checks it.
 const MADE: Duration = Duration::from_secs(1_700_000_000);
+
+/// Returns the certificate and key of this process, for a listener of the product.
+pub(crate) fn identity() -> anyhow::Result<&'static transport::Identity> {
+    static IDENTITY: OnceLock<transport::Identity> = OnceLock::new();
+    if let Some(identity) = IDENTITY.get() {
+        return Ok(identity);
+    }
+    let shared = Identity::shared()?;
+    let folder = tempfile::tempdir()?;
+    let (certificate, key) = (folder.path().join("certificate"), folder.path().join("key"));
+    fs::write(&certificate, X509::from_der(&shared.certificate)?.to_pem()?)?;
+    fs::write(
+        &key,
+        PKey::private_key_from_der(&shared.key)?.private_key_to_pem_pkcs8()?,
+    )?;
+    let identity = transport::Identity::load(&certificate, &key, true)?;
+    Ok(IDENTITY.get_or_init(|| identity))
+}
 
 /// A certificate and its key, DER.
 #[derive(Clone, Debug)]
@@ -58,7 +78,7 @@ impl Identity {
 pub(super) fn client() -> Result<quiche::Config, SimulationError> {
     let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION)?;
     config.verify_peer(false);
-    transport(&mut config)?;
+    set_transport(&mut config)?;
     Ok(config)
 }
 
@@ -70,12 +90,12 @@ pub(crate) fn server(control: Control) -> Result<quiche::Config, SimulationError
     tls.set_certificate(&certificate)?;
     tls.set_private_key(&key)?;
     let mut config = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls)?;
-    transport(&mut config)?;
+    set_transport(&mut config)?;
     control.attach(&mut config)?;
     Ok(config)
 }
 
-fn transport(config: &mut quiche::Config) -> Result<(), SimulationError> {
+fn set_transport(config: &mut quiche::Config) -> Result<(), SimulationError> {
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
     // Grease has random lengths, which would make each run a little different.
     config.grease(false);

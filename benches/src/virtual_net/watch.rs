@@ -31,8 +31,16 @@ pub struct Inside {
 /// State of an algorithm at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
     /// Bytes in flight as the server counts them.
     pub in_flight: u64,
+    /// Packets sent so far, of those that count as in flight.
+    pub sent_packets: u64,
+    /// Packets declared lost so far.
+    pub lost_packets: u64,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub srtt: Option<Duration>,
     /// Bytes per second; `None` is unpaced.
     pub pacing_rate: Option<u64>,
     /// Largest burst allowed since the view before, bytes.
@@ -51,30 +59,42 @@ struct Seen {
     empty_since: Option<Time>,
 }
 
+/// Controllers that are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// The newest on this thread: that of a connection's newest path.
+    Newest,
+    /// The first on this thread: that of the first of several connections.
+    First,
+}
+
 thread_local! {
+    static WATCH: Cell<Watch> = const { Cell::new(Watch::Newest) };
     static INNER: Cell<Option<Algorithm>> = const { Cell::new(None) };
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
 }
 
-/// Returns the algorithm with its next controller on this thread watched.
-pub(super) fn watched(algorithm: Algorithm) -> Algorithm {
+/// Returns the algorithm with a controller on this thread watched. Samples start over with it.
+pub(crate) fn watched(algorithm: Algorithm, watch: Watch) -> Algorithm {
+    forget();
+    WATCH.set(watch);
     INNER.set(Some(algorithm));
     Algorithm { build, ..algorithm }
 }
 
 /// Forgets everything seen so far.
-pub(super) fn forget() {
+pub(crate) fn forget() {
     INNER.set(None);
     SEEN.set(None);
 }
 
 /// Returns the watched controller over the whole run.
-pub(super) fn inside() -> Option<Inside> {
+pub(crate) fn inside() -> Option<Inside> {
     SEEN.with_borrow(|seen| seen.as_ref().map(|seen| seen.inside))
 }
 
 /// Returns the watched controller now.
-pub(super) fn view() -> Option<View> {
+pub(crate) fn view() -> Option<View> {
     SEEN.with_borrow_mut(|seen| {
         let view = &mut seen.as_mut()?.view;
         let now = *view;
@@ -86,6 +106,9 @@ pub(super) fn view() -> Option<View> {
 fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
     let algorithm = INNER.get().expect("set before the factory is handed out");
     let inner = (algorithm.build)(init, options);
+    if WATCH.get() == Watch::First && SEEN.with_borrow(Option::is_some) {
+        return inner;
+    }
     let cwnd = inner.cwnd();
     SEEN.set(Some(Seen {
         inside: Inside {
@@ -94,7 +117,11 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
             ..Inside::default()
         },
         view: View {
+            cwnd,
             in_flight: 0,
+            sent_packets: 0,
+            lost_packets: 0,
+            srtt: None,
             pacing_rate: inner.pacing_rate(),
             quantum: inner.send_quantum(),
             state: inner.state(),
@@ -125,11 +152,13 @@ impl Watched {
             let entered = view.state != state && state == State::Recovery;
             inside.unexplained_recoveries += u64::from(clean && entered);
             *view = View {
+                cwnd,
                 in_flight,
                 pacing_rate: self.inner.pacing_rate(),
                 quantum: view.quantum.max(self.inner.send_quantum()),
                 state,
                 epoch: epoch.map(|at| at.saturating_since(Time::ZERO)),
+                ..*view
             };
         });
     }
@@ -154,6 +183,17 @@ fn note_in_flight(now: Time, bytes: u64) {
     });
 }
 
+/// Notes packets that were sent or declared lost, and the smoothed round-trip time.
+fn note_packets(sent: u64, lost: u64, srtt: Option<Duration>) {
+    SEEN.with_borrow_mut(|seen| {
+        if let Some(Seen { view, .. }) = seen {
+            view.sent_packets += sent;
+            view.lost_packets += lost;
+            view.srtt = srtt.or(view.srtt);
+        }
+    });
+}
+
 impl Layer for Watched {
     fn inner(&self) -> &dyn Controller {
         &*self.inner
@@ -167,6 +207,7 @@ impl Layer for Watched {
         note_in_flight(now, sent.in_flight_before);
         note_in_flight(now, sent.bytes);
         let state = self.inner.on_sent(now, sent);
+        note_packets(1, 0, None);
         self.note(sent.in_flight_before + sent.bytes, true);
         state
     }
@@ -174,6 +215,8 @@ impl Layer for Watched {
     fn on_event(&mut self, event: &Event<'_>) {
         note_in_flight(event.now, event.in_flight);
         self.inner.on_event(event);
+        let srtt = event.rtt.min.map(|_| event.rtt.smoothed);
+        note_packets(0, event.lost.len() as u64, srtt);
         self.note(event.in_flight, event.lost.is_empty() && event.ecn.ce == 0);
     }
 

@@ -49,6 +49,10 @@ pub(crate) struct InTransit {
     pub(crate) departed: Duration,
     /// Time at which it reaches the other end.
     pub(crate) arrives: Duration,
+    /// Its flow.
+    pub(crate) flow: usize,
+    /// ECN field with which it entered.
+    pub(crate) ecn: Ecn,
     /// Whether the bottleneck marked it Congestion Experienced. Its bytes are as they were.
     pub(crate) ce: bool,
     /// Contents.
@@ -57,7 +61,7 @@ pub(crate) struct InTransit {
 
 /// Bytes that left at one instant.
 #[derive(Debug, Default)]
-struct Burst {
+pub(crate) struct Burst {
     at: Duration,
     bytes: u64,
     largest: u64,
@@ -104,7 +108,7 @@ impl Wire {
             self.serve(now);
         } else if let Some(delivery) = self.bottleneck.data(now, size) {
             let packet = copy(&mut self.spare, packet);
-            self.insert(at, packet, delivery);
+            self.insert(at, (flow, ecn), packet, delivery);
         }
     }
 
@@ -117,11 +121,18 @@ impl Wire {
             && let Some((queued, delivery)) = aqm.dequeue(&mut self.bottleneck, at)
         {
             let departed = queued.arrived.saturating_since(Time::ZERO);
-            self.insert(departed, queued.packet, delivery);
+            let of = (queued.flow, queued.ecn);
+            self.insert(departed, of, queued.packet, delivery);
         }
     }
 
-    fn insert(&mut self, departed: Duration, packet: Vec<u8>, delivery: Delivery) {
+    fn insert(
+        &mut self,
+        departed: Duration,
+        (flow, ecn): (usize, Ecn),
+        packet: Vec<u8>,
+        delivery: Delivery,
+    ) {
         let arrives = self.bottleneck.held(delivery.arrives);
         let arrives = arrives.saturating_since(Time::ZERO);
         self.bytes += packet.len() as u64;
@@ -131,6 +142,8 @@ impl Wire {
         let packet = InTransit {
             departed,
             arrives,
+            flow,
+            ecn,
             ce: delivery.ce,
             bytes: packet,
         };
@@ -178,7 +191,7 @@ impl Wire {
 
     /// Returns the most bytes that left at one instant since the last call.
     pub(crate) fn take_burst(&mut self) -> u64 {
-        std::mem::take(&mut self.burst.largest)
+        self.burst.take()
     }
 }
 
@@ -191,13 +204,18 @@ fn copy(spare: &mut Vec<Vec<u8>>, packet: &[u8]) -> Vec<u8> {
 }
 
 impl Burst {
-    fn add(&mut self, at: Duration, bytes: u64) {
+    pub(crate) fn add(&mut self, at: Duration, bytes: u64) {
         if self.at != at {
             self.bytes = 0;
         }
         self.at = at;
         self.bytes += bytes;
         self.largest = self.largest.max(self.bytes);
+    }
+
+    /// Returns the most bytes that left at one instant since the last call.
+    pub(crate) fn take(&mut self) -> u64 {
+        std::mem::take(&mut self.largest)
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
 
-pub use emit::Emitted;
+pub use emit::{Emitted, PACING_SLACK};
 
 use super::activity::Activity;
 use super::cid::{CidGenerator, ConnectionId};

@@ -45,6 +45,7 @@ fn later() -> Scenario {
             apart: secs(20),
         },
         simulator: long(20, secs(120)),
+        end_to_end: long(2, secs(120)),
         bounds: vec![
             least(OTHERS, Measure::Jain { from }, 0.95),
             least(BBR, Measure::Jain { from }, 0.9),

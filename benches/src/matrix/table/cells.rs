@@ -111,6 +111,7 @@ pub(super) fn incast() -> Vec<Scenario> {
                 bytes: 100_000,
             },
             simulator: shorter(20, 1, secs(10)),
+            end_to_end: shorter(20, 1, secs(10)),
             bounds: vec![most(Who::All, Measure::AllDone, 0.116)],
             source: "RFC 9002 §6.2.1: 26 ms at the link's rate, and two probe timeouts, of 30 and 60 ms",
             ..alone(
@@ -126,6 +127,7 @@ pub(super) fn incast() -> Vec<Scenario> {
                 apart: ZERO,
             },
             simulator: long(20, secs(3)),
+            end_to_end: long(2, secs(3)),
             bounds: vec![
                 least(BBR, Measure::Jain { from: secs(1) }, 0.9),
                 most(BBR, Measure::Delay { from: secs(1) }, 25.6),

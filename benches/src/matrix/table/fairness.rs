@@ -14,6 +14,7 @@ pub(super) fn fairness() -> Vec<Scenario> {
             apart: secs(2),
         },
         simulator: shorter(20, 1, secs(120)),
+        end_to_end: long(2, secs(120)),
         bounds: vec![
             least(OTHERS, Measure::Jain { from: secs(20) }, 0.95),
             least(BBR, Measure::Jain { from: secs(20) }, 0.9),
@@ -21,9 +22,10 @@ pub(super) fn fairness() -> Vec<Scenario> {
         source: "RFC 9438 §3.3: flows with the same round trip converge to equal shares",
         ..alone(name, parameters, shared(), Source::Endless)
     };
-    let coming_and_going = |name, parameters, efforts| Scenario {
+    let coming_and_going = |name, parameters, simulator, end_to_end| Scenario {
         cross_traffic: CrossTraffic::ComingAndGoing,
-        simulator: efforts,
+        simulator,
+        end_to_end,
         bounds: vec![least(Who::All, stretch(secs(10), true), 0.1)],
         source: "ours: never stuck; a third is the fair share",
         ..alone(name, parameters, changing(), Source::Endless)
@@ -35,6 +37,7 @@ pub(super) fn fairness() -> Vec<Scenario> {
             cross_traffic: CrossTraffic::Cubic,
             tried: For::EveryoneBut("cubic"),
             simulator: long(20, secs(120)),
+            end_to_end: long(2, secs(120)),
             bounds: vec![least(
                 Who::All,
                 Measure::SmallestShare { from: secs(20) },
@@ -52,8 +55,14 @@ pub(super) fn fairness() -> Vec<Scenario> {
             "long-run",
             "20 Mbit/s, 40 ± 1 ms, 0.01 % loss, half the rate gone every other minute, flows that come and go, 30 min",
             long(5, secs(1_800)),
+            None,
         ),
-        coming_and_going("long-run-short", "the same, 5 min", always(1, secs(300))),
+        coming_and_going(
+            "long-run-short",
+            "the same, 5 min",
+            always(1, secs(300)),
+            long(2, secs(300)),
+        ),
     ]
 }
 

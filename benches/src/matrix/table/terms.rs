@@ -85,6 +85,7 @@ pub(super) fn alone(
         bottleneck,
         cellular: None,
         cross_traffic: CrossTraffic::Alone(source),
+        path_changes: Vec::new(),
         receive_window: None,
         pages: None,
         tried: For::Everyone,

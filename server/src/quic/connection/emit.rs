@@ -9,7 +9,7 @@ use super::Connection;
 
 /// Time by which a packet may leave ahead of its release time, so that packets leave in batches. The controllers' send
 /// quantum is a millisecond's worth of their rate, too.
-const PACING_SLACK: Duration = Duration::from_millis(1);
+pub const PACING_SLACK: Duration = Duration::from_millis(1);
 
 /// Bytes that a connection may write before it is another's turn.
 const MAX_BURST: usize = 64 << 10;

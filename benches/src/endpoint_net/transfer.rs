@@ -1,0 +1,138 @@
+//! Downloads over one bottleneck, each with its algorithm.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sluicegate_cc::{Algorithm, PathChange, Registry};
+use sluicegate_config::{Config, Handler};
+use sluicegate_sim::{Bottleneck, Source};
+
+use super::EndpointError;
+use super::client::Plan;
+use super::net::{DATAGRAM, Net, Setup, Station};
+use super::worker::Worker;
+use crate::virtual_net::watch::{self, Watch};
+use crate::virtual_net::{Outcome, Seeded, VirtualClock};
+
+/// Body that no run receives whole, bytes.
+const ENDLESS: u64 = 1 << 40;
+
+/// Longer than any run: an idle timeout is not what is tried here.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Sets the sequence of the ends apart from those of the link.
+const ENDS_SEED: u64 = 0x2545_f491_4f6c_dd1d;
+
+/// Downloads from one worker.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// Downloads; samples of the first show its controller.
+    pub downloads: Vec<Download>,
+    /// Path to the clients, which share it.
+    pub down: Bottleneck,
+    /// Path of each client to the server.
+    pub up: Bottleneck,
+    /// Time at which the run ends at the latest.
+    pub limit: Duration,
+    /// Drives the random numbers of the link and of both ends.
+    pub seed: u64,
+}
+
+/// One client with a connection of its own.
+#[derive(Clone, Debug)]
+pub struct Download {
+    /// Algorithm of the server's end. There are at most two in a run.
+    pub algorithm: &'static str,
+    /// Data: a request for each time at which there is some, sent in time to be served then.
+    pub source: Source,
+    /// Time at which the client connects. The downloads stand in the order of their starts.
+    pub start: Duration,
+    /// Changes of the client's address on the way to the server, ascending.
+    pub path_changes: Vec<(Duration, PathChange)>,
+}
+
+/// Runs all downloads on this thread. Returns their outcomes in their order.
+///
+/// # Errors
+///
+/// [`EndpointError`] when an end could not be set up, or broke the protocol. Not finishing in time is an outcome.
+pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
+    let _random = Seeded::new(transfer.seed ^ ENDS_SEED);
+    let clock = VirtualClock::start();
+    let watch = match transfer.downloads.len() {
+        1 => Watch::Newest,
+        _ => Watch::First,
+    };
+    let names = transfer.downloads.iter().map(|one| one.algorithm);
+    let first = names.clone().next().context("no download")?;
+    let second = names.clone().find(|name| *name != first);
+    let watched = watch::watched(algorithm(first)?, watch);
+    let second = second.map(algorithm).transpose()?;
+    let worker = Worker::new(clock.now(), configure, [Some(watched), second])?;
+    let stations = transfer.downloads.iter().map(|one| {
+        let mut station = Station::new(plan(&one.source, one.start, transfer.down.delay));
+        station.start = one.start;
+        station.second = one.algorithm != first;
+        station.path_changes = one.path_changes.iter().copied().collect();
+        station
+    });
+    let setup = Setup {
+        down: transfer.down.clone(),
+        up: transfer.up.clone(),
+        max_datagram: usize::MAX,
+        limit: transfer.limit,
+        seed: transfer.seed,
+    };
+    let mut net = Net::new(&setup, (clock, worker), stations.collect());
+    net.run(setup.limit)?;
+    let views =
+        std::iter::once((watch::view(), watch::inside())).chain(std::iter::repeat((None, None)));
+    let outcomes = net.into_stations().zip(views);
+    Ok(outcomes
+        .map(|(station, (view, inside))| Outcome {
+            completed: station.completed,
+            received: station.received(),
+            final_cwnd: view.map_or(0, |view| view.cwnd),
+            lost_packets: view.map_or(0, |view| view.lost_packets),
+            inside,
+            trace: station.trace,
+        })
+        .collect())
+}
+
+fn algorithm(name: &str) -> anyhow::Result<Algorithm> {
+    let registry = Registry::builtin();
+    let found = registry.find(name).copied();
+    found.with_context(|| format!("no algorithm is named `{name}`"))
+}
+
+/// Sets what the scenarios fix: the datagram size, bodies of any length, and no end of a connection that waits.
+fn configure(config: &mut Config) {
+    config.quic.max_udp_payload = DATAGRAM;
+    config.quic.idle_timeout = IDLE_TIMEOUT;
+    for route in &mut config.routes {
+        if let Handler::Generate(generate) = &mut route.handler {
+            generate.max_size = ENDLESS;
+        }
+    }
+}
+
+/// Returns the requests for the data of a source that starts at `start`, each early enough for the way to the server.
+fn plan(source: &Source, start: Duration, delay: Duration) -> Plan {
+    let offers: Vec<(Duration, u64)> = match source {
+        Source::Bulk(bytes) => vec![(Duration::ZERO, *bytes)],
+        Source::Endless => vec![(Duration::ZERO, ENDLESS)],
+        Source::Periodic {
+            bytes,
+            every,
+            times,
+        } => {
+            let times = 0..u32::try_from(*times).unwrap_or(u32::MAX);
+            times.map(|number| (*every * number, *bytes)).collect()
+        }
+        Source::Bursts(bursts) => bursts.clone(),
+    };
+    let requests = offers.into_iter();
+    let requests = requests.map(|(at, bytes)| (start + at.saturating_sub(delay), bytes));
+    Plan::Timed(requests.collect())
+}

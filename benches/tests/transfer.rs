@@ -1,0 +1,154 @@
+//! Downloads from the server's own endpoint over one bottleneck, in virtual time.
+
+use std::thread;
+use std::time::Duration;
+
+use sluicegate_benches::endpoint_net::{Download, Transfer, transfer};
+use sluicegate_benches::virtual_net::{Outcome, Sample};
+use sluicegate_cc::{PathChange, Registry};
+use sluicegate_sim::{Aqm, Bottleneck, Source};
+
+const MBIT: u64 = 1_000_000;
+const DELAY: Duration = Duration::from_millis(20);
+/// Initial window of ten datagrams.
+const INITIAL_WINDOW: u64 = 12_000;
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn endless(algorithm: &'static str) -> Download {
+    Download {
+        algorithm,
+        source: Source::Endless,
+        start: Duration::ZERO,
+        path_changes: Vec::new(),
+    }
+}
+
+/// Downloads for ten seconds over 20 Mbit/s and 40 ms with a queue of one bandwidth-delay product.
+fn run(downloads: Vec<Download>, change: impl FnOnce(&mut Bottleneck)) -> Vec<Outcome> {
+    let mut down = Bottleneck::new(20 * MBIT, 2 * DELAY, 1.0);
+    change(&mut down);
+    let outcomes = transfer(&Transfer {
+        downloads,
+        down,
+        up: Bottleneck::unlimited(DELAY),
+        limit: secs(10),
+        seed: 3,
+    });
+    outcomes.expect("all ends can be set up")
+}
+
+/// Returns the megabits per second of the body.
+fn rate(outcome: &Outcome) -> f64 {
+    outcome.received as f64 * 8.0 / 10e6
+}
+
+fn windows(outcome: &Outcome, from: Duration, until: Duration) -> impl Iterator<Item = u64> {
+    let within = move |sample: &&Sample| sample.at >= from && sample.at < until;
+    outcome
+        .trace
+        .iter()
+        .filter(within)
+        .map(|sample| sample.cwnd)
+}
+
+#[test]
+fn download_fills_the_link_with_every_algorithm() {
+    for algorithm in Registry::builtin().names() {
+        let outcomes = run(vec![endless(algorithm)], |_| {});
+        let rate = rate(&outcomes[0]);
+        assert!((17.0..20.0).contains(&rate), "{algorithm}: {rate} Mbit/s");
+        assert!(outcomes[0].inside.is_some(), "{algorithm}");
+    }
+}
+
+#[test]
+fn two_downloads_share_the_link() {
+    let late = Download {
+        start: secs(1),
+        ..endless("cubic")
+    };
+    let outcomes = run(vec![endless("reno"), late], |_| {});
+    let rates: Vec<_> = outcomes.iter().map(rate).collect();
+    assert!(rates.iter().all(|rate| *rate > 2.0), "{rates:?}");
+    let sum: f64 = rates.iter().sum();
+    assert!((17.0..20.0).contains(&sum), "{rates:?}");
+    assert!(outcomes[0].inside.is_some() && outcomes[1].inside.is_none());
+}
+
+#[test]
+fn new_port_keeps_the_window_and_a_new_address_does_not() {
+    let moved = |change| {
+        let download = Download {
+            path_changes: vec![(secs(5), change)],
+            ..endless("cubic")
+        };
+        run(vec![download], |_| {}).remove(0)
+    };
+    let least = |outcome: &Outcome| windows(outcome, secs(5), secs(7)).min();
+    let port = moved(PathChange::Port);
+    let address = moved(PathChange::Address);
+    assert!(
+        least(&port) > Some(3 * INITIAL_WINDOW),
+        "{:?}",
+        least(&port)
+    );
+    assert!(
+        least(&address) <= Some(INITIAL_WINDOW),
+        "{:?}",
+        least(&address)
+    );
+    for outcome in [&port, &address] {
+        assert!(rate(outcome) > 16.0, "{} Mbit/s", rate(outcome));
+    }
+}
+
+#[test]
+fn marks_of_the_queue_reach_the_algorithm() {
+    let marked = run(vec![endless("cubic")], |path| {
+        path.aqm = Some(Aqm::CoDel { ecn: true });
+        path.queue_bytes *= 4;
+    });
+    let dropped = run(vec![endless("cubic")], |path| {
+        path.aqm = Some(Aqm::CoDel { ecn: false });
+        path.queue_bytes *= 4;
+    });
+    assert_eq!(marked[0].lost_packets, 0);
+    assert!(dropped[0].lost_packets > 0);
+    for outcome in [&marked[0], &dropped[0]] {
+        let most = windows(outcome, secs(5), secs(10)).max();
+        assert!(most < Some(200_000), "{most:?}");
+        assert!(rate(outcome) > 16.0, "{} Mbit/s", rate(outcome));
+    }
+}
+
+#[test]
+fn data_is_served_at_its_times() {
+    let source = Source::Periodic {
+        bytes: 50_000,
+        every: secs(1),
+        times: 4,
+    };
+    let download = Download {
+        source,
+        ..endless("cubic")
+    };
+    let outcome = run(vec![download], |_| {}).remove(0);
+    assert_eq!(outcome.received, 200_000);
+    let done = outcome.completed.expect("all of it");
+    assert!((secs(3)..secs(4)).contains(&done), "{done:?}");
+    let before = outcome.trace.iter().rfind(|sample| sample.at < secs(3));
+    assert_eq!(before.map(|sample| sample.received), Some(150_000));
+}
+
+#[test]
+fn same_seed_gives_the_same_outcome() {
+    let once = move || {
+        let downloads = vec![endless("bbr3"), endless("cubic")];
+        run(downloads, |path| path.jitter = Duration::from_millis(1))
+    };
+    let again = thread::spawn(once).join().expect("no panic");
+    assert!(once() == again);
+}
