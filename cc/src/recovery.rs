@@ -2,6 +2,21 @@
 
 use crate::Packet;
 
+/// Recovery periods of a path whose late acknowledgements count. A period has some if a packet is later than any before, and
+/// among n late packets that happens about ln n times: 16 times among nine million.
+const BELIEVED: u8 = 16;
+
+/// What late acknowledgements mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LateAcked {
+    /// Nothing: too many periods had some before.
+    Doubted,
+    /// Packets of the period are missing still, or it had none of them.
+    Some,
+    /// Every packet that was lost since the latest signal has arrived.
+    All,
+}
+
 /// Separates losses and CE marks that begin a recovery period from those that belong to the present one, and finds out
 /// whether every packet that a period took for lost has arrived.
 ///
@@ -11,6 +26,10 @@ use crate::Packet;
 /// The losses of a period have numbers from the end of the period before. Each packet is lost and acknowledged late at most
 /// once, so a count tells whether all of them have arrived. A transport forgets lost packets after a while; those are
 /// never acknowledged late, and the count stays above zero.
+///
+/// A receiver can acknowledge late what it never received, to have every cut undone. So late acknowledgements count only in
+/// the first [`BELIEVED`] periods of a path that have any. An honest receiver needs no more: from each the transport learns how
+/// far packets overtake each other, and then waits for the late ones.
 #[derive(Debug, Default)]
 pub(crate) struct Boundary {
     /// Number after the largest seen.
@@ -21,6 +40,9 @@ pub(crate) struct Boundary {
     start: u64,
     /// Packets from `start` on that were lost and have not been acknowledged since.
     missing: u64,
+    /// Periods whose late acknowledgements counted, and whether the present one is among them.
+    believed: u8,
+    is_believed: bool,
 }
 
 impl Boundary {
@@ -31,6 +53,8 @@ impl Boundary {
             end: next_packet,
             start: next_packet,
             missing: 0,
+            believed: 0,
+            is_believed: false,
         }
     }
 
@@ -54,6 +78,7 @@ impl Boundary {
         self.start = self.end;
         self.end = self.next_packet;
         self.missing = 0;
+        self.is_believed = false;
     }
 
     /// Lets the latest signal cover everything sent since, too.
@@ -68,13 +93,23 @@ impl Boundary {
         }
     }
 
-    /// Takes packets that were acknowledged after they were lost. Returns whether every packet that was lost since the latest
-    /// signal has arrived.
-    pub(crate) fn on_late_acked(&mut self, packets: &[Packet]) -> bool {
+    /// Takes packets that were acknowledged after they were lost, at least one.
+    pub(crate) fn on_late_acked(&mut self, packets: &[Packet]) -> LateAcked {
+        if !self.is_believed {
+            if self.believed == BELIEVED {
+                return LateAcked::Doubted;
+            }
+            self.believed += 1;
+            self.is_believed = true;
+        }
         let of_signal = packets.iter().filter(|p| p.packet_number >= self.start);
         let arrived = of_signal.count() as u64;
         self.missing = self.missing.saturating_sub(arrived);
-        arrived > 0 && self.missing == 0
+        if arrived > 0 && self.missing == 0 {
+            LateAcked::All
+        } else {
+            LateAcked::Some
+        }
     }
 
     /// Takes the latest signal back: a loss among the packets that it covered begins a period again.
@@ -87,16 +122,18 @@ impl Boundary {
 mod tests {
     use super::*;
 
+    /// Returns whether every lost packet has arrived with these.
     fn late(boundary: &mut Boundary, numbers: &[u64]) -> bool {
-        let packets: Vec<_> = numbers
-            .iter()
-            .map(|&packet_number| Packet {
-                packet_number,
-                bytes: 1_200,
-                ..Packet::default()
-            })
-            .collect();
-        boundary.on_late_acked(&packets)
+        boundary.on_late_acked(&packets(numbers)) == LateAcked::All
+    }
+
+    fn packets(numbers: &[u64]) -> Vec<Packet> {
+        let packet = |&packet_number| Packet {
+            packet_number,
+            bytes: 1_200,
+            ..Packet::default()
+        };
+        numbers.iter().map(packet).collect()
     }
 
     /// Returns a boundary after ten packets of which some are lost.
@@ -112,8 +149,36 @@ mod tests {
     fn signal_was_spurious_once_every_lost_packet_has_arrived() {
         let mut boundary = signalled(&[1, 2, 5]);
         assert!(!late(&mut boundary, &[1]));
-        assert!(!late(&mut boundary, &[]));
         assert!(late(&mut boundary, &[2, 5]));
+    }
+
+    #[test]
+    fn late_acknowledgements_of_sixteen_periods_count() {
+        let mut boundary = Boundary::default();
+        for period in 0..20 {
+            boundary.on_packet(2 * period + 1);
+            boundary.set();
+            boundary.on_lost(2 * period);
+            boundary.on_lost(2 * period + 1);
+            let late = [2 * period, 2 * period + 1].map(|n| boundary.on_late_acked(&packets(&[n])));
+            let expected = if period < 16 {
+                [LateAcked::Some, LateAcked::All]
+            } else {
+                [LateAcked::Doubted; 2]
+            };
+            assert_eq!(late, expected, "{period}");
+        }
+    }
+
+    #[test]
+    fn period_without_late_acknowledgements_uses_up_none() {
+        let mut boundary = Boundary::default();
+        for number in 0..100 {
+            boundary.on_packet(number);
+            boundary.set();
+            boundary.on_lost(number);
+        }
+        assert!(late(&mut boundary, &[99]));
     }
 
     #[test]

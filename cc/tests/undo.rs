@@ -5,7 +5,7 @@ mod test_support;
 use std::time::Duration;
 
 use sluicegate_cc::{PathChange, State};
-use sluicegate_sim::{Bottleneck, FlowOutcome, Reorder, Source};
+use sluicegate_sim::{Bottleneck, FlowOutcome, LossWindow, Reorder, Source};
 use test_support::wire::Wire;
 use test_support::{MBIT, MTU, algorithms, alone, controller, loss_based, ms, named, secs};
 
@@ -82,6 +82,35 @@ fn loss_that_is_found_after_the_undo_cuts() {
         wire.event(1, 3, 0);
         assert_eq!(wire.state(), State::Recovery, "{name}");
         assert!(wire.snapshot().ssthresh < Some(before), "{name}");
+    }
+}
+
+#[test]
+fn sixteen_cuts_of_a_path_are_undone() {
+    for (name, mut wire) in full_wires() {
+        for _ in 0..16 {
+            let before = wire.snapshot().ssthresh;
+            wire.event(1, 3, 0);
+            wire.acknowledge_late(..);
+            assert_eq!(wire.snapshot().ssthresh, before, "{name}");
+            wire.round();
+            wire.fill();
+            wire.wait(wire.rtt);
+        }
+        let before = wire.snapshot().ssthresh;
+        wire.event(1, 3, 0);
+        wire.acknowledge_late(..);
+        assert_eq!(wire.state(), State::Recovery, "{name}");
+        assert!(wire.snapshot().ssthresh < before, "{name}");
+        // Another path begins anew.
+        wire.controller
+            .on_path_changed(wire.now, PathChange::Address);
+        (0..3).for_each(|_| wire.round());
+        wire.fill();
+        wire.wait(wire.rtt);
+        wire.event(1, 3, 0);
+        wire.acknowledge_late(..);
+        assert_eq!(wire.state(), State::SlowStart, "{name}");
     }
 }
 
@@ -194,16 +223,18 @@ fn reordering_costs_nothing_once_its_extent_is_learnt() {
 }
 
 #[test]
-fn packets_later_than_any_threshold_cost_little() {
+fn packets_later_than_any_threshold_cost_no_more_than_lost_ones() {
     for algorithm in algorithms() {
         let name = algorithm.name;
-        let outcome = reordered(name, 0.000_1, ms(60));
-        let share = outcome.throughput(secs(10), secs(60)) / (50 * MBIT) as f64;
-        println!(
-            "{name}: {share:.3} of the link, {} of {} losses spurious",
-            outcome.spurious_losses, outcome.lost_packets
-        );
-        assert!(outcome.spurious_losses > 10, "{name}");
-        assert!(share > 0.9, "{name}: {share}");
+        let late = reordered(name, 0.000_1, ms(60));
+        let lossy = Bottleneck {
+            loss: vec![LossWindow::always(0.000_1)],
+            ..Bottleneck::new(50 * MBIT, ms(40), 1.0)
+        };
+        let lost = alone(&algorithm, &lossy, Source::Endless, secs(60), 1);
+        assert!(late.spurious_losses > 10, "{name}");
+        let [late, lost] = [late, lost].map(|outcome| outcome.throughput(secs(10), secs(60)));
+        println!("{name}: late {late:.0}, lost {lost:.0}");
+        assert!(late > 0.95 * lost, "{name}: {late}, {lost}");
     }
 }

@@ -3,6 +3,7 @@
 use super::saved::{Phase, Saved};
 use super::{LossBased, Start, WindowLaw};
 use crate::Event;
+use crate::recovery::LateAcked;
 
 impl<L: WindowLaw> LossBased<L> {
     /// Returns the state that a cut is about to change.
@@ -18,12 +19,14 @@ impl<L: WindowLaw> LossBased<L> {
     }
 
     /// Takes packets that were acknowledged late. If these are all that were missing since the latest cut, nothing was lost, and
-    /// the cut is undone. A CE mark is congestion whatever arrives.
+    /// the cut is undone, unless too many were before. A CE mark is congestion whatever arrives.
     pub(super) fn take_late_acked(&mut self, event: &Event<'_>) {
         if event.ecn.ce > 0 {
             self.saved = None;
         }
-        if !event.late_acked.is_empty() && self.boundary.on_late_acked(event.late_acked) {
+        if !event.late_acked.is_empty()
+            && self.boundary.on_late_acked(event.late_acked) == LateAcked::All
+        {
             self.undo();
         }
     }

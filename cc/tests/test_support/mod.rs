@@ -1,6 +1,7 @@
 //! Support for the tests: algorithms from the registry, one flow in the simulator, a transport in the test's hand.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub(crate) mod forged;
 pub(crate) mod misjudged;
 pub(crate) mod record;
 pub(crate) mod wire;

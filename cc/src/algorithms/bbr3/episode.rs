@@ -1,7 +1,7 @@
 //! Recovery episodes (draft-ietf-ccwg-bbr-06 §5.5.11, §5.6.4.4).
 
 use super::model::Bounds;
-use crate::recovery::Boundary;
+use crate::recovery::{Boundary, LateAcked};
 use crate::{Packet, State};
 
 /// Window and bounds from before an episode that was spurious, and the state that it ended.
@@ -102,12 +102,13 @@ impl Recovery {
         ends
     }
 
-    /// Takes packets that were acknowledged late. If none of the episode is missing any more, nothing was lost at all: returns
-    /// what to undo, and forgets the episode.
-    pub(super) fn on_late_acked(&mut self, packets: &[Packet]) -> Option<Undo> {
-        if !self.boundary.on_late_acked(packets) {
-            return None;
-        }
+    /// Takes packets that were acknowledged late, at least one.
+    pub(super) fn on_late_acked(&mut self, packets: &[Packet]) -> LateAcked {
+        self.boundary.on_late_acked(packets)
+    }
+
+    /// Nothing was lost in the episode: returns what to undo, and forgets the episode.
+    pub(super) fn take_back(&mut self) -> Option<Undo> {
         let saved = self.saved.take()?;
         self.boundary.take_back();
         self.active = false;
