@@ -31,11 +31,12 @@ impl Position {
     }
 }
 
-/// A configuration that was refused; prints as `file:line:column: found; expected … (nearest: …)`.
+/// A configuration that was refused; prints its first mistake, as
+/// `file:line:column: found; expected … (nearest: …)`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct Error {
     /// Name of the file as the caller gave it.
-    pub file: String,
+    pub file: Box<str>,
     /// Place in the file; `None` if the file as a whole is meant.
     pub position: Option<Position>,
     /// Description of what stands there.
@@ -44,6 +45,32 @@ pub struct Error {
     pub expected: String,
     /// The valid word that looks most like the one found.
     pub nearest: Option<String>,
+    /// Further mistakes in the file.
+    pub others: Option<Box<Others>>,
+}
+
+/// Further mistakes in a file, in its order: keys that are unknown or missing. None of them has others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Others(Vec<Error>);
+
+/// Mistakes that are reported of one file.
+const REPORTED: usize = 20;
+
+impl Error {
+    /// Returns this mistake, and then the others of the file that were found with it.
+    pub fn each(&self) -> impl Iterator<Item = &Error> {
+        let others = self.others.iter().flat_map(|others| &others.0);
+        std::iter::once(self).chain(others)
+    }
+
+    /// Adds other mistakes of the file, up to a number that a person may want to read.
+    pub(crate) fn beside(mut self, mut others: Vec<Error>) -> Self {
+        others.retain(|other| *other != self);
+        others.sort_by_key(|other| other.position.map(|at| (at.line, at.column)));
+        others.truncate(REPORTED - 1);
+        self.others = Some(Box::new(Others(others)));
+        self
+    }
 }
 
 impl fmt::Display for Error {

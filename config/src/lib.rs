@@ -18,6 +18,7 @@ mod json_schema;
 mod load;
 mod locate;
 mod manual;
+mod mistakes;
 mod print;
 mod scalars;
 mod schema;
@@ -32,7 +33,7 @@ mod value;
 mod words;
 
 pub use congestion::CongestionControl;
-pub use error::{Error, Position};
+pub use error::{Error, Others, Position};
 pub use json_schema::json_schema;
 pub use locate::{Step, locate};
 pub use manual::manual;

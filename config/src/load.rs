@@ -42,7 +42,7 @@ impl Config {
     /// Reads a configuration from `text`. `file_name` stands in errors, and relative paths start at its folder.
     ///
     /// # Errors
-    /// Returns the first mistake with its place.
+    /// Returns a mistake with its place, and with it all keys that are unknown or missing.
     pub fn from_toml(file_name: &str, text: &str, registry: &Registry) -> Result<Self, Error> {
         let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
         Self::parse(file_name, text, folder, registry)
@@ -55,11 +55,12 @@ impl Config {
     pub fn load(path: &Path, registry: &Registry) -> Result<Self, Error> {
         let name = path.display().to_string();
         let refused = |found: String, position| Error {
-            file: name.clone(),
+            file: name.as_str().into(),
             position,
             found,
             expected: "a configuration in TOML".to_owned(),
             nearest: None,
+            others: None,
         };
         let bytes = read(path).map_err(|e| refused(format!("cannot be read: {e}"), None))?;
         let text = String::from_utf8(bytes).map_err(|error| {

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
-use crate::schema::{Given, Key, Kind, Table};
+use crate::schema::{Given, Kind, Table};
 use crate::source::{Source, shown};
 use crate::units::format_size;
 use crate::value::{Item, entries, kind_of};
@@ -109,7 +109,9 @@ impl<'a> Section<'a> {
             (value.span().start, Cow::Borrowed(value.get_ref()))
         } else {
             let default = match (key.given, key.kind) {
-                (Given::Required(_), _) => return Err(self.missing(&key)),
+                (Given::Required(_), _) => {
+                    return Err(self.source.missing(&self.table, self.at, &key));
+                }
                 (Given::Unset(_), Kind::Table(table)) if !table.has_required_key() => "{}",
                 (Given::Either(..) | Given::Unset(_) | Given::Option(_), _) => return Ok(None),
                 (Given::Default(text), _) => text,
@@ -182,11 +184,6 @@ impl<'a> Section<'a> {
         let found = format!("`{larger}` is {large}, below `{smaller}`, which is {small}");
         let expected = format!("`{larger}` of at least `{smaller}`");
         Err(self.source.error(self.position(given), found, expected))
-    }
-
-    fn missing(&self, key: &Key) -> Error {
-        let found = format!("{} has no `{}`", self.table.header(), key.name);
-        self.source.error(self.at, found, key.kind.expectation())
     }
 }
 

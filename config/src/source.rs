@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Position, nearest};
-use crate::schema::Table;
+use crate::schema::{Key, Table};
 
 /// The file, its text, and what its values are checked against.
 pub(crate) struct Source<'a> {
@@ -30,11 +30,12 @@ impl Source<'_> {
         expected: impl Into<String>,
     ) -> Error {
         Error {
-            file: self.file.to_owned(),
+            file: self.file.into(),
             position: Some(Position::of(self.text, offset)),
             found: found.into(),
             expected: expected.into(),
             nearest: None,
+            others: None,
         }
     }
 
@@ -60,24 +61,43 @@ impl Source<'_> {
         place: &str,
         known: &[&str],
     ) -> Result<(), Error> {
-        match stranger(entries, known) {
+        match strangers(entries, known).first() {
             None => Ok(()),
-            Some((at, word)) => Err(self.unknown_key(at, word, place, known)),
+            Some((at, word)) => Err(self.unknown_key(*at, word, place, known)),
         }
     }
 
-    /// Refuses the first key of `entries` that is none of `table`. The error names the table that the key belongs to, if
-    /// that is one around `table` or inside it, if no key of `table` looks like it, or if it stands at the top level, where all
-    /// keys are tables.
+    /// Refuses the first key of `entries` that is none of `table`, as [`Source::unknown_in`] describes it.
     pub(crate) fn refuse_unknown_in(
         &self,
         entries: &DeTable<'_>,
         table: &Table,
     ) -> Result<(), Error> {
+        match self.unknown_in(entries, table).into_iter().next() {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Returns an error for each key of `entries` that is none of `table`, in the order of the file. It names the table that the key
+    /// belongs to, if that is one around `table` or inside it, if no key of `table` looks like it, or if it stands at the top
+    /// level, where all keys are tables.
+    pub(crate) fn unknown_in(&self, entries: &DeTable<'_>, table: &Table) -> Vec<Error> {
         let known: Vec<&str> = table.keys().map(|key| key.name).collect();
-        let Some((at, word)) = stranger(entries, &known) else {
-            return Ok(());
-        };
+        let strangers = strangers(entries, &known).into_iter();
+        strangers
+            .map(|(at, word)| self.unknown_of(table, &known, (at, word), entries))
+            .collect()
+    }
+
+    /// Returns the error about one of the keys of `entries` that is none of `table`, whose keys are `known`.
+    fn unknown_of(
+        &self,
+        table: &Table,
+        known: &[&str],
+        (at, word): (usize, &str),
+        entries: &DeTable<'_>,
+    ) -> Error {
         let place = match table.name {
             "" => "at the top level".to_owned(),
             _ => format!("in {}", table.header()),
@@ -86,9 +106,9 @@ impl Source<'_> {
             && let Some(header) = table_header(word, entries.get(word).map(Spanned::get_ref))
         {
             let found = format!("unknown table {header}");
-            return Err(self.unknown(at, found, word, &known));
+            return self.unknown(at, found, word, known);
         }
-        let error = self.unknown_key(at, word, &place, &known);
+        let error = self.unknown_key(at, word, &place, known);
         let has_it = |owner: &Table| owner.keys().any(|key| key.name == word);
         let tables = self.top.inner().into_iter().map(|(table, _)| table);
         let mut owners: Vec<Table> = tables.filter(has_it).collect();
@@ -109,14 +129,20 @@ impl Source<'_> {
             let headers: Vec<String> = owners.iter().map(Table::header).collect();
             (headers.join(" or "), "move it there".to_owned())
         } else {
-            return Err(error);
+            return error;
         };
-        Err(Error {
+        Error {
             found: format!("`{word}` belongs to {owners}; {remedy}"),
             expected: String::new(),
             nearest: None,
             ..error
-        })
+        }
+    }
+
+    /// Returns the error about a key that `table`, whose header is at byte `at`, needs and does not have.
+    pub(crate) fn missing(&self, table: &Table, at: usize, key: &Key) -> Error {
+        let found = format!("{} has no `{}`", table.header(), key.name);
+        self.error(at, found, key.kind.expectation())
     }
 
     fn unknown_key(&self, at: usize, word: &str, place: &str, known: &[&str]) -> Error {
@@ -125,12 +151,14 @@ impl Source<'_> {
     }
 }
 
-/// Returns the first key of `entries` that is not `known`, with its place.
-fn stranger<'a>(entries: &'a DeTable<'_>, known: &[&str]) -> Option<(usize, &'a str)> {
+/// Returns the keys of `entries` that are not `known`, with their places, in the order of the file.
+fn strangers<'a>(entries: &'a DeTable<'_>, known: &[&str]) -> Vec<(usize, &'a str)> {
     let keys = entries
         .keys()
         .map(|key| (key.span().start, key.get_ref().as_ref()));
-    keys.filter(|(_, word)| !known.contains(word)).min()
+    let mut strangers: Vec<_> = keys.filter(|(_, word)| !known.contains(word)).collect();
+    strangers.sort_unstable();
+    strangers
 }
 
 /// Returns the header of a table in a file, `[name]` or `[[name]]`; `None` for any other value.

@@ -168,7 +168,9 @@ fn printed(result: std::io::Result<()>) -> anyhow::Result<u8> {
 }
 
 fn wrong(error: &sluicegate_config::Error) -> u8 {
-    eprintln!("{error}");
+    for mistake in error.each() {
+        eprintln!("{mistake}");
+    }
     EXIT_CONFIG
 }
 

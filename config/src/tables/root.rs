@@ -14,6 +14,7 @@ use super::{
 };
 use crate::error::{Error, Position};
 use crate::field::Record;
+use crate::mistakes;
 use crate::schema::Kind;
 use crate::section::Section;
 use crate::source::{Source, shown};
@@ -92,8 +93,10 @@ impl Config {
             top: Self::TABLE,
         };
         let document = DeTable::parse(text).map_err(|error| syntax(&source, &error))?;
-        let top = Section::of_entries(&source, *Self::TABLE, 0, document.get_ref())?;
-        <Self as Record>::read(&top)
+        let entries = document.get_ref();
+        let top = Section::of_entries(&source, *Self::TABLE, 0, entries);
+        let read = top.and_then(|top| <Self as Record>::read(&top));
+        read.map_err(|error| error.beside(mistakes::of_keys(&source, Self::TABLE, 0, entries)))
     }
 
     /// Returns the configuration as a file in which every default is filled in; reading it gives the same configuration.
