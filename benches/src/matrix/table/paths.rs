@@ -53,7 +53,7 @@ pub(super) fn geostationary() -> Vec<Scenario> {
             )
         },
         Scenario {
-            simulator: long(20, secs(60)),
+            simulator: long(20, secs(120)),
             bounds: vec![most(BBR, Measure::Done, 8.0)],
             source: "picoquictest/satellite_test.c: `satellite_loss_test`",
             ..alone(
