@@ -1,5 +1,6 @@
 //! Whole connections in virtual time, the scenarios that are run with them, and an emulated link for real traffic.
 
+pub mod agree;
 pub mod collapse;
 pub mod endpoint_net;
 pub mod linkem;

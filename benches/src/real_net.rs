@@ -1,6 +1,7 @@
 //! Real servers, clients and flows of the kernel's TCP over an emulated link, in real time.
 
 pub mod coexist;
+mod download;
 mod error;
 pub mod jobs;
 mod plot;
@@ -10,6 +11,7 @@ mod story;
 mod tcp;
 
 pub use coexist::{Pair, Sender};
+pub use download::{Downloaded, RealDownload};
 pub use error::RealNetError;
 pub use plot::{Series, progress};
 pub use product::{PORT, ProductServer, own_client, product_program};

@@ -79,7 +79,7 @@ fn run_all(pairs: &[Pair], arguments: &Arguments, program: &Path) -> Result<Vec<
         let pair = pairs[number];
         let shared = coexist::run(&pair, program, core)?;
         eprintln!("{}", line(&pair, &shared));
-        Ok((pair, shared.share()))
+        anyhow::Ok((pair, shared.share()))
     })?;
     Ok(done)
 }

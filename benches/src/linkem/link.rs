@@ -45,7 +45,7 @@ impl Link {
         }
     }
 
-    /// Carries payloads instead of whole IP packets. No flow is told from another, and nothing is marked.
+    /// Carries payloads instead of whole IP packets. All of them are one flow, and nothing is marked.
     #[must_use]
     pub(super) fn of_payloads(mut self) -> Self {
         for direction in [&mut self.down, &mut self.up] {

@@ -53,10 +53,25 @@ impl ProductServer {
         algorithm: &str,
         core: usize,
     ) -> Result<Self, RealNetError> {
+        Self::start_with(network, program, algorithm, core, "")
+    }
+
+    /// Starts it with these lines of the table `[quic]`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProductServer::start`].
+    pub(super) fn start_with(
+        network: &Network,
+        program: &Path,
+        algorithm: &str,
+        core: usize,
+        quic: &str,
+    ) -> Result<Self, RealNetError> {
         let name = program.display().to_string();
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("sluicegate.toml");
-        fs::write(&file, configuration(algorithm, core))?;
+        fs::write(&file, configuration(algorithm, core, quic))?;
         let log = folder.path().join("log");
         let mut command = Command::new(program);
         command.args(["run", "-c"]).arg(&file);
@@ -86,6 +101,11 @@ pub(super) fn start_first(namespace: &Namespace, command: &mut Command) -> io::R
     })?
 }
 
+/// Returns the lines of `[quic]` for datagrams of this size from the first on.
+pub(super) fn datagrams_of(bytes: u64) -> String {
+    format!("max_udp_payload = {bytes}\npath_mtu_discovery = false\n")
+}
+
 /// Returns the URL of a body of that many bytes.
 fn url(bytes: u64) -> String {
     format!("https://{SERVER}/bytes/{bytes}")
@@ -99,9 +119,9 @@ pub fn own_client(program: &Path, bytes: u64) -> Command {
     command
 }
 
-fn configuration(algorithm: &str, core: usize) -> String {
+fn configuration(algorithm: &str, core: usize, quic: &str) -> String {
     format!(
-        "[[group]]\nname = \"default\"\ncores = [{core}]\n\
+        "[quic]\n{quic}\n[[group]]\nname = \"default\"\ncores = [{core}]\n\
          [[listener]]\nname = \"public\"\naddress = \"{SERVER}:{PORT}\"\ntls = \"self-signed\"\n\
          congestion_control = \"{algorithm}\"\n\
          [[route]]\npath = \"/bytes/\"\n[route.generate]\nmax_size = \"1TiB\"\n"
@@ -116,7 +136,7 @@ mod tests {
     fn configuration_is_valid_for_every_algorithm() {
         let registry = sluicegate_cc::Registry::builtin();
         for algorithm in registry.names() {
-            let text = configuration(algorithm, 0);
+            let text = configuration(algorithm, 0, &datagrams_of(1_200));
             let parsed = sluicegate_config::Config::from_toml("test", &text, &registry);
             assert!(parsed.is_ok(), "{parsed:?}");
         }
