@@ -6,6 +6,7 @@
 
 mod client;
 mod flood;
+mod host;
 mod net;
 mod run;
 mod transfer;
@@ -94,6 +95,12 @@ pub enum EndpointError {
     /// The client failed below HTTP/3.
     #[error("the client's QUIC: {0}")]
     Quic(#[from] quiche::Error),
+    /// A request was refused or its response reset.
+    #[error("a response that is not the body asked for")]
+    Response,
+    /// The run has stopped making progress.
+    #[error("no end after {0} turns")]
+    Turns(u64),
     /// The client failed in HTTP/3.
     #[error("the client's HTTP/3: {0}")]
     Http(#[from] quiche::h3::Error),

@@ -87,19 +87,18 @@ fn new_port_keeps_the_window_and_a_new_address_does_not() {
         };
         run(vec![download], |_| {}).remove(0)
     };
-    let least = |outcome: &Outcome| windows(outcome, secs(5), secs(7)).min();
+    let least = |outcome: &Outcome| windows(outcome, secs(5), secs(7)).min().expect("samples");
     let port = moved(PathChange::Port);
     let address = moved(PathChange::Address);
-    assert!(
-        least(&port) > Some(3 * INITIAL_WINDOW),
-        "{:?}",
-        least(&port)
-    );
-    assert!(
-        least(&address) <= Some(INITIAL_WINDOW),
-        "{:?}",
-        least(&address)
-    );
+    let stayed = run(vec![endless("cubic")], |_| {}).remove(0);
+    assert!(least(&port) > 3 * INITIAL_WINDOW, "{}", least(&port));
+    let restarted = 1..=INITIAL_WINDOW;
+    assert!(restarted.contains(&least(&address)), "{}", least(&address));
+    // What was on the way for a round trip, 83 datagrams and a queue.
+    for outcome in [&port, &address] {
+        let lost = outcome.lost_packets.saturating_sub(stayed.lost_packets);
+        assert!((40..400).contains(&lost), "{lost}");
+    }
     for outcome in [&port, &address] {
         assert!(rate(outcome) > 16.0, "{} Mbit/s", rate(outcome));
     }
@@ -118,8 +117,8 @@ fn marks_of_the_queue_reach_the_algorithm() {
     assert_eq!(marked[0].lost_packets, 0);
     assert!(dropped[0].lost_packets > 0);
     for outcome in [&marked[0], &dropped[0]] {
-        let most = windows(outcome, secs(5), secs(10)).max();
-        assert!(most < Some(200_000), "{most:?}");
+        let most = windows(outcome, secs(5), secs(10)).max().expect("samples");
+        assert!((1..200_000).contains(&most), "{most}");
         assert!(rate(outcome) > 16.0, "{} Mbit/s", rate(outcome));
     }
 }

@@ -1,13 +1,13 @@
 //! A client that loads pages, or bodies at given times.
 //!
-//! It acknowledges every second packet, or after the acknowledgement delay, as RFC 9000 §13.2.2 recommends and browsers do;
-//! quiche alone would acknowledge each.
+//! It acknowledges every second packet, or after the acknowledgement delay, and at once where packets are missing or marked, as RFC
+//! 9000 §13.2.1 and §13.2.2 recommend and browsers do; quiche alone would acknowledge each.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use quiche::h3;
+use quiche::h3::{self, NameValue as _};
 
 use super::EndpointError;
 use crate::virtual_net::earliest;
@@ -75,7 +75,7 @@ pub(super) struct Client {
     open: usize,
     received: u64,
     /// Packets that arrived since the last time it sent.
-    unanswered: u32,
+    unacknowledged: u32,
     /// Time at which it sends at the latest.
     send_at: Option<Instant>,
 }
@@ -105,32 +105,43 @@ impl Client {
             waiting: VecDeque::new(),
             open: 0,
             received: 0,
-            unanswered: 0,
+            unacknowledged: 0,
             send_at: None,
         })
     }
 
-    /// Takes a datagram with its ECN field; one that quiche refuses is gone.
+    /// Takes a datagram with its ECN field; one that quiche refuses is gone. `in_order` tells whether it is the one after the last.
     pub(super) fn receive(
         &mut self,
-        (datagram, ecn): (&mut [u8], quiche::Ecn),
+        (datagram, ecn, in_order): (&mut [u8], quiche::Ecn, bool),
         info: quiche::RecvInfo,
         now: Instant,
     ) {
         let _ = self.quic.recv_with_ecn(datagram, info, ecn);
-        self.unanswered += 1;
+        self.unacknowledged += 1;
         self.send_at.get_or_insert(now + ACK_DELAY);
+        if !in_order || ecn == quiche::Ecn::CongestionExperienced {
+            self.send_at = Some(now);
+        }
+    }
+
+    /// Runs the timer if it is due; what that sends does not wait.
+    pub(super) fn on_timer(&mut self, now: Instant) {
+        if self.quic.timeout_instant().is_some_and(|at| at <= now) {
+            self.quic.on_timeout();
+            self.send_at = Some(now);
+        }
     }
 
     /// Returns whether it sends now what it has to send.
     pub(super) fn may_send(&mut self, now: Instant) -> bool {
         let due = self.send_at.is_some_and(|at| at <= now);
         let may = due
-            || self.unanswered == 0
-            || self.unanswered >= ACK_EVERY
+            || self.unacknowledged == 0
+            || self.unacknowledged >= ACK_EVERY
             || !self.quic.is_established();
         if may {
-            self.unanswered = 0;
+            self.unacknowledged = 0;
             self.send_at = None;
         }
         may
@@ -170,7 +181,14 @@ impl Client {
                         self.received += n as u64;
                     }
                 }
+                Ok((_, h3::Event::Headers { list, .. })) => {
+                    let is_ok = |field: &h3::Header| field.name() == b":status" && field.value() == b"200";
+                    if !list.iter().any(is_ok) {
+                        return Err(EndpointError::Response);
+                    }
+                }
                 Ok((_, h3::Event::Finished)) => self.open -= 1,
+                Ok((_, h3::Event::Reset(_))) => return Err(EndpointError::Response),
                 Ok(_) => {}
                 Err(h3::Error::Done) => break,
                 Err(error) => return Err(error.into()),
@@ -183,9 +201,12 @@ impl Client {
                 Ok(_) => {
                     self.waiting.pop_front();
                     self.open += 1;
-                    self.unanswered = 0;
+                    self.unacknowledged = 0;
                 }
-                Err(h3::Error::TransportError(quiche::Error::StreamLimit)) => break,
+                Err(
+                    h3::Error::StreamBlocked
+                    | h3::Error::TransportError(quiche::Error::StreamLimit),
+                ) => break,
                 Err(error) => return Err(error.into()),
             }
         }

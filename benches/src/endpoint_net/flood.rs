@@ -136,9 +136,7 @@ impl Crowd {
             }
         }
         for (local, (server, client)) in &mut self.clients {
-            if client.quic.timeout_instant().is_some_and(|at| at <= now) {
-                client.quic.on_timeout();
-            }
+            client.on_timer(now);
             client.on_turn(elapsed, &mut self.scratch)?;
             while let Ok((size, _)) = client.quic.send(&mut self.scratch[..1_200]) {
                 let datagram = &mut self.scratch[..size];
@@ -162,7 +160,7 @@ impl Crowd {
             let copy = &mut scratch[..datagram.len()];
             copy.copy_from_slice(datagram);
             client.receive(
-                (copy, quiche::Ecn::NotCapable),
+                (copy, quiche::Ecn::NotCapable, true),
                 quiche::RecvInfo { from, to },
                 now,
             );

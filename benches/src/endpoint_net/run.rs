@@ -4,10 +4,11 @@ use sluicegate_sim::Bottleneck;
 use std::time::Duration;
 
 use super::client::Plan;
-use super::net::{Net, Setup, Station};
+use super::host::ClientHost;
+use super::net::{Net, Setup};
 use super::worker::Worker;
 use super::{EndpointError, Outcome, Scenario};
-use crate::virtual_net::{Seeded, VirtualClock};
+use crate::virtual_net::{Seeded, VirtualClock, watch};
 
 /// Runs one scenario on this thread.
 ///
@@ -16,6 +17,7 @@ use crate::virtual_net::{Seeded, VirtualClock};
 /// [`EndpointError`] when an end could not be set up, or broke the protocol. Not finishing in time is an outcome.
 pub fn run(scenario: &Scenario) -> Result<Outcome, EndpointError> {
     let _random = Seeded::new(scenario.seed);
+    watch::forget();
     let clock = VirtualClock::start();
     let path = scenario.path;
     let worker = Worker::new(clock.now(), |_| {}, [None; 2])?;
@@ -34,13 +36,13 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, EndpointError> {
         limit: scenario.limit,
         seed: scenario.seed,
     };
-    let mut net = Net::new(&setup, (clock, worker), vec![Station::new(plan)]);
-    net.run(setup.limit)?;
+    let mut net = Net::new(&setup, (clock, worker), vec![ClientHost::new(plan)]);
+    net.run()?;
     let datagrams = net.take_datagrams();
-    let station = net.stations().next();
+    let host = net.hosts().next();
     Ok(Outcome {
-        completed: station.and_then(|station| station.completed),
-        received: station.map_or(0, Station::received),
+        completed: host.and_then(|host| host.completed),
+        received: host.map_or(0, ClientHost::received),
         datagrams,
     })
 }

@@ -3,16 +3,21 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use sluicegate::quic::connection::PACING_SLACK;
 use sluicegate_cc::{Algorithm, PathChange, Registry};
 use sluicegate_config::{Config, Handler};
 use sluicegate_sim::{Bottleneck, Source};
 
 use super::EndpointError;
 use super::client::Plan;
-use super::net::{DATAGRAM, Net, Setup, Station};
+use super::host::ClientHost;
+use super::net::{Net, Setup};
 use super::worker::Worker;
 use crate::virtual_net::watch::{self, Watch};
 use crate::virtual_net::{Outcome, Seeded, VirtualClock};
+
+/// Datagrams of the server, bytes of UDP payload.
+const DATAGRAM: u64 = 1_200;
 
 /// Body that no run receives whole, bytes.
 const ENDLESS: u64 = 1 << 40;
@@ -60,21 +65,21 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
     let _random = Seeded::new(transfer.seed ^ ENDS_SEED);
     let clock = VirtualClock::start();
     let watch = match transfer.downloads.len() {
-        1 => Watch::Newest,
+        1 => Watch::Connection,
         _ => Watch::First,
     };
     let names = transfer.downloads.iter().map(|one| one.algorithm);
     let first = names.clone().next().context("no download")?;
     let second = names.clone().find(|name| *name != first);
-    let watched = watch::watched(algorithm(first)?, watch);
+    let watched = watch::watched(algorithm(first)?, watch, PACING_SLACK);
     let second = second.map(algorithm).transpose()?;
     let worker = Worker::new(clock.now(), configure, [Some(watched), second])?;
-    let stations = transfer.downloads.iter().map(|one| {
-        let mut station = Station::new(plan(&one.source, one.start, transfer.down.delay));
-        station.start = one.start;
-        station.second = one.algorithm != first;
-        station.path_changes = one.path_changes.iter().copied().collect();
-        station
+    let hosts = transfer.downloads.iter().map(|one| {
+        let mut host = ClientHost::new(plan(&one.source, one.start, transfer.down.delay));
+        host.start = one.start;
+        host.second = one.algorithm != first;
+        host.path_changes = one.path_changes.clone();
+        host
     });
     let setup = Setup {
         down: transfer.down.clone(),
@@ -83,19 +88,19 @@ pub fn transfer(transfer: &Transfer) -> Result<Vec<Outcome>, EndpointError> {
         limit: transfer.limit,
         seed: transfer.seed,
     };
-    let mut net = Net::new(&setup, (clock, worker), stations.collect());
-    net.run(setup.limit)?;
+    let mut net = Net::new(&setup, (clock, worker), hosts.collect());
+    net.run()?;
     let views =
         std::iter::once((watch::view(), watch::inside())).chain(std::iter::repeat((None, None)));
-    let outcomes = net.into_stations().zip(views);
+    let outcomes = net.into_hosts().zip(views);
     Ok(outcomes
-        .map(|(station, (view, inside))| Outcome {
-            completed: station.completed,
-            received: station.received(),
+        .map(|(host, (view, inside))| Outcome {
+            completed: host.completed,
+            received: host.received(),
             final_cwnd: view.map_or(0, |view| view.cwnd),
             lost_packets: view.map_or(0, |view| view.lost_packets),
             inside,
-            trace: station.trace,
+            trace: host.trace,
         })
         .collect())
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluicegate_cc::{Controller, Init, Registry};
-use sluicegate_sim::{Flow, Simulation, Source};
+use sluicegate_sim::{Aqm, Flow, Simulation, Source};
 use thiserror::Error;
 
 use super::bound::Measure;
@@ -107,23 +107,31 @@ pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, M
 
 /// Returns the columns of a scenario in a place. The core is without those that nobody judges.
 fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
-    // The bare connection has one flow, and its client stays where it is.
-    let alone = matches!(scenario.cross_traffic, CrossTraffic::Alone(_))
-        && scenario.path_changes.is_empty();
+    let compares = has_references(scenario);
     match scenario.tried {
         For::Only(control) => vec![control],
         For::EveryoneBut(name) => {
             let others = Control::ours().filter(|control| *control != Control::Ours(name));
             others.collect()
         }
-        For::Everyone if place == Place::EndToEnd && !core && alone => {
+        For::Everyone if place == Place::EndToEnd && !core && compares => {
             Control::ours().chain(REFERENCES).collect()
         }
-        For::EveryoneAnd(control) if place == Place::EndToEnd && !core => {
+        For::EveryoneAnd(control) if place == Place::EndToEnd && !core && compares => {
             Control::ours().chain([control]).collect()
         }
         For::Everyone | For::EveryoneAnd(_) => Control::ours().collect(),
     }
+}
+
+/// Returns whether a bare connection with quiche's own control compares: it has one flow, its client stays where it is and acknowledges
+/// every packet, and it does not use ECN.
+fn has_references(scenario: &Scenario) -> bool {
+    let path = &scenario.bottleneck;
+    matches!(scenario.cross_traffic, CrossTraffic::Alone(_))
+        && scenario.path_changes.is_empty()
+        && path.ack_path.is_none()
+        && !path.aqm.is_some_and(Aqm::marks)
 }
 
 fn jobs<'a>(scenarios: &'a [Scenario], choice: &Choice<'a>) -> Vec<Job<'a>> {
@@ -246,9 +254,12 @@ fn connect(
 ) -> Result<Vec<Record>, MatrixError> {
     let (down, up) = directions(&scenario.bottleneck);
     let Control::Ours(name) = control else {
+        let CrossTraffic::Alone(body) = &scenario.cross_traffic else {
+            return Ok(Vec::new());
+        };
         let outcome = virtual_net::run(&virtual_net::Scenario {
             control,
-            body: scenario.judged_source(),
+            body: body.clone(),
             down,
             up,
             limit,

@@ -131,15 +131,6 @@ impl Scenario {
         }
     }
 
-    /// Returns the data of the judged flow.
-    pub(super) fn judged_source(&self) -> Source {
-        match &self.cross_traffic {
-            CrossTraffic::Alone(source) => source.clone(),
-            CrossTraffic::Incast { bytes, .. } => Source::Bulk(*bytes),
-            _ => Source::Endless,
-        }
-    }
-
     /// Returns the scenario of one seed: with the rates that its link has then, if these are random.
     #[must_use]
     pub fn drawn(&self, seed: u64, limit: Duration) -> Self {

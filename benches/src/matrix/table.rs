@@ -45,6 +45,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::matrix::scenario::{CrossTraffic, For};
 
     #[test]
     fn names_are_distinct_and_every_scenario_runs_somewhere_and_judges() {
@@ -58,6 +59,9 @@ mod tests {
                 "{name}"
             );
             assert!(!scenario.bounds.is_empty(), "{name}");
+            let single = matches!(scenario.cross_traffic, CrossTraffic::Alone(_));
+            let of_quiche = matches!(scenario.tried, For::Only(control) if !control.is_ours());
+            assert!(single || !of_quiche, "{name}: one bare connection at a time");
             let simulated = scenario.receive_window.is_some() || scenario.pages.is_some();
             assert!(
                 !simulated || scenario.end_to_end.is_none(),

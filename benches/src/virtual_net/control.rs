@@ -1,6 +1,7 @@
 //! Selects the congestion control that the server runs.
 
 use std::fmt;
+use std::time::Duration;
 
 use sluicegate_cc::Registry;
 
@@ -33,6 +34,11 @@ impl Control {
             .into_iter()
     }
 
+    /// Returns whether it is an algorithm of this product.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Ours(_))
+    }
+
     /// Returns those of quiche that comparisons use.
     pub fn quic() -> impl Iterator<Item = Self> {
         [
@@ -61,7 +67,7 @@ impl Control {
                     .find(name)
                     .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
                 let options = algorithm.defaults();
-                let watched = watch::watched(*algorithm, Watch::Newest);
+                let watched = watch::watched(*algorithm, Watch::Connection, Duration::ZERO);
                 config.set_cc_factory(quiche::cc::Factory::new(watched, options));
             }
             Self::QuicheCubic { idle_fix } => {

@@ -62,21 +62,28 @@ struct Seen {
 /// Controllers that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// The newest on this thread: that of a connection's newest path.
-    Newest,
+    /// All on this thread, which are those of the paths of one connection.
+    Connection,
     /// The first on this thread: that of the first of several connections.
     First,
 }
 
 thread_local! {
-    static WATCH: Cell<Watch> = const { Cell::new(Watch::Newest) };
+    static WATCH: Cell<Watch> = const { Cell::new(Watch::Connection) };
+    static SLACK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// Controllers built so far, and the number of the one that sent last.
+    static BUILT: Cell<u64> = const { Cell::new(0) };
+    static SENDING: Cell<u64> = const { Cell::new(0) };
     static INNER: Cell<Option<Algorithm>> = const { Cell::new(None) };
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
 }
 
-/// Returns the algorithm with a controller on this thread watched. Samples start over with it.
-pub(crate) fn watched(algorithm: Algorithm, watch: Watch) -> Algorithm {
+/// Returns the algorithm with a controller on this thread watched. Samples start over with it. `slack` is the time by which the
+/// transport sends ahead of what pacing says, which allows larger bursts.
+pub(crate) fn watched(algorithm: Algorithm, watch: Watch, slack: Duration) -> Algorithm {
     forget();
+    SLACK.set(slack);
+    BUILT.set(0);
     WATCH.set(watch);
     INNER.set(Some(algorithm));
     Algorithm { build, ..algorithm }
@@ -109,6 +116,13 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
     if WATCH.get() == Watch::First && SEEN.with_borrow(Option::is_some) {
         return inner;
     }
+    let number = BUILT.get() + 1;
+    BUILT.set(number);
+    if SEEN.with_borrow(Option::is_some) {
+        // That of another path of the same connection: counts and extremes go on.
+        return Box::new(Watched { inner, number });
+    }
+    SENDING.set(number);
     let cwnd = inner.cwnd();
     SEEN.set(Some(Seen {
         inside: Inside {
@@ -123,23 +137,37 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
             lost_packets: 0,
             srtt: None,
             pacing_rate: inner.pacing_rate(),
-            quantum: inner.send_quantum(),
+            quantum: burst(&*inner),
             state: inner.state(),
             epoch: None,
         },
         empty_since: None,
     }));
-    Box::new(Watched { inner })
+    Box::new(Watched { inner, number })
+}
+
+/// Returns the largest burst that the controller allows now: its quantum, and in whole datagrams what its rate sends ahead.
+fn burst(controller: &dyn Controller) -> u64 {
+    let slack = u64::try_from(SLACK.get().as_micros()).unwrap_or(u64::MAX);
+    let rate = controller.pacing_rate().unwrap_or(0);
+    let ahead = rate.saturating_mul(slack) / 1_000_000;
+    let datagram = super::DATAGRAM as u64;
+    controller.send_quantum() + ahead.div_ceil(datagram) * datagram
 }
 
 #[derive(Debug)]
 struct Watched {
     inner: Box<dyn Controller>,
+    /// Place among the controllers built.
+    number: u64,
 }
 
 impl Watched {
     /// Notes what the controller shows after something happened; `clean` where that was no congestion signal.
     fn note(&self, in_flight: u64, clean: bool) {
+        if self.number != SENDING.get() {
+            return;
+        }
         let Snapshot { cwnd, epoch, .. } = self.inner.snapshot();
         SEEN.with_borrow_mut(|seen| {
             let Some(Seen { inside, view, .. }) = seen else {
@@ -155,7 +183,7 @@ impl Watched {
                 cwnd,
                 in_flight,
                 pacing_rate: self.inner.pacing_rate(),
-                quantum: view.quantum.max(self.inner.send_quantum()),
+                quantum: view.quantum.max(burst(&*self.inner)),
                 state,
                 epoch: epoch.map(|at| at.saturating_since(Time::ZERO)),
                 ..*view
@@ -204,6 +232,7 @@ impl Layer for Watched {
     }
 
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
+        SENDING.set(self.number);
         note_in_flight(now, sent.in_flight_before);
         note_in_flight(now, sent.bytes);
         let state = self.inner.on_sent(now, sent);
@@ -213,7 +242,9 @@ impl Layer for Watched {
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
-        note_in_flight(event.now, event.in_flight);
+        if self.number == SENDING.get() {
+            note_in_flight(event.now, event.in_flight);
+        }
         self.inner.on_event(event);
         let srtt = event.rtt.min.map(|_| event.rtt.smoothed);
         note_packets(0, event.lost.len() as u64, srtt);

@@ -31,7 +31,9 @@ pub(crate) fn directions(path: &Bottleneck) -> (Bottleneck, Bottleneck) {
 pub(crate) struct Wire {
     bottleneck: BottleneckQueue,
     /// The queue, where there is an AQM.
-    aqm: Option<AqmQueue<Vec<u8>>>,
+    aqm: Option<AqmQueue<(u64, Vec<u8>)>>,
+    /// Packets of each flow so far.
+    sent: Vec<u64>,
     /// When the last packet entered.
     entered: Time,
     /// Packets on the way, in order of arrival.
@@ -49,8 +51,10 @@ pub(crate) struct InTransit {
     pub(crate) departed: Duration,
     /// Time at which it reaches the other end.
     pub(crate) arrives: Duration,
-    /// Its flow.
+    /// Flow that the packet belongs to.
     pub(crate) flow: usize,
+    /// Place of the packet in its flow, from 0, as the packets entered.
+    pub(crate) number: u64,
     /// ECN field with which it entered.
     pub(crate) ecn: Ecn,
     /// Whether the bottleneck marked it Congestion Experienced. Its bytes are as they were.
@@ -73,6 +77,7 @@ impl Wire {
         Self {
             bottleneck: BottleneckQueue::new(path.clone(), seed),
             aqm: AqmQueue::of(path),
+            sent: Vec::new(),
             entered: Time::ZERO,
             packets: VecDeque::new(),
             bytes: 0,
@@ -92,6 +97,7 @@ impl Wire {
         let size = packet.len() as u64;
         self.burst.add(at, size);
         let now = Time::ZERO + at;
+        let number = self.number(flow);
         // What left earlier is not in this packet's way.
         self.serve(now);
         if let Some(aqm) = &mut self.aqm {
@@ -101,14 +107,14 @@ impl Wire {
                 ecn,
                 ce: false,
                 arrived: now,
-                packet: copy(&mut self.spare, packet),
+                packet: (number, copy(&mut self.spare, packet)),
             };
             self.entered = now;
             aqm.enqueue(&mut self.bottleneck, packet);
             self.serve(now);
         } else if let Some(delivery) = self.bottleneck.data(now, size) {
             let packet = copy(&mut self.spare, packet);
-            self.insert(at, (flow, ecn), packet, delivery);
+            self.insert(at, (flow, number, ecn), packet, delivery);
         }
     }
 
@@ -121,15 +127,25 @@ impl Wire {
             && let Some((queued, delivery)) = aqm.dequeue(&mut self.bottleneck, at)
         {
             let departed = queued.arrived.saturating_since(Time::ZERO);
-            let of = (queued.flow, queued.ecn);
-            self.insert(departed, of, queued.packet, delivery);
+            let (number, packet) = queued.packet;
+            self.insert(departed, (queued.flow, number, queued.ecn), packet, delivery);
         }
+    }
+
+    /// Returns the place of the next packet of a flow.
+    fn number(&mut self, flow: usize) -> u64 {
+        if self.sent.len() <= flow {
+            self.sent.resize(flow + 1, 0);
+        }
+        let number = self.sent[flow];
+        self.sent[flow] += 1;
+        number
     }
 
     fn insert(
         &mut self,
         departed: Duration,
-        (flow, ecn): (usize, Ecn),
+        (flow, number, ecn): (usize, u64, Ecn),
         packet: Vec<u8>,
         delivery: Delivery,
     ) {
@@ -143,6 +159,7 @@ impl Wire {
             departed,
             arrives,
             flow,
+            number,
             ecn,
             ce: delivery.ce,
             bytes: packet,

@@ -38,6 +38,14 @@ pub enum Aqm {
 }
 
 impl Aqm {
+    /// Returns whether packets that are capable of ECN are marked.
+    pub const fn marks(self) -> bool {
+        match self {
+            Self::CoDel { ecn } | Self::FqCoDel { ecn } | Self::Pie { ecn } => ecn,
+            Self::DualPi2 => true,
+        }
+    }
+
     /// Returns an empty queue with room for `limit` bytes.
     pub(super) fn queue<T: Debug + Send + 'static>(self, limit: u64) -> Box<dyn Discipline<T>> {
         match self {

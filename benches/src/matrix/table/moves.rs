@@ -7,7 +7,7 @@ use super::terms::{END, MBIT, alone, least, ms, secs, share, shorter};
 use crate::matrix::bound::Who;
 use crate::matrix::scenario::Scenario;
 
-/// A NAT that gives a client another port or another address. What is sent to the old one is lost.
+/// A NAT that gives a client another port or another address. End to end, what is on the way to the old one then is lost.
 pub(super) fn moves() -> Vec<Scenario> {
     let row = |name, parameters, change, from, source| Scenario {
         path_changes: vec![(secs(5), change)],
@@ -28,7 +28,7 @@ pub(super) fn moves() -> Vec<Scenario> {
             "20 Mbit/s, 40 ms, the client's port changes after 5 s",
             PathChange::Port,
             ms(5_500),
-            "RFC 9000 §9.4: a change of the port alone keeps the window; a round trip of packets is lost",
+            "RFC 9000 §9.4: a change of the port alone keeps the window; end to end, what is on the way is lost",
         ),
         row(
             "new-address",
