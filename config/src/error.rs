@@ -31,7 +31,7 @@ impl Position {
     }
 }
 
-/// A configuration that was refused; prints its first mistake, as
+/// A configuration that was refused; prints the mistake for which it was, as
 /// `file:line:column: found; expected … (nearest: …)`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub struct Error {
@@ -53,22 +53,19 @@ pub struct Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Others(Vec<Error>);
 
-/// Mistakes that are reported of one file.
-const REPORTED: usize = 20;
-
 impl Error {
-    /// Returns this mistake, and then the others of the file that were found with it.
+    /// Returns the mistake for which the file was refused, and then the others that were found, in the order of the file.
     pub fn each(&self) -> impl Iterator<Item = &Error> {
         let others = self.others.iter().flat_map(|others| &others.0);
         std::iter::once(self).chain(others)
     }
 
-    /// Adds other mistakes of the file, up to a number that a person may want to read.
+    /// Adds other mistakes of the file.
     pub(crate) fn beside(mut self, mut others: Vec<Error>) -> Self {
         others.retain(|other| *other != self);
-        others.sort_by_key(|other| other.position.map(|at| (at.line, at.column)));
-        others.truncate(REPORTED - 1);
-        self.others = Some(Box::new(Others(others)));
+        if !others.is_empty() {
+            self.others = Some(Box::new(Others(others)));
+        }
         self
     }
 }

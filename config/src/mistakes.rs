@@ -4,43 +4,82 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
-use crate::schema::{Given, Table};
-use crate::source::Source;
+use crate::schema::{Given, Key, Table};
+use crate::source::{Source, strangers};
 
-/// Returns an error for each unknown key, and for each required one that is missing, in the table of `entries` and those in it.
-/// The header of the table is at byte `at`.
+/// Mistakes that are reported beside the one for which a file is refused.
+const REPORTED: usize = 19;
+
+/// A key that is unknown or missing.
+struct Mistake<'a> {
+    /// Byte offset at which it is reported.
+    at: usize,
+    table: Table,
+    key: Wrong<'a>,
+}
+
+enum Wrong<'a> {
+    /// The word is no key of the table of these entries.
+    Unknown(&'a str, &'a DeTable<'a>),
+    /// The table needs this key.
+    Missing(Key),
+}
+
+/// Returns errors for the first unknown and missing keys in the table of `entries` and those in it. The header of the table is at
+/// byte `at`.
 pub(crate) fn of_keys(
     source: &Source<'_>,
     table: &Table,
     at: usize,
     entries: &DeTable<'_>,
 ) -> Vec<Error> {
-    let mut mistakes = source.unknown_in(entries, table);
-    for key in table.keys() {
+    let mut mistakes = Vec::new();
+    collect(table, at, entries, &mut mistakes);
+    mistakes.sort_by_key(|mistake| mistake.at);
+    mistakes.truncate(REPORTED);
+    let errors = mistakes.into_iter().map(|mistake| match mistake.key {
+        Wrong::Unknown(word, entries) => {
+            source.unknown_of(&mistake.table, (mistake.at, word), entries)
+        }
+        Wrong::Missing(key) => source.missing(&mistake.table, mistake.at, &key),
+    });
+    errors.collect()
+}
+
+fn collect<'a>(table: &Table, at: usize, entries: &'a DeTable<'a>, to: &mut Vec<Mistake<'a>>) {
+    let keys: Vec<Key> = table.keys().collect();
+    let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+    let table = *table;
+    to.extend(strangers(entries, &known).into_iter().map(|(at, word)| {
+        let key = Wrong::Unknown(word, entries);
+        Mistake { at, table, key }
+    }));
+    for key in keys {
         match (entries.get(key.name), key.given, key.kind.table()) {
-            (None, Given::Required(_), _) => mistakes.push(source.missing(table, at, &key)),
-            (Some(value), _, Some(inner)) => mistakes.extend(in_value(source, inner, value)),
+            (None, Given::Required(_), _) => {
+                let key = Wrong::Missing(key);
+                to.push(Mistake { at, table, key });
+            }
+            (Some(value), _, Some(inner)) => collect_in(inner, value, to),
             _ => {}
         }
     }
-    mistakes
 }
 
-/// Returns the errors in a table, or in each of a list.
-fn in_value(source: &Source<'_>, table: &Table, value: &Spanned<DeValue<'_>>) -> Vec<Error> {
+/// Collects the mistakes in a table, or in each of a list.
+fn collect_in<'a>(table: &Table, value: &'a Spanned<DeValue<'a>>, to: &mut Vec<Mistake<'a>>) {
     match value.get_ref() {
-        DeValue::Table(entries) => of_keys(source, table, value.span().start, entries),
+        DeValue::Table(entries) => collect(table, value.span().start, entries, to),
         DeValue::Array(list) => {
             let many = Table {
                 many: true,
                 ..*table
             };
-            let values = list.iter();
-            values
-                .flat_map(|value| in_value(source, &many, value))
-                .collect()
+            for value in list {
+                collect_in(&many, value, to);
+            }
         }
-        _ => Vec::new(),
+        _ => {}
     }
 }
 
@@ -68,6 +107,8 @@ mod tests {
             "file:10:39: unknown key `retrys` in [route.proxy]; expected one of: ",
         ];
         assert_eq!(all.len(), starts.len(), "{all:#?}");
+        let lines = error.each().skip(1).map(|one| one.position.unwrap().line);
+        assert!(lines.is_sorted());
         for start in starts {
             assert_eq!(
                 all.iter().filter(|one| one.starts_with(start)).count(),

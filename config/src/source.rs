@@ -67,37 +67,30 @@ impl Source<'_> {
         }
     }
 
-    /// Refuses the first key of `entries` that is none of `table`, as [`Source::unknown_in`] describes it.
+    /// Refuses the first key of `entries` that is none of `table`, as [`Source::unknown_of`] describes it.
     pub(crate) fn refuse_unknown_in(
         &self,
         entries: &DeTable<'_>,
         table: &Table,
     ) -> Result<(), Error> {
-        match self.unknown_in(entries, table).into_iter().next() {
+        let known: Vec<&str> = table.keys().map(|key| key.name).collect();
+        match strangers(entries, &known).first() {
             None => Ok(()),
-            Some(error) => Err(error),
+            Some(&stranger) => Err(self.unknown_of(table, stranger, entries)),
         }
     }
 
-    /// Returns an error for each key of `entries` that is none of `table`, in the order of the file. It names the table that the key
-    /// belongs to, if that is one around `table` or inside it, if no key of `table` looks like it, or if it stands at the top
-    /// level, where all keys are tables.
-    pub(crate) fn unknown_in(&self, entries: &DeTable<'_>, table: &Table) -> Vec<Error> {
-        let known: Vec<&str> = table.keys().map(|key| key.name).collect();
-        let strangers = strangers(entries, &known).into_iter();
-        strangers
-            .map(|(at, word)| self.unknown_of(table, &known, (at, word), entries))
-            .collect()
-    }
-
-    /// Returns the error about one of the keys of `entries` that is none of `table`, whose keys are `known`.
-    fn unknown_of(
+    /// Returns the error about a key of `entries` that is none of `table`. It names the table that the key belongs to, if that is one
+    /// around `table` or inside it, if no key of `table` looks like it, or if it stands at the top level, where all keys are
+    /// tables.
+    pub(crate) fn unknown_of(
         &self,
         table: &Table,
-        known: &[&str],
         (at, word): (usize, &str),
         entries: &DeTable<'_>,
     ) -> Error {
+        let known: Vec<&str> = table.keys().map(|key| key.name).collect();
+        let known = known.as_slice();
         let place = match table.name {
             "" => "at the top level".to_owned(),
             _ => format!("in {}", table.header()),
@@ -152,7 +145,7 @@ impl Source<'_> {
 }
 
 /// Returns the keys of `entries` that are not `known`, with their places, in the order of the file.
-fn strangers<'a>(entries: &'a DeTable<'_>, known: &[&str]) -> Vec<(usize, &'a str)> {
+pub(crate) fn strangers<'a>(entries: &'a DeTable<'_>, known: &[&str]) -> Vec<(usize, &'a str)> {
     let keys = entries
         .keys()
         .map(|key| (key.span().start, key.get_ref().as_ref()));

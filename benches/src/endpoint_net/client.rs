@@ -182,7 +182,8 @@ impl Client {
                     }
                 }
                 Ok((_, h3::Event::Headers { list, .. })) => {
-                    let is_ok = |field: &h3::Header| field.name() == b":status" && field.value() == b"200";
+                    let is_ok =
+                        |field: &h3::Header| field.name() == b":status" && field.value() == b"200";
                     if !list.iter().any(is_ok) {
                         return Err(EndpointError::Response);
                     }

@@ -166,9 +166,10 @@ impl Net {
     /// Returns when something happens next, since the start.
     fn next_event(&self) -> Option<Duration> {
         let worker = self.worker.next_turn(self.clock.now());
-        let hosts = self.hosts.iter().filter_map(|(host, up)| {
-            earliest([host.next_event(&self.clock), up.next_arrival()])
-        });
+        let hosts = self
+            .hosts
+            .iter()
+            .filter_map(|(host, up)| earliest([host.next_event(&self.clock), up.next_arrival()]));
         earliest([
             worker.map(|at| self.clock.since_start(at)),
             hosts.min(),
@@ -183,7 +184,11 @@ impl Net {
         while let Some(mut packet) = self.down.take_delivery(elapsed) {
             let (host, _) = &mut self.hosts[packet.flow % count];
             let ecn = received_ecn(packet.ecn, packet.ce);
-            host.receive((packet.flow / count, packet.number), (&mut packet.bytes, ecn), &self.clock);
+            host.receive(
+                (packet.flow / count, packet.number),
+                (&mut packet.bytes, ecn),
+                &self.clock,
+            );
             self.down.recycle(packet.bytes);
         }
         for (host, up) in &mut self.hosts {

@@ -61,7 +61,10 @@ mod tests {
             assert!(!scenario.bounds.is_empty(), "{name}");
             let single = matches!(scenario.cross_traffic, CrossTraffic::Alone(_));
             let of_quiche = matches!(scenario.tried, For::Only(control) if !control.is_ours());
-            assert!(single || !of_quiche, "{name}: one bare connection at a time");
+            assert!(
+                single || !of_quiche,
+                "{name}: one bare connection at a time"
+            );
             let simulated = scenario.receive_window.is_some() || scenario.pages.is_some();
             assert!(
                 !simulated || scenario.end_to_end.is_none(),

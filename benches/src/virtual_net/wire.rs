@@ -128,7 +128,12 @@ impl Wire {
         {
             let departed = queued.arrived.saturating_since(Time::ZERO);
             let (number, packet) = queued.packet;
-            self.insert(departed, (queued.flow, number, queued.ecn), packet, delivery);
+            self.insert(
+                departed,
+                (queued.flow, number, queued.ecn),
+                packet,
+                delivery,
+            );
         }
     }
 
