@@ -116,11 +116,11 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
     if WATCH.get() == Watch::First && SEEN.with_borrow(Option::is_some) {
         return inner;
     }
-    let number = BUILT.get() + 1;
+    let (number, mtu) = (BUILT.get() + 1, init.mtu);
     BUILT.set(number);
     if SEEN.with_borrow(Option::is_some) {
         // That of another path of the same connection: counts and extremes go on.
-        return Box::new(Watched { inner, number });
+        return Box::new(Watched { inner, number, mtu });
     }
     SENDING.set(number);
     let cwnd = inner.cwnd();
@@ -137,22 +137,21 @@ fn build(init: &Init, options: &Options) -> Box<dyn Controller> {
             lost_packets: 0,
             srtt: None,
             pacing_rate: inner.pacing_rate(),
-            quantum: burst(&*inner),
+            quantum: burst(&*inner, init.mtu),
             state: inner.state(),
             epoch: None,
         },
         empty_since: None,
     }));
-    Box::new(Watched { inner, number })
+    Box::new(Watched { inner, number, mtu })
 }
 
 /// Returns the largest burst that the controller allows now: its quantum, and in whole datagrams what its rate sends ahead.
-fn burst(controller: &dyn Controller) -> u64 {
+fn burst(controller: &dyn Controller, mtu: u64) -> u64 {
     let slack = u64::try_from(SLACK.get().as_micros()).unwrap_or(u64::MAX);
     let rate = controller.pacing_rate().unwrap_or(0);
     let ahead = rate.saturating_mul(slack) / 1_000_000;
-    let datagram = super::DATAGRAM as u64;
-    controller.send_quantum() + ahead.div_ceil(datagram) * datagram
+    controller.send_quantum() + ahead.div_ceil(mtu) * mtu
 }
 
 #[derive(Debug)]
@@ -160,6 +159,8 @@ struct Watched {
     inner: Box<dyn Controller>,
     /// Place among the controllers built.
     number: u64,
+    /// Datagram size, bytes.
+    mtu: u64,
 }
 
 impl Watched {
@@ -183,7 +184,7 @@ impl Watched {
                 cwnd,
                 in_flight,
                 pacing_rate: self.inner.pacing_rate(),
-                quantum: view.quantum.max(burst(&*self.inner)),
+                quantum: view.quantum.max(burst(&*self.inner, self.mtu)),
                 state,
                 epoch: epoch.map(|at| at.saturating_since(Time::ZERO)),
                 ..*view
