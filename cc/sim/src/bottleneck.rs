@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use sluicegate_cc::Time;
 
-use super::Rng;
 use super::aqm::Aqm;
 use super::fifo::Fifo;
 use super::loss::{Channel, GilbertElliott, LossWindow, lost};
 use super::transmitter::nanos;
+use super::{Rng, Stalls};
 
 /// A path with one bottleneck towards the receivers. ACKs come back with the same delay, and without a queue unless
 /// `ack_path` has one.
@@ -23,6 +23,8 @@ pub struct Bottleneck {
     pub delay_steps: Vec<(Duration, Duration)>,
     /// Largest deviation of the delay of data, in either direction, uniformly distributed; packets keep their order.
     pub jitter: Duration,
+    /// Times in which the link holds random packets up.
+    pub stalls: Vec<Stalls>,
     /// Room in the queue, bytes, including the packet in service. A packet that does not fit is dropped.
     pub queue_bytes: u64,
     /// AQM of the queue; `None` drops at the tail.
@@ -88,6 +90,7 @@ impl Bottleneck {
             delay: rtt / 2,
             delay_steps: Vec::new(),
             jitter: Duration::ZERO,
+            stalls: Vec::new(),
             queue_bytes,
             aqm: None,
             loss: Vec::new(),
@@ -241,9 +244,12 @@ impl BottleneckQueue {
         } else {
             self.rng.bits() % (2 * jitter)
         };
+        let stalls = self.bottleneck.stalls.iter();
+        let stalled: Duration = stalls.map(|s| s.delay(departs, &mut self.rng)).sum();
         let travel = nanos(self.bottleneck.delay_at(departs))
             .saturating_add(shift)
-            .saturating_sub(jitter);
+            .saturating_sub(jitter)
+            .saturating_add(nanos(stalled));
         let arrives = (departs + Duration::from_nanos(travel)).max(self.last_arrival);
         if let Some(reorder) = self.bottleneck.reorder
             && self.rng.chance(reorder.probability)

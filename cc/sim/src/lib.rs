@@ -44,6 +44,7 @@ mod run;
 mod sender;
 mod sent;
 mod source;
+mod stalls;
 mod transmitter;
 
 pub use application::{Pages, ReceiveWindow};
@@ -57,3 +58,4 @@ pub use outcome::{FlowOutcome, Sample, Transition};
 pub use rng::Rng;
 pub use run::Simulation;
 pub use source::Source;
+pub use stalls::Stalls;

@@ -33,6 +33,18 @@ impl Rng {
     pub fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.unit() < p
     }
+
+    /// Returns a number with the Poisson distribution of that mean, which is small.
+    pub fn poisson(&mut self, mean: f64) -> u32 {
+        let limit = (-mean).exp();
+        let mut product = self.unit();
+        let mut number = 0;
+        while product > limit {
+            product *= self.unit();
+            number += 1;
+        }
+        number
+    }
 }
 
 #[cfg(test)]
@@ -44,5 +56,15 @@ mod tests {
         let mut rng = Rng::new(1);
         let hits = (0..100_000).filter(|_| rng.chance(0.3)).count();
         assert!((29_500..30_500).contains(&hits), "{hits}");
+    }
+
+    #[test]
+    fn poisson_has_its_mean_and_the_same_variance() {
+        let mut rng = Rng::new(1);
+        let drawn: Vec<_> = (0..10_000).map(|_| f64::from(rng.poisson(12.0))).collect();
+        let mean = drawn.iter().sum::<f64>() / 1e4;
+        let variance = drawn.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 1e4;
+        assert!((11.8..12.2).contains(&mean), "{mean}");
+        assert!((11.0..13.0).contains(&variance), "{variance}");
     }
 }
