@@ -148,13 +148,12 @@ impl Sampler {
         }
     }
 
-    /// A packet that was declared lost has arrived: it counts as delivered (§2.2), and as lost no longer. It makes no sample
-    /// of its own.
+    /// A packet that was declared lost has arrived: it counts as delivered (§2.2). It makes no sample of its own. The count of
+    /// losses stays: packets sent since the loss were told the higher count, and would have as many real losses hidden.
     pub(super) fn on_late_acked(&mut self, now: Time, packet: &Packet) {
         if self.is_of_this_path(packet) {
             self.delivered = self.delivered.saturating_add(packet.bytes);
             self.delivered_time = now;
-            self.lost = self.lost.saturating_sub(packet.bytes);
         }
     }
 

@@ -196,6 +196,19 @@ fn losses_count_from_the_packets_departure() {
 }
 
 #[test]
+fn late_packet_hides_no_real_loss() {
+    let mut path = Path::default();
+    path.send(0, 10);
+    let late = path.packets.get(&2).copied().expect("in flight");
+    assert_eq!(path.lose(2).lost, SIZE);
+    path.send(50, 2);
+    path.sampler.on_late_acked(at(60), &late);
+    assert_eq!(path.sampler.delivered(), SIZE);
+    assert_eq!(path.lose(10).lost, SIZE);
+    assert_eq!(path.ack(100, 11..12).lost, SIZE);
+}
+
+#[test]
 fn packets_of_another_path_are_ignored() {
     let mut path = Path::default();
     path.send(0, 3);
