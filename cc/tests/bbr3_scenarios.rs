@@ -6,8 +6,8 @@ mod test_support;
 use std::time::Duration;
 
 use sluicegate_cc::{Model, State};
-use sluicegate_sim::{Bottleneck, FlowOutcome, LossWindow, Sample, Source};
-use test_support::{MBIT, MTU, alone, ms, named, secs};
+use sluicegate_sim::{Bottleneck, Flow, FlowOutcome, LossWindow, Sample, Simulation, Source};
+use test_support::{MBIT, MTU, alone, controller, ms, named, secs};
 
 fn run(bottleneck: &Bottleneck, source: Source, limit: Duration, seed: u64) -> FlowOutcome {
     alone(&named("bbr3"), bottleneck, source, limit, seed)
@@ -165,5 +165,48 @@ fn queue_after_a_fall_of_the_rate_lasts_for_two_probing_cycles() {
         assert!(drained < secs(21), "seed {seed}: {drained:?}");
         assert!(mean_srtt(&outcome, secs(25)) < ms(100), "seed {seed}");
         assert!(rate >= 0.95, "seed {seed}");
+    }
+}
+
+/// Random loss up to the tolerated share ends few probes, from windows of ten packets to hundreds.
+#[test]
+fn random_loss_up_to_the_tolerated_share_costs_little() {
+    for packets in [10, 30, 100, 300] {
+        for (loss, least) in [(0.01, 0.9), (0.02, 0.63)] {
+            let rate = packets * MTU * 8 * 10;
+            let bottleneck = Bottleneck {
+                loss: vec![LossWindow::always(loss)],
+                ..Bottleneck::new(rate, ms(100), 1.0)
+            };
+            for seed in 0..2 {
+                let outcome = run(&bottleneck, Source::Endless, secs(60), seed);
+                let share = outcome.throughput(secs(5), secs(60)) / rate as f64;
+                println!("{packets} packets, {loss}: {share:.3}");
+                assert!(share >= least, "{packets} packets, {loss}: {share}");
+            }
+        }
+    }
+}
+
+/// What chance may explain must not excuse the losses of a full queue: one flow with a short queue, and ten.
+#[test]
+fn losses_of_short_queues_stay_few() {
+    let paths = [(1, 10, 0.1), (1, 10, 0.25), (1, 100, 0.1), (10, 50, 0.25)];
+    for (flows, rate, queue_bdp) in paths {
+        let bottleneck = Bottleneck::new(rate * MBIT, ms(40), queue_bdp);
+        let mut simulation = Simulation::new(bottleneck, 1);
+        for number in 0..flows {
+            let flow = Flow {
+                start: ms(100 * number),
+                ..Flow::new(Source::Endless)
+            };
+            simulation = simulation.with(flow, controller(&named("bbr3"), number));
+        }
+        let outcomes = simulation.run(secs(60));
+        let lost: u64 = outcomes.iter().map(|o| o.lost_packets).sum();
+        let sent: u64 = outcomes.iter().map(|o| o.sent_packets).sum();
+        let share = lost as f64 / sent as f64;
+        println!("{flows} flows, {rate} Mbit/s, queue {queue_bdp} BDP: {share:.4} lost");
+        assert!(share <= 0.035, "{flows} flows, {rate} Mbit/s: {share}");
     }
 }

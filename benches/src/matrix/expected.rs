@@ -30,9 +30,6 @@ pub const EXPECTED: &[Expected] = &[
         FILLS,
     ),
     entry("rate-fall", None, BBR3, DRAINED, (10.5, 11.5), REMEMBERS),
-    entry("loss-2", SIMULATOR, BBR3, SHARE, (0.08, 0.12), PROBES),
-    // Eight seeds gave 20.9 to 49.2 %: which probes end early depends on single packets.
-    entry("loss-2", END_TO_END, BBR3, SHARE, (0.20, 0.50), PROBES),
     entry(
         "loss-0.01",
         END_TO_END,
@@ -125,8 +122,6 @@ const FILLS: &str = "A loss-based window fills whatever queue there is, at 1 Mbi
                      of the window or more.";
 const REMEMBERS: &str = "The rate is the highest of two probing cycles (draft-ietf-ccwg-bbr-06 §5.5), some ten seconds \
                          here; until then losses hold the short-term rate and the window down, but not the queue.";
-const PROBES: &str = "Random loss of `loss_threshold`, 2 %, is what ends a probe for bandwidth: half of the probes take the path for full \
-                      and lower the long-term bound (draft-ietf-ccwg-bbr-06 §5.5.10.2).";
 const FEW: &str = "A minute holds five losses, too few to come down from slow start's window; the simulator runs for five \
                    minutes.";
 

@@ -21,6 +21,7 @@ mod filters;
 mod full_pipe;
 mod long_term;
 mod loss;
+mod loss_rate;
 mod loss_round;
 mod min_rtt;
 mod model;
@@ -34,6 +35,7 @@ mod sampler;
 mod short_term;
 mod sizes;
 mod startup;
+mod tolerance;
 mod undo;
 
 use std::time::Duration;
@@ -43,6 +45,7 @@ use cycle::Cycle;
 use episode::Recovery;
 use filters::Rounds;
 use full_pipe::FullPipe;
+use loss_rate::LossRate;
 use loss_round::LossRound;
 use model::PathModel;
 use observed::Observed;
@@ -84,6 +87,7 @@ pub(crate) struct Bbr3 {
     loss_round: LossRound,
     /// Round in which Drain began.
     drain_start_round: u64,
+    loss_rate: LossRate,
     cycle: Cycle,
     rtt_probe: RttProbe,
     /// Whether sending resumed after a pause of the application and nothing sent since is acknowledged.
@@ -116,6 +120,7 @@ impl Bbr3 {
             drain_start_round: 0,
             cycle: Cycle::new(init.seed),
             rtt_probe: RttProbe::new(None),
+            loss_rate: LossRate::default(),
             idle_restart: false,
             cwnd_limit: CwndLimit::default(),
             usage: Usage::default(),
@@ -173,6 +178,7 @@ impl Bbr3 {
 
     /// Takes the packets of an event. ACKs are counted first, so that a loss is judged by all that was delivered.
     fn take_packets(&mut self, event: &Event<'_>) -> Option<RateSample> {
+        self.count_between_probes(event);
         for packet in event.acked {
             self.sampler.on_acked(event.now, packet);
         }

@@ -76,6 +76,11 @@ impl Cycle {
         now > self.stamp + self.wait || self.rounds_since_probe >= rounds
     }
 
+    /// Returns whether all feedback of the latest probe has arrived.
+    pub(super) fn is_between_probes(&self) -> bool {
+        self.ack_phase == AckPhase::Init
+    }
+
     /// Counts a round since the latest probe.
     pub(super) const fn count_round(&mut self) {
         self.rounds_since_probe = self.rounds_since_probe.saturating_add(1);

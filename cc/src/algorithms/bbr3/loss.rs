@@ -2,13 +2,26 @@
 
 use super::Bbr3;
 use super::sampler::{LostPacket, RateSample};
+use super::tolerance::Tolerance;
 use crate::rounding::whole;
-use crate::{Packet, State};
+use crate::{Event, Packet, State};
 
 impl Bbr3 {
-    /// Returns whether `lost` of the bytes in flight when a packet left is more than probing may cost.
-    pub(super) fn is_too_high(&self, lost: u64, tx_in_flight: u64) -> bool {
-        lost as f64 > tx_in_flight as f64 * self.params.loss_threshold
+    /// Returns the losses that probing may cost.
+    pub(super) fn tolerance(&self) -> Tolerance {
+        Tolerance {
+            share: self.params.loss_threshold,
+            between_probes: self.loss_rate.share(),
+            mtu: self.sizes.mtu(),
+        }
+    }
+
+    /// Counts the packets of an event for the share that is lost between probes.
+    pub(super) fn count_between_probes(&mut self, event: &Event<'_>) {
+        let even = matches!(self.state, State::ProbeBwDown | State::ProbeBwCruise);
+        if even && self.cycle.is_between_probes() {
+            self.loss_rate.count(event.lost.len(), event.acked.len());
+        }
     }
 
     /// A packet was lost.
@@ -53,7 +66,8 @@ impl Bbr3 {
 
     /// Ends a probe whose losses show that it put too much in flight.
     fn judge_probe(&mut self, packet: &LostPacket) {
-        if self.cycle.is_probe_sample() && self.is_too_high(packet.lost, packet.tx_in_flight) {
+        let tolerance = self.tolerance();
+        if self.cycle.is_probe_sample() && tolerance.is_exceeded(packet.lost, packet.tx_in_flight) {
             self.handle_too_high(packet);
         }
     }
@@ -77,7 +91,7 @@ impl Bbr3 {
     fn inflight_at_loss(&self, packet: &LostPacket) -> u64 {
         let before = packet.tx_in_flight.saturating_sub(packet.bytes);
         let lost_before = packet.lost.saturating_sub(packet.bytes);
-        let allowance = self.params.loss_threshold * before as f64 - lost_before as f64;
+        let allowance = self.tolerance().bytes(before) - lost_before as f64;
         let prefix = (allowance / (1.0 - self.params.loss_threshold)).max(0.0);
         before.saturating_add(whole(prefix))
     }

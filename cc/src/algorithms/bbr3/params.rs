@@ -32,6 +32,8 @@ pub(super) const HEADROOM: f64 = 0.15;
 pub(super) const FULL_BW_GROWTH: f64 = 1.25;
 /// Rounds without such growth (§5.3.1.2).
 pub(super) const FULL_BW_ROUNDS: u32 = 3;
+/// Standard deviations of the number of lost packets that chance may add to the tolerated share.
+pub(super) const CHANCE_DEVIATIONS: f64 = 2.0;
 /// Separate runs of lost packets in a round that end Startup (§5.3.1.3).
 pub(super) const STARTUP_LOSS_RANGES: u32 = 6;
 /// Rounds after which Drain ends whatever is in flight (§5.3.2).

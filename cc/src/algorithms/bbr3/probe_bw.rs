@@ -124,7 +124,9 @@ impl Bbr3 {
         if self.rounds.started() && self.cycle.on_round_start() && self.end_feedback(sample) {
             return true;
         }
-        if !self.model.long_term.is_bounded() || self.is_too_high(sample.lost, sample.tx_in_flight)
+        let tolerance = self.tolerance();
+        if !self.model.long_term.is_bounded()
+            || tolerance.is_exceeded(sample.lost, sample.tx_in_flight)
         {
             return false;
         }
