@@ -62,3 +62,19 @@ fn who_acknowledges_the_next_number_before_it_is_sent_is_closed_at_once() {
     assert_eq!(arrived, window);
     attack.check_honest(&mut honest);
 }
+
+#[test]
+fn who_acknowledges_a_number_that_was_left_out_after_larger_ones_is_closed() {
+    let mut attack = Attack::new(|_| {});
+    let mut honest = attack.connect(HONEST, Setup::new(77));
+    let mut peer = attack.connect(PEER, Setup::new(1));
+    attack.ask(&mut peer, 0, 1_000_000);
+    attack.pass(Duration::from_secs(2), &mut peer);
+    assert_eq!(peer.response(0), (Some(200), 1_000_000));
+    assert_eq!(peer.client.closed(), None, "honest so far");
+    let largest = largest(&peer.client);
+    peer.client.send(&[Frame::ack(0, largest)]);
+    attack.exchange(&mut peer);
+    assert_eq!(peer.client.closed(), Some((false, PROTOCOL_VIOLATION)));
+    attack.check_honest(&mut honest);
+}
