@@ -3,6 +3,8 @@
 //!
 //! The build script places this file at `ecn.rs` of the patched source.
 
+mod shares;
+
 #[cfg(feature = "qlog")]
 use qlog::events::quic;
 #[cfg(feature = "qlog")]
@@ -13,6 +15,9 @@ use crate::BufFactory;
 use crate::Connection;
 use crate::RecvInfo;
 use crate::Result;
+
+pub use self::shares::EcnAcked;
+pub use self::shares::EcnShare;
 
 /// Packets that leave with a mark on a new path. Then marking stops until the peer has counted one (RFC 9000 §13.4.2).
 const TEST_PACKETS: u64 = 10;
@@ -250,9 +255,9 @@ pub struct EcnPath {
     marking: bool,
     /// Marked packets sent.
     sent: u64,
-    /// Marked packets acknowledged during the test, and how many the peer counted as Congestion Experienced.
+    /// Marked packets acknowledged during the test, and whether the peer counted any packet as ECT(0) meanwhile.
     acked: u64,
-    ce: u64,
+    has_ect0: bool,
     /// Whether the packets of the test are all acknowledged.
     tested: bool,
     /// Marked packets sent since one was last acknowledged, and probe timeouts that ended with none acknowledged.
@@ -312,8 +317,8 @@ impl EcnPath {
     }
 
     /// Takes the report of an ACK frame that newly acknowledges `acked` marked packets of the path. Returns the packets that
-    /// the peer newly counted as ECT(0) and as Congestion Experienced.
-    pub fn on_ack(&mut self, report: EcnReport, acked: u64) -> (u64, u64) {
+    /// the peer newly counted as ECT(0) and as Congestion Experienced, if they are this path's.
+    pub fn on_ack(&mut self, report: EcnReport, share: EcnShare, acked: u64) -> (u64, u64) {
         if acked > 0 {
             self.unacked = 0;
             self.timeouts = 0;
@@ -325,19 +330,24 @@ impl EcnPath {
             (_, EcnReport::NoCounts) => return (0, 0),
             (_, EcnReport::Increase { ect0, ce }) => (ect0, ce),
         };
-        if ect0.saturating_add(ce) < acked {
+        // Which path lost its marks, the counts do not tell.
+        if acked > 0 && ect0.saturating_add(ce) < acked + share.others {
             return self.fail(EcnFailure::Cleared);
         }
         if !self.tested {
             self.acked += acked;
-            self.ce = self.ce.saturating_add(ce);
+            self.has_ect0 |= ect0 > 0;
             self.tested = self.acked >= TEST_PACKETS;
-            if self.tested && self.ce >= self.acked {
+            // Not by the count of CE: packets that are acknowledged late, after they were declared lost, are part of it.
+            if self.tested && !self.has_ect0 {
                 return self.fail(EcnFailure::AllCongested);
             }
         }
         if acked > 0 && self.state != Some(EcnState::Capable) {
             self.change(EcnState::Capable);
+        }
+        if !share.has_newest {
+            return (0, 0);
         }
         self.outcome.ce = ce;
         (ect0, ce)

@@ -80,7 +80,7 @@ fn ten_packets_are_marked_until_one_is_counted() {
         assert!(path.begin_datagram(false) && path.on_packet_sent());
     }
     assert!(!path.begin_datagram(false) && !path.on_packet_sent());
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, 1), (1, 0));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, EcnShare::ALL, 1), (1, 0));
     assert_eq!(path.take_outcome().changed, Some(EcnState::Capable));
     assert!(path.begin_datagram(false) && path.on_packet_sent());
 }
@@ -104,32 +104,78 @@ fn probe_after_a_timeout_is_not_marked() {
 #[test]
 fn fewer_counts_than_acknowledged_marks_fail_the_path() {
     let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 2, ce: 1 }, 3), (2, 1));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 1 }, 3), (0, 0));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 2, ce: 1 }, EcnShare::ALL, 3), (2, 1));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 1 }, EcnShare::ALL, 3), (0, 0));
     assert_eq!(failure(&mut path), Some(EcnFailure::Cleared));
     assert!(!path.begin_datagram(false));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 9, ce: 9 }, 3), (0, 0), "for good");
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 9, ce: 9 }, EcnShare::ALL, 3), (0, 0), "for good");
 }
 
 #[test]
 fn frame_without_counts_fails_the_path_only_if_it_acknowledges_marks() {
     let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::NoCounts, 0), (0, 0));
+    assert_eq!(path.on_ack(EcnReport::NoCounts, EcnShare::ALL, 0), (0, 0));
     assert_eq!(failure(&mut path), None);
-    assert_eq!(path.on_ack(EcnReport::NoCounts, 1), (0, 0));
+    assert_eq!(path.on_ack(EcnReport::NoCounts, EcnShare::ALL, 1), (0, 0));
     assert_eq!(failure(&mut path), Some(EcnFailure::NoCounts));
 }
 
 #[test]
 fn test_whose_every_packet_met_congestion_fails_the_path() {
     let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 6 }, 6), (0, 6));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 4 }, 4), (0, 0));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 6 }, EcnShare::ALL, 6), (0, 6));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 4 }, EcnShare::ALL, 4), (0, 0));
     assert_eq!(failure(&mut path), Some(EcnFailure::AllCongested));
     let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 9 }, 10), (1, 9));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 50 }, 50), (0, 50), "later");
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 9 }, EcnShare::ALL, 10), (1, 9));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 50 }, EcnShare::ALL, 50), (0, 50), "later");
     assert_eq!(failure(&mut path), None);
+}
+
+#[test]
+fn congestion_of_a_packet_that_is_acknowledged_late_does_not_fail_the_test() {
+    let mut path = EcnPath::new(true);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 10 }, EcnShare::ALL, 10), (1, 10));
+    assert_eq!(failure(&mut path), None);
+}
+
+fn acked(packets: &[(u64, bool)]) -> EcnAcked {
+    let mut acked = EcnAcked::default();
+    packets.iter().for_each(|&(number, is_marked)| acked.add(number, is_marked));
+    acked
+}
+
+#[test]
+fn counts_of_a_frame_are_those_of_the_path_of_the_newest_marked_packet() {
+    let first = acked(&[(1, true), (4, true)]);
+    let second = acked(&[(2, true), (3, true), (5, false)]);
+    let all = first.join(second);
+    let shares = [all.share(first), all.share(second)];
+    assert_eq!(shares, [EcnShare { others: 2, has_newest: true }, EcnShare { others: 2, has_newest: false }]);
+    let report = EcnReport::Increase { ect0: 3, ce: 1 };
+    let counted = shares.map(|share| EcnPath::new(true).on_ack(report, share, 2));
+    assert_eq!(counted, [(3, 1), (0, 0)]);
+}
+
+#[test]
+fn counts_must_cover_the_marked_packets_of_all_paths() {
+    for (ect0, expected) in [(4, None), (3, Some(EcnFailure::Cleared))] {
+        let share = EcnShare { others: 2, has_newest: true };
+        let mut path = EcnPath::new(true);
+        path.on_ack(EcnReport::Increase { ect0, ce: 0 }, share, 2);
+        assert_eq!(failure(&mut path), expected, "{ect0}");
+        let mut unmarked = EcnPath::new(true);
+        unmarked.on_ack(EcnReport::Increase { ect0, ce: 0 }, EcnShare { others: 4, has_newest: true }, 0);
+        assert_eq!(failure(&mut unmarked), None, "{ect0}: none of its packets");
+    }
+}
+
+#[test]
+fn marks_of_another_path_that_were_kept_count_for_the_test() {
+    let mut path = EcnPath::new(true);
+    let share = EcnShare { others: 3, has_newest: false };
+    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 3, ce: 10 }, share, 10), (0, 0));
+    assert_eq!(failure(&mut path), None, "one of the three may be this path's");
 }
 
 #[test]
@@ -137,7 +183,7 @@ fn path_that_marks_nothing_ignores_counts() {
     let mut path = EcnPath::new(false);
     assert!(!path.begin_datagram(false));
     for report in [EcnReport::NoCounts, EcnReport::Wrong(EcnFailure::TooMany), EcnReport::Increase { ect0: 1, ce: 1 }] {
-        assert_eq!(path.on_ack(report, 0), (0, 0));
+        assert_eq!(path.on_ack(report, EcnShare::ALL, 0), (0, 0));
         assert_eq!(path.take_outcome(), EcnOutcome::default());
     }
 }
@@ -156,7 +202,7 @@ fn send_until_timeout(path: &mut EcnPath) {
 #[test]
 fn path_that_begins_to_drop_marked_packets_fails_at_the_second_timeout() {
     let mut path = EcnPath::new(true);
-    path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, 1);
+    path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, EcnShare::ALL, 1);
     path.take_outcome();
     send_until_timeout(&mut path);
     assert_eq!(failure(&mut path), None, "it may be an outage");
@@ -169,7 +215,7 @@ fn path_that_begins_to_drop_marked_packets_fails_at_the_second_timeout() {
 fn outages_with_marked_packets_acknowledged_between_them_fail_no_path() {
     let mut path = EcnPath::new(true);
     for _ in 0..5 {
-        path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, 1);
+        path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, EcnShare::ALL, 1);
         path.take_outcome();
         send_until_timeout(&mut path);
         assert_eq!(failure(&mut path), None);

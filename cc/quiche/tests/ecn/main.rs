@@ -1,167 +1,14 @@
 //! ECN marks: received ones are reported to the peer, and packets are marked on paths that keep the marks (RFC 9000 §13.4).
 
-use std::cell::RefCell;
+mod fixture;
+
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use quiche::{Connection, Ecn, EcnFailure, EcnStats, Error, RecvInfo};
-use sluicegate_cc::{Controller, EcnCounts, Event, Init, Layer, Options};
-use sluicegate_test_support::{built_by, builtin, config, set_algorithm, Pair, Trace};
+use quiche::{Ecn, EcnFailure, EcnStats};
+use sluicegate_test_support::{client_address, config, Pair, Trace};
 
-/// Window of both sides, in packets.
-const WINDOW: usize = 100;
-const STEP: Duration = Duration::from_millis(20);
-
-thread_local!(static COUNTED: RefCell<Vec<EcnCounts>> = RefCell::default());
-
-/// Notes the counts of each event.
-#[derive(Debug)]
-struct Watched(Box<dyn Controller>);
-
-impl Layer for Watched {
-    fn inner(&self) -> &dyn Controller {
-        &*self.0
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Controller {
-        &mut *self.0
-    }
-
-    fn on_event(&mut self, event: &Event<'_>) {
-        if event.ecn != EcnCounts::NONE {
-            COUNTED.with_borrow_mut(|counted| counted.push(event.ecn));
-        }
-        self.0.on_event(event);
-    }
-}
-
-fn watched(init: &Init, options: &Options) -> Box<dyn Controller> {
-    Box::new(Watched((builtin("reno").build)(init, options)))
-}
-
-/// A datagram, and the mark that it left with.
-type Marked = (Vec<u8>, RecvInfo, Ecn);
-
-/// Returns every datagram that a side sends now.
-fn emit(side: &mut Connection) -> Vec<Marked> {
-    let mut sent = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        match side.send(&mut buffer) {
-            Ok((len, info)) => {
-                let (from, to) = (info.from, info.to);
-                sent.push((buffer[..len].to_vec(), RecvInfo { from, to }, info.ecn));
-            }
-            Err(Error::Done) => return sent,
-            Err(error) => panic!("send: {error}"),
-        }
-    }
-}
-
-fn deliver(side: &mut Connection, (datagram, info, mark): &Marked) {
-    let received = side.recv_with_ecn(&mut datagram.clone(), *info, *mark);
-    received.expect("a packet that the other side has sent");
-}
-
-/// A server that marks its packets, a client that does not, and a path that changes the server's marks.
-struct Test {
-    pair: Pair,
-    /// Changes the mark of a datagram; `None` drops it.
-    path: fn(usize, Ecn) -> Option<Ecn>,
-    /// Datagrams that the server has sent, and how many of them were marked.
-    sent: usize,
-    marked: usize,
-}
-
-impl Test {
-    /// Connects over a path.
-    fn over(path: fn(usize, Ecn) -> Option<Ecn>) -> Test {
-        Test::begun(true, path).settled()
-    }
-
-    fn begun(enabled: bool, path: fn(usize, Ecn) -> Option<Ecn>) -> Test {
-        let (mut client, mut server) = (config(WINDOW), config(WINDOW));
-        set_algorithm(&mut server, built_by("reno", watched));
-        server.enable_ecn(enabled);
-        COUNTED.take();
-        Test {
-            pair: Pair::new(&mut client, &mut server),
-            path,
-            sent: 0,
-            marked: 0,
-        }
-    }
-
-    /// Exchanges packets until both sides have nothing to send.
-    fn settled(mut self) -> Test {
-        self.settle();
-        assert!(self.pair.client.is_established() && self.pair.server.is_established());
-        self
-    }
-
-    fn settle(&mut self) {
-        loop {
-            let requests = emit(&mut self.pair.client);
-            let requests_sent = requests.len();
-            for request in &requests {
-                deliver(&mut self.pair.server, request);
-            }
-            if self.deliver_replies() + requests_sent == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Delivers what the server sends now. Returns how many datagrams that were.
-    fn deliver_replies(&mut self) -> usize {
-        let replies = emit(&mut self.pair.server);
-        for (datagram, info, mark) in &replies {
-            if let Some(mark) = (self.path)(self.sent, *mark) {
-                deliver(&mut self.pair.client, &(datagram.clone(), *info, mark));
-            }
-            self.sent += 1;
-            self.marked += usize::from(*mark == Ecn::Ect0);
-        }
-        replies.len()
-    }
-
-    /// The server sends that many packets' worth of data, which takes a round trip.
-    fn round(&mut self, packets: usize) {
-        let data = vec![7; packets * 1000];
-        let written = self.pair.server.stream_send(1, &data, false);
-        assert_eq!(written, Ok(data.len()));
-        self.deliver_replies();
-        self.pair.pass(STEP);
-        self.settle();
-    }
-
-    fn stats(&self) -> EcnStats {
-        self.pair.server.ecn_stats()
-    }
-
-    fn window(&self) -> usize {
-        let path = self.pair.server.path_stats().next();
-        path.expect("a path").cwnd
-    }
-
-    /// Returns whether the server marks what it sends now.
-    fn marks(&mut self) -> bool {
-        let before = self.marked;
-        self.round(1);
-        self.marked > before
-    }
-}
-
-fn kept(_: usize, mark: Ecn) -> Option<Ecn> {
-    Some(mark)
-}
-
-/// Returns a mark as it leaves a router with congestion.
-fn congested(mark: Ecn) -> Ecn {
-    match mark {
-        Ecn::NotCapable => mark,
-        _ => Ecn::CongestionExperienced,
-    }
-}
+use self::fixture::*;
 
 #[test]
 fn packets_are_marked_on_a_path_that_keeps_marks() {
@@ -337,6 +184,43 @@ fn congestion_experienced_reduces_the_window_once_a_round_trip() {
         "{before} to {after}"
     );
     assert!(test.marks(), "the path is still capable");
+}
+
+#[test]
+fn one_frame_for_packets_of_two_paths_reports_congestion_on_one() {
+    let mut test = Test::over(kept);
+    test.round(50);
+    COUNTED.take();
+    let pair = &mut test.pair;
+    let data = [7; 10_000];
+    pair.server.stream_send(1, &data, false).expect("data");
+    let mut sent = emit(&mut pair.server);
+    assert!(sent.len() > 5);
+    sent[2..5]
+        .iter_mut()
+        .for_each(|(_, _, mark)| *mark = Ecn::CongestionExperienced);
+    // The client's address changes while they are on their way, and the server sends to the new one.
+    pair.client_at = SocketAddr::from(([127, 0, 0, 2], 1234));
+    pair.client.send_ack_eliciting().expect("established");
+    for (datagram, ..) in emit(&mut pair.client) {
+        pair.server_receives(&datagram);
+    }
+    pair.server.stream_send(1, &data, false).expect("data");
+    let to_new = emit(&mut pair.server);
+    assert!(to_new
+        .iter()
+        .all(|(_, info, mark)| info.to == pair.client_at && *mark == Ecn::Ect0));
+    sent.extend(to_new);
+    for (datagram, mut info, mark) in sent {
+        info.to = client_address();
+        deliver(&mut pair.client, &(datagram, info, mark));
+    }
+    for (datagram, ..) in emit(&mut pair.client) {
+        pair.server_receives(&datagram);
+    }
+    let ce: u64 = COUNTED.take().iter().map(|counts| counts.ce).sum();
+    assert_eq!((ce, test.stats().ce_reported), (3, 3));
+    assert_eq!((test.stats().capable, test.stats().failed), (2, 0));
 }
 
 #[test]
