@@ -95,8 +95,16 @@ pub const EXPECTED: &[Expected] = &[
     entry("fq-codel", SIMULATOR, BBR3, DELAY, (1.2, 1.35), LENT),
     entry("fq-codel-ecn", SIMULATOR, BBR3, DELAY, (1.35, 1.5), LENT),
     entry(
+        "fairness-2",
+        SIMULATOR,
+        BBR3,
+        "Jain's index",
+        (0.85, 0.9),
+        LATECOMER,
+    ),
+    entry(
         "second-flow",
-        None,
+        END_TO_END,
         BBR3,
         "Jain's index",
         (0.83, 0.9),
