@@ -343,6 +343,12 @@ impl Client {
         (space.received.largest(), space.acked)
     }
 
+    /// Returns whether a packet with this number was received.
+    #[must_use]
+    pub fn has_received(&self, kind: Kind, number: u64) -> bool {
+        self.spaces[kind.space()].received.contains(number)
+    }
+
     /// Returns the server's transport parameters, once they are known.
     #[must_use]
     pub fn server_parameters(&self) -> Option<Parameters> {

@@ -31,6 +31,12 @@ impl Ranges {
         self.0.last().map(|(_, end)| *end)
     }
 
+    /// Returns whether a number was added.
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        let at = self.0.partition_point(|(_, end)| *end < number);
+        self.0.get(at).is_some_and(|(start, _)| *start <= number)
+    }
+
     /// Returns an ACK frame of all numbers; `None` if there is none.
     pub(crate) fn ack(&self) -> Option<Frame> {
         let ((start, largest), lower) = self.0.split_last()?;
