@@ -40,7 +40,7 @@ pub struct Comparison {
     bytes: u64,
 }
 
-/// Where a download runs.
+/// Places in which a download runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The simulator of `cc/sim`, as in the matrix.

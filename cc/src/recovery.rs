@@ -6,7 +6,7 @@ use crate::Packet;
 /// among n late packets that happens about ln n times: 16 times among nine million.
 const BELIEVED: u8 = 16;
 
-/// What late acknowledgements mean.
+/// Consequences of late acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LateAcked {
     /// Nothing: too many periods had some before.
@@ -28,7 +28,7 @@ pub(crate) enum LateAcked {
 /// never acknowledged late, and the count stays above zero.
 ///
 /// A receiver can acknowledge late what it never received, to have every cut undone. So late acknowledgements count only in
-/// the first [`BELIEVED`] periods of a path that have any. An honest receiver needs no more: from each the transport learns how
+/// the first [`BELIEVED`] periods of a path that have any. An honest receiver rarely needs more: from each the transport learns how
 /// far packets overtake each other, and then waits for the late ones.
 #[derive(Debug, Default)]
 pub(crate) struct Boundary {

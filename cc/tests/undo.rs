@@ -102,7 +102,7 @@ fn sixteen_cuts_of_a_path_are_undone() {
         wire.acknowledge_late(..);
         assert_eq!(wire.state(), State::Recovery, "{name}");
         assert!(wire.snapshot().ssthresh < before, "{name}");
-        // Another path begins anew.
+        // A new path starts with a full allowance.
         wire.controller
             .on_path_changed(wire.now, PathChange::Address);
         (0..3).for_each(|_| wire.round());

@@ -65,7 +65,7 @@ impl Plan {
 
 pub(super) struct Client {
     pub(super) quic: quiche::Connection,
-    /// Its own address.
+    /// Address of the client as it knows it.
     pub(super) local: SocketAddr,
     http: Option<h3::Connection>,
     plan: Plan,
