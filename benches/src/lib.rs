@@ -3,6 +3,7 @@
 pub mod agree;
 pub mod collapse;
 pub mod endpoint_net;
+pub mod jobs;
 pub mod linkem;
 pub mod matrix;
 pub mod real_net;

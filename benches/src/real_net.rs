@@ -3,7 +3,6 @@
 pub mod coexist;
 mod download;
 mod error;
-pub mod jobs;
 mod plot;
 mod product;
 mod quiche_server;

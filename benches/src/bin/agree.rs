@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use sluicegate_benches::agree::{Comparison, Place, comparisons};
+use sluicegate_benches::jobs;
 use sluicegate_benches::linkem::End;
-use sluicegate_benches::real_net::{jobs, product_program};
+use sluicegate_benches::real_net::product_program;
 
 /// Largest deviation from the real link.
 const TOLERANCE: f64 = 0.1;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
+use sluicegate_benches::jobs;
 use sluicegate_benches::linkem::{End, notation};
-use sluicegate_benches::real_net::{Pair, Sender, coexist, jobs, product_program};
+use sluicegate_benches::real_net::{Pair, Sender, coexist, product_program};
 use sluicegate_cc::Registry;
 
 /// Algorithms of the kernel to stand beside.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::Parser;
 use sluicegate_benches::collapse::{self, LossOn};
+use sluicegate_benches::jobs;
 use sluicegate_benches::linkem::{End, notation};
-use sluicegate_benches::real_net::{Attempt, Attempted, Series, jobs, product_program, progress};
+use sluicegate_benches::real_net::{Attempt, Attempted, Series, product_program, progress};
 use sluicegate_benches::virtual_net::Control;
 
 /// Longest download where the round trip is longer than that of the collapse.

@@ -1,10 +1,7 @@
 //! Runs cells: every seed of every chosen scenario with every control, on several threads.
 
 use std::collections::BTreeMap;
-use std::panic;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use sluicegate_cc::{Controller, Init, Registry};
@@ -80,24 +77,23 @@ struct Job<'a> {
 pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, MatrixError> {
     let jobs = jobs(scenarios, choice);
     let mut runs = BTreeMap::new();
-    for (index, run) in run_all(&jobs, choice.threads)? {
-        if let Some(job) = jobs.get(index) {
-            let key = (job.scenario.name, job.place, job.control.to_string());
-            runs.entry(key).or_insert_with(Vec::new).push((index, run));
-        }
+    let done = crate::jobs::run(jobs.len(), choice.threads, |number, _| jobs[number].run())?;
+    for (job, run) in jobs.iter().zip(done) {
+        let key = (job.scenario.name, job.place, job.control.to_string());
+        runs.entry(key).or_insert_with(Vec::new).push(run);
     }
     let mut made = Vec::new();
     for place in Place::ALL {
         for scenario in scenarios {
             let reno = runs.get(&(scenario.name, place, RENO.to_string()));
-            let reno: Vec<_> = reno.into_iter().flatten().map(|(_, run)| run).collect();
+            let reno: Vec<_> = reno.into_iter().flatten().collect();
             for control in controls(scenario, place, choice.core) {
                 let key = (scenario.name, place, control.to_string());
                 let wanted = choice.control.is_none_or(|one| one == control);
                 let Some(own) = runs.get(&key).filter(|_| wanted) else {
                     continue;
                 };
-                let own: Vec<_> = own.iter().map(|(_, run)| run).collect();
+                let own: Vec<_> = own.iter().collect();
                 made.push(Cell::new(scenario, place, control, &own, &reno));
             }
         }
@@ -169,33 +165,6 @@ fn jobs<'a>(scenarios: &'a [Scenario], choice: &Choice<'a>) -> Vec<Job<'a>> {
         }
     }
     jobs
-}
-
-/// Runs every job. Returns each run with the job's place in the list, in the list's order.
-fn run_all(jobs: &[Job<'_>], threads: usize) -> Result<BTreeMap<usize, Run>, MatrixError> {
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut runs = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(index) else {
-                return Ok(runs);
-            };
-            runs.push((index, job.run()?));
-        }
-    };
-    let parts: Vec<Result<_, MatrixError>> = thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
-        let join = |handle: thread::ScopedJoinHandle<'_, _>| {
-            handle.join().unwrap_or_else(|p| panic::resume_unwind(p))
-        };
-        handles.into_iter().map(join).collect()
-    });
-    let mut all = BTreeMap::new();
-    for part in parts {
-        all.extend(part?);
-    }
-    Ok(all)
 }
 
 impl Job<'_> {

@@ -2,11 +2,9 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::panic;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use super::{Outcome, Scenario, SimulationError, run};
+use crate::jobs;
 
 /// Outcomes by seed, ascending.
 #[derive(Clone, Debug)]
@@ -25,29 +23,11 @@ pub fn sweep(
     threads: usize,
     scenario: impl Fn(u64) -> Scenario + Sync,
 ) -> Result<Sweep, SimulationError> {
-    let next = AtomicU64::new(seeds.start);
-    let worker = || {
-        let mut runs = Vec::new();
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
-                return Ok(runs);
-            }
-            runs.push((seed, run(&scenario(seed))?));
-        }
-    };
-    let parts: Vec<Result<_, SimulationError>> = thread::scope(|scope| {
-        let handles: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|p| panic::resume_unwind(p)))
-            .collect()
-    });
-    let mut runs = Vec::new();
-    for part in parts {
-        runs.append(&mut part?);
-    }
-    runs.sort_by_key(|&(seed, _)| seed);
+    let seeds: Vec<u64> = seeds.collect();
+    let runs = jobs::run(seeds.len(), threads, |number, _| {
+        let seed = seeds[number];
+        Ok::<_, SimulationError>((seed, run(&scenario(seed))?))
+    })?;
     Ok(Sweep { runs })
 }
 

@@ -1,4 +1,4 @@
-//! Runs that need a machine's cores for some time, several of them at once.
+//! Numbered runs, several of them at once.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
