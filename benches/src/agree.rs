@@ -5,18 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use sluicegate_cc::{Init, Registry};
+use sluicegate_cc::Registry;
 use sluicegate_sim::{Bottleneck, Flow, LossWindow, Reorder, Simulation, Source};
 
+use crate::conventions::{BODY_PER_DATAGRAM, DATAGRAM, init};
 use crate::endpoint_net::{Download, Transfer, transfer};
 use crate::real_net::{Downloaded, RealDownload};
 use crate::virtual_net::{self, Control, directions};
-
-/// Datagrams, bytes of UDP payload.
-const DATAGRAM: u64 = 1_200;
-
-/// Bytes of the body in a full one: what headers and the tag leave.
-const BODY_PER_DATAGRAM: u64 = 1_157;
 
 /// Headers of IP and UDP, which count on a real link and are not modelled elsewhere.
 const HEADERS: u64 = 28;
@@ -203,11 +198,6 @@ impl Comparison {
     fn simulate(&self, algorithm: &str, seed: u64) -> Result<Option<Duration>> {
         let registry = Registry::builtin();
         let algorithm = registry.find(algorithm).context("no such algorithm")?;
-        let init = Init {
-            mtu: DATAGRAM,
-            initial_window_packets: 10,
-            seed,
-        };
         let start = (self.path.delay * 2).mul_f64(HANDSHAKE);
         let datagrams = self.bytes.div_ceil(BODY_PER_DATAGRAM);
         let flow = Flow {
@@ -215,7 +205,10 @@ impl Comparison {
             ..Flow::new(Source::Bulk(datagrams * DATAGRAM))
         };
         let outcomes = Simulation::new(self.path.clone(), seed)
-            .with(flow, algorithm.controller(&init, &algorithm.defaults()))
+            .with(
+                flow,
+                algorithm.controller(&init(seed), &algorithm.defaults()),
+            )
             .run(LIMIT);
         let completed = outcomes.first().and_then(|outcome| outcome.completed);
         Ok(completed.map(|time| start + time))

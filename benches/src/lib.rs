@@ -2,6 +2,7 @@
 
 pub mod agree;
 pub mod collapse;
+mod conventions;
 pub mod endpoint_net;
 pub mod jobs;
 pub mod linkem;

@@ -33,9 +33,6 @@ pub(crate) use server::Server;
 pub(crate) use tls::server as server_config;
 pub(crate) use wire::{Burst, InTransit, Wire, directions};
 
-/// Datagrams of both ends, bytes of UDP payload.
-const DATAGRAM: usize = 1_200;
-
 /// One download.
 #[derive(Clone, Debug)]
 pub struct Scenario {

@@ -8,15 +8,11 @@ use sluicegate_sim::{Bottleneck, Ecn};
 use super::EndpointError;
 use super::host::ClientHost;
 use super::worker::Worker;
+use crate::conventions::{SAMPLE_EVERY, UP_SEED};
 use crate::virtual_net::{Sample, VirtualClock, Wire, earliest, watch};
 
 /// A run that needs more has stopped making progress.
 const MAX_TURNS: u64 = 50_000_000;
-
-const SAMPLE_EVERY: Duration = Duration::from_millis(10);
-
-/// Sets apart the sequences of the two directions.
-const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
 
 /// The network and the limits of a run.
 pub(super) struct Setup {

@@ -13,20 +13,12 @@ use super::client::Plan;
 use super::host::ClientHost;
 use super::net::{Net, Setup};
 use super::worker::Worker;
+use crate::conventions::{DATAGRAM, ENDS_SEED, IDLE_TIMEOUT};
 use crate::virtual_net::watch::{self, Watch};
 use crate::virtual_net::{Outcome, Seeded, VirtualClock};
 
-/// Datagrams of the server, bytes of UDP payload.
-const DATAGRAM: u64 = 1_200;
-
 /// Body that no run receives whole, bytes.
 const ENDLESS: u64 = 1 << 40;
-
-/// Longer than any run: an idle timeout is not what is tried here.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Sets the sequence of the ends apart from those of the link.
-const ENDS_SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// Downloads from one worker.
 #[derive(Clone, Debug)]

@@ -7,13 +7,11 @@ use sluicegate_sim::{Bottleneck, Ecn};
 
 use super::histogram::Histogram;
 use super::packet::{Flow, ecn, mark_ce};
+use crate::conventions::UP_SEED;
 use crate::virtual_net::{InTransit, Wire};
 
 /// Length of the intervals in which the bytes of flows are counted.
 pub const INTERVAL: Duration = Duration::from_millis(100);
-
-/// Sets apart the random numbers of the two directions.
-const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
 
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::bound::Measure;
 use super::record::{Point, Record};
 use super::scenario::Scenario;
-
-const DATAGRAM: f64 = 1_200.0;
+use crate::conventions::DATAGRAM;
 
 /// Returns the figure of one run, whose flows are `flows`, the one that is judged first. `None` where the run cannot tell.
 pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) -> Option<f64> {
@@ -42,7 +41,9 @@ pub(super) fn figure(measure: Measure, scenario: &Scenario, flows: &[Record]) ->
             let mean = srtts.iter().sum::<f64>() / srtts.len() as f64;
             (!srtts.is_empty()).then(|| mean / scenario.round_trip().as_secs_f64())
         }
-        Measure::MeanWindow { from } => Some(mean_window(flow.between(from, end)) / DATAGRAM),
+        Measure::MeanWindow { from } => {
+            Some(mean_window(flow.between(from, end)) / DATAGRAM as f64)
+        }
         Measure::WindowOverInFlight => {
             Some(flow.max_cwnd as f64 / flow.max_in_flight?.max(1) as f64)
         }

@@ -5,12 +5,8 @@ use std::time::Duration;
 use sluicegate_cc::Time;
 use sluicegate_sim::FlowOutcome;
 
+use crate::conventions::{BODY_PER_DATAGRAM, DATAGRAM};
 use crate::virtual_net::Outcome;
-
-/// Body bytes in a full datagram, end to end: what headers and the tag leave of 1,200 bytes.
-const BODY_PER_DATAGRAM: u64 = 1_157;
-
-const DATAGRAM: u64 = 1_200;
 
 /// A flow over a whole run.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use sluicegate_cc::{Controller, Init, Registry};
+use sluicegate_cc::{Controller, Registry};
 use sluicegate_sim::{Aqm, Flow, Simulation, Source};
 use thiserror::Error;
 
@@ -14,10 +14,9 @@ use super::measure::figure;
 use super::plot;
 use super::record::Record;
 use super::scenario::{CrossTraffic, For, Place, Scenario};
+use crate::conventions::{SAMPLE_EVERY, init};
 use crate::endpoint_net::{Download, EndpointError, Transfer, transfer};
 use crate::virtual_net::{self, Control, SimulationError, directions};
-
-const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// quiche's own that stand beside ours for comparison.
 const REFERENCES: [Control; 2] = [Control::QuicheCubic { idle_fix: true }, Control::QuicheBbr2];
@@ -320,10 +319,5 @@ fn controller(name: &str, seed: u64) -> Result<Box<dyn Controller>, SimulationEr
     let algorithm = registry
         .find(name)
         .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
-    let init = Init {
-        mtu: 1_200,
-        initial_window_packets: 10,
-        seed,
-    };
-    Ok(algorithm.controller(&init, &algorithm.defaults()))
+    Ok(algorithm.controller(&init(seed), &algorithm.defaults()))
 }

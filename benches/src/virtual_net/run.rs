@@ -9,23 +9,16 @@ use super::random::Seeded;
 use super::server::Server;
 use super::wire::Wire;
 use super::{Control, Outcome, Sample, Scenario, SimulationError, tls, trace, watch};
+use crate::conventions::{ENDS_SEED, SAMPLE_EVERY, UP_SEED};
 
 const CLIENT: SocketAddr = address(1, 40_000);
 const SERVER: SocketAddr = address(2, 443);
-
-const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// A run that needs more has stopped making progress.
 const MAX_TURNS: u64 = 20_000_000;
 
 /// The control whose states are read from its trace. Writing one costs time, so the others go without.
 const SPECIMEN: Control = Control::QuicheCubic { idle_fix: false };
-
-/// Sets apart the sequences of the two directions.
-const UP_SEED: u64 = 0x5bd1_e995_7f4a_7c15;
-
-/// Sets quiche's sequence apart from those.
-const QUICHE_SEED: u64 = 0x2545_f491_4f6c_dd1d;
 
 const fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)), port)
@@ -37,7 +30,7 @@ const fn address(host: u8, port: u16) -> SocketAddr {
 ///
 /// [`SimulationError`] when an end could not be set up, or broke the protocol. Not finishing in time is an outcome.
 pub fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
-    let _random = Seeded::new(scenario.seed ^ QUICHE_SEED);
+    let _random = Seeded::new(scenario.seed ^ ENDS_SEED);
     let mut net = Net::new(scenario)?;
     let mut completed = None;
     for _ in 0..MAX_TURNS {

@@ -12,13 +12,11 @@ use quiche::h3;
 use sluicegate::quic::transport;
 use sluicegate::self_signed;
 
-use super::{Control, DATAGRAM, SimulationError};
+use super::{Control, SimulationError};
+use crate::conventions::{DATAGRAM, IDLE_TIMEOUT};
 
 /// Round-trip time assumed before the first sample, as in the product.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
-
-/// Longer than any run: an idle timeout is not what is tried here.
-const IDLE_TIMEOUT_MS: u64 = 600_000;
 
 /// Flow control that never limits, bytes.
 const WINDOW: u64 = 1 << 30;
@@ -99,9 +97,10 @@ fn set_transport(config: &mut quiche::Config) -> Result<(), SimulationError> {
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
     // Grease has random lengths, which would make each run a little different.
     config.grease(false);
-    config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
-    config.set_max_recv_udp_payload_size(DATAGRAM);
-    config.set_max_send_udp_payload_size(DATAGRAM);
+    config.set_max_idle_timeout(IDLE_TIMEOUT.as_secs() * 1_000);
+    let datagram = usize::try_from(DATAGRAM).unwrap_or(usize::MAX);
+    config.set_max_recv_udp_payload_size(datagram);
+    config.set_max_send_udp_payload_size(datagram);
     config.set_initial_rtt(INITIAL_RTT);
     config.set_initial_max_data(WINDOW);
     config.set_initial_max_stream_data_bidi_local(WINDOW);
