@@ -21,7 +21,7 @@ A line that starts with \"# e.g.\" shows another value. Lines without # are the 
 the required keys, with examples. A file needs one [[listener]]; each [[route]] says which requests \
 get which handler.
 
-`sluicegate check FILE` reports the first mistake with its line, or prints the whole configuration \
+`sluicegate check FILE` reports mistakes with their lines, or prints the whole configuration \
 with the defaults filled in. `sluicegate check --schema` prints a JSON Schema for editors. \
 `sluicegate run -c FILE` starts the server; after SIGHUP it reads the file again and applies the \
 changes. If a key that needs a restart has changed, it applies none and logs the key.

@@ -80,8 +80,9 @@ pub(super) const LOSS_THRESHOLD: OptionSpec = OptionSpec {
         max: 0.2,
     },
     unit: Unit::None,
-    summary: "Share of a round trip's packets above which losses end a probe for bandwidth. Raise it on links that \
-              lose packets without load; lower it where queues are very short.",
+    summary: "Share of a round trip's packets above which losses end a probe for bandwidth; a path that also loses \
+              packets between probes is allowed more. Raise it on links that lose packets without load; lower it \
+              where queues are very short.",
 };
 pub(super) const PROBE_RTT_INTERVAL: OptionSpec = OptionSpec {
     name: "probe_rtt_interval",
