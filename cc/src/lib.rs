@@ -10,7 +10,6 @@ mod algorithm;
 mod algorithms;
 mod controller;
 mod event;
-mod hystart;
 mod idle;
 mod layer;
 mod limits;
@@ -21,6 +20,7 @@ mod prr;
 mod recovery;
 mod registry;
 mod rounding;
+mod slow_start;
 mod time;
 mod usage;
 

@@ -12,10 +12,10 @@ pub(crate) use options::{HYSTART, MIN_WINDOW, PACING, PACING_GAIN};
 use saved::{Phase, Saved};
 pub(crate) use window_law::{Credit, Start, WindowLaw};
 
-use crate::hystart::HyStart;
 use crate::idle::ActiveClock;
 use crate::prr::{Progress, Reduction};
 use crate::recovery::Boundary;
+use crate::slow_start::{HyStart, SlowStart};
 use crate::usage::{self, Usage};
 use crate::{
     Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Options, Packet,
@@ -35,9 +35,9 @@ pub(crate) struct LossBased<L> {
     cwnd: u64,
     ssthresh: Option<u64>,
     phase: Phase,
-    /// The detector in its initial state, for a path's first slow start.
-    initial_hystart: Option<HyStart>,
-    hystart: Option<HyStart>,
+    /// A path's first slow start in its initial state.
+    initial_slow_start: SlowStart,
+    slow_start: SlowStart,
     boundary: Boundary,
     usage: Usage,
     /// Account of the present recovery period, if losses began it.
@@ -54,7 +54,11 @@ impl<L: WindowLaw> LossBased<L> {
     pub(crate) fn new(law: L, init: &Init, options: &Options) -> Self {
         let paced = options.boolean(PACING.name);
         let min_packets = options.integer(MIN_WINDOW.name);
-        let hystart = options.boolean(HYSTART.name).then(|| HyStart::new(paced));
+        let slow_start = if options.boolean(HYSTART.name) {
+            SlowStart::HyStart(HyStart::new(paced))
+        } else {
+            SlowStart::Standard
+        };
         let mut this = Self {
             law: law.clone(),
             initial_law: law,
@@ -65,8 +69,8 @@ impl<L: WindowLaw> LossBased<L> {
             cwnd: 0,
             ssthresh: None,
             phase: Phase::SlowStart,
-            initial_hystart: hystart.clone(),
-            hystart,
+            initial_slow_start: slow_start.clone(),
+            slow_start,
             boundary: Boundary::default(),
             usage: Usage::default(),
             reduction: None,
@@ -109,7 +113,7 @@ impl<L: WindowLaw> LossBased<L> {
         self.cwnd = self.law.cut(self.cwnd).clamp(self.floor(), MAX_WINDOW);
         self.ssthresh = Some(self.cwnd);
         self.phase = Phase::Recovery;
-        self.hystart = None;
+        self.slow_start = SlowStart::Standard;
         self.boundary.set();
         self.usage.restart(in_flight);
         self.saved = None;
@@ -119,7 +123,7 @@ impl<L: WindowLaw> LossBased<L> {
     /// Begins a path of which nothing is known. Packets sent so far neither cut nor grow its window.
     fn start_over(&mut self) {
         self.law = self.initial_law.clone();
-        self.hystart = self.initial_hystart.clone();
+        self.slow_start = self.initial_slow_start.clone();
         self.cwnd = self.initial_window();
         self.ssthresh = None;
         self.phase = Phase::SlowStart;
@@ -159,7 +163,7 @@ impl<L: WindowLaw> LossBased<L> {
             self.begin_avoidance(Start::Recovery);
         }
         let beyond = match self.phase {
-            Phase::SlowStart => self.slow_start(fresh, event, new_round),
+            Phase::SlowStart => self.grow_exponentially(fresh, event, new_round),
             _ => fresh,
         };
         if beyond > 0 {
@@ -168,11 +172,8 @@ impl<L: WindowLaw> LossBased<L> {
     }
 
     /// Grows in slow start and returns the bytes of growth past the threshold.
-    fn slow_start(&mut self, acked: u64, event: &Event<'_>, new_round: bool) -> u64 {
-        let earned = self
-            .hystart
-            .as_mut()
-            .map_or(acked, |h| h.growth(acked, self.mtu));
+    fn grow_exponentially(&mut self, acked: u64, event: &Event<'_>, new_round: bool) -> u64 {
+        let earned = self.slow_start.growth(acked, self.mtu);
         let room = self
             .usage
             .slow_start_limit()
@@ -188,13 +189,9 @@ impl<L: WindowLaw> LossBased<L> {
             return earned - growth;
         }
         let sample = event.rtt_updated.then_some(event.rtt.latest);
-        if self
-            .hystart
-            .as_mut()
-            .is_some_and(|h| h.on_ack(sample, new_round))
-        {
+        if self.slow_start.on_ack(sample, new_round) {
             self.ssthresh = Some(self.cwnd);
-            self.hystart = None;
+            self.slow_start = SlowStart::Standard;
             self.begin_avoidance(Start::SlowStart);
         }
         0
@@ -334,9 +331,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
 
     fn state(&self) -> State {
         match self.phase {
-            Phase::SlowStart if self.hystart.as_ref().is_some_and(HyStart::is_conservative) => {
-                State::ConservativeSlowStart
-            }
+            Phase::SlowStart if self.slow_start.is_conservative() => State::ConservativeSlowStart,
             Phase::SlowStart => State::SlowStart,
             Phase::Recovery => State::Recovery,
             Phase::Avoidance { .. } => State::CongestionAvoidance,

@@ -1,7 +1,7 @@
 //! The state of a loss-based algorithm that a cut changes.
 
-use crate::hystart::HyStart;
 use crate::idle::Reading;
+use crate::slow_start::SlowStart;
 use crate::usage::Usage;
 
 /// Phase of a loss-based algorithm.
@@ -19,6 +19,6 @@ pub(super) struct Saved<L> {
     pub(super) cwnd: u64,
     pub(super) ssthresh: Option<u64>,
     pub(super) phase: Phase,
-    pub(super) hystart: Option<HyStart>,
+    pub(super) slow_start: SlowStart,
     pub(super) usage: Usage,
 }

@@ -13,7 +13,7 @@ impl<L: WindowLaw> LossBased<L> {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
             phase: self.phase,
-            hystart: self.hystart.clone(),
+            slow_start: self.slow_start.clone(),
             usage: self.usage,
         }
     }
@@ -45,7 +45,7 @@ impl<L: WindowLaw> LossBased<L> {
         self.cwnd = saved.cwnd.max(self.floor());
         self.ssthresh = saved.ssthresh;
         self.phase = saved.phase;
-        self.hystart = saved.hystart;
+        self.slow_start = saved.slow_start;
         self.usage.include(&saved.usage);
         self.reduction = None;
         self.boundary.take_back();
