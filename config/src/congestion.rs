@@ -55,7 +55,7 @@ pub(crate) fn option(value: Value) -> String {
     match value {
         Value::Integer(number) => number.to_string(),
         Value::Number(number) => format!("{number:?}"),
-        Value::Boolean(on) => on.to_string(),
+        Value::Boolean(_) | Value::Choice(_) => value.to_string(),
     }
 }
 
@@ -109,12 +109,21 @@ fn value_of(spec: &OptionSpec, value: &DeValue<'_>) -> Option<Value> {
         OptionKind::Integer { .. } => value.as_integer().and_then(whole).map(Value::Integer),
         OptionKind::Number { .. } => real(value).map(Value::Number),
         OptionKind::Boolean { .. } => value.as_bool().map(Value::Boolean),
+        OptionKind::Choice { among, .. } => {
+            let given = value.as_str()?;
+            let word = among.iter().find(|word| **word == given);
+            word.map(|word| Value::Choice(word))
+        }
     }
 }
 
 fn refused(source: &Source<'_>, spec: &OptionSpec, value: &Spanned<DeValue<'_>>) -> Error {
-    let found = format!("{} for `{}`", kind_of(value.get_ref()), spec.name);
-    source.error(value.span().start, found, expectation(spec))
+    let (at, value) = (value.span().start, value.get_ref());
+    let found = format!("{} for `{}`", kind_of(value), spec.name);
+    match (spec.kind, value.as_str()) {
+        (OptionKind::Choice { among, .. }, Some(word)) => source.unknown(at, found, word, among),
+        _ => source.error(at, found, expectation(spec)),
+    }
 }
 
 /// Returns what an option may hold, in words.
@@ -129,5 +138,6 @@ pub(crate) fn expectation(spec: &OptionSpec) -> String {
         }
         OptionKind::Number { min, max, .. } => format!("a number{unit} from {min} to {max}"),
         OptionKind::Boolean { .. } => "true or false".to_owned(),
+        OptionKind::Choice { among, .. } => format!("one of: {}", among.join(", ")),
     }
 }

@@ -215,6 +215,7 @@ fn option(spec: &OptionSpec) -> Value {
             json!({ "type": "number", "minimum": min, "maximum": max, "default": default })
         }
         OptionKind::Boolean { default } => json!({ "type": "boolean", "default": default }),
+        OptionKind::Choice { default, among } => json!({ "enum": among, "default": default }),
     };
     schema["description"] = json!(one_line(spec.summary));
     schema

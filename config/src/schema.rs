@@ -298,6 +298,7 @@ impl Key {
     pub(crate) const fn of(spec: &'static OptionSpec) -> Self {
         let kind = match (spec.kind, spec.unit) {
             (OptionKind::Boolean { .. }, _) => Kind::Switch,
+            (OptionKind::Choice { among, .. }, _) => Kind::Choice { among },
             (OptionKind::Number { min, max, .. }, _) => Kind::Ratio { min, max },
             (OptionKind::Integer { min, max, .. }, Unit::Bytes) => Kind::Size { min, max },
             (OptionKind::Integer { min, max, .. }, Unit::Microseconds) => Kind::Duration {

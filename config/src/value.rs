@@ -305,6 +305,7 @@ impl Item<'_> {
                 Ok(Value::Integer(nanos / step))
             }
             Kind::Ratio { .. } => self.ratio().map(Value::Number),
+            Kind::Choice { among } => self.choice(among).map(Value::Choice),
             _ => self.count().map(Value::Integer),
         }
     }

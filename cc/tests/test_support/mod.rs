@@ -59,14 +59,15 @@ pub(crate) fn controller(algorithm: &Algorithm, seed: u64) -> Box<dyn Controller
     algorithm.controller(&init(seed), &algorithm.defaults())
 }
 
-/// Returns the algorithm at its defaults, and with each option at each end of its range.
+/// Returns the algorithm at its defaults, with each option at each end of its range, and with each word of a choice.
 pub(crate) fn variants(algorithm: &Algorithm) -> Vec<(String, Options)> {
     let mut variants = vec![("defaults".to_owned(), algorithm.defaults())];
     for spec in algorithm.options {
         let ends = match spec.kind {
-            OptionKind::Integer { min, max, .. } => [Value::Integer(min), Value::Integer(max)],
-            OptionKind::Number { min, max, .. } => [Value::Number(min), Value::Number(max)],
-            OptionKind::Boolean { .. } => [Value::Boolean(false), Value::Boolean(true)],
+            OptionKind::Integer { min, max, .. } => vec![Value::Integer(min), Value::Integer(max)],
+            OptionKind::Number { min, max, .. } => vec![Value::Number(min), Value::Number(max)],
+            OptionKind::Boolean { .. } => vec![Value::Boolean(false), Value::Boolean(true)],
+            OptionKind::Choice { among, .. } => among.iter().map(|w| Value::Choice(w)).collect(),
         };
         for value in ends {
             let options = options(algorithm, &[(spec.name, value)]);

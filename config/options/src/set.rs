@@ -61,6 +61,17 @@ impl Options {
         }
     }
 
+    /// Returns the word of an option.
+    ///
+    /// # Panics
+    /// Panics as [`Options::integer`] does.
+    pub fn choice(&self, name: &str) -> &'static str {
+        match self.value(name) {
+            Some(Value::Choice(word)) => word,
+            _ => panic!("no choice option `{name}` declared"),
+        }
+    }
+
     /// Returns the value of an option, or `None` if the list has no such option.
     pub fn value(&self, name: &str) -> Option<Value> {
         let place = self.specs.iter().position(|spec| spec.name == name)?;
@@ -105,6 +116,15 @@ mod tests {
             unit: Unit::None,
             summary: "",
         },
+        OptionSpec {
+            name: "mode",
+            kind: OptionKind::Choice {
+                default: "auto",
+                among: &["auto", "never"],
+            },
+            unit: Unit::None,
+            summary: "",
+        },
     ];
 
     #[test]
@@ -113,7 +133,8 @@ mod tests {
         assert_eq!(options.integer("packets"), 2);
         assert_eq!(options.number("beta"), 0.7);
         assert!(options.boolean("on"));
-        assert_eq!(options.iter().len(), 3);
+        assert_eq!(options.choice("mode"), "auto");
+        assert_eq!(options.iter().len(), 4);
     }
 
     #[test]
@@ -148,6 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn word_is_one_of_those_allowed() {
+        let mut options = Options::defaults(SPECS);
+        assert_eq!(options.set("mode", Value::Choice("never")), Ok(()));
+        let refused = options.set("mode", Value::Choice("always"));
+        assert_eq!(
+            refused.map_err(|e| e.to_string()),
+            Err("option `mode` must be one of: auto, never".to_owned())
+        );
+        assert_eq!(options.choice("mode"), "never");
+        assert_eq!(Value::Choice("never").to_string(), "\"never\"");
+        assert!(matches!(
+            options.set("mode", Value::Boolean(true)),
+            Err(OptionError::Type { .. })
+        ));
+    }
+
+    #[test]
     fn nan_is_refused() {
         let mut options = Options::defaults(SPECS);
         let refused = options.set("beta", Value::Number(f64::NAN));
@@ -167,7 +205,7 @@ mod tests {
             refused,
             Err(OptionError::Unknown {
                 name: "bata".to_owned(),
-                known: vec!["packets", "beta", "on"]
+                known: vec!["packets", "beta", "on", "mode"]
             })
         );
     }

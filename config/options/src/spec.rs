@@ -58,6 +58,13 @@ pub enum OptionKind {
         /// Value of an option that is not given.
         default: bool,
     },
+    /// One of a few words.
+    Choice {
+        /// Value of an option that is not given.
+        default: &'static str,
+        /// Words allowed: printable ASCII without spaces, quotes and backslashes.
+        among: &'static [&'static str],
+    },
 }
 
 impl OptionKind {
@@ -67,6 +74,7 @@ impl OptionKind {
             Self::Integer { default, .. } => Value::Integer(default),
             Self::Number { default, .. } => Value::Number(default),
             Self::Boolean { default } => Value::Boolean(default),
+            Self::Choice { default, .. } => Value::Choice(default),
         }
     }
 
@@ -76,6 +84,7 @@ impl OptionKind {
             Self::Integer { min, max, .. } => format!("{min} to {max}"),
             Self::Number { min, max, .. } => format!("{min} to {max}"),
             Self::Boolean { .. } => "true or false".to_owned(),
+            Self::Choice { among, .. } => among.join(", "),
         }
     }
 
@@ -85,6 +94,7 @@ impl OptionKind {
             Self::Integer { .. } => "a whole number",
             Self::Number { .. } => "a number",
             Self::Boolean { .. } => "true or false",
+            Self::Choice { .. } => "a word",
         }
     }
 }
@@ -96,7 +106,7 @@ pub struct OptionSpec {
     pub name: &'static str,
     /// Type, default and bounds.
     pub kind: OptionKind,
-    /// Unit of the number; [`Unit::None`] for a boolean.
+    /// Unit of the number; [`Unit::None`] for a boolean and for a word.
     pub unit: Unit,
     /// One sentence for operators: what the option does and when to change it.
     pub summary: &'static str,
@@ -107,7 +117,7 @@ impl OptionSpec {
     ///
     /// # Errors
     /// [`OptionError::Type`] for a value of another type and for NaN, [`OptionError::Bounds`] for a value outside the
-    /// bounds.
+    /// bounds, [`OptionError::Choice`] for a word that is not allowed.
     pub fn check(&self, value: Value) -> Result<Value, OptionError> {
         match (self.kind, value) {
             (OptionKind::Integer { min, max, .. }, Value::Integer(given)) => {
@@ -120,6 +130,12 @@ impl OptionSpec {
                 self.within(given, min, max)?;
             }
             (OptionKind::Boolean { .. }, Value::Boolean(_)) => {}
+            (OptionKind::Choice { among, .. }, Value::Choice(given)) => {
+                if !among.contains(&given) {
+                    let name = self.name;
+                    return Err(OptionError::Choice { name, among });
+                }
+            }
             _ => {
                 return Err(OptionError::Type {
                     name: self.name,
@@ -168,6 +184,8 @@ pub enum Value {
     Number(f64),
     /// Value of an [`OptionKind::Boolean`].
     Boolean(bool),
+    /// Value of an [`OptionKind::Choice`].
+    Choice(&'static str),
 }
 
 impl fmt::Display for Value {
@@ -177,6 +195,7 @@ impl fmt::Display for Value {
             Self::Integer(value) => value.fmt(f),
             Self::Number(value) => value.fmt(f),
             Self::Boolean(value) => value.fmt(f),
+            Self::Choice(word) => write!(f, "\"{word}\""),
         }
     }
 }
@@ -209,5 +228,13 @@ pub enum OptionError {
         min: String,
         /// Largest value allowed.
         max: String,
+    },
+    /// The word is none of those allowed.
+    #[error("option `{name}` must be one of: {}", .among.join(", "))]
+    Choice {
+        /// Name of the option.
+        name: &'static str,
+        /// Words allowed.
+        among: &'static [&'static str],
     },
 }

@@ -34,6 +34,9 @@ pub(super) fn options(algorithm: &Algorithm, bytes: &mut Bytes<'_>) -> Options {
         };
         let value = match spec.kind {
             OptionKind::Boolean { .. } => Value::Boolean(part >= 0.5),
+            OptionKind::Choice { among, .. } => {
+                Value::Choice(among[usize::from(byte) % among.len()])
+            }
             OptionKind::Number { min, max, .. } => {
                 Value::Number((min + part * (max - min)).min(max))
             }
