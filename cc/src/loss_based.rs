@@ -8,14 +8,14 @@ mod window_law;
 
 use std::time::Duration;
 
-pub(crate) use options::{HYSTART, MIN_WINDOW, PACING, PACING_GAIN};
+pub(crate) use options::{MIN_WINDOW, PACING, PACING_GAIN, SLOW_START};
 use saved::{Phase, Saved};
 pub(crate) use window_law::{Credit, Start, WindowLaw};
 
 use crate::idle::ActiveClock;
 use crate::prr::{Progress, Reduction};
 use crate::recovery::Boundary;
-use crate::slow_start::{HyStart, SlowStart};
+use crate::slow_start::SlowStart;
 use crate::usage::{self, Usage};
 use crate::{
     Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Options, Packet,
@@ -54,11 +54,7 @@ impl<L: WindowLaw> LossBased<L> {
     pub(crate) fn new(law: L, init: &Init, options: &Options) -> Self {
         let paced = options.boolean(PACING.name);
         let min_packets = options.integer(MIN_WINDOW.name);
-        let slow_start = if options.boolean(HYSTART.name) {
-            SlowStart::HyStart(HyStart::new(paced))
-        } else {
-            SlowStart::Standard
-        };
+        let slow_start = SlowStart::new(options.choice(SLOW_START.name), paced);
         let mut this = Self {
             law: law.clone(),
             initial_law: law,

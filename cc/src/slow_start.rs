@@ -4,7 +4,12 @@ mod hystart;
 
 use std::time::Duration;
 
-pub(crate) use hystart::HyStart;
+use hystart::HyStart;
+
+/// The words for each kind of a first slow start.
+pub(crate) const WORDS: &[&str] = &[STANDARD, HYSTART];
+const STANDARD: &str = "standard";
+pub(crate) const HYSTART: &str = "hystart++";
 
 /// A path's slow start.
 #[derive(Clone, Debug)]
@@ -17,6 +22,14 @@ pub(crate) enum SlowStart {
 }
 
 impl SlowStart {
+    /// Returns a path's first slow start, of the kind that one of [`WORDS`] names; `paced` tells whether sending is paced.
+    pub(crate) fn new(word: &str, paced: bool) -> Self {
+        match word {
+            HYSTART => Self::HyStart(HyStart::new(paced)),
+            _ => Self::Standard,
+        }
+    }
+
     /// Returns whether growth is slowed.
     pub(crate) const fn is_conservative(&self) -> bool {
         match self {

@@ -167,7 +167,7 @@ fn table_header(name: &str, value: Option<&DeValue<'_>>) -> Option<String> {
     }
 }
 
-/// Returns the key or table for which nginx, Caddy or HAProxy has this word.
+/// Returns the key or table for which nginx, Caddy or HAProxy has this word, or the one that replaced it.
 fn own_word(word: &str) -> Option<&'static str> {
     Some(match word {
         "location" => "route",
@@ -177,6 +177,7 @@ fn own_word(word: &str) -> Option<&'static str> {
         "proxy_pass" | "reverse_proxy" => "proxy",
         "file_server" => "files",
         "return" | "redir" => "redirect",
+        "hystart" => "slow_start",
         _ => return None,
     })
 }

@@ -12,7 +12,7 @@ use decrease::Decrease;
 use reno_friendly::RenoFriendly;
 
 use crate::loss_based::{
-    Credit, HYSTART, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start, WindowLaw,
+    Credit, LossBased, MIN_WINDOW, PACING, PACING_GAIN, SLOW_START, Start, WindowLaw,
 };
 use crate::rounding::whole;
 use crate::{Algorithm, OptionKind, OptionSpec, Options, Unit};
@@ -26,10 +26,10 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
         BETA,
         C,
         FAST_CONVERGENCE,
-        HYSTART,
         MIN_WINDOW,
         PACING,
         PACING_GAIN,
+        SLOW_START,
     ],
     model_based: false,
     has_window_law: true,

@@ -1,7 +1,7 @@
 //! NewReno (RFC 9002 §7): one datagram more per window acknowledged, half the window at a signal.
 
 use crate::loss_based::{
-    Credit, HYSTART, LossBased, MIN_WINDOW, PACING, PACING_GAIN, Start, WindowLaw,
+    Credit, LossBased, MIN_WINDOW, PACING, PACING_GAIN, SLOW_START, Start, WindowLaw,
 };
 use crate::rounding::whole;
 use crate::{Algorithm, OptionKind, OptionSpec, Unit};
@@ -10,7 +10,7 @@ use crate::{Algorithm, OptionKind, OptionSpec, Unit};
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "reno",
     summary: "NewReno (RFC 9002): simple and well understood, but slow to use paths of high rate and long delay.",
-    options: &[BETA, HYSTART, MIN_WINDOW, PACING, PACING_GAIN],
+    options: &[BETA, MIN_WINDOW, PACING, PACING_GAIN, SLOW_START],
     model_based: false,
     has_window_law: true,
     build: |init, options| {

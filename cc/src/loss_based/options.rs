@@ -1,14 +1,7 @@
 //! Options of every loss-based algorithm, which lists each among its own.
 
-use crate::{OptionKind, OptionSpec, Unit};
+use crate::{OptionKind, OptionSpec, Unit, slow_start};
 
-pub(crate) const HYSTART: OptionSpec = OptionSpec {
-    name: "hystart",
-    kind: OptionKind::Boolean { default: true },
-    unit: Unit::None,
-    summary: "Whether the first slow start ends when the round-trip time rises, before the queue overflows (HyStart++, \
-              RFC 9406). Turn it off only on links whose delay varies without load, such as some radio links.",
-};
 pub(crate) const MIN_WINDOW: OptionSpec = OptionSpec {
     name: "min_window",
     kind: OptionKind::Integer {
@@ -37,4 +30,15 @@ pub(crate) const PACING_GAIN: OptionSpec = OptionSpec {
     unit: Unit::None,
     summary: "Pacing rate outside slow start, in windows per round trip. Nearer to 1 sends more evenly; a larger value \
               fills the window sooner.",
+};
+pub(crate) const SLOW_START: OptionSpec = OptionSpec {
+    name: "slow_start",
+    kind: OptionKind::Choice {
+        default: slow_start::HYSTART,
+        among: slow_start::WORDS,
+    },
+    unit: Unit::None,
+    summary: "What ends the first slow start besides a congestion signal. `hystart++` (RFC 9406): a rise of the round-trip \
+              time, before the queue overflows. `standard` (RFC 9002): nothing; for links whose delay varies without \
+              load, such as some radio links.",
 };

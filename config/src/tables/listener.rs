@@ -209,7 +209,7 @@ table! {
         congestion_control: CongestionControl {
             kind: Kind::CongestionControl,
             required: "\"reno\"",
-            examples: ["{ algorithm = \"cubic\", hystart = false }"],
+            examples: ["{ algorithm = \"cubic\", slow_start = \"standard\" }"],
             reload: Live
         },
     }

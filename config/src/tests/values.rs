@@ -72,8 +72,8 @@ fn unusual_values_arrive() {
     assert_eq!(group.socket.busy_poll, 50);
     let options = &config.listeners[0].congestion_control.options;
     assert_eq!(
-        (options.number("beta"), options.boolean("hystart")),
-        (0.5, false)
+        (options.number("beta"), options.choice("slow_start")),
+        (0.5, "standard")
     );
     let rules = &config.listeners[0].congestion_rules;
     let networks: Vec<String> = rules[0].networks.iter().map(ToString::to_string).collect();

@@ -23,7 +23,7 @@ fn congestion_control_is_checked_against_the_registry() {
         expected("5:36", "zzzz", "")
     );
     assert_eq!(
-        refusal_after("congestion_control = { hystart = true }"),
+        refusal_after("congestion_control = { pacing = true }"),
         format!("5:22: `congestion_control` has no `algorithm`; expected one of: {names}")
     );
     let cubic = registry.find("cubic").unwrap();
@@ -34,14 +34,22 @@ fn congestion_control_is_checked_against_the_registry() {
         .collect::<Vec<_>>()
         .join(", ");
     assert_eq!(
-        refusal_after("congestion_control = { algorithm = \"cubic\", histart = true }"),
+        refusal_after("congestion_control = { algorithm = \"cubic\", hystart = true }"),
         format!(
-            "5:45: unknown key `histart` for algorithm \"cubic\"; expected one of: algorithm, {options} (nearest: hystart)"
+            "5:45: unknown key `hystart` for algorithm \"cubic\"; expected one of: algorithm, {options} (nearest: slow_start)"
         )
     );
     assert_eq!(
-        refusal_after("[listener.congestion_control]\nalgorithm = \"cubic\"\nhystart = 1"),
-        "7:11: integer 1 for `hystart`; expected true or false"
+        refusal_after("[listener.congestion_control]\nalgorithm = \"cubic\"\npacing = 1"),
+        "7:10: integer 1 for `pacing`; expected true or false"
+    );
+    assert_eq!(
+        refusal_after("congestion_control = { algorithm = \"reno\", slow_start = 1 }"),
+        "5:57: integer 1 for `slow_start`; expected one of: standard, hystart++"
+    );
+    assert_eq!(
+        refusal_after("congestion_control = { algorithm = \"reno\", slow_start = \"hystart\" }"),
+        "5:57: string \"hystart\" for `slow_start`; expected one of: standard, hystart++ (nearest: hystart++)"
     );
     assert_eq!(
         refusal_after("congestion_control = { algorithm = \"cubic\", beta = 2 }"),
