@@ -73,7 +73,7 @@ pub enum State {
     Recovery,
     /// BBR: the first search for the path's rate, doubling each round.
     Startup,
-    /// BBR: empties the queue that Startup left.
+    /// BBR, SEARCH: empties the queue that Startup or slow start left.
     Drain,
     /// BBR: sends slower than the path delivers.
     ProbeBwDown,

@@ -15,7 +15,7 @@ pub(crate) use window_law::{Credit, Start, WindowLaw};
 use crate::idle::ActiveClock;
 use crate::prr::{Progress, Reduction};
 use crate::recovery::Boundary;
-use crate::slow_start::SlowStart;
+use crate::slow_start::{Ack, SlowStart, Step};
 use crate::usage::{self, Usage};
 use crate::{
     Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Options, Packet,
@@ -105,6 +105,12 @@ impl<L: WindowLaw> LossBased<L> {
         ce_marked || event.lost.iter().any(lost)
     }
 
+    /// Returns the slow start in force, and the one that an undo would return to.
+    fn slow_starts(&mut self) -> impl Iterator<Item = &mut SlowStart> {
+        let saved = self.saved.as_mut().map(|saved| &mut saved.slow_start);
+        [&mut self.slow_start].into_iter().chain(saved)
+    }
+
     fn cut(&mut self, in_flight: u64) {
         self.cwnd = self.law.cut(self.cwnd).clamp(self.floor(), MAX_WINDOW);
         self.ssthresh = Some(self.cwnd);
@@ -184,11 +190,25 @@ impl<L: WindowLaw> LossBased<L> {
             self.begin_avoidance(Start::SlowStart);
             return earned - growth;
         }
-        let sample = event.rtt_updated.then_some(event.rtt.latest);
-        if self.slow_start.on_ack(sample, new_round) {
-            self.ssthresh = Some(self.cwnd);
-            self.slow_start = SlowStart::Standard;
-            self.begin_avoidance(Start::SlowStart);
+        let step = self.slow_start.on_ack(&Ack {
+            now: event.now,
+            bytes: acked,
+            sample: event.rtt_updated.then_some(event.rtt.latest),
+            latest_rtt: event.rtt.latest,
+            new_round,
+            in_flight: event.in_flight,
+            cwnd: self.cwnd,
+            initial_window: self.initial_window(),
+        });
+        match step {
+            Step::Continue => {}
+            Step::Reduce(window) => self.cwnd = window.max(self.floor()),
+            Step::End(window) => {
+                self.cwnd = window.max(self.floor());
+                self.ssthresh = Some(self.cwnd);
+                self.slow_start = SlowStart::Standard;
+                self.begin_avoidance(Start::SlowStart);
+            }
         }
         0
     }
@@ -223,10 +243,15 @@ impl<L: WindowLaw> LossBased<L> {
     }
 }
 
+fn bytes_of(packets: &[Packet]) -> u64 {
+    packets.iter().fold(0, |sum, p| sum.saturating_add(p.bytes))
+}
+
 impl<L: WindowLaw> Controller for LossBased<L> {
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
         self.clock.advance(now);
         self.clock.on_sent(sent.has_data);
+        self.slow_starts().for_each(|s| s.on_sent(now, sent));
         self.boundary.on_packet(sent.packet_number);
         self.usage
             .on_sent(sent.in_flight_before.saturating_add(sent.bytes));
@@ -255,6 +280,9 @@ impl<L: WindowLaw> Controller for LossBased<L> {
             self.reduction = lost.then(|| Reduction::new(event.in_flight_before, before.cwnd));
             self.saved = (event.ecn.ce == 0).then_some(before);
         }
+        if let Some(saved) = &mut self.saved {
+            saved.slow_start.count(event.now, bytes_of(event.acked));
+        }
         let lost = event.lost.iter().filter(|l| l.bytes > 0);
         lost.for_each(|l| self.boundary.on_lost(l.packet_number));
         self.on_acked(event);
@@ -268,6 +296,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
     fn on_app_limited(&mut self, now: Time, in_flight: u64) {
         self.clock.advance(now);
         self.clock.on_out_of_data(self.in_use(in_flight));
+        self.slow_starts().for_each(|s| s.on_app_limited(now));
     }
 
     /// Keeps the threshold: the event before has cut the window already. Losses among packets sent so far are part of the
@@ -328,6 +357,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
     fn state(&self) -> State {
         match self.phase {
             Phase::SlowStart if self.slow_start.is_conservative() => State::ConservativeSlowStart,
+            Phase::SlowStart if self.slow_start.is_draining() => State::Drain,
             Phase::SlowStart => State::SlowStart,
             Phase::Recovery => State::Recovery,
             Phase::Avoidance { .. } => State::CongestionAvoidance,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Layer, PacketState, PathChange, PersistentCongestion,
-    Registry, Sent, Time,
+    Algorithm, Controller, Event, Init, Layer, OptionKind, Options, PacketState, PathChange,
+    PersistentCongestion, Registry, Sent, Time, Value,
 };
 use sluicegate_sim::{Bottleneck, Flow, LossWindow, Reorder, Simulation, Source};
 
@@ -219,9 +219,29 @@ fn paths() -> Vec<(&'static str, Bottleneck, Source, Duration)> {
     ]
 }
 
+/// Returns the built-in algorithms, each with every word of its choices and all else at its default.
+fn choices() -> Vec<(String, Algorithm, Options)> {
+    let mut all = Vec::new();
+    for algorithm in &Registry::builtin() {
+        all.push((algorithm.name.to_owned(), *algorithm, algorithm.defaults()));
+        for spec in algorithm.options {
+            let OptionKind::Choice { default, among } = spec.kind else {
+                continue;
+            };
+            for word in among.iter().filter(|word| **word != default) {
+                let mut options = algorithm.defaults();
+                options.set(spec.name, Value::Choice(word)).expect("valid");
+                all.push((format!("{}, {word}", algorithm.name), *algorithm, options));
+            }
+        }
+    }
+    all
+}
+
 /// Runs one algorithm on one path.
 fn run(
     algorithm: &Algorithm,
+    options: &Options,
     bottleneck: Bottleneck,
     source: Source,
     limit: Duration,
@@ -233,8 +253,7 @@ fn run(
     };
     let record = Arc::new(Record::default());
     HELD.set(0);
-    let options = algorithm.defaults();
-    let build = || (algorithm.build)(&init, &options);
+    let build = || (algorithm.build)(&init, options);
     let watched = Watched {
         watched: allocations(build).0,
         persistent: allocations(PersistentCongestion::new).0,
@@ -249,13 +268,12 @@ fn run(
 #[test]
 fn idle_path_keeps_less_than_two_kilobytes() {
     let detector = i64::try_from(size_of::<PersistentCongestion>()).expect("small");
-    for algorithm in &Registry::builtin() {
+    for (name, algorithm, options) in choices() {
         for (path, bottleneck, _, _) in paths() {
             // Then nothing is in flight for the rest of the time.
             let source = Source::Bulk(10_000_000);
-            let record = run(algorithm, bottleneck, source, ms(60_000));
+            let record = run(&algorithm, &options, bottleneck, source, ms(60_000));
             let held = detector + record.held.load(Ordering::Relaxed);
-            let name = algorithm.name;
             println!("{name}, {path}: {held} bytes");
             assert!(held < IDLE, "{name}, {path}: {held} bytes");
             assert!(held > detector, "{name}, {path}: nothing was counted");
@@ -265,10 +283,9 @@ fn idle_path_keeps_less_than_two_kilobytes() {
 
 #[test]
 fn no_algorithm_allocates_after_its_first_packets() {
-    for algorithm in &Registry::builtin() {
+    for (name, algorithm, options) in choices() {
         for (path, bottleneck, source, limit) in paths() {
-            let name = algorithm.name;
-            let record = run(algorithm, bottleneck, source, limit);
+            let record = run(&algorithm, &options, bottleneck, source, limit);
             let [calls, early, late] = [&record.calls, &record.early, &record.late]
                 .map(|counter| counter.load(Ordering::Relaxed));
             println!(

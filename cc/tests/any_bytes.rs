@@ -147,10 +147,14 @@ impl Layer for Faulty {
         self.sound.on_sent(now, sent)
     }
     fn on_event(&mut self, event: &Event<'_>) {
-        if self.has(Fault::GrowthWithoutFlight) {
-            self.extra += event.acked.iter().map(|a| a.bytes).sum::<u64>();
-        }
+        let before = self.sound.cwnd();
         self.sound.on_event(event);
+        if self.has(Fault::GrowthWithoutFlight) {
+            // All that is acknowledged is growth, and no more than that.
+            let acked = event.acked.iter().map(|a| a.bytes).sum::<u64>();
+            let grown = self.sound.cwnd().saturating_sub(before);
+            self.extra += acked.saturating_sub(grown);
+        }
     }
     fn on_app_limited(&mut self, now: Time, in_flight: u64) {
         if self.has(Fault::GrowthWithoutAck) {

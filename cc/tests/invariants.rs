@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sluicegate_cc::{MAX_INITIAL_DATAGRAM, PathChange, State};
 use test_support::wire::Wire;
-use test_support::{MTU, algorithms, controller, init, loss_based, variants};
+use test_support::{
+    MTU, algorithms, controller, init, loss_based, slow_starts, variants, with_slow_start,
+};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -122,6 +124,17 @@ fn config() -> ProptestConfig {
     ProptestConfig { rng_seed, ..base }
 }
 
+/// Returns every loss-based algorithm with each kind of slow start, on a wire of 50 ms; with both names, and that of the kind.
+fn wires() -> impl Iterator<Item = (String, &'static str, Wire)> {
+    loss_based().into_iter().flat_map(|algorithm| {
+        slow_starts(&algorithm).iter().map(move |kind| {
+            let controller = with_slow_start(&algorithm, kind);
+            let wire = Wire::new(controller, Duration::from_millis(50));
+            (format!("{}, {kind}", algorithm.name), *kind, wire)
+        })
+    })
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -141,8 +154,7 @@ proptest! {
 
     #[test]
     fn window_never_outgrows_what_was_in_flight(steps in prop::collection::vec(step(), 1..200)) {
-        for algorithm in loss_based() {
-            let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
+        for (name, _, mut wire) in wires() {
             let mut bound = wire.cwnd();
             // Within recovery the window comes down step by step and then rises to the threshold.
             let mut before = wire.cwnd();
@@ -169,44 +181,45 @@ proptest! {
                 }
                 if let Step::PathChanged(PathChange::Address) = step {
                     let initial = initial_window(wire.mtu);
-                    prop_assert_eq!(wire.cwnd(), initial, "{}", algorithm.name);
+                    prop_assert_eq!(wire.cwnd(), initial, "{}", name);
                     before = initial;
                     continue;
                 }
                 bound = bound.max(2 * (most + MTU.max(wire.mtu)));
-                prop_assert!(wire.cwnd() <= bound, "{}: {} > {bound}", algorithm.name, wire.cwnd());
+                prop_assert!(wire.cwnd() <= bound, "{}: {} > {bound}", name, wire.cwnd());
                 let floor = 2 * wire.mtu;
                 prop_assert!(
                     wire.cwnd() <= before.saturating_add(acked).max(floor),
-                    "{}: {step:?} took {before} to {}", algorithm.name, wire.cwnd()
+                    "{}: {step:?} took {before} to {}", name, wire.cwnd()
                 );
             }
         }
     }
 
     #[test]
-    fn nothing_but_a_signal_cuts_and_nothing_but_an_ack_or_an_undone_cut_grows(
+    fn nothing_but_a_signal_or_search_cuts_and_nothing_but_an_ack_or_an_undone_cut_grows(
         steps in prop::collection::vec(step(), 1..200)
     ) {
-        for algorithm in loss_based() {
-            let mut wire = Wire::new(controller(&algorithm, 0), Duration::from_millis(50));
+        for (name, kind, mut wire) in wires() {
             for step in &steps {
                 let before = wire.snapshot();
                 apply(&mut wire, step);
                 let after = wire.snapshot();
                 let signals = matches!(step, Step::Lose(_) | Step::Both(..) | Step::Persistent);
-                let reduces = before.state == State::Recovery;
+                let acks = matches!(step, Step::Ack(_) | Step::Both(..));
+                let ends = before.state == State::SlowStart && after.state != State::SlowStart;
+                let drains = kind == "search" && acks && (ends || before.state == State::Drain);
+                let reduces = before.state == State::Recovery || drains;
                 let starts_over = matches!(step, Step::PathChanged(PathChange::Address));
                 let cuts = signals || starts_over || matches!(step, Step::Mtu(_));
-                prop_assert!(after.cwnd >= before.cwnd || cuts || reduces, "{}: {step:?}", algorithm.name);
+                prop_assert!(after.cwnd >= before.cwnd || cuts || reduces, "{}: {step:?}", name);
                 prop_assert!(
                     after.state != State::Recovery || before.state == State::Recovery || signals,
-                    "{}: {step:?} began recovery", algorithm.name
+                    "{}: {step:?} began recovery", name
                 );
-                let acks = matches!(step, Step::Ack(_) | Step::Both(..));
                 let undoes = matches!(step, Step::Late);
                 let grows = acks || undoes || starts_over || matches!(step, Step::Mtu(_));
-                prop_assert!(after.cwnd <= before.cwnd || grows || reduces, "{}: {step:?}", algorithm.name);
+                prop_assert!(after.cwnd <= before.cwnd || grows || reduces, "{}: {step:?}", name);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Slow start, the first one and the one after a timeout.
+//! Slow start, the first one and the one after a timeout. `tests/search.rs` has the first one with SEARCH.
 
 mod test_support;
 

@@ -39,6 +39,7 @@ pub(crate) const SLOW_START: OptionSpec = OptionSpec {
     },
     unit: Unit::None,
     summary: "What ends the first slow start besides a congestion signal. `hystart++` (RFC 9406): a rise of the round-trip \
-              time, before the queue overflows. `standard` (RFC 9002): nothing; for links whose delay varies without \
-              load, such as some radio links.",
+              time. `search` (draft-chung-ccwg-search-09): a path that delivers clearly less than was sent a round trip \
+              before; for links whose delay varies without load, such as some radio links, and whose queues are long. \
+              `standard` (RFC 9002): nothing.",
 };

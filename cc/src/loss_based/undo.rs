@@ -1,19 +1,21 @@
 //! Undoing a cut for losses that were none (RFC 9438 §4.9.2).
 
+use std::mem;
+
 use super::saved::{Phase, Saved};
-use super::{LossBased, Start, WindowLaw};
+use super::{LossBased, Start, WindowLaw, bytes_of};
 use crate::Event;
 use crate::recovery::LateAcked;
 
 impl<L: WindowLaw> LossBased<L> {
-    /// Returns the state that a cut is about to change.
-    pub(super) fn save(&self) -> Saved<L> {
+    /// Returns the state that a cut is about to change, and takes the slow start out of it.
+    pub(super) fn save(&mut self) -> Saved<L> {
         Saved {
             law: self.law.clone(),
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
             phase: self.phase,
-            slow_start: self.slow_start.clone(),
+            slow_start: mem::take(&mut self.slow_start),
             usage: self.usage,
         }
     }
@@ -23,6 +25,10 @@ impl<L: WindowLaw> LossBased<L> {
     pub(super) fn take_late_acked(&mut self, event: &Event<'_>) {
         if event.ecn.ce > 0 {
             self.saved = None;
+        }
+        if let Some(saved) = &mut self.saved {
+            let late = bytes_of(event.late_acked);
+            saved.slow_start.count(event.now, late);
         }
         if !event.late_acked.is_empty()
             && self.boundary.on_late_acked(event.late_acked) == LateAcked::All

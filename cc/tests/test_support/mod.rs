@@ -77,6 +77,21 @@ pub(crate) fn variants(algorithm: &Algorithm) -> Vec<(String, Options)> {
     variants
 }
 
+/// Returns a loss-based algorithm's kinds of slow start.
+pub(crate) fn slow_starts(algorithm: &Algorithm) -> &'static [&'static str] {
+    let spec = algorithm.options.iter().find(|o| o.name == "slow_start");
+    match spec.map(|spec| spec.kind) {
+        Some(OptionKind::Choice { among, .. }) => among,
+        _ => panic!("{} has no choice of slow start", algorithm.name),
+    }
+}
+
+/// Returns a controller with that kind of slow start, and all else at its default.
+pub(crate) fn with_slow_start(algorithm: &Algorithm, kind: &'static str) -> Box<dyn Controller> {
+    let options = options(algorithm, &[("slow_start", Value::Choice(kind))]);
+    algorithm.controller(&init(0), &options)
+}
+
 /// Returns one flow alone on a bottleneck.
 pub(crate) fn alone(
     algorithm: &Algorithm,

@@ -45,11 +45,11 @@ fn congestion_control_is_checked_against_the_registry() {
     );
     assert_eq!(
         refusal_after("congestion_control = { algorithm = \"reno\", slow_start = 1 }"),
-        "5:57: integer 1 for `slow_start`; expected one of: standard, hystart++"
+        "5:57: integer 1 for `slow_start`; expected one of: standard, hystart++, search"
     );
     assert_eq!(
         refusal_after("congestion_control = { algorithm = \"reno\", slow_start = \"hystart\" }"),
-        "5:57: string \"hystart\" for `slow_start`; expected one of: standard, hystart++ (nearest: hystart++)"
+        "5:57: string \"hystart\" for `slow_start`; expected one of: standard, hystart++, search (nearest: hystart++)"
     );
     assert_eq!(
         refusal_after("congestion_control = { algorithm = \"cubic\", beta = 2 }"),
