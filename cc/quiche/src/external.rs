@@ -5,6 +5,7 @@
 mod lost;
 mod sender;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,8 +32,35 @@ use crate::recovery::bandwidth::Bandwidth;
 use crate::recovery::rtt::RttStats;
 use crate::recovery::RecoveryConfig;
 
-/// Packets of an event whose memory a path keeps for the next event.
-const KEPT: usize = 64;
+/// Packets of an event whose memory a thread keeps for the next event. Few ACK frames acknowledge more.
+const KEPT: usize = 256;
+
+thread_local! {
+    /// Memory for the packets of an event. No path needs it between its events, so all paths of a thread share it.
+    static EVENT_PACKETS: Cell<EventPackets> = const { Cell::new(EventPackets::new()) };
+}
+
+/// Packets of an event, in the controller's types.
+#[derive(Default)]
+struct EventPackets {
+    acked: Vec<Packet>,
+    lost: Vec<Packet>,
+}
+
+impl EventPackets {
+    const fn new() -> Self {
+        EventPackets { acked: Vec::new(), lost: Vec::new() }
+    }
+
+    /// Puts the memory back for the thread's next event.
+    fn put_back(mut self) {
+        for packets in [&mut self.acked, &mut self.lost] {
+            packets.clear();
+            packets.shrink_to(KEPT);
+        }
+        EVENT_PACKETS.set(self);
+    }
+}
 
 /// An algorithm with its options: makes a controller for each path.
 #[derive(Clone, Debug)]
@@ -71,10 +99,7 @@ pub struct External {
     window: usize,
     /// State of the packet sent last.
     latest: PacketState,
-    /// Packets of the present event.
-    acked: Vec<Packet>,
-    lost: Vec<Packet>,
-    /// Packets acknowledged late since the event before.
+    /// Packets acknowledged late since the event before. It holds no memory while it is empty, as they are rare.
     late: Vec<Packet>,
     /// Marked packets that the peer has counted since the event before.
     ecn: EcnCounts,
@@ -97,8 +122,6 @@ impl External {
             origin: crate::clock::now(),
             mss,
             latest: PacketState::default(),
-            acked: Vec::new(),
-            lost: Vec::new(),
             late: Vec::new(),
             ecn: EcnCounts::NONE,
         }
@@ -149,18 +172,18 @@ impl External {
     ) {
         let origin = self.origin;
         // Packets that hold nothing but ACKs have no bytes in flight, and are no signal.
+        let mut packets = EVENT_PACKETS.take();
         let acked = acked.iter().filter(|p| p.bytes > 0);
-        self.acked.clear();
-        self.acked.extend(acked.map(|p| packet(origin, p.pkt_num, p.time_sent, p.bytes, p.state)));
+        packets.acked.extend(acked.map(|p| packet(origin, p.pkt_num, p.time_sent, p.bytes, p.state)));
         let lost = lost.iter().filter(|p| p.bytes_lost > 0);
-        self.lost.clear();
-        self.lost.extend(lost.map(|p| packet(origin, p.packet_number, p.time_sent, p.bytes_lost, p.state)));
-        self.late.sort_unstable_by_key(|p| p.packet_number);
+        packets.lost.extend(lost.map(|p| packet(origin, p.packet_number, p.time_sent, p.bytes_lost, p.state)));
+        let mut late = std::mem::take(&mut self.late);
+        late.sort_unstable_by_key(|p| p.packet_number);
         let event = Event {
             now: Time::between(origin, now),
-            acked: &self.acked,
-            lost: &self.lost,
-            late_acked: &self.late,
+            acked: &packets.acked,
+            lost: &packets.lost,
+            late_acked: &late,
             in_flight_before: in_flight_before as u64,
             in_flight: in_flight as u64,
             rtt: Rtt {
@@ -179,10 +202,7 @@ impl External {
             self.controller.on_persistent_congestion(event.now);
         }
         self.window = bytes(self.controller.cwnd());
-        self.late.clear();
-        self.late.shrink_to(KEPT);
-        self.acked.shrink_to(KEPT);
-        self.lost.shrink_to(KEPT);
+        packets.put_back();
     }
 }
 

@@ -11,9 +11,6 @@ use super::Acked;
 /// Packets kept per packet number space; the oldest makes room.
 const MAX_KEPT: usize = 256;
 
-/// Packets whose memory is kept when none is left.
-const SPARE: usize = 8;
-
 /// The lost packets of a packet number space, by ascending number, and those of them that were acknowledged after all.
 #[derive(Default)]
 pub struct LostPackets {
@@ -61,12 +58,12 @@ impl LostPackets {
             self.kept.pop_front();
         }
         if self.kept.is_empty() {
-            self.kept.shrink_to(SPARE);
+            self.kept = VecDeque::new();
         }
     }
 
     /// Removes the packets that were acknowledged late, for the report to the controller.
-    pub fn take_late(&mut self) -> impl Iterator<Item = Acked> + '_ {
-        self.late.drain(..)
+    pub fn take_late(&mut self) -> impl Iterator<Item = Acked> {
+        std::mem::take(&mut self.late).into_iter()
     }
 }
