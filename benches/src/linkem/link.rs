@@ -1,6 +1,7 @@
 //! The link: both directions, with packets on their way and counters. It has no clock and does no I/O.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use sluicegate_sim::{Bottleneck, Ecn};
@@ -12,6 +13,9 @@ use crate::virtual_net::{InTransit, Wire};
 
 /// Length of the intervals in which the bytes of flows are counted.
 pub const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Flows of a direction that are told apart: as many as FQ-CoDel has queues by default (RFC 8290 §5.2.5).
+const MOST_FLOWS: usize = 1_024;
 
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +86,8 @@ pub struct Direction {
     delay: Duration,
     /// Whether packets begin with the header of IP.
     has_headers: bool,
-    /// Numbers of flows for the AQM, in the order in which they came. 0 is for all that is no flow.
+    /// Numbers of flows for the AQM, in the order in which they came. 0 is for all that is no flow. Flows after the first
+    /// [`MOST_FLOWS`] share numbers with others.
     numbers: HashMap<Flow, usize>,
     tally: Tally,
 }
@@ -108,7 +113,7 @@ pub struct Tally {
     pub queueing: Histogram,
     /// Time from when packets were due until they were taken: the emulator's own error.
     pub late: Histogram,
-    /// Bytes delivered of each flow in each [`INTERVAL`].
+    /// Bytes delivered of each of the first 1,024 flows in each [`INTERVAL`].
     pub flows: BTreeMap<Flow, Vec<u64>>,
 }
 
@@ -131,7 +136,9 @@ impl Tally {
         let travelled = packet.arrives.saturating_sub(packet.departed);
         self.queueing.add(travelled.saturating_sub(delay));
         self.late.add(now.saturating_sub(packet.arrives));
-        if let Some(flow) = flow {
+        if let Some(flow) = flow
+            && (self.flows.len() < MOST_FLOWS || self.flows.contains_key(&flow))
+        {
             let intervals = self.flows.entry(flow).or_default();
             let index = packet.arrives.as_nanos() / INTERVAL.as_nanos();
             let index = usize::try_from(index).unwrap_or(usize::MAX);
@@ -168,16 +175,25 @@ impl Direction {
     pub fn enter(&mut self, now: Duration, packet: &[u8]) {
         self.tally.entered += 1;
         self.tally.entered_bytes += packet.len() as u64;
-        let next = self.numbers.len() + 1;
-        let number = self
-            .flow(packet)
-            .map_or(0, |flow| *self.numbers.entry(flow).or_insert(next));
+        let number = self.flow(packet).map_or(0, |flow| self.number(flow));
         let ecn = if self.has_headers {
             ecn(packet)
         } else {
             Ecn::NotEct
         };
         self.wire.depart_of(now, packet, number, ecn);
+    }
+
+    fn number(&mut self, flow: Flow) -> usize {
+        let next = self.numbers.len() + 1;
+        if next <= MOST_FLOWS {
+            return *self.numbers.entry(flow).or_insert(next);
+        }
+        self.numbers.get(&flow).copied().unwrap_or_else(|| {
+            let mut hasher = DefaultHasher::new();
+            flow.hash(&mut hasher);
+            1 + usize::try_from(hasher.finish() % MOST_FLOWS as u64).unwrap_or(0)
+        })
     }
 
     fn flow(&self, packet: &[u8]) -> Option<Flow> {

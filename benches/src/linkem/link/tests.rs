@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluicegate_sim::{Aqm, Bottleneck, LossWindow, Reorder};
 
-use super::{End, INTERVAL, Link};
+use super::{End, INTERVAL, Link, MOST_FLOWS};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -282,4 +282,25 @@ fn lateness_is_the_time_past_what_was_due() {
     down.enter(Duration::ZERO, &packet(100, 0));
     assert!(down.take_due(4 * MS).is_some());
     assert_eq!(down.tally().late.max(), Some(3 * MS));
+}
+
+#[test]
+fn flows_beyond_those_told_apart_take_no_more_memory() {
+    let mut link = link(&Bottleneck {
+        aqm: Some(Aqm::FqCoDel { ecn: false }),
+        ..Bottleneck::new(1_000_000_000, MS, 1.0)
+    });
+    let down = link.towards_mut(End::Client);
+    for number in 0..5_000u16 {
+        let mut bytes = packet(MTU, 0);
+        bytes[20..22].copy_from_slice(&number.to_be_bytes());
+        let now = MS * u32::from(number);
+        down.enter(now, &bytes);
+        while let Some(taken) = down.take_due(now) {
+            down.recycle(taken);
+        }
+    }
+    assert!(down.tally().delivered > 4_900);
+    assert_eq!(down.numbers.len(), MOST_FLOWS);
+    assert_eq!(down.tally().flows.len(), MOST_FLOWS);
 }
