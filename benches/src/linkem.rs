@@ -25,7 +25,7 @@ pub use network::{CLIENT, Network, NetworkError, SERVER};
 pub use options::{LinkOptions, OptionError};
 pub use packet::Flow;
 pub use port::{Port, RelayListener, RelayUpstream, Tun, relay};
-pub use process::{Group, wait};
+pub use process::{Group, end_with_signals, wait};
 pub use realtime::{Priority, prioritize};
 
 pub(crate) use realtime::await_readable;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Parser;
 use sluicegate_benches::agree::{Comparison, Place, comparisons};
 use sluicegate_benches::jobs;
-use sluicegate_benches::linkem::End;
+use sluicegate_benches::linkem::{End, end_with_signals};
 use sluicegate_benches::real_net::product_program;
 
 /// Largest deviation from the real link.
@@ -36,6 +36,7 @@ struct Arguments {
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
+    end_with_signals()?;
     let program = product_program(arguments.program.as_deref())?;
     let mut comparisons = comparisons();
     comparisons.retain(|one| arguments.only.as_ref().is_none_or(|name| name == one.name));

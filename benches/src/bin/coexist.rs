@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser;
 use sluicegate_benches::jobs;
-use sluicegate_benches::linkem::{End, notation};
+use sluicegate_benches::linkem::{End, end_with_signals, notation};
 use sluicegate_benches::real_net::{Pair, Sender, coexist, product_program};
 use sluicegate_cc::Registry;
 
@@ -45,6 +45,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    end_with_signals()?;
     let program = product_program(arguments.program.as_deref())?;
     let registry = Registry::builtin();
     let judged: Vec<_> = registry.names().map(Sender::Product).collect();

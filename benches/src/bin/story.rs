@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use clap::Parser;
 use sluicegate_benches::collapse::{self, LossOn};
 use sluicegate_benches::jobs;
-use sluicegate_benches::linkem::{End, notation};
+use sluicegate_benches::linkem::{End, end_with_signals, notation};
 use sluicegate_benches::real_net::{Attempt, Attempted, Series, product_program, progress};
 use sluicegate_benches::virtual_net::Control;
 
@@ -51,6 +51,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    end_with_signals()?;
     let program = product_program(arguments.program.as_deref())?;
     let controls = arguments
         .controls

@@ -4,18 +4,55 @@
     reason = "std sends no other signal than SIGKILL, and none to process groups, and has no look at an end that leaves the process"
 )]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, exit};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// Time that a process has to end after SIGTERM, before SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Time between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Leaders of the groups that have not ended, for [`end_with_signals`].
+static GROUPS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn groups() -> MutexGuard<'static, BTreeSet<u32>> {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends all groups and the process, from now on, when it gets SIGINT, SIGTERM or SIGHUP.
+///
+/// # Errors
+///
+/// The system takes no more handlers of signals, or no more threads.
+pub fn end_with_signals() -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let wait = move || {
+        if let Some(signal) = signals.forever().next() {
+            // Held to the end, so that no further group starts.
+            let groups = groups();
+            for &leader in &*groups {
+                signal_group(leader, SIGTERM);
+            }
+            wait(GRACE, || !groups.iter().any(|&leader| group_runs(leader)));
+            for &leader in &*groups {
+                signal_group(leader, libc::SIGKILL);
+            }
+            exit(128 + signal);
+        }
+    };
+    thread::Builder::new().spawn(wait)?;
+    Ok(())
+}
 
 /// A process with all that it starts, in a process group of its own. Dropping it ends them, also where the process itself has
 /// ended before.
@@ -32,7 +69,9 @@ impl Group {
     ///
     /// There is no such program.
     pub fn start(command: &mut Command) -> io::Result<Self> {
+        let mut groups = groups();
         let child = command.process_group(0).spawn()?;
+        groups.insert(child.id());
         Ok(Self { child })
     }
 
@@ -77,27 +116,28 @@ impl Group {
         });
         ended
     }
+}
 
-    fn signal(&self, signal: libc::c_int) {
-        let Ok(leader) = libc::pid_t::try_from(self.child.id()) else {
-            return;
-        };
-        // SAFETY: takes no pointers. The group is the child's own, and its number is not used again before the child is waited for.
-        unsafe { libc::kill(-leader, signal) };
-    }
+/// Sends a signal to the group of a leader that was not waited for: until then its number is not used again.
+fn signal_group(leader: u32, signal: libc::c_int) {
+    let Ok(leader) = libc::pid_t::try_from(leader) else {
+        return;
+    };
+    // SAFETY: takes no pointers.
+    unsafe { libc::kill(-leader, signal) };
+}
 
-    /// Returns whether a process of the group runs.
-    fn runs(&self) -> bool {
-        let group = self.child.id();
-        let Ok(processes) = fs::read_dir("/proc") else {
-            return matches!(self.ended(), Ok(None));
-        };
-        let mut stats = processes.filter_map(|process| {
-            // Not every entry is a process, and some have just ended.
-            fs::read_to_string(process.ok()?.path().join("stat")).ok()
-        });
-        stats.any(|stat| runs_in(&stat, group))
-    }
+/// Returns whether a process of the group runs.
+fn group_runs(leader: u32) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        // Without an answer it is given its time.
+        return true;
+    };
+    let mut stats = processes.filter_map(|process| {
+        // Not every entry is a process, and some have just ended.
+        fs::read_to_string(process.ok()?.path().join("stat")).ok()
+    });
+    stats.any(|stat| runs_in(&stat, leader))
 }
 
 /// Returns whether a process of the kernel's files is of this group and has not ended.
@@ -112,9 +152,12 @@ fn runs_in(stat: &str, group: u32) -> bool {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.signal(libc::SIGTERM);
-        wait(GRACE, || !self.runs());
-        self.signal(libc::SIGKILL);
+        let leader = self.child.id();
+        signal_group(leader, SIGTERM);
+        wait(GRACE, || !group_runs(leader));
+        signal_group(leader, libc::SIGKILL);
+        // Its number may be another's once it was waited for.
+        groups().remove(&leader);
         let _ = self.child.wait();
     }
 }
