@@ -198,9 +198,9 @@ pub enum ReloadError {
     /// There is no file.
     #[error("it is part of the binary; start with `-c FILE` to be able to change it")]
     Embedded,
-    /// The file has a mistake.
-    #[error(transparent)]
-    Config(#[from] sluicegate_config::Error),
+    /// The file has mistakes.
+    #[error("{}", mistakes(.0))]
+    Config(sluicegate_config::Error),
     /// These keys have changed.
     #[error("{} cannot change while the server runs; restart it", .0.join(", "))]
     NeedsRestart(Vec<String>),
@@ -210,6 +210,18 @@ pub enum ReloadError {
     /// A certificate or another setting of TLS cannot be used.
     #[error(transparent)]
     Transport(#[from] TransportError),
+}
+
+impl From<sluicegate_config::Error> for ReloadError {
+    fn from(error: sluicegate_config::Error) -> Self {
+        Self::Config(error)
+    }
+}
+
+/// Returns all mistakes of a file in one line.
+fn mistakes(error: &sluicegate_config::Error) -> String {
+    let each: Vec<_> = error.each().map(ToString::to_string).collect();
+    each.join("; ")
 }
 
 /// Returns an error and its sources as one line.
@@ -238,5 +250,19 @@ mod tests {
         let keys = vec!["log.level".to_owned(), "admin.address".to_owned()];
         let error = ReloadError::NeedsRestart(keys).to_string();
         assert!(error.starts_with("log.level, admin.address cannot change while the server runs"));
+    }
+
+    #[test]
+    fn a_refused_reload_names_every_mistake() {
+        let registry = sluicegate_cc::Registry::builtin();
+        let text = "[[listener]]\nnam = \"a\"\naddress = \"127.0.0.1:0\"\ntls = \"self-signed\"\n";
+        let error = sluicegate_config::Config::from_toml("file", text, &registry).unwrap_err();
+        let line = one_line(&ReloadError::from(error));
+        assert_eq!(line.matches("unknown key `nam`").count(), 1, "{line}");
+        assert_eq!(
+            line.matches("[[listener]] has no `name`").count(),
+            1,
+            "{line}"
+        );
     }
 }
