@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluicegate_cc::{Algorithm, State};
 use test_support::wire::Wire;
-use test_support::{MTU, controller, loss_based, ms, named};
+use test_support::{MTU, controller, loss_based, ms, named, slow_starts, with_slow_start};
 
 fn cubic() -> Algorithm {
     named("cubic")
@@ -103,6 +103,61 @@ fn after_persistent_congestion_the_reno_line_keeps_to_the_window_before_the_cut(
     }
     let fast = rounds(&mut wire, 10);
     assert!((9.5..10.5).contains(&fast), "{fast} packets past {prior}");
+}
+
+// draft-ietf-ccwg-ratelimited-increase-03: cwnd is at most limit(maxFS), where maxFS is the most that was in flight since the
+// window was last reduced, and at first the initial window: 2 maxFS in slow start.
+
+#[test]
+fn window_of_a_rate_limited_sender_stays_within_the_example_of_the_draft() {
+    for algorithm in loss_based() {
+        for kind in slow_starts(&algorithm) {
+            let name = format!("{}, {kind}", algorithm.name);
+            let mut wire = Wire::new(with_slow_start(&algorithm, kind), ms(100));
+            wire.mtu = 1_000;
+            wire.controller.on_mtu(1_000);
+            assert_eq!(wire.cwnd(), 10_000, "{name}");
+            // Packets that the application has, and the draft's window after they are acknowledged, two at a time.
+            let rounds = [(4, 14_000), (8, 20_000), (4, 20_000), (20, 40_000)];
+            for (packets, allowed) in rounds {
+                let room = usize::try_from(wire.cwnd() / wire.mtu).expect("small");
+                wire.send(packets.min(room));
+                wire.app_limited();
+                wire.wait(wire.rtt);
+                for _ in 0..wire.packets().div_ceil(2) {
+                    wire.ack(2);
+                }
+                assert!(
+                    wire.cwnd() <= allowed,
+                    "{name}: {} of {allowed}",
+                    wire.cwnd()
+                );
+            }
+            assert!(wire.cwnd() >= 2 * 16_000, "{name}: {}", wire.cwnd());
+        }
+    }
+}
+
+#[test]
+fn slow_start_never_passes_twice_the_most_that_was_in_flight_since_a_reduction() {
+    for algorithm in loss_based() {
+        for kind in slow_starts(&algorithm) {
+            let mut wire = Wire::new(with_slow_start(&algorithm, kind), ms(100));
+            let mut most = wire.cwnd();
+            for step in 0..400 {
+                let packets = [1, 3, 30, 2, 80, 5][step % 6];
+                let room = (wire.cwnd().saturating_sub(wire.in_flight) / MTU).min(packets);
+                wire.send(usize::try_from(room).expect("small"));
+                most = most.max(wire.in_flight);
+                wire.app_limited();
+                wire.wait(ms(30));
+                wire.ack(usize::try_from(packets / 2 + 1).expect("small"));
+                if wire.state() == State::SlowStart {
+                    assert!(wire.cwnd() <= 2 * most, "{}, {kind}", algorithm.name);
+                }
+            }
+        }
+    }
 }
 
 /// Returns the packets by which so many rounds grow the window.
