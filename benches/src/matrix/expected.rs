@@ -29,7 +29,6 @@ pub const EXPECTED: &[Expected] = &[
         (NEVER, NEVER),
         FILLS,
     ),
-    entry("rate-fall", None, BBR3, DRAINED, (10.5, 11.5), REMEMBERS),
     entry(
         "loss-0.01",
         END_TO_END,
@@ -128,8 +127,6 @@ const NEVER: f64 = f64::INFINITY;
 
 const FILLS: &str = "A loss-based window fills whatever queue there is, at 1 Mbit/s 400 ms of it, and a cut leaves half \
                      of the window or more.";
-const REMEMBERS: &str = "The rate is the highest of two probing cycles (draft-ietf-ccwg-bbr-06 §5.5), some ten seconds \
-                         here; until then losses hold the short-term rate and the window down, but not the queue.";
 const FEW: &str = "A minute holds five losses, too few to come down from slow start's window; the simulator runs for five \
                    minutes.";
 

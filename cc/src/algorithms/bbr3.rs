@@ -9,14 +9,18 @@
 //!                      └──────────────────────────────┘                             was never full
 //! ```
 //!
+//! A fall of the path's rate leads from any state of ProbeBW back to Drain, and from there to probes that come early.
+//!
 //! Names and section numbers are the draft's; its §5.1 to §5.6 are implemented in full. `cc/DEVIATIONS.md` lists the
 //! differences, and the choices where the draft is incomplete.
 
+mod climb;
 mod control;
 mod cwnd_limit;
 mod cycle;
 mod drain;
 mod episode;
+mod fall;
 mod filters;
 mod full_pipe;
 mod long_term;
@@ -40,9 +44,11 @@ mod undo;
 
 use std::time::Duration;
 
+use climb::Climb;
 use cwnd_limit::CwndLimit;
 use cycle::Cycle;
 use episode::Recovery;
+use fall::FallDetector;
 use filters::Rounds;
 use full_pipe::FullPipe;
 use loss_rate::LossRate;
@@ -89,6 +95,8 @@ pub(crate) struct Bbr3 {
     drain_start_round: u64,
     loss_rate: LossRate,
     cycle: Cycle,
+    fall: FallDetector,
+    climb: Climb,
     rtt_probe: RttProbe,
     /// Whether sending resumed after a pause of the application and nothing sent since is acknowledged.
     idle_restart: bool,
@@ -119,6 +127,8 @@ impl Bbr3 {
             loss_round: LossRound::default(),
             drain_start_round: 0,
             cycle: Cycle::new(init.seed),
+            fall: FallDetector::default(),
+            climb: Climb::default(),
             rtt_probe: RttProbe::new(None),
             loss_rate: LossRate::default(),
             idle_restart: false,
@@ -202,6 +212,7 @@ impl Bbr3 {
         }
         let now = self.observed.now();
         self.update_signals(sample);
+        self.follow_falls(sample);
         self.model.aggregation.update(
             now,
             self.model.bw(),

@@ -18,6 +18,7 @@ impl Bbr3 {
             State::Startup => STARTUP_PACING_GAIN,
             State::Drain => DRAIN_PACING_GAIN,
             State::ProbeBwDown => DOWN_PACING_GAIN,
+            State::ProbeBwUp if self.is_climbing() => STARTUP_PACING_GAIN,
             State::ProbeBwUp => UP_PACING_GAIN,
             _ => 1.0,
         }
@@ -26,7 +27,7 @@ impl Bbr3 {
     /// Returns the window gain of the state (§5.6.1).
     pub(super) const fn cwnd_gain(&self) -> f64 {
         match self.state {
-            State::ProbeBwUp => UP_CWND_GAIN,
+            State::ProbeBwUp if !self.climb.is_on() => UP_CWND_GAIN,
             State::ProbeRtt => PROBE_RTT_CWND_GAIN,
             _ => DEFAULT_CWND_GAIN,
         }
@@ -42,7 +43,7 @@ impl Bbr3 {
     /// (§5.6.4.2).
     fn quantized(&self, bdp: u64) -> u64 {
         let bdp = bdp.max(self.output.quantum()).max(self.sizes.min_window());
-        if self.state == State::ProbeBwUp {
+        if self.state == State::ProbeBwUp && !self.climb.is_on() {
             bdp + 2 * self.sizes.mtu()
         } else {
             bdp

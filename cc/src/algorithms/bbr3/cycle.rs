@@ -81,6 +81,11 @@ impl Cycle {
         self.ack_phase == AckPhase::Init
     }
 
+    /// Returns the rounds since the latest probe.
+    pub(super) const fn rounds_since_probe(&self) -> u64 {
+        self.rounds_since_probe
+    }
+
     /// Counts a round since the latest probe.
     pub(super) const fn count_round(&mut self) {
         self.rounds_since_probe = self.rounds_since_probe.saturating_add(1);

@@ -64,8 +64,15 @@ impl MaxBw {
         }
     }
 
-    fn update(&mut self, rate: u64) {
+    /// Takes a rate that the path has.
+    pub(super) fn update(&mut self, rate: u64) {
         self.current = self.current.max(rate);
+    }
+
+    /// Forgets every rate but this one, to which the path fell.
+    pub(super) const fn replace(&mut self, rate: u64) {
+        self.previous = rate;
+        self.current = rate;
     }
 
     /// Ends a cycle (§5.5.6). A cycle without a sample forgets nothing, or the rate would be unknown.
@@ -173,6 +180,9 @@ mod tests {
         max.advance();
         max.advance();
         assert_eq!(max.get(), 10, "a cycle without samples");
+        max.update(100);
+        max.replace(20);
+        assert_eq!(max.get(), 20);
     }
 
     #[test]

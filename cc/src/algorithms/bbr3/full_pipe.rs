@@ -13,6 +13,8 @@ pub(super) struct FullPipe {
     /// Rate to grow from.
     baseline: u64,
     rounds: u32,
+    /// Whether the rate grew in the latest round, or may be expected to.
+    grows: bool,
 }
 
 impl FullPipe {
@@ -44,6 +46,17 @@ impl FullPipe {
         self.now = false;
     }
 
+    /// Starts over with a probe, whose rate is expected to grow if `grows`.
+    pub(super) const fn probe(&mut self, baseline: u64, grows: bool) {
+        self.reset(baseline);
+        self.grows = grows;
+    }
+
+    /// Returns whether the rate grew in the latest round, or is expected to in the first one of a probe.
+    pub(super) const fn grows(&self) -> bool {
+        self.grows
+    }
+
     /// Takes a sample, once per ACK. A round whose sample shows no rate does not count.
     pub(super) fn check(&mut self, sample: &RateSample, round_start: bool) {
         let Some(rate) = sample.rate else {
@@ -52,7 +65,8 @@ impl FullPipe {
         if self.now || !round_start || sample.app_limited {
             return;
         }
-        if rate >= scaled(self.baseline, FULL_BW_GROWTH) {
+        self.grows = rate >= scaled(self.baseline, FULL_BW_GROWTH);
+        if self.grows {
             self.reset(rate);
             return;
         }
@@ -108,5 +122,18 @@ mod tests {
         pipe.check(&sample(Some(125), false), true);
         pipe.check(&sample(Some(125), false), true);
         assert!(!pipe.reached, "growth restarts the count");
+    }
+
+    #[test]
+    fn probe_grows_as_long_as_each_round_does() {
+        let mut pipe = FullPipe::default();
+        pipe.probe(100, true);
+        assert!(pipe.grows());
+        for (rate, grows) in [(125, true), (200, true), (240, false), (250, true)] {
+            pipe.check(&sample(Some(rate), false), true);
+            assert_eq!(pipe.grows(), grows, "{rate}");
+        }
+        pipe.probe(250, false);
+        assert!(!pipe.grows());
     }
 }

@@ -42,7 +42,8 @@ impl Bbr3 {
     fn start_up(&mut self, sample: &RateSample) {
         self.cycle.probe();
         self.rounds.restart(self.sampler.delivered());
-        self.full_pipe.reset(sample.rate.unwrap_or(0));
+        let baseline = sample.rate.unwrap_or(0);
+        self.full_pipe.probe(baseline, self.climb.is_on());
         self.state = State::ProbeBwUp;
         self.cycle.raise_slope(self.output.cwnd(), self.sizes.mtu());
     }
@@ -53,9 +54,14 @@ impl Bbr3 {
             return;
         }
         match self.state {
-            State::ProbeBwDown if self.is_time_to_probe() => self.start_refill(),
+            State::ProbeBwDown | State::ProbeBwCruise if self.is_time_to_probe() => {
+                self.start_refill();
+            }
+            State::ProbeBwDown | State::ProbeBwCruise if self.is_time_to_climb() => {
+                self.climb.probe();
+                self.start_refill();
+            }
             State::ProbeBwDown if self.is_time_to_cruise() => self.start_cruise(),
-            State::ProbeBwCruise if self.is_time_to_probe() => self.start_refill(),
             State::ProbeBwRefill if self.rounds.started() => self.start_up(sample),
             State::ProbeBwUp => self.check_probe_done(sample),
             _ => {}

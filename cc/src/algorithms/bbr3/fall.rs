@@ -1,0 +1,255 @@
+//! Falls of the path's rate: lower rates count before the filter of rates forgets the higher ones.
+//!
+//! The model's rate is the highest of two probing cycles (draft-ietf-ccwg-bbr-06 §5.5.3), five to eleven seconds. For that long
+//! a flow on a path that became slower keeps its queue full. The draft answers with the short-term bounds alone: they need
+//! losses, and each probe drops them.
+
+use std::time::Duration;
+
+use super::Bbr3;
+use super::params::{MIN_RTT_FILTER, scaled};
+use super::sampler::RateSample;
+use crate::{State, Time};
+
+/// The path delivers less than this share of the model's rate.
+const FALLEN: f64 = 0.5;
+
+/// A path that delivers more than this share of what the flow may send now does not limit it.
+const LIMITED: f64 = 0.7;
+
+/// Round trips this many times the path's show a queue. A fall to half leaves twice the BDP in flight for four of them, and a
+/// full queue of one BDP makes them three.
+const QUEUED: u32 = 3;
+
+/// Shortest time that a fall lasts: a fade of a radio link may be shorter.
+const SHORTEST: Duration = Duration::from_millis(500);
+
+/// Round trips of the empty path that a fall lasts at least.
+const EMPTY_ROUNDS: u32 = 3;
+
+/// Round trips with their queue that a fall lasts, and the time that is enough however long they are.
+const QUEUED_ROUNDS: u32 = 2;
+const ENOUGH: Duration = Duration::from_millis(1_500);
+
+/// Round trips of the empty path without an ACK after which the link was out: the rate is measured from then on.
+const OUTAGE: u32 = 3;
+
+/// Share of the round trip that is left if a shorter queue does not shorten it: it is the path's own, or other flows hold the
+/// queue.
+const LONGER: f64 = 0.8;
+
+/// What an ACK shows of the path, and the model that it contradicts.
+#[derive(Clone, Copy, Debug)]
+struct Sight {
+    now: Time,
+    /// Rate of the ACK's sample, bytes per second.
+    rate: u64,
+    /// Bytes delivered since the path began.
+    delivered: u64,
+    rtt: Duration,
+    /// The model's round trip.
+    min_rtt: Duration,
+    /// The model's rate, without and with the short-term bound.
+    max_bw: u64,
+    bw: u64,
+}
+
+impl Sight {
+    /// Returns whether the path is much slower than the model, and not the flow.
+    fn is_slow(&self) -> bool {
+        self.rtt > self.min_rtt * QUEUED
+            && self.rate < scaled(self.max_bw, FALLEN)
+            && self.rate < scaled(self.bw, LIMITED)
+    }
+
+    /// Returns how long the path must be slow for a fall.
+    fn wanted(&self) -> Duration {
+        (self.rtt * QUEUED_ROUNDS)
+            .min(ENOUGH)
+            .max(SHORTEST)
+            .max(self.min_rtt * EMPTY_ROUNDS)
+    }
+}
+
+/// Time since which every ACK shows a slow path.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    since: Time,
+    /// Bytes delivered until then.
+    delivered: u64,
+    latest: Time,
+}
+
+/// Detects falls of the path's rate.
+#[derive(Debug, Default)]
+pub(super) struct FallDetector {
+    slow: Option<Slow>,
+    /// Round trip at the latest fall, until it is clear whether the flow's own queue made it.
+    doubted: Option<Duration>,
+    /// Falls before this time are not believed.
+    blind_until: Time,
+}
+
+impl FallDetector {
+    /// Takes what an ACK shows. Returns the rate that the path fell to, once it did.
+    fn check(&mut self, sight: &Sight) -> Option<u64> {
+        if !sight.is_slow() || sight.now < self.blind_until {
+            self.slow = None;
+            return None;
+        }
+        let start = Slow {
+            since: sight.now,
+            delivered: sight.delivered,
+            latest: sight.now,
+        };
+        let slow = self.slow.get_or_insert(start);
+        if sight.now.saturating_since(slow.latest) > sight.min_rtt * OUTAGE {
+            *slow = start;
+        }
+        slow.latest = sight.now;
+        let lasted = sight.now.saturating_since(slow.since);
+        if lasted < sight.wanted() {
+            return None;
+        }
+        let bytes = sight.delivered.saturating_sub(slow.delivered);
+        let mean = scaled(bytes, 1.0 / lasted.as_secs_f64());
+        self.slow = None;
+        if mean >= scaled(sight.max_bw, FALLEN) {
+            return None;
+        }
+        self.doubted = Some(sight.rtt);
+        Some(mean.max(sight.rate))
+    }
+
+    /// Takes the round trip of a packet that was sent after the flow's queue was gone. Returns whether that shows that the
+    /// latest fall was none; then the model's round trip is wrong, and no fall is believed until it is forgotten.
+    fn was_none(&mut self, now: Time, rtt: Duration) -> bool {
+        let Some(before) = self.doubted.take() else {
+            return false;
+        };
+        let none = rtt > before.mul_f64(LONGER);
+        if none {
+            self.blind_until = now + MIN_RTT_FILTER;
+        }
+        none
+    }
+}
+
+impl Bbr3 {
+    /// Follows a fall of the path's rate, once per ACK.
+    pub(super) fn follow_falls(&mut self, sample: &RateSample) {
+        let now = self.observed.now();
+        self.climb.forget(now, self.model.max_bw.get());
+        if self.state != State::Drain
+            && self.rounds.started()
+            && self.fall.was_none(now, self.observed.latest_rtt)
+        {
+            self.model.max_bw.update(self.climb.target());
+            self.climb.stop();
+        }
+        if sample.probe_rtt {
+            return;
+        }
+        if let Some(rate) = self.sight(sample).and_then(|sight| self.fall.check(&sight)) {
+            self.climb.aim(now, self.model.max_bw.get());
+            self.model.max_bw.replace(rate);
+            if self.state != State::ProbeRtt {
+                self.enter_drain();
+            }
+        }
+    }
+
+    /// Returns what an ACK shows of a path whose rate is known.
+    fn sight(&mut self, sample: &RateSample) -> Option<Sight> {
+        let is_cycling = self.is_in_probe_bw() || self.state == State::ProbeRtt;
+        if sample.app_limited || !is_cycling {
+            self.fall.slow = None;
+            return None;
+        }
+        Some(Sight {
+            now: self.observed.now(),
+            rate: sample.rate?,
+            delivered: self.sampler.delivered(),
+            rtt: self.observed.latest_rtt,
+            min_rtt: self.model.min_rtt.get()?,
+            max_bw: self.model.max_bw.get(),
+            bw: self.model.bw(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Returns an ACK at this time, of a path of 40 ms that the model has with 1 MB/s.
+    fn sight(millis: u64, rate: u64, rtt: u64) -> Sight {
+        Sight {
+            now: Time::ZERO + ms(millis),
+            rate,
+            delivered: millis * 100,
+            rtt: ms(rtt),
+            min_rtt: ms(40),
+            max_bw: 1_000_000,
+            bw: 1_000_000,
+        }
+    }
+
+    /// Returns the time and the rate of the first fall in two seconds with an ACK every 10 ms.
+    fn first_fall(ack: impl Fn(u64) -> Sight) -> Option<(u64, u64)> {
+        let mut detector = FallDetector::default();
+        let times = (0..200).map(|step| 10 * step);
+        times
+            .filter_map(|millis| Some((millis, detector.check(&ack(millis))?)))
+            .next()
+    }
+
+    #[test]
+    fn queue_on_a_slower_path_is_a_fall_to_what_arrives() {
+        let fall = first_fall(|millis| sight(millis, 90_000, 200));
+        assert_eq!(fall, Some((500, 100_000)));
+        let longer = first_fall(|millis| sight(millis, 90_000, 400));
+        assert_eq!(longer, Some((800, 100_000)), "two round trips");
+        let longest = first_fall(|millis| sight(millis, 90_000, 4_000));
+        assert_eq!(longest, Some((1_500, 100_000)));
+    }
+
+    #[test]
+    fn no_fall_without_a_queue_or_below_what_the_flow_sends() {
+        assert_eq!(first_fall(|millis| sight(millis, 90_000, 120)), None);
+        assert_eq!(first_fall(|millis| sight(millis, 500_000, 200)), None);
+        let slow_flow = |millis| Sight {
+            bw: 120_000,
+            ..sight(millis, 90_000, 200)
+        };
+        assert_eq!(first_fall(slow_flow), None);
+    }
+
+    #[test]
+    fn one_fast_ack_and_an_outage_begin_anew() {
+        let blip = |millis| sight(millis, if millis == 300 { 600_000 } else { 90_000 }, 200);
+        assert_eq!(first_fall(blip).map(|fall| fall.0), Some(810));
+        let outage = |millis: u64| sight(millis + if millis < 300 { 0 } else { 130 }, 90_000, 200);
+        assert_eq!(first_fall(outage).map(|fall| fall.0), Some(800));
+    }
+
+    #[test]
+    fn round_trip_that_stays_long_shows_that_there_was_no_fall() {
+        let mut detector = FallDetector::default();
+        let now = Time::ZERO + ms(3_000);
+        assert!(!detector.was_none(now, ms(200)), "no fall to doubt");
+        detector.doubted = Some(ms(200));
+        assert!(!detector.was_none(now, ms(150)));
+        assert!(!detector.was_none(now, ms(200)), "asked once");
+        detector.doubted = Some(ms(200));
+        assert!(detector.was_none(now, ms(190)));
+        for millis in [3_100, 4_000, 12_000] {
+            assert_eq!(detector.check(&sight(millis, 90_000, 200)), None);
+            assert!(detector.slow.is_none());
+        }
+    }
+}
