@@ -27,6 +27,9 @@ pub struct Algorithm {
     pub model_based: bool,
     /// Whether losses and CE marks adjust the window, and nothing else does: Reno, CUBIC and their kin.
     pub has_window_law: bool,
+    /// Whether the response to CE marks is scalable (RFC 9331 §4.3). The transport then marks packets ECT(1), and never ECT(0),
+    /// because queues count on the one response or the other.
+    pub scalable: bool,
     /// Builds a controller.
     pub build: fn(&Init, &Options) -> Box<dyn Controller>,
 }

@@ -75,8 +75,8 @@ pub enum EcnFailure {
     NoCounts,
     /// The peer counted fewer marks than it acknowledged marked packets: the path cleared them.
     Cleared,
-    /// The peer counted ECT(1), which was never sent: the path changed marks.
-    Ect1,
+    /// The peer counted marks of the kind that was never sent, ECT(1) or ECT(0): the path changed marks.
+    Changed,
     /// The peer counted more marks than were sent.
     TooMany,
     /// A count fell.
@@ -118,8 +118,9 @@ impl EcnStats {
 }
 
 impl crate::Config {
-    /// Sets whether packets are marked ECT(0) on paths that pass validation. The default is `false`. It takes effect with
-    /// controllers from outside, which respond to Congestion Experienced. Received marks are always reported to the peer.
+    /// Sets whether packets are marked on paths that pass validation: ECT(1) where the algorithm's response is scalable, or else
+    /// ECT(0). The default is `false`. It takes effect with controllers from outside, which respond to Congestion Experienced.
+    /// Received marks are always reported to the peer.
     pub fn enable_ecn(&mut self, enabled: bool) {
         self.ecn = enabled;
     }
@@ -152,8 +153,10 @@ impl<F: BufFactory> Connection<F> {
 pub struct EcnSpace {
     /// Packets received, by mark.
     received: EcnCounts,
-    /// Packets sent with ECT(0).
+    /// Marked packets sent.
     sent: u64,
+    /// Their mark.
+    mark: Ecn,
     /// Largest packet number that the peer has acknowledged.
     largest_acked: Option<u64>,
     /// The peer's latest counts.
@@ -176,9 +179,10 @@ impl EcnSpace {
         (self.received != EcnCounts::default()).then_some(self.received)
     }
 
-    /// Counts a packet that left with ECT(0).
-    pub fn on_marked(&mut self) {
+    /// Counts a packet that left with a mark, the same for all packets of a connection.
+    pub fn on_marked(&mut self, mark: Ecn) {
         self.sent += 1;
+        self.mark = mark;
     }
 
     /// Takes the counts of an ACK frame that acknowledges `largest` and packets before it.
@@ -199,13 +203,17 @@ impl EcnSpace {
         ) else {
             return EcnReport::Wrong(EcnFailure::Decreased);
         };
-        if ect1 > 0 {
-            return EcnReport::Wrong(EcnFailure::Ect1);
+        let (ect, other, total) = match self.mark {
+            Ecn::Ect1 => (ect1, ect0, counts.ect1_count),
+            _ => (ect0, ect1, counts.ect0_count),
+        };
+        if other > 0 {
+            return EcnReport::Wrong(EcnFailure::Changed);
         }
-        if counts.ect0_count.saturating_add(counts.ecn_ce_count) > self.sent {
+        if total.saturating_add(counts.ecn_ce_count) > self.sent {
             return EcnReport::Wrong(EcnFailure::TooMany);
         }
-        EcnReport::Increase { ect0, ce }
+        EcnReport::Increase { ect, ce }
     }
 }
 
@@ -219,8 +227,8 @@ pub enum EcnReport {
     NoCounts,
     /// The counts of the frame are wrong, whatever the frame acknowledges.
     Wrong(EcnFailure),
-    /// Packets by which the counts have grown.
-    Increase { ect0: u64, ce: u64 },
+    /// Packets by which the counts have grown: of the mark that is sent, and of Congestion Experienced.
+    Increase { ect: u64, ce: u64 },
 }
 
 /// Result of an ACK frame for a path.
@@ -251,13 +259,15 @@ impl EcnOutcome {
 pub struct EcnPath {
     /// `None` where nothing is marked.
     state: Option<EcnState>,
+    /// ECT(0) or ECT(1).
+    mark: Ecn,
     /// Whether the present datagram is marked.
     marking: bool,
     /// Marked packets sent.
     sent: u64,
-    /// Marked packets acknowledged during the test, and whether the peer counted any packet as ECT(0) meanwhile.
+    /// Marked packets acknowledged during the test, and whether the peer counted the mark of any as it was sent meanwhile.
     acked: u64,
-    has_ect0: bool,
+    has_ect: bool,
     /// Whether the packets of the test are all acknowledged.
     tested: bool,
     /// Marked packets sent since one was last acknowledged, and probe timeouts that ended with none acknowledged.
@@ -269,21 +279,27 @@ pub struct EcnPath {
 }
 
 impl EcnPath {
-    pub fn new(enabled: bool) -> Self {
+    /// Returns the state of a new path whose packets get this mark, or none.
+    pub fn new(mark: Ecn) -> Self {
         EcnPath {
-            state: enabled.then_some(EcnState::Testing),
+            state: (mark != Ecn::NotCapable).then_some(EcnState::Testing),
+            mark,
             ..EcnPath::default()
         }
     }
 
-    /// Begins a datagram and returns whether it is marked. A probe after a timeout is not: the path may drop what is marked.
-    pub fn begin_datagram(&mut self, is_probe: bool) -> bool {
+    /// Begins a datagram and returns its mark. A probe after a timeout has none: the path may drop what is marked.
+    pub fn begin_datagram(&mut self, is_probe: bool) -> Ecn {
         if is_probe && !self.probing {
             self.on_probe_timeout();
         }
         self.probing = is_probe;
         self.marking = !is_probe && matches!(self.state, Some(EcnState::Testing | EcnState::Capable));
-        self.marking
+        if self.marking {
+            self.mark
+        } else {
+            Ecn::NotCapable
+        }
     }
 
     /// Stops marking if nothing that was marked arrives (RFC 9000 §13.4.2): in the test at the first timeout, later at the
@@ -317,29 +333,29 @@ impl EcnPath {
     }
 
     /// Takes the report of an ACK frame that newly acknowledges `acked` marked packets of the path. Returns the packets that
-    /// the peer newly counted as ECT(0) and as Congestion Experienced, if they are this path's.
+    /// the peer newly counted with the path's mark and as Congestion Experienced, if they are this path's.
     pub fn on_ack(&mut self, report: EcnReport, share: EcnShare, acked: u64) -> (u64, u64) {
         if acked > 0 {
             self.unacked = 0;
             self.timeouts = 0;
         }
-        let (ect0, ce) = match (self.state, report) {
+        let (ect, ce) = match (self.state, report) {
             (None | Some(EcnState::Failed(_)), _) | (_, EcnReport::Outdated) => return (0, 0),
             (_, EcnReport::Wrong(failure)) => return self.fail(failure),
             (_, EcnReport::NoCounts) if acked > 0 => return self.fail(EcnFailure::NoCounts),
             (_, EcnReport::NoCounts) => return (0, 0),
-            (_, EcnReport::Increase { ect0, ce }) => (ect0, ce),
+            (_, EcnReport::Increase { ect, ce }) => (ect, ce),
         };
         // Which path lost its marks, the counts do not tell.
-        if acked > 0 && ect0.saturating_add(ce) < acked + share.others {
+        if acked > 0 && ect.saturating_add(ce) < acked + share.others {
             return self.fail(EcnFailure::Cleared);
         }
         if !self.tested {
             self.acked += acked;
-            self.has_ect0 |= ect0 > 0;
+            self.has_ect |= ect > 0;
             self.tested = self.acked >= TEST_PACKETS;
             // Not by the count of CE: packets that are acknowledged late, after they were declared lost, are part of it.
-            if self.tested && !self.has_ect0 {
+            if self.tested && !self.has_ect {
                 return self.fail(EcnFailure::AllCongested);
             }
         }
@@ -350,7 +366,7 @@ impl EcnPath {
             return (0, 0);
         }
         self.outcome.ce = ce;
-        (ect0, ce)
+        (ect, ce)
     }
 
     /// Returns what the latest ACK frame said, once.

@@ -28,6 +28,7 @@ pub use self::lost::LostPackets;
 pub use self::sender::Sender;
 use super::Acked;
 use super::Lost;
+use crate::ecn::Ecn;
 use crate::recovery::bandwidth::Bandwidth;
 use crate::recovery::rtt::RttStats;
 use crate::recovery::RecoveryConfig;
@@ -71,6 +72,11 @@ impl Factory {
     pub fn new(algorithm: Algorithm, options: Options) -> Self {
         Factory(Arc::new((algorithm, options)))
     }
+
+    /// Returns whether the response to CE marks is scalable.
+    fn is_scalable(&self) -> bool {
+        self.0 .0.scalable
+    }
 }
 
 impl PartialEq for Factory {
@@ -83,6 +89,18 @@ impl crate::Config {
     /// Sets the controllers of the connection's paths. Overrides `set_cc_algorithm()`.
     pub fn set_cc_factory(&mut self, factory: Factory) {
         self.cc_factory = Some(factory);
+    }
+}
+
+impl RecoveryConfig {
+    /// Returns the mark of packets on paths that pass validation. ECT(1) promises a scalable response (RFC 9331 §4.1).
+    pub(crate) fn ecn_mark(&self) -> Ecn {
+        match &self.cc_factory {
+            Some(factory) if self.ecn && factory.is_scalable() => Ecn::Ect1,
+            Some(_) if self.ecn => Ecn::Ect0,
+            // quiche's own do not respond to marks.
+            _ => Ecn::NotCapable,
+        }
     }
 }
 
@@ -101,8 +119,9 @@ pub struct External {
     latest: PacketState,
     /// Packets acknowledged late since the event before. It holds no memory while it is empty, as they are rare.
     late: Vec<Packet>,
-    /// Marked packets that the peer has counted since the event before.
+    /// Marked packets that the peer has counted since the event before, and whether their mark is ECT(1).
     ecn: EcnCounts,
+    is_scalable: bool,
 }
 
 impl External {
@@ -124,6 +143,7 @@ impl External {
             latest: PacketState::default(),
             late: Vec::new(),
             ecn: EcnCounts::NONE,
+            is_scalable: factory.is_scalable(),
         }
     }
 

@@ -89,10 +89,11 @@ impl Sender {
         }
     }
 
-    /// Takes packets that the peer newly counted as ECT(0) and as Congestion Experienced.
-    pub(in crate::recovery::gcongestion) fn on_ecn_counts(&mut self, ect0: u64, ce: u64) {
+    /// Takes packets that the peer newly counted with the mark that is sent and as Congestion Experienced.
+    pub(in crate::recovery::gcongestion) fn on_ecn_counts(&mut self, ect: u64, ce: u64) {
         if let Sender::External(external) = self {
-            external.ecn = EcnCounts { ect0, ect1: 0, ce };
+            let (ect0, ect1) = if external.is_scalable { (0, ect) } else { (ect, 0) };
+            external.ecn = EcnCounts { ect0, ect1, ce };
         }
     }
 
@@ -119,10 +120,11 @@ impl Sender {
     }
 
     /// Returns how many packets go unpaced when nothing is in flight, besides the one after them. quiche's `initial` is for
-    /// a path whose rate is not known yet (RFC 9002 §7.7); afterwards they make one quantum with that one.
+    /// a path whose rate is not known yet (RFC 9002 §7.7); afterwards they make one quantum with that one. A scalable
+    /// algorithm's are always paced, because the queues that it is for mark bursts of a millisecond.
     pub(in crate::recovery::gcongestion) fn restart_burst(&self, initial: usize) -> usize {
         match self {
-            Sender::External(external) if !external.controller.state().is_starting() =>
+            Sender::External(external) if external.is_scalable || !external.controller.state().is_starting() =>
                 (external.send_quantum() / external.mss).max(2) - 1,
             _ => initial,
         }

@@ -75,6 +75,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     options: &[HOST_DELAY, LOSS_THRESHOLD, MIN_WINDOW, PROBE_RTT_INTERVAL],
     model_based: true,
     has_window_law: false,
+    scalable: false,
     build: |init, options| Box::new(Bbr3::new(init, options)),
 };
 

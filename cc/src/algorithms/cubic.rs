@@ -33,6 +33,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     ],
     model_based: false,
     has_window_law: true,
+    scalable: false,
     build: |init, options| Box::new(LossBased::new(Cubic::new(options), init, options)),
 };
 

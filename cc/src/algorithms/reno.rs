@@ -13,6 +13,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     options: &[BETA, MIN_WINDOW, PACING, PACING_GAIN, SLOW_START],
     model_based: false,
     has_window_law: true,
+    scalable: false,
     build: |init, options| {
         let law = Reno {
             beta: options.number(BETA.name),

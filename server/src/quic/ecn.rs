@@ -10,8 +10,8 @@ labels! {
         NoCounts = "no_counts",
         /// The client counted fewer marks than it acknowledged marked packets.
         Cleared = "cleared",
-        /// The client counted ECT(1).
-        Ect1 = "ect1",
+        /// The client counted ECT(1) where ECT(0) was sent, or the reverse.
+        Changed = "changed",
         /// The client counted more marks than were sent.
         TooMany = "too_many",
         /// A count fell.
@@ -28,7 +28,7 @@ impl From<quiche::EcnFailure> for EcnFailure {
         match failure {
             quiche::EcnFailure::NoCounts => EcnFailure::NoCounts,
             quiche::EcnFailure::Cleared => EcnFailure::Cleared,
-            quiche::EcnFailure::Ect1 => EcnFailure::Ect1,
+            quiche::EcnFailure::Changed => EcnFailure::Changed,
             quiche::EcnFailure::TooMany => EcnFailure::TooMany,
             quiche::EcnFailure::Decreased => EcnFailure::Decreased,
             quiche::EcnFailure::AllCongested => EcnFailure::AllCongested,
@@ -47,7 +47,7 @@ metrics! {
         pub ce_reported: u64 = counter("sluicegate_ecn_ce_reported_total"),
         /// Network paths that passed the validation of ECN, so that their packets are marked.
         pub validated: u64 = counter("sluicegate_ecn_paths_validated_total"),
-        /// Network paths that failed the validation of ECN, by reason: the client reads no marks (no_counts); the path drops what is marked (dropped), clears marks (cleared), or changes them to ECT(1) (ect1) or to CE on every one of the first packets (all_congested); the client counts more than was sent (too_many), or less than before (decreased).
+        /// Network paths that failed the validation of ECN, by reason: the client reads no marks (no_counts); the path drops what is marked (dropped), clears marks (cleared), or changes them (changed), or sets CE on every one of the first packets (all_congested); the client counts more than was sent (too_many), or less than before (decreased).
         pub failed: PerLabel<EcnFailure> = counter("sluicegate_ecn_paths_failed_total" by "reason"),
     }
 }

@@ -225,7 +225,7 @@ fn changed_marks_end_the_marking(backend: &str) {
     };
     let down = found.counts.down;
     assert!((1..20).contains(&down.ect0) && down.all > 1000, "{down:?}");
-    assert_eq!(found.failed("ect1"), 1);
+    assert_eq!(found.failed("changed"), 1);
 }
 
 fn nothing_is_marked_where_it_is_off(backend: &str) {

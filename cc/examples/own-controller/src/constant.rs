@@ -18,6 +18,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     options: &[WINDOW],
     model_based: false,
     has_window_law: false,
+    scalable: false,
     build: |init: &Init, options: &Options| {
         Box::new(Constant {
             packets: options.integer(WINDOW.name),

@@ -15,8 +15,8 @@ fn counts(ect0: u64, ect1: u64, ce: u64) -> Option<EcnCounts> {
 /// A space in which ten packets were marked, of which the peer has counted six.
 fn space() -> EcnSpace {
     let mut space = EcnSpace::default();
-    (0..10).for_each(|_| space.on_marked());
-    assert_eq!(space.on_ack(7, counts(4, 0, 2)), EcnReport::Increase { ect0: 4, ce: 2 });
+    (0..10).for_each(|_| space.on_marked(Ecn::Ect0));
+    assert_eq!(space.on_ack(7, counts(4, 0, 2)), EcnReport::Increase { ect: 4, ce: 2 });
     space
 }
 
@@ -43,7 +43,7 @@ fn frame_that_acknowledges_nothing_larger_is_not_evaluated() {
     let mut space = space();
     assert_eq!(space.on_ack(7, counts(1, 1, 1)), EcnReport::Outdated);
     assert_eq!(space.on_ack(6, None), EcnReport::Outdated);
-    assert_eq!(space.on_ack(8, counts(5, 0, 2)), EcnReport::Increase { ect0: 1, ce: 0 });
+    assert_eq!(space.on_ack(8, counts(5, 0, 2)), EcnReport::Increase { ect: 1, ce: 0 });
 }
 
 #[test]
@@ -54,13 +54,23 @@ fn count_that_falls_is_wrong() {
 }
 
 #[test]
-fn ect1_is_wrong() {
-    assert_eq!(space().on_ack(8, counts(5, 1, 2)), EcnReport::Wrong(EcnFailure::Ect1));
+fn mark_that_was_never_sent_is_wrong() {
+    assert_eq!(space().on_ack(8, counts(5, 1, 2)), EcnReport::Wrong(EcnFailure::Changed));
+}
+
+#[test]
+fn counts_of_ect1_are_those_of_a_sender_of_ect1() {
+    let mut space = EcnSpace::default();
+    (0..10).for_each(|_| space.on_marked(Ecn::Ect1));
+    assert_eq!(space.on_ack(7, counts(0, 4, 2)), EcnReport::Increase { ect: 4, ce: 2 });
+    let mut more = space;
+    assert_eq!(more.on_ack(8, counts(0, 9, 2)), EcnReport::Wrong(EcnFailure::TooMany));
+    assert_eq!(space.on_ack(8, counts(1, 5, 2)), EcnReport::Wrong(EcnFailure::Changed));
 }
 
 #[test]
 fn more_counts_than_marks_are_wrong() {
-    assert_eq!(space().on_ack(8, counts(8, 0, 2)), EcnReport::Increase { ect0: 4, ce: 0 });
+    assert_eq!(space().on_ack(8, counts(8, 0, 2)), EcnReport::Increase { ect: 4, ce: 0 });
     for more in [counts(9, 0, 2), counts(5, 0, 6), counts(u64::MAX, 0, 9)] {
         assert_eq!(space().on_ack(8, more), EcnReport::Wrong(EcnFailure::TooMany));
     }
@@ -73,47 +83,59 @@ fn failure(path: &mut EcnPath) -> Option<EcnFailure> {
     }
 }
 
+/// Begins a datagram and returns whether it is marked.
+fn marks(path: &mut EcnPath, is_probe: bool) -> bool {
+    path.begin_datagram(is_probe) != Ecn::NotCapable
+}
+
+#[test]
+fn datagram_gets_the_mark_of_its_path() {
+    for mark in [Ecn::Ect0, Ecn::Ect1] {
+        assert_eq!(EcnPath::new(mark).begin_datagram(false), mark);
+    }
+}
+
 #[test]
 fn ten_packets_are_marked_until_one_is_counted() {
-    let mut path = EcnPath::new(true);
+    let mut path = EcnPath::new(Ecn::Ect0);
     for _ in 0..TEST_PACKETS {
-        assert!(path.begin_datagram(false) && path.on_packet_sent());
+        assert!(marks(&mut path, false) && path.on_packet_sent());
     }
-    assert!(!path.begin_datagram(false) && !path.on_packet_sent());
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, EcnShare::ALL, 1), (1, 0));
+    assert!(!marks(&mut path, false) && !path.on_packet_sent());
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 1, ce: 0 }, EcnShare::ALL, 1), (1, 0));
     assert_eq!(path.take_outcome().changed, Some(EcnState::Capable));
-    assert!(path.begin_datagram(false) && path.on_packet_sent());
+    assert!(marks(&mut path, false) && path.on_packet_sent());
 }
 
 #[test]
 fn packets_of_a_datagram_are_marked_alike() {
-    let mut path = EcnPath::new(true);
-    (1..TEST_PACKETS).for_each(|_| drop((path.begin_datagram(false), path.on_packet_sent())));
-    assert!(path.begin_datagram(false));
+    let mut path = EcnPath::new(Ecn::Ect0);
+    (1..TEST_PACKETS).for_each(|_| drop((marks(&mut path, false), path.on_packet_sent())));
+    assert!(marks(&mut path, false));
     assert!((0..3).all(|_| path.on_packet_sent()));
-    assert!(!path.begin_datagram(false));
+    assert!(!marks(&mut path, false));
 }
 
 #[test]
 fn probe_after_a_timeout_is_not_marked() {
-    let mut path = EcnPath::new(true);
-    assert!(!path.begin_datagram(true) && !path.on_packet_sent());
-    assert!(path.begin_datagram(false));
+    let mut path = EcnPath::new(Ecn::Ect0);
+    assert!(!marks(&mut path, true) && !path.on_packet_sent());
+    assert!(marks(&mut path, false));
 }
 
 #[test]
 fn fewer_counts_than_acknowledged_marks_fail_the_path() {
-    let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 2, ce: 1 }, EcnShare::ALL, 3), (2, 1));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 1 }, EcnShare::ALL, 3), (0, 0));
+    let mut path = EcnPath::new(Ecn::Ect0);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 2, ce: 1 }, EcnShare::ALL, 3), (2, 1));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 1, ce: 1 }, EcnShare::ALL, 3), (0, 0));
     assert_eq!(failure(&mut path), Some(EcnFailure::Cleared));
-    assert!(!path.begin_datagram(false));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 9, ce: 9 }, EcnShare::ALL, 3), (0, 0), "for good");
+    assert!(!marks(&mut path, false));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 9, ce: 9 }, EcnShare::ALL, 3), (0, 0), "for good");
 }
 
 #[test]
 fn frame_without_counts_fails_the_path_only_if_it_acknowledges_marks() {
-    let mut path = EcnPath::new(true);
+    let mut path = EcnPath::new(Ecn::Ect0);
     assert_eq!(path.on_ack(EcnReport::NoCounts, EcnShare::ALL, 0), (0, 0));
     assert_eq!(failure(&mut path), None);
     assert_eq!(path.on_ack(EcnReport::NoCounts, EcnShare::ALL, 1), (0, 0));
@@ -122,20 +144,20 @@ fn frame_without_counts_fails_the_path_only_if_it_acknowledges_marks() {
 
 #[test]
 fn test_whose_every_packet_met_congestion_fails_the_path() {
-    let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 6 }, EcnShare::ALL, 6), (0, 6));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 4 }, EcnShare::ALL, 4), (0, 0));
+    let mut path = EcnPath::new(Ecn::Ect0);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 0, ce: 6 }, EcnShare::ALL, 6), (0, 6));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 0, ce: 4 }, EcnShare::ALL, 4), (0, 0));
     assert_eq!(failure(&mut path), Some(EcnFailure::AllCongested));
-    let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 9 }, EcnShare::ALL, 10), (1, 9));
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 0, ce: 50 }, EcnShare::ALL, 50), (0, 50), "later");
+    let mut path = EcnPath::new(Ecn::Ect0);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 1, ce: 9 }, EcnShare::ALL, 10), (1, 9));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 0, ce: 50 }, EcnShare::ALL, 50), (0, 50), "later");
     assert_eq!(failure(&mut path), None);
 }
 
 #[test]
 fn congestion_of_a_packet_that_is_acknowledged_late_does_not_fail_the_test() {
-    let mut path = EcnPath::new(true);
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 1, ce: 10 }, EcnShare::ALL, 10), (1, 10));
+    let mut path = EcnPath::new(Ecn::Ect0);
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 1, ce: 10 }, EcnShare::ALL, 10), (1, 10));
     assert_eq!(failure(&mut path), None);
 }
 
@@ -152,37 +174,37 @@ fn counts_of_a_frame_are_those_of_the_path_of_the_newest_marked_packet() {
     let all = first.join(second);
     let shares = [all.share(first), all.share(second)];
     assert_eq!(shares, [EcnShare { others: 2, has_newest: true }, EcnShare { others: 2, has_newest: false }]);
-    let report = EcnReport::Increase { ect0: 3, ce: 1 };
-    let counted = shares.map(|share| EcnPath::new(true).on_ack(report, share, 2));
+    let report = EcnReport::Increase { ect: 3, ce: 1 };
+    let counted = shares.map(|share| EcnPath::new(Ecn::Ect0).on_ack(report, share, 2));
     assert_eq!(counted, [(3, 1), (0, 0)]);
 }
 
 #[test]
 fn counts_must_cover_the_marked_packets_of_all_paths() {
-    for (ect0, expected) in [(4, None), (3, Some(EcnFailure::Cleared))] {
+    for (ect, expected) in [(4, None), (3, Some(EcnFailure::Cleared))] {
         let share = EcnShare { others: 2, has_newest: true };
-        let mut path = EcnPath::new(true);
-        path.on_ack(EcnReport::Increase { ect0, ce: 0 }, share, 2);
-        assert_eq!(failure(&mut path), expected, "{ect0}");
-        let mut unmarked = EcnPath::new(true);
-        unmarked.on_ack(EcnReport::Increase { ect0, ce: 0 }, EcnShare { others: 4, has_newest: true }, 0);
-        assert_eq!(failure(&mut unmarked), None, "{ect0}: none of its packets");
+        let mut path = EcnPath::new(Ecn::Ect0);
+        path.on_ack(EcnReport::Increase { ect, ce: 0 }, share, 2);
+        assert_eq!(failure(&mut path), expected, "{ect}");
+        let mut unmarked = EcnPath::new(Ecn::Ect0);
+        unmarked.on_ack(EcnReport::Increase { ect, ce: 0 }, EcnShare { others: 4, has_newest: true }, 0);
+        assert_eq!(failure(&mut unmarked), None, "{ect}: none of its packets");
     }
 }
 
 #[test]
 fn marks_of_another_path_that_were_kept_count_for_the_test() {
-    let mut path = EcnPath::new(true);
+    let mut path = EcnPath::new(Ecn::Ect0);
     let share = EcnShare { others: 3, has_newest: false };
-    assert_eq!(path.on_ack(EcnReport::Increase { ect0: 3, ce: 10 }, share, 10), (0, 0));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 3, ce: 10 }, share, 10), (0, 0));
     assert_eq!(failure(&mut path), None, "one of the three may be this path's");
 }
 
 #[test]
 fn path_that_marks_nothing_ignores_counts() {
-    let mut path = EcnPath::new(false);
-    assert!(!path.begin_datagram(false));
-    for report in [EcnReport::NoCounts, EcnReport::Wrong(EcnFailure::TooMany), EcnReport::Increase { ect0: 1, ce: 1 }] {
+    let mut path = EcnPath::new(Ecn::NotCapable);
+    assert!(!marks(&mut path, false));
+    for report in [EcnReport::NoCounts, EcnReport::Wrong(EcnFailure::TooMany), EcnReport::Increase { ect: 1, ce: 1 }] {
         assert_eq!(path.on_ack(report, EcnShare::ALL, 0), (0, 0));
         assert_eq!(path.take_outcome(), EcnOutcome::default());
     }
@@ -191,42 +213,42 @@ fn path_that_marks_nothing_ignores_counts() {
 /// Sends marked datagrams, and then a probe after a timeout.
 fn send_until_timeout(path: &mut EcnPath) {
     for _ in 0..3 {
-        path.begin_datagram(false);
+        marks(path, false);
         path.on_packet_sent();
     }
     for _ in 0..2 {
-        assert!(!path.begin_datagram(true), "the probes of one timeout");
+        assert!(!marks(path, true), "the probes of one timeout");
     }
 }
 
 #[test]
 fn path_that_begins_to_drop_marked_packets_fails_at_the_second_timeout() {
-    let mut path = EcnPath::new(true);
-    path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, EcnShare::ALL, 1);
+    let mut path = EcnPath::new(Ecn::Ect0);
+    path.on_ack(EcnReport::Increase { ect: 1, ce: 0 }, EcnShare::ALL, 1);
     path.take_outcome();
     send_until_timeout(&mut path);
     assert_eq!(failure(&mut path), None, "it may be an outage");
     send_until_timeout(&mut path);
     assert_eq!(failure(&mut path), Some(EcnFailure::Dropped));
-    assert!(!path.begin_datagram(false));
+    assert!(!marks(&mut path, false));
 }
 
 #[test]
 fn outages_with_marked_packets_acknowledged_between_them_fail_no_path() {
-    let mut path = EcnPath::new(true);
+    let mut path = EcnPath::new(Ecn::Ect0);
     for _ in 0..5 {
-        path.on_ack(EcnReport::Increase { ect0: 1, ce: 0 }, EcnShare::ALL, 1);
+        path.on_ack(EcnReport::Increase { ect: 1, ce: 0 }, EcnShare::ALL, 1);
         path.take_outcome();
         send_until_timeout(&mut path);
         assert_eq!(failure(&mut path), None);
     }
-    assert!(path.begin_datagram(false));
+    assert!(marks(&mut path, false));
 }
 
 #[test]
 fn test_ends_at_the_first_timeout() {
-    let mut path = EcnPath::new(true);
+    let mut path = EcnPath::new(Ecn::Ect0);
     send_until_timeout(&mut path);
-    assert!(!path.begin_datagram(false));
+    assert!(!marks(&mut path, false));
     assert_eq!(failure(&mut path), None);
 }

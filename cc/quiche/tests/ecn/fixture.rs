@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use quiche::{Connection, Ecn, EcnStats, Error, RecvInfo};
-use sluicegate_cc::{Controller, EcnCounts, Event, Init, Layer, Options};
+use sluicegate_cc::{Algorithm, Controller, EcnCounts, Event, Init, Layer, Options};
 use sluicegate_test_support::{built_by, builtin, config, set_algorithm, Pair};
 
 /// Window of both sides, in packets.
@@ -82,8 +82,25 @@ impl Test {
     }
 
     pub(crate) fn begun(enabled: bool, path: fn(usize, Ecn) -> Option<Ecn>) -> Test {
+        Test::begun_with(built_by("reno", watched), enabled, path)
+    }
+
+    /// Connects over a path with an algorithm whose response to marks is scalable.
+    pub(crate) fn scalable_over(path: fn(usize, Ecn) -> Option<Ecn>) -> Test {
+        let scalable = Algorithm {
+            scalable: true,
+            ..built_by("reno", watched)
+        };
+        Test::begun_with(scalable, true, path).settled()
+    }
+
+    fn begun_with(
+        algorithm: Algorithm,
+        enabled: bool,
+        path: fn(usize, Ecn) -> Option<Ecn>,
+    ) -> Test {
         let (mut client, mut server) = (config(WINDOW), config(WINDOW));
-        set_algorithm(&mut server, built_by("reno", watched));
+        set_algorithm(&mut server, algorithm);
         server.enable_ecn(enabled);
         COUNTED.take();
         Test {
@@ -122,7 +139,7 @@ impl Test {
                 deliver(&mut self.pair.client, &(datagram.clone(), *info, mark));
             }
             self.sent += 1;
-            self.marked += usize::from(*mark == Ecn::Ect0);
+            self.marked += usize::from(*mark != Ecn::NotCapable);
         }
         replies.len()
     }

@@ -98,10 +98,26 @@ fn path_that_begins_to_clear_marks_fails() {
 }
 
 #[test]
-fn path_that_changes_marks_to_ect1_fails() {
-    let mut test = Test::over(|_, _| Some(Ecn::Ect1));
-    assert_eq!(test.stats().failure, Some(EcnFailure::Ect1));
-    assert!(!test.marks());
+fn path_that_changes_marks_fails() {
+    let to_ect1 = Test::over(|_, _| Some(Ecn::Ect1));
+    let to_ect0 = Test::scalable_over(|_, _| Some(Ecn::Ect0));
+    for mut test in [to_ect1, to_ect0] {
+        assert_eq!(test.stats().failure, Some(EcnFailure::Changed));
+        assert!(!test.marks());
+    }
+}
+
+#[test]
+fn packets_of_a_scalable_algorithm_are_marked_ect1() {
+    let mut test = Test::scalable_over(|_, mark| (mark != Ecn::Ect0).then_some(mark));
+    test.round(50);
+    assert_eq!(test.marked, test.sent, "all packets");
+    let stats = test.stats();
+    assert_eq!((stats.capable, stats.failed), (1, 0));
+    let counted = COUNTED.take();
+    let ect1: u64 = counted.iter().map(|counts| counts.ect1).sum();
+    assert!(ect1 >= test.marked as u64, "{ect1} of {}", test.marked);
+    assert!(counted.iter().all(|counts| counts.ect0 == 0));
 }
 
 #[test]

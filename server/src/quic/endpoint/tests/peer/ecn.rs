@@ -44,7 +44,7 @@ fn counts_that_cannot_be_true_end_the_marking_and_not_the_connection() {
     for (counts, failure) in [
         ([1000, 0, 0], EcnFailure::TooMany),
         ([0, 0, u64::MAX >> 2], EcnFailure::TooMany),
-        ([0, 1, 0], EcnFailure::Ect1),
+        ([0, 1, 0], EcnFailure::Changed),
         ([0, 0, 0], EcnFailure::Cleared),
     ] {
         let mut liar = Liar::new();
