@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use sluicegate_cc::PathChange;
+use sluicegate_cc::{Algorithm, PathChange};
 
 use super::application::{Pages, ReceiveWindow};
+use super::aqm::Ecn;
 use super::source::Source;
 
 /// One sender and its receiver.
@@ -16,6 +17,8 @@ pub struct Flow {
     pub source: Source,
     /// Datagram size, bytes; the controller's own.
     pub mtu: u64,
+    /// ECN field of every datagram.
+    pub ecn: Ecn,
     /// Packets that the receiver acknowledges with one ACK.
     pub ack_every: u32,
     /// Longest time for which the receiver delays an ACK.
@@ -29,12 +32,25 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Returns a flow of 1,200-byte datagrams that begins at once, with an ACK for every second packet or after 25 ms.
+    /// Returns the flow with the ECN field that a transport gives the packets of an algorithm.
+    #[must_use]
+    pub const fn marked_for(mut self, algorithm: &Algorithm) -> Self {
+        self.ecn = if algorithm.scalable {
+            Ecn::Ect1
+        } else {
+            Ecn::Ect0
+        };
+        self
+    }
+
+    /// Returns a flow of 1,200-byte datagrams, marked ECT(0), that begins at once, with an ACK for every second packet or after
+    /// 25 ms.
     pub const fn new(source: Source) -> Self {
         Self {
             start: Duration::ZERO,
             source,
             mtu: 1_200,
+            ecn: Ecn::Ect0,
             ack_every: 2,
             max_ack_delay: Duration::from_millis(25),
             path_changes: Vec::new(),

@@ -6,6 +6,8 @@ use std::time::Duration;
 use sluicegate_cc::{EcnCounts, Time};
 
 use super::application::Reader;
+use super::aqm::Ecn;
+use super::flow::Flow;
 
 /// An ACK: everything that had arrived when it left.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Receiver {
     max_ack_delay: Duration,
     reader: Option<Reader>,
     mtu: u64,
+    /// ECN field with which every packet left.
+    sent_as: Ecn,
     /// Packet numbers in order of arrival, without those that an ACK has brought to the sender.
     log: VecDeque<u64>,
     log_start: u64,
@@ -40,18 +44,14 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Returns a receiver of datagrams of `mtu` bytes. Without a `reader` there is no flow control.
-    pub(super) fn new(
-        ack_every: u32,
-        max_ack_delay: Duration,
-        reader: Option<Reader>,
-        mtu: u64,
-    ) -> Self {
+    /// Returns a receiver of a flow's datagrams. Without a `reader` there is no flow control.
+    pub(super) fn new(flow: &Flow, reader: Option<Reader>) -> Self {
         Self {
-            ack_every,
-            max_ack_delay,
+            ack_every: flow.ack_every,
+            max_ack_delay: flow.max_ack_delay,
             reader,
-            mtu,
+            mtu: flow.mtu,
+            sent_as: flow.ecn,
             log: VecDeque::new(),
             log_start: 0,
             largest: None,
@@ -67,9 +67,12 @@ impl Receiver {
     /// Takes a packet with its part of the data and returns whether an ACK is due at once.
     pub(super) fn on_data(&mut self, now: Time, number: u64, chunk: usize, ce: bool) -> bool {
         self.log.push_back(number);
-        // Every packet leaves as ECT(0).
-        self.ecn.ect0 += u64::from(!ce);
-        self.ecn.ce += u64::from(ce);
+        match self.sent_as {
+            _ if ce => self.ecn.ce += 1,
+            Ecn::Ect0 => self.ecn.ect0 += 1,
+            Ecn::Ect1 => self.ecn.ect1 += 1,
+            Ecn::NotEct => {}
+        }
         if self.chunks.len() <= chunk {
             self.chunks.resize(chunk + 1, false);
         }

@@ -35,6 +35,7 @@ struct Endpoints {
     receiver: Receiver,
     start: Time,
     mtu: u64,
+    ecn: Ecn,
     total: Option<u64>,
     /// Earliest wake-up on the agenda.
     wake_at: Option<Time>,
@@ -122,23 +123,25 @@ impl Simulation {
     #[must_use]
     pub fn with(mut self, flow: Flow, controller: Box<dyn Controller>) -> Self {
         let start = Time::ZERO + flow.start;
-        let mut sender = Sender::new(controller, flow.source, start, flow.mtu, flow.max_ack_delay);
-        let window = flow.receive_window.map(|window| window.bytes);
-        sender.supply.limit(flow.pages, window.unwrap_or(u64::MAX));
         let reader = flow.receive_window.map(Reader::new);
         if let Some(every) = reader.as_ref().and_then(Reader::update_every) {
             let flow = self.flows.len();
             self.schedule(start + every, What::Update { flow, every });
         }
+        let receiver = Receiver::new(&flow, reader);
+        let mut sender = Sender::new(controller, flow.source, start, flow.mtu, flow.max_ack_delay);
+        let window = flow.receive_window.map(|window| window.bytes);
+        sender.supply.limit(flow.pages, window.unwrap_or(u64::MAX));
         for (at, change) in flow.path_changes {
             sender.change_path(Time::ZERO + at, change);
         }
         self.flows.push(Endpoints {
             total: sender.supply.total(),
             sender,
-            receiver: Receiver::new(flow.ack_every, flow.max_ack_delay, reader, flow.mtu),
+            receiver,
             start,
             mtu: flow.mtu,
+            ecn: flow.ecn,
             wake_at: None,
             ack_at: None,
         });
@@ -272,7 +275,7 @@ impl Simulation {
             let packet = QueuedPacket {
                 flow,
                 bytes: packet.bytes,
-                ecn: Ecn::Ect0,
+                ecn: self.flows.get(flow).map_or(Ecn::NotEct, |ends| ends.ecn),
                 ce: false,
                 arrived: now,
                 packet,

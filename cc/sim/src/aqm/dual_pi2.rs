@@ -114,9 +114,15 @@ impl<T> DualPi2<T> {
     }
 
     fn take_low_latency(&mut self, now: Time) -> Option<QueuedPacket<T>> {
-        let own = ramp(self.low_latency.delay(now));
+        let delay = self.low_latency.delay(now);
         let coupled = COUPLING * self.base;
         let mut packet = self.low_latency.pop()?;
+        // On a slow link the one before may take longer to send than the ramp allows for: Th_len is a packet.
+        let own = if self.low_latency.packets.is_empty() {
+            0.0
+        } else {
+            ramp(delay)
+        };
         // Overload: marking has reached its end, so there are drops, as in the classic queue.
         if coupled >= 1.0 && self.low_latency.signals(self.base * self.base) {
             return None;
@@ -238,6 +244,18 @@ mod tests {
         for (micros, wanted) in [(700, 0.0), (1_000, 0.5), (1_300, 1.0)] {
             assert!((ramp(Duration::from_micros(micros)) - wanted).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn packet_that_nothing_waits_behind_gets_no_mark_of_its_queue() {
+        let mut queue = DualPi2::new(1 << 30);
+        queue.next_update = at(1_000_000);
+        queue.low_latency.due = 0.5;
+        for _ in 0..3 {
+            enqueue(&mut queue, Ecn::Ect1, 0);
+        }
+        let marks = [0; 3].map(|_| queue.dequeue(at(2)).expect("has packets").ce);
+        assert_eq!(marks, [true, true, false]);
     }
 
     #[test]

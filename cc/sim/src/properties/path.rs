@@ -177,7 +177,10 @@ impl Path {
             in_flight: self.in_flight,
             rtt: rtt.unwrap_or(UNSAMPLED),
             rtt_updated,
-            ecn: EcnCounts::ce(ecn_ce),
+            ecn: EcnCounts {
+                ect0: self.acked.len() as u64 - ecn_ce,
+                ..EcnCounts::ce(ecn_ce)
+            },
             least_unacked: self.least_unacked(),
         };
         self.controller.on_event(&event);
