@@ -1,6 +1,7 @@
 //! The common part of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
 //! it cuts the window and how it grows it ([`WindowLaw`]).
 
+mod marks;
 mod options;
 mod saved;
 mod undo;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use options::{MIN_WINDOW, PACING, PACING_GAIN, SLOW_START};
 use saved::{Phase, Saved};
-pub(crate) use window_law::{Credit, Start, WindowLaw};
+pub(crate) use window_law::{Credit, Feedback, Response, Start, WindowLaw};
 
 use crate::idle::ActiveClock;
 use crate::prr::{Progress, Reduction};
@@ -94,15 +95,10 @@ impl<L: WindowLaw> LossBased<L> {
         usage::in_use(in_flight, self.cwnd, self.mtu)
     }
 
-    /// Returns whether the event carries a signal that the present recovery period does not explain.
+    /// Returns whether the event carries losses that the present recovery period does not explain.
     fn is_signalled(&self, event: &Event<'_>) -> bool {
         let lost = |l: &Packet| l.bytes > 0 && self.boundary.is_after(l.packet_number);
-        let ce_marked = event.ecn.ce > 0
-            && match event.acked.last() {
-                Some(newest) => self.boundary.is_after(newest.packet_number),
-                None => self.phase != Phase::Recovery,
-            };
-        ce_marked || event.lost.iter().any(lost)
+        event.lost.iter().any(lost)
     }
 
     /// Returns the slow start in force, and the one that an undo would return to.
@@ -273,7 +269,8 @@ impl<L: WindowLaw> Controller for LossBased<L> {
             self.srtt = Some(event.rtt.smoothed);
         }
         self.take_late_acked(event);
-        if self.is_signalled(event) {
+        let marked = self.take_marks(event);
+        if marked || self.is_signalled(event) {
             let before = self.save();
             self.cut(event.in_flight);
             let lost = event.lost.iter().any(|l| l.bytes > 0);
@@ -351,7 +348,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
     }
 
     fn send_quantum(&self) -> u64 {
-        pacing::quantum(self.pacing_rate(), self.mtu)
+        pacing::quantum(self.pacing_rate(), L::BURST, self.mtu)
     }
 
     fn state(&self) -> State {

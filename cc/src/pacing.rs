@@ -8,6 +8,9 @@ use crate::rounding::whole;
 /// Twice the window per round trip in slow start, so that the window can double within one.
 pub(crate) const SLOW_START_GAIN: f64 = 2.0;
 
+/// Time that a burst takes to send at the pacing rate.
+pub(crate) const BURST: Duration = Duration::from_millis(1);
+
 /// Rate, bytes per second, below which two datagrams in a row cause a noticeable delay.
 const LOW_RATE: u64 = 150_000;
 
@@ -22,13 +25,14 @@ pub(crate) fn rate(cwnd: u64, srtt: Duration, gain: f64) -> u64 {
     whole(gain * cwnd as f64 / srtt.max(MIN_RTT).as_secs_f64()).max(1)
 }
 
-/// Returns the largest burst, bytes: about a millisecond of `rate`, at most one GSO send.
-pub(crate) fn quantum(rate: Option<u64>, mtu: u64) -> u64 {
+/// Returns the largest burst, bytes: what `rate` sends in `burst`, at most one GSO send.
+pub(crate) fn quantum(rate: Option<u64>, burst: Duration, mtu: u64) -> u64 {
     let Some(rate) = rate else {
         return (UNPACED_BURST * mtu).min(MAX_QUANTUM).max(mtu);
     };
     let floor = if rate < LOW_RATE { mtu } else { 2 * mtu };
-    (rate / 1_000).max(floor).min(MAX_QUANTUM).max(mtu)
+    let bytes = whole(rate as f64 * burst.as_secs_f64());
+    bytes.max(floor).min(MAX_QUANTUM).max(mtu)
 }
 
 #[cfg(test)]
@@ -49,6 +53,7 @@ mod tests {
 
     #[test]
     fn quantum_is_a_millisecond_between_its_bounds() {
+        let quantum = |rate, mtu| quantum(rate, BURST, mtu);
         assert_eq!(quantum(Some(12_500_000), 1_200), 12_500);
         assert_eq!(quantum(Some(1_250_000_000), 1_200), 65_536);
         assert_eq!(quantum(Some(1_000_000), 1_200), 2_400);

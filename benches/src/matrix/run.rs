@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use sluicegate_cc::{Controller, Registry};
+use sluicegate_cc::{Algorithm, Registry};
 use sluicegate_sim::{Aqm, Flow, Simulation, Source};
 use thiserror::Error;
 
@@ -103,7 +103,7 @@ pub fn cells(scenarios: &[Scenario], choice: &Choice<'_>) -> Result<Vec<Cell>, M
 /// Returns the columns of a scenario in a place. The core is without those that nobody judges.
 fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
     let compares = has_references(scenario);
-    match scenario.tried {
+    let mut tried: Vec<_> = match scenario.tried {
         For::Only(control) => vec![control],
         For::EveryoneBut(name) => {
             let others = Control::ours().filter(|control| *control != Control::Ours(name));
@@ -116,7 +116,9 @@ fn controls(scenario: &Scenario, place: Place, core: bool) -> Vec<Control> {
             Control::ours().chain([control]).collect()
         }
         For::Everyone | For::EveryoneAnd(_) => Control::ours().collect(),
-    }
+    };
+    tried.retain(|control| scenario.scalable || !control.is_scalable());
+    tried
 }
 
 /// Returns whether a bare connection with quiche's own control compares: it has one flow, its client stays where it is and acknowledges
@@ -264,16 +266,18 @@ fn simulate(
     let mut simulation =
         Simulation::new(scenario.bottleneck.clone(), seed).sampled_every(SAMPLE_EVERY);
     for (number, (start, source, name)) in (0..).zip(flows(scenario, name, limit)) {
+        let algorithm = algorithm(name)?;
         let mut flow = Flow {
             start,
             path_changes: scenario.path_changes.clone(),
-            ..Flow::new(source)
+            ..Flow::new(source).marked_for(&algorithm)
         };
         if number == 0 {
             flow.receive_window = scenario.receive_window;
             flow.pages = scenario.pages;
         }
-        simulation = simulation.with(flow, controller(name, seed.wrapping_add(number))?);
+        let init = init(seed.wrapping_add(number));
+        simulation = simulation.with(flow, algorithm.controller(&init, &algorithm.defaults()));
     }
     let outcomes = simulation.run(limit);
     Ok(outcomes.into_iter().map(Record::from).collect())
@@ -314,10 +318,8 @@ fn visits(limit: Duration, first: u64, every: u64, bytes: u64) -> Source {
     Source::Bursts(times.map(|at| (at, bytes)).collect())
 }
 
-fn controller(name: &str, seed: u64) -> Result<Box<dyn Controller>, SimulationError> {
+fn algorithm(name: &str) -> Result<Algorithm, SimulationError> {
     let registry = Registry::builtin();
-    let algorithm = registry
-        .find(name)
-        .ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))?;
-    Ok(algorithm.controller(&init(seed), &algorithm.defaults()))
+    let algorithm = registry.find(name).copied();
+    algorithm.ok_or_else(|| SimulationError::UnknownAlgorithm(name.to_owned()))
 }

@@ -107,6 +107,9 @@ pub struct Scenario {
     pub pages: Option<Pages>,
     /// The controls that it tries.
     pub tried: For,
+    /// Whether algorithms with a scalable response to CE marks take part. Without marks they are CUBIC in all but pacing, so most
+    /// scenarios would say the same of both.
+    pub scalable: bool,
     /// Runs in the simulator; `None` for none.
     pub simulator: Option<Efforts>,
     /// Runs through real connections; `None` for none.

@@ -4,6 +4,7 @@ mod applications;
 mod cells;
 mod fairness;
 mod faults;
+mod l4s;
 mod managed;
 mod moves;
 mod paths;
@@ -30,6 +31,7 @@ pub fn scenarios() -> Vec<Scenario> {
         paths::bufferbloat(),
         managed::one_flow(),
         managed::fair_queueing(),
+        l4s::l4s(),
         cells::cellular(),
         cells::extremes(),
         cells::incast(),

@@ -39,6 +39,14 @@ impl Control {
         matches!(self, Self::Ours(_))
     }
 
+    /// Returns whether it responds to CE marks in the way of L4S.
+    pub fn is_scalable(self) -> bool {
+        let Self::Ours(name) = self else {
+            return false;
+        };
+        Registry::builtin().find(name).is_some_and(|a| a.scalable)
+    }
+
     /// Returns those of quiche that comparisons use.
     pub fn quic() -> impl Iterator<Item = Self> {
         [

@@ -37,7 +37,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
     build: |init, options| Box::new(LossBased::new(Cubic::new(options), init, options)),
 };
 
-const BETA: OptionSpec = OptionSpec {
+pub(super) const BETA: OptionSpec = OptionSpec {
     name: "beta",
     kind: OptionKind::Number {
         default: 0.7,
@@ -48,7 +48,7 @@ const BETA: OptionSpec = OptionSpec {
     summary: "Part of the window that remains after a congestion signal (RFC 9438 §4.6). A larger value takes more \
               from other flows.",
 };
-const C: OptionSpec = OptionSpec {
+pub(super) const C: OptionSpec = OptionSpec {
     name: "c",
     kind: OptionKind::Number {
         default: 0.4,
@@ -59,7 +59,7 @@ const C: OptionSpec = OptionSpec {
     summary: "Steepness of the window's growth, in datagrams per cubic second (RFC 9438 §5.1). A larger value takes \
               more from other flows on long paths.",
 };
-const FAST_CONVERGENCE: OptionSpec = OptionSpec {
+pub(super) const FAST_CONVERGENCE: OptionSpec = OptionSpec {
     name: "fast_convergence",
     kind: OptionKind::Boolean { default: true },
     unit: Unit::None,
@@ -70,7 +70,7 @@ const FAST_CONVERGENCE: OptionSpec = OptionSpec {
 
 /// CUBIC's window law: its cut, and its growth in congestion avoidance.
 #[derive(Clone, Debug)]
-struct Cubic {
+pub(super) struct Cubic {
     decrease: Decrease,
     curve: Curve,
     reno: RenoFriendly,
@@ -79,7 +79,7 @@ struct Cubic {
 }
 
 impl Cubic {
-    fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &Options) -> Self {
         let beta = options.number(BETA.name);
         Self {
             decrease: Decrease::new(beta, options.boolean(FAST_CONVERGENCE.name)),

@@ -3,13 +3,49 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use crate::pacing;
+use crate::{EcnCounts, Rtt, Time};
+
 /// The phase that congestion avoidance follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Recovery: a congestion signal cut the window.
     Recovery,
-    /// Slow start, without a cut: the window reached the threshold of an earlier cut, or the delay rose.
+    /// Slow start, without a cut: the window reached the threshold of an earlier cut, the delay rose, or a scalable response to
+    /// CE marks reduced the window.
     SlowStart,
+}
+
+/// The ECN counts of one event, and what else a response to CE marks depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Feedback {
+    /// Time of the event.
+    pub(crate) now: Time,
+    /// Packets that the event counts by their marks.
+    pub(crate) ecn: EcnCounts,
+    /// Newest packet that the event acknowledges.
+    pub(crate) newest: Option<u64>,
+    /// Number after the largest sent so far.
+    pub(crate) next_packet: u64,
+    /// Congestion window, bytes.
+    pub(crate) cwnd: u64,
+    /// Round-trip estimate.
+    pub(crate) rtt: Rtt,
+    /// Whether the event brought a round-trip sample.
+    pub(crate) rtt_updated: bool,
+    /// Whether the window is that of a recovery period, which losses began.
+    pub(crate) in_recovery: bool,
+}
+
+/// Response to the ECN counts of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Response {
+    /// Its CE marks count as losses (RFC 9002 §7.1).
+    AsLosses,
+    /// The window, bytes, to continue with; it goes on growing.
+    Reduce(u64),
+    /// None: there is no mark, or an earlier response covers it.
+    Nothing,
 }
 
 /// Acknowledged bytes that count for growth in congestion avoidance.
@@ -29,6 +65,15 @@ pub(crate) struct Credit {
 
 /// The window adjustment of one loss-based algorithm; [`super::LossBased`] does everything else.
 pub(crate) trait WindowLaw: Clone + Debug + Send + Sync {
+    /// Time that a burst may take to send at the pacing rate.
+    const BURST: Duration = pacing::BURST;
+
+    /// Takes the ECN counts of an event, which may be none, and returns the response. Called before the event's losses cut and its
+    /// acknowledgements grow the window.
+    fn respond(&mut self, _feedback: &Feedback) -> Response {
+        Response::AsLosses
+    }
+
     /// Returns the window, bytes, to continue with after a congestion signal at window `cwnd`.
     fn cut(&mut self, cwnd: u64) -> u64;
 

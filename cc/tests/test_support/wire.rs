@@ -14,6 +14,8 @@ pub(crate) struct Wire {
     pub(crate) rtt: Duration,
     /// The smoothed estimate, where it is not the newest sample.
     pub(crate) smoothed: Option<Duration>,
+    /// The path's smallest sample, where it is not the newest.
+    pub(crate) shortest: Option<Duration>,
     pub(crate) in_flight: u64,
     pub(crate) next_number: u64,
     packets: VecDeque<Packet>,
@@ -30,6 +32,7 @@ impl Wire {
             now: Time::ZERO + Duration::from_secs(1),
             rtt,
             smoothed: None,
+            shortest: None,
             in_flight: 0,
             next_number: 0,
             packets: VecDeque::new(),
@@ -105,7 +108,10 @@ impl Wire {
             lost: &lost,
             in_flight_before,
             rtt_updated: !acked.is_empty(),
-            ecn: EcnCounts::ce(ecn_ce),
+            ecn: EcnCounts {
+                ect0: (acked.len() as u64).saturating_sub(ecn_ce),
+                ..EcnCounts::ce(ecn_ce)
+            },
             ..self.empty_event()
         });
         self.lost.extend(lost);
@@ -133,7 +139,7 @@ impl Wire {
                 latest: self.rtt,
                 smoothed: self.smoothed.unwrap_or(self.rtt),
                 var: Duration::ZERO,
-                min: Some(self.rtt),
+                min: Some(self.shortest.unwrap_or(self.rtt)),
                 max_ack_delay: Duration::from_millis(25),
             },
             rtt_updated: false,

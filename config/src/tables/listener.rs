@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sluicegate_cc::Registry;
 
 use super::acme::acme_name;
 use super::network::{networks, proxy_networks};
@@ -90,7 +91,8 @@ table! {
             reload: Live
         },
         /// Whether packets over QUIC carry ECN marks (RFC 9000 §13.4), by which routers report congestion without dropping packets; the
-        /// algorithms respond to such a report as to a loss. The marks stop on a path that clears or changes them, and to
+        /// algorithms respond to such a report as to a loss, except for prague, whose packets carry ECT(1) instead of ECT(0) and which
+        /// cannot be chosen without. The marks stop on a path that clears or changes them, and to
         /// a client that does not count them; sluicegate_ecn_paths_failed_total says how often and why. Marks of clients are reported
         /// back to them in any case. Turn it off if a router on the way marks packets without congestion, so that downloads
         /// are slow while sluicegate_ecn_ce_reported_total rises.
@@ -261,15 +263,38 @@ fn check_tls(tls: &mut Tls, section: &Section<'_>) -> Result<(), Error> {
 }
 
 impl Listener {
+    /// Returns whether some of the listener's clients get an algorithm that `registry` lists as scalable.
+    fn has_scalable(&self, registry: &Registry) -> bool {
+        let rules = self
+            .congestion_rules
+            .iter()
+            .map(|rule| &rule.congestion_control);
+        let mut controls = rules.chain([&self.congestion_control]);
+        controls.any(|control| {
+            registry
+                .find(&control.algorithm)
+                .is_some_and(|a| a.scalable)
+        })
+    }
+
     /// Returns whether the listener has sockets of TCP.
     pub fn has_tcp(&self) -> bool {
         self.tcp || !self.http_addresses.is_empty()
     }
 }
 
-/// Refuses a demand for certificates that nothing could verify, or that addresses without TLS would lead around.
+/// Refuses a demand for certificates that nothing could verify, or that addresses without TLS would lead around; and an algorithm
+/// that responds to ECN marks where there are none.
 fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), Error> {
-    let (key, found, expected) = if listener.client_auth.is_some() && listener.client_ca.is_none() {
+    let (key, found, expected) = if !listener.ecn && listener.has_scalable(section.source.registry)
+    {
+        let found = "ecn = false beside an algorithm for L4S, which responds to ECN marks";
+        (
+            "ecn",
+            found,
+            "ecn = true, or another algorithm for the listener and its rules",
+        )
+    } else if listener.client_auth.is_some() && listener.client_ca.is_none() {
         let found = "`client_auth` without `client_ca`";
         ("client_auth", found, "both, or `client_ca` alone")
     } else if listener.http == PlainHttp::Serve

@@ -62,6 +62,25 @@ fn congestion_control_is_checked_against_the_registry() {
 }
 
 #[test]
+fn algorithm_for_l4s_needs_ecn() {
+    let refused = "ecn = false beside an algorithm for L4S, which responds to ECN marks; \
+                   expected ecn = true, or another algorithm for the listener and its rules";
+    assert_eq!(
+        refusal_after("congestion_control = \"prague\"\necn = false"),
+        format!("6:7: {refused}")
+    );
+    let rule = "[[listener.congestion_rule]]\ncongestion_control = \"prague\"";
+    assert_eq!(
+        refusal_after(&format!("ecn = false\n{rule}")),
+        format!("5:7: {refused}")
+    );
+    for accepted in ["congestion_control = \"prague\"", "ecn = false"] {
+        let text = format!("{LISTENER}{accepted}\n");
+        Config::from_toml("edge.toml", &text, &Registry::builtin()).unwrap();
+    }
+}
+
+#[test]
 fn cores_are_a_list_of_small_numbers() {
     let refusal = |cores: &str| {
         let error = refusal_before(&format!("[[group]]\nname = \"default\"\ncores = {cores}"));

@@ -46,6 +46,7 @@ pub(super) fn fairness() -> Vec<Scenario> {
         Scenario {
             cross_traffic: CrossTraffic::Cubic,
             tried: For::EveryoneBut("cubic"),
+            scalable: true,
             simulator: long(20, secs(120)),
             end_to_end: long(2, secs(120)),
             bounds: vec![least(

@@ -194,6 +194,7 @@ pub(super) fn disorder() -> Vec<Scenario> {
             reordered(ms(4)),
         ),
         Scenario {
+            scalable: true,
             simulator: always(1, secs(30)),
             bounds: vec![
                 least(Who::All, share(secs(2), END), 0.9),

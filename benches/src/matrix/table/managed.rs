@@ -3,19 +3,20 @@
 use sluicegate_sim::{Aqm, Bottleneck, Source};
 
 use super::terms::{
-    BBR, CUBIC, END, MBIT, RENO, alone, least, long, most, ms, secs, share, shorter,
+    BBR, CUBIC, END, MBIT, PRAGUE, RENO, alone, least, long, most, ms, secs, share, shorter,
 };
 use crate::matrix::bound::{Bound, Measure, Who};
 use crate::matrix::scenario::{CrossTraffic, For, Scenario};
 use crate::virtual_net::Control;
 
 /// Shares of the link of one flow whose cuts leave an empty queue: the mean between β and 1 on a straight line, and for BBR what
-/// pacing margin, drain and round-trip probes leave.
-fn shares() -> [Bound; 3] {
+/// pacing margin, drain and round-trip probes leave. These queues are not ones of L4S, so Prague's bound is CUBIC's.
+fn shares() -> [Bound; 4] {
     let after = share(secs(5), END);
     [
         least(RENO, after, 0.75),
         least(CUBIC, after, 0.85),
+        least(PRAGUE, after, 0.85),
         least(BBR, after, 0.9),
     ]
 }
@@ -33,6 +34,7 @@ pub(super) fn one_flow() -> Vec<Scenario> {
         let mut bounds = shares().to_vec();
         bounds.push(most(Who::All, Measure::Delay { from: secs(5) }, delay));
         Scenario {
+            scalable: aqm.marks() && aqm != Aqm::DualPi2,
             simulator: shorter(20, 1, secs(30)),
             bounds,
             source,
@@ -89,6 +91,7 @@ pub(super) fn fair_queueing() -> Vec<Scenario> {
     let row = |name, parameters, ecn| Scenario {
         cross_traffic: CrossTraffic::Cubic,
         tried: For::Everyone,
+        scalable: ecn,
         simulator: long(20, secs(60)),
         bounds: vec![
             least(Who::All, Measure::SmallestShare { from: secs(5) }, 0.75),

@@ -45,6 +45,7 @@ pub(super) fn collapse() -> Vec<Scenario> {
     let body = || Source::Bulk(10_000_000);
     vec![
         Scenario {
+            scalable: true,
             simulator: always(100, secs(10)),
             end_to_end: shorter(20, 10, secs(10)),
             bounds: come_back(),
@@ -106,6 +107,7 @@ pub(super) fn pauses() -> Vec<Scenario> {
     };
     vec![
         Scenario {
+            scalable: true,
             simulator: always(1, secs(20)),
             end_to_end: always(1, secs(20)),
             bounds: vec![
@@ -122,6 +124,7 @@ pub(super) fn pauses() -> Vec<Scenario> {
             )
         },
         Scenario {
+            scalable: true,
             simulator: always(1, secs(70)),
             end_to_end: always(1, secs(70)),
             bounds: vec![
@@ -142,6 +145,7 @@ pub(super) fn pauses() -> Vec<Scenario> {
 pub(super) fn buffers() -> Vec<Scenario> {
     let ramp = |name, parameters, mbit, rtt, seconds, source| Scenario {
         source,
+        scalable: true,
         simulator: always(1, secs(20)),
         end_to_end: always(1, secs(20)),
         bounds: vec![most(Who::All, Measure::Done, seconds)],
@@ -153,6 +157,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
         )
     };
     let shallow = |name, parameters, queue, loss_based, bbr| Scenario {
+        scalable: true,
         simulator: always(1, secs(60)),
         bounds: vec![
             least(OTHERS, share(ZERO, END), loss_based),
@@ -185,6 +190,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
             "picoquictest/congestion_test.c: `gbps_performance_test`",
         ),
         Scenario {
+            scalable: true,
             simulator: always(1, secs(60)),
             bounds: vec![
                 least(Who::All, share(ZERO, END), 0.95),
@@ -214,6 +220,7 @@ pub(super) fn buffers() -> Vec<Scenario> {
 pub(super) fn low_rtt() -> Vec<Scenario> {
     vec![
         Scenario {
+            scalable: true,
             simulator: always(1, secs(5)),
             end_to_end: always(1, secs(2)),
             bounds: vec![least(Who::All, stretch(secs(1), false), 0.9)],

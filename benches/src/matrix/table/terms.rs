@@ -14,6 +14,7 @@ pub(super) const END: Duration = Duration::MAX;
 pub(super) const RENO: Who = Who::Only(&["reno"]);
 pub(super) const CUBIC: Who = Who::Only(&["cubic"]);
 pub(super) const BBR: Who = Who::Only(&["bbr3"]);
+pub(super) const PRAGUE: Who = Who::Only(&["prague"]);
 pub(super) const OTHERS: Who = Who::Except(&["bbr3"]);
 
 pub(super) const fn ms(ms: u64) -> Duration {
@@ -89,6 +90,7 @@ pub(super) fn alone(
         receive_window: None,
         pages: None,
         tried: For::Everyone,
+        scalable: false,
         simulator: None,
         end_to_end: None,
         bounds: Vec::new(),
