@@ -39,6 +39,12 @@ pub trait Controller: Debug + Send + Sync {
     /// Reports the path's new datagram size, bytes of UDP payload.
     fn on_mtu(&mut self, mtu: u64);
 
+    /// Takes a window that [`crate::CarefulResume`] has found for the path (RFC 9959), and goes on from there as if it
+    /// had grown to it. The default is to ignore it, for algorithms whose window follows from a model.
+    fn adopt(&mut self, now: Time, window: AdoptedWindow) {
+        let _ = (now, window);
+    }
+
     /// Returns the congestion window: bytes that may be in flight, never below two datagrams. In recovery it may come
     /// down in steps.
     fn cwnd(&self) -> u64;
@@ -57,6 +63,15 @@ pub trait Controller: Debug + Send + Sync {
 
     /// Returns everything that a plot or an operator needs.
     fn snapshot(&self) -> Snapshot;
+}
+
+/// A window that an algorithm did not find by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdoptedWindow {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow start threshold, bytes; `None` leaves it as it is.
+    pub ssthresh: Option<u64>,
 }
 
 /// Phase of an algorithm. The names are those of qlog's `congestion_state_updated`.
@@ -85,6 +100,13 @@ pub enum State {
     ProbeBwUp,
     /// BBR: keeps few bytes in flight for a moment, to measure the path's own round trip.
     ProbeRtt,
+    /// Careful resume: sends within a window that an earlier connection had, and no acknowledgement has confirmed yet
+    /// (RFC 9959 §3.3).
+    Unvalidated,
+    /// Careful resume: waits for the acknowledgements of what was sent in [`State::Unvalidated`] (RFC 9959 §3.4).
+    Validating,
+    /// Careful resume: congestion came before they did; drains the path (RFC 9959 §3.5).
+    SafeRetreat,
 }
 
 impl State {
@@ -92,8 +114,17 @@ impl State {
     pub const fn is_starting(self) -> bool {
         matches!(
             self,
-            Self::SlowStart | Self::ConservativeSlowStart | Self::Startup
+            Self::SlowStart
+                | Self::ConservativeSlowStart
+                | Self::Startup
+                | Self::Unvalidated
+                | Self::Validating
         )
+    }
+
+    /// Returns whether the algorithm responds to congestion with a window below what is in flight.
+    pub const fn is_recovering(self) -> bool {
+        matches!(self, Self::Recovery | Self::SafeRetreat)
     }
 
     /// Returns the name in qlog.
@@ -110,6 +141,9 @@ impl State {
             Self::ProbeBwRefill => "probe_bw_refill",
             Self::ProbeBwUp => "probe_bw_up",
             Self::ProbeRtt => "probe_rtt",
+            Self::Unvalidated => "unvalidated",
+            Self::Validating => "validating",
+            Self::SafeRetreat => "safe_retreat",
         }
     }
 }

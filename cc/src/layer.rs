@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use crate::{Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time};
+use crate::{
+    AdoptedWindow, Controller, Event, PacketState, PathChange, Sent, Snapshot, State, Time,
+};
 
 /// A controller around another one. It passes every call to the inner controller, except the calls that it overrides.
 ///
@@ -48,6 +50,11 @@ pub trait Layer: Debug + Send + Sync {
     /// See [`Controller::on_mtu`].
     fn on_mtu(&mut self, mtu: u64) {
         self.inner_mut().on_mtu(mtu);
+    }
+
+    /// See [`Controller::adopt`].
+    fn adopt(&mut self, now: Time, window: AdoptedWindow) {
+        self.inner_mut().adopt(now, window);
     }
 
     /// See [`Controller::cwnd`].
@@ -108,6 +115,10 @@ impl<T: Layer> Controller for T {
 
     fn on_mtu(&mut self, mtu: u64) {
         Layer::on_mtu(self, mtu);
+    }
+
+    fn adopt(&mut self, now: Time, window: AdoptedWindow) {
+        Layer::adopt(self, now, window);
     }
 
     fn cwnd(&self) -> u64 {

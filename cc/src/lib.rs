@@ -8,6 +8,7 @@
 
 mod algorithm;
 mod algorithms;
+mod careful_resume;
 mod controller;
 mod event;
 mod idle;
@@ -25,7 +26,8 @@ mod time;
 mod usage;
 
 pub use algorithm::{Algorithm, Init};
-pub use controller::{Controller, Model, Snapshot, State};
+pub use careful_resume::{CarefulResume, PathCapacity, PathMemory, ResumeEvent};
+pub use controller::{AdoptedWindow, Controller, Model, Snapshot, State};
 pub use event::{EcnCounts, Event, Packet, PacketState, PathChange, Rtt, Sent};
 pub use layer::Layer;
 pub use limits::{MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_QUANTUM, MAX_WINDOW};

@@ -1,6 +1,7 @@
 //! The common part of loss-based algorithms: slow start, recovery, use of the window, pacing. An algorithm states only how
 //! it cuts the window and how it grows it ([`WindowLaw`]).
 
+mod adopt;
 mod marks;
 mod options;
 mod saved;
@@ -19,8 +20,8 @@ use crate::recovery::Boundary;
 use crate::slow_start::{Ack, SlowStart, Step};
 use crate::usage::{self, Usage};
 use crate::{
-    Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Options, Packet,
-    PacketState, PathChange, Sent, Snapshot, State, Time, pacing,
+    AdoptedWindow, Controller, Event, Init, MAX_INITIAL_DATAGRAM, MAX_MTU, MAX_WINDOW, Options,
+    Packet, PacketState, PathChange, Sent, Snapshot, State, Time, pacing,
 };
 
 /// A loss-based controller.
@@ -332,6 +333,11 @@ impl<L: WindowLaw> Controller for LossBased<L> {
         } else {
             self.cwnd.max(self.floor())
         };
+    }
+
+    fn adopt(&mut self, now: Time, window: AdoptedWindow) {
+        self.clock.advance(now);
+        self.adopt_window(window);
     }
 
     fn cwnd(&self) -> u64 {

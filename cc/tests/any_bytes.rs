@@ -2,11 +2,12 @@
 //!
 //! The fuzz target in `cc/fuzz/` checks the same rules with strings of its own.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluicegate_cc::{
-    Algorithm, Controller, Event, Init, Layer, Options, PacketState, Registry, Sent, Snapshot,
-    State, Time,
+    Algorithm, CarefulResume, Controller, Event, Init, Layer, Options, PacketState, PathCapacity,
+    PathMemory, Registry, ResumeEvent, Sent, Snapshot, State, Time,
 };
 use sluicegate_sim::{Rng, properties};
 
@@ -42,6 +43,83 @@ fn no_string_breaks_a_rule() {
         assert!(calls > 100 * STRINGS, "{name}: {calls} calls");
         assert!(signals > STRINGS, "{name}: {signals} signals");
         assert!((STRINGS / 8..STRINGS / 2).contains(&arbitrary), "{name}");
+    }
+}
+
+/// Bytes that each connection of [`RESUMING`] may try.
+const JUMP: u64 = 3_000_000;
+
+/// Number of times that one did, and that one retreated.
+static JUMPS: AtomicU64 = AtomicU64::new(0);
+static RETREATS: AtomicU64 = AtomicU64::new(0);
+
+/// Saved capacities of every path.
+#[derive(Debug)]
+struct Everywhere;
+
+impl PathMemory for Everywhere {
+    fn claim(&self) -> Option<PathCapacity> {
+        Some(PathCapacity {
+            cwnd: 2 * JUMP,
+            min_rtt: Duration::from_millis(50),
+        })
+    }
+
+    fn release(&self) {}
+
+    fn save(&self, _: PathCapacity) {}
+
+    fn discard(&self) {}
+
+    fn on_event(&self, event: ResumeEvent) {
+        let counted = match event {
+            ResumeEvent::Jumped => &JUMPS,
+            ResumeEvent::Retreated => &RETREATS,
+            _ => return,
+        };
+        counted.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn resume(algorithm: &str, init: &Init, options: &Options) -> Box<dyn Controller> {
+    let registry = Registry::builtin();
+    let inner = registry.find(algorithm).expect("built in");
+    let inner = inner.controller(init, options);
+    Box::new(CarefulResume::new(
+        inner,
+        init.mtu,
+        JUMP,
+        Box::new(Everywhere),
+    ))
+}
+
+/// What builds a controller.
+type Build = fn(&Init, &Options) -> Box<dyn Controller>;
+
+/// Algorithms within careful resume.
+const RESUMING: [(&str, Build); 2] = [
+    ("cubic", |init, options| resume("cubic", init, options)),
+    ("reno", |init, options| resume("reno", init, options)),
+];
+
+#[test]
+fn no_string_breaks_a_rule_while_a_capacity_is_resumed() {
+    for (name, build) in RESUMING {
+        let (jumps, retreats) = (
+            JUMPS.load(Ordering::Relaxed),
+            RETREATS.load(Ordering::Relaxed),
+        );
+        let algorithm = *Registry::builtin().find(name).expect("built in");
+        let algorithm = Algorithm { build, ..algorithm };
+        for seed in 0..STRINGS {
+            let outcome = properties::any_bytes_given(&algorithm, JUMP, &string(seed));
+            outcome.unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        }
+        let jumps = JUMPS.load(Ordering::Relaxed) - jumps;
+        let retreats = RETREATS.load(Ordering::Relaxed) - retreats;
+        println!("{name}: {jumps} jumps, {retreats} retreats");
+        // Few strings have a path that is alike.
+        assert!(jumps > 10 && retreats > 1, "{name}: {jumps}, {retreats}");
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use sluicegate_cc::{MAX_INITIAL_DATAGRAM, PathChange, State};
+use test_support::memory::Memory;
 use test_support::wire::Wire;
 use test_support::{
     MTU, algorithms, controller, init, loss_based, slow_starts, variants, with_slow_start,
@@ -149,6 +150,28 @@ proptest! {
                     check(&format!("{}, {variant}", algorithm.name), &wire);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn resumed_capacities_leave_windows_rates_and_epochs_sound(
+        steps in prop::collection::vec(step(), 1..200)
+    ) {
+        for algorithm in loss_based() {
+            let memory = Memory::of(1_000, Duration::from_millis(50));
+            let controller = memory.resume(&algorithm);
+            let mut wire = Wire::new(controller, Duration::from_millis(50));
+            for step in &steps {
+                let retreats = wire.state() == State::SafeRetreat;
+                let before = wire.cwnd();
+                apply(&mut wire, step);
+                check(algorithm.name, &wire);
+                let larger = matches!(step, Step::Mtu(_)) || !retreats;
+                let stays = wire.state() == State::SafeRetreat && !larger;
+                prop_assert!(!stays || wire.cwnd() <= before, "{}: {step:?}", algorithm.name);
+            }
+            drop(wire);
+            prop_assert!(!memory.contents().is_claimed, "{}", algorithm.name);
         }
     }
 

@@ -45,6 +45,19 @@ use rules::Rules;
 ///
 /// Returns the first rule that was violated.
 pub fn any_bytes(algorithm: &Algorithm, bytes: &[u8]) -> Result<Outcome, Violation> {
+    any_bytes_given(algorithm, 0, bytes)
+}
+
+/// As [`any_bytes`], for controllers that may take windows of up to `given` bytes from elsewhere without earning them.
+///
+/// # Errors
+///
+/// Returns the first rule that was violated.
+pub fn any_bytes_given(
+    algorithm: &Algorithm,
+    given: u64,
+    bytes: &[u8],
+) -> Result<Outcome, Violation> {
     let mut bytes = Bytes::new(bytes);
     let consistent = bytes.byte() % 4 != 3;
     let init = Init {
@@ -55,6 +68,7 @@ pub fn any_bytes(algorithm: &Algorithm, bytes: &[u8]) -> Result<Outcome, Violati
     let options = options(algorithm, &mut bytes);
     let controller = algorithm.controller(&init, &options);
     let rules = Rules::new(algorithm.name, controller.as_ref(), init.mtu, consistent);
+    let rules = rules.given(given);
     if consistent {
         consistent::run(controller, rules, init.mtu, &mut bytes)
     } else {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 pub(crate) mod forged;
+pub(crate) mod memory;
 pub(crate) mod misjudged;
 pub(crate) mod record;
 pub(crate) mod wire;

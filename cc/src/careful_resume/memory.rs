@@ -1,0 +1,50 @@
+//! The capacities that connections save for later ones with the same client.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+/// Capacity of a path, as a connection observed it: the congestion control parameters of RFC 9959 §3.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathCapacity {
+    /// Bytes that the path delivers in a round trip without a queue.
+    pub cwnd: u64,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+}
+
+/// The capacity saved for one path, which all connections of that path share.
+///
+/// A controller asks for it once, and reports to it a few times in a connection's life. It has no clock that would
+/// outlive the connection: whoever implements this notes when a capacity was saved, and returns none that is too old.
+pub trait PathMemory: Debug + Send + Sync {
+    /// Returns the saved capacity and keeps it for the caller: other connections get none until it is released. `None` if
+    /// there is none, if it is too old, or if another connection has it.
+    fn claim(&self) -> Option<PathCapacity>;
+
+    /// Leaves a claimed capacity to others.
+    fn release(&self);
+
+    /// Replaces the saved capacity. A claim stays.
+    fn save(&self, capacity: PathCapacity);
+
+    /// Forgets the saved capacity and the caller's claim.
+    fn discard(&self);
+
+    /// Counts an event.
+    fn on_event(&self, event: ResumeEvent);
+}
+
+/// A step of careful resume that operators count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResumeEvent {
+    /// A connection tries a saved capacity.
+    Jumped,
+    /// Everything that was sent in the try has arrived.
+    Validated,
+    /// There was congestion, or the round trip turned out to be too short.
+    Retreated,
+    /// The connection had too little to send to tell.
+    RateLimited,
+    /// A saved capacity was not tried, because the round-trip time is a different one.
+    RttDiffers,
+}
