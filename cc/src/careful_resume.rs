@@ -257,7 +257,7 @@ impl Layer for CarefulResume {
 
     fn send_quantum(&self) -> u64 {
         match self.jump_rate() {
-            Some(rate) => pacing::quantum(Some(rate), self.mtu),
+            Some(rate) => pacing::quantum(Some(rate), pacing::BURST, self.mtu),
             None => self.inner.send_quantum(),
         }
     }

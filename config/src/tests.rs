@@ -1,5 +1,6 @@
 //! Properties of every key of the schema.
 
+mod careful_resume;
 mod json_schema;
 mod manual;
 mod reload;

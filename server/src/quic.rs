@@ -15,6 +15,7 @@ pub mod initials;
 mod key_file;
 mod overload;
 mod path_size;
+pub mod path_table;
 mod progress;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;

@@ -7,9 +7,12 @@ mod sender;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use sluicegate_cc::Algorithm;
+use sluicegate_cc::CarefulResume;
 use sluicegate_cc::Controller;
 use sluicegate_cc::EcnCounts;
 use sluicegate_cc::Event;
@@ -18,10 +21,10 @@ use sluicegate_cc::Model;
 use sluicegate_cc::Options;
 use sluicegate_cc::Packet;
 use sluicegate_cc::PacketState;
+use sluicegate_cc::PathMemory;
 use sluicegate_cc::PersistentCongestion;
 use sluicegate_cc::Rtt;
 use sluicegate_cc::Sent;
-use sluicegate_cc::State;
 use sluicegate_cc::Time;
 
 pub use self::lost::LostPackets;
@@ -65,23 +68,64 @@ impl EventPackets {
 
 /// An algorithm with its options: makes a controller for each path.
 #[derive(Clone, Debug)]
-pub struct Factory(Arc<(Algorithm, Options)>);
+pub struct Factory {
+    algorithm: Arc<(Algorithm, Options)>,
+    /// Memory of a connection's first path, until its controller is made.
+    first_path: Option<Arc<Mutex<Option<Known>>>>,
+}
+
+/// The memory of a path, and the most bytes that a controller may try of it.
+#[derive(Debug)]
+struct Known {
+    memory: Box<dyn PathMemory>,
+    max_jump: u64,
+}
 
 impl Factory {
     /// Makes a factory of an algorithm's controllers.
     pub fn new(algorithm: Algorithm, options: Options) -> Self {
-        Factory(Arc::new((algorithm, options)))
+        Factory {
+            algorithm: Arc::new((algorithm, options)),
+            first_path: None,
+        }
+    }
+
+    /// Returns a factory for one connection, whose controller for its first path resumes from `memory`, with at most
+    /// `max_jump` bytes in flight at once. An algorithm without a window law cannot resume and gets no memory.
+    pub fn resuming(&self, memory: Box<dyn PathMemory>, max_jump: u64) -> Self {
+        let known = self.algorithm.0.has_window_law.then(|| {
+            Arc::new(Mutex::new(Some(Known { memory, max_jump })))
+        });
+        Factory {
+            algorithm: Arc::clone(&self.algorithm),
+            first_path: known,
+        }
+    }
+
+    /// Makes a path's controller.
+    fn controller(&self, init: &Init) -> Box<dyn Controller> {
+        let (algorithm, options) = &*self.algorithm;
+        let controller = (algorithm.build)(init, options);
+        let known = self.first_path.as_ref().and_then(|known| {
+            known.lock().unwrap_or_else(PoisonError::into_inner).take()
+        });
+        match known {
+            Some(Known { memory, max_jump }) =>
+                Box::new(CarefulResume::new(controller, init.mtu, max_jump, memory)),
+            None => controller,
+        }
     }
 
     /// Returns whether the response to CE marks is scalable.
     fn is_scalable(&self) -> bool {
-        self.0 .0.scalable
+        self.algorithm.0.scalable
     }
 }
 
 impl PartialEq for Factory {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        let known = |factory: &Self| factory.first_path.as_ref().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.algorithm, &other.algorithm) && known(self) == known(other)
     }
 }
 
@@ -126,14 +170,13 @@ pub struct External {
 
 impl External {
     fn new(config: &RecoveryConfig, factory: &Factory) -> Self {
-        let (algorithm, options) = &*factory.0;
         let mss = config.max_send_udp_payload_size;
         let init = Init {
             mtu: mss as u64,
             initial_window_packets: config.initial_congestion_window_packets as u64,
             seed: crate::rand::rand_u64(),
         };
-        let controller = (algorithm.build)(&init, options);
+        let controller = factory.controller(&init);
         External {
             window: bytes(controller.cwnd()),
             controller,
@@ -159,7 +202,7 @@ impl External {
     }
 
     fn is_in_recovery(&self) -> bool {
-        self.controller.state() == State::Recovery
+        self.controller.state().is_recovering()
     }
 
     /// Returns a rate of the controller's model, or zero without a model.

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluicegate_cc::Registry;
+use sluicegate_cc::{Algorithm, Registry};
 
 use super::acme::acme_name;
 use super::network::{networks, proxy_networks};
 use crate::congestion::CongestionControl;
 use crate::error::Error;
-use crate::schema::{Kind, choice, count, duration, micros, millis, name, ratio, seconds};
+use crate::schema::{
+    GIB, KIB, Kind, MIB, choice, count, duration, micros, millis, name, ratio, seconds, size,
+};
 use crate::section::Section;
 use crate::words::{canonical, socket_address};
 
@@ -90,6 +92,25 @@ table! {
             examples: ["\"1ms\""],
             reload: Live
         },
+        /// Whether a client that returns gets a faster start (RFC 9959): once its first packets have arrived, and their
+        /// round-trip time is like the one before, the connection tries half of the capacity that an earlier one has found,
+        /// and retreats if anything is lost. Downloads of megabytes over long paths, as by satellite, take fewer round trips.
+        /// For algorithms whose window follows losses (reno, cubic); bbr3 starts as ever. A client is an IPv4 address or an IPv6
+        /// /56; only one of its connections at a time uses what is saved. All workers share it, for this listener, and
+        /// nothing outlives the process. sluicegate_careful_resume_total counts what comes of it.
+        careful_resume: bool { kind: Kind::Switch, default: "false", reload: Live },
+        /// Time for which a saved capacity may be used. Set minutes for clients whose networks change, as on mobile networks
+        /// or where many share a bottleneck. A reload that changes this key or one of the next two forgets everything saved.
+        careful_resume_lifetime: Duration {
+            kind: duration(seconds(1), seconds(86_400)),
+            default: "\"1h\"",
+            reload: Live
+        },
+        /// Most bytes that a connection has in flight at once before any of them has arrived, however much was saved.
+        careful_resume_max_jump: u64 { kind: size(16 * KIB, GIB), default: "\"4MiB\"", reload: Live },
+        /// Number of clients whose capacity is remembered at a time, in about 64 bytes each, whether or not there are as many. When
+        /// there are more, those go first whose capacity was saved longest ago.
+        careful_resume_clients: u64 { kind: count(1, 16 * MIB, "clients"), default: "65536", reload: Live },
         /// Whether packets over QUIC carry ECN marks (RFC 9000 §13.4), by which routers report congestion without dropping packets; the
         /// algorithms respond to such a report as to a loss, except for prague, whose packets carry ECT(1) instead of ECT(0) and which
         /// cannot be chosen without. The marks stop on a path that clears or changes them, and to
@@ -263,18 +284,12 @@ fn check_tls(tls: &mut Tls, section: &Section<'_>) -> Result<(), Error> {
 }
 
 impl Listener {
-    /// Returns whether some of the listener's clients get an algorithm that `registry` lists as scalable.
-    fn has_scalable(&self, registry: &Registry) -> bool {
-        let rules = self
-            .congestion_rules
-            .iter()
-            .map(|rule| &rule.congestion_control);
-        let mut controls = rules.chain([&self.congestion_control]);
-        controls.any(|control| {
-            registry
-                .find(&control.algorithm)
-                .is_some_and(|a| a.scalable)
-        })
+    /// Returns whether some of the listener's clients get an algorithm of this kind.
+    fn has_algorithm(&self, registry: &Registry, is: impl Fn(&Algorithm) -> bool) -> bool {
+        let rules = self.congestion_rules.iter();
+        let of_rules = rules.map(|rule| &rule.congestion_control);
+        let mut all = of_rules.chain([&self.congestion_control]);
+        all.any(|control| registry.find(&control.algorithm).is_some_and(&is))
     }
 
     /// Returns whether the listener has sockets of TCP.
@@ -283,11 +298,12 @@ impl Listener {
     }
 }
 
-/// Refuses a demand for certificates that nothing could verify, or that addresses without TLS would lead around; and an algorithm
-/// that responds to ECN marks where there are none.
+/// Refuses a demand for certificates that nothing could verify, or that addresses without TLS would lead around; an algorithm that
+/// responds to ECN marks where there are none; and a memory that no algorithm would use.
 fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), Error> {
-    let (key, found, expected) = if !listener.ecn && listener.has_scalable(section.source.registry)
-    {
+    let registry = section.source.registry;
+    let needs_marks = !listener.ecn && listener.has_algorithm(registry, |a| a.scalable);
+    let (key, found, expected) = if needs_marks {
         let found = "ecn = false beside an algorithm for L4S, which responds to ECN marks";
         (
             "ecn",
@@ -304,6 +320,10 @@ fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), 
         let found = "http = \"serve\" beside `client_ca`: clients without TLS have no certificate";
         let expected = "http = \"redirect\", or client_auth = \"optional\"";
         ("http", found, expected)
+    } else if listener.careful_resume && !listener.has_algorithm(registry, |a| a.has_window_law) {
+        let found = "`careful_resume` without an algorithm whose window follows losses";
+        let expected = "congestion_control or a congestion_rule with such an algorithm, as \"cubic\", or careful_resume = false";
+        ("careful_resume", found, expected)
     } else {
         return Ok(());
     };

@@ -35,6 +35,7 @@ use super::header::{Header, Kind};
 use super::holders::Holders;
 use super::initials::InitialControl;
 use super::overload::Overload;
+use super::path_table::Resumptions;
 use super::rate_limit::RateLimit;
 use super::rates::Rates;
 use super::relief::Relief;
@@ -114,6 +115,8 @@ pub struct Endpoint {
     awaiting_ring: Vec<usize>,
     /// Counts of what happened so far, without the HTTP/3 sessions: see [`Endpoint::totals`].
     pub counters: Counters,
+    /// Counts of careful resume, which congestion controllers keep.
+    resumptions: Arc<Resumptions>,
 }
 
 impl Endpoint {
@@ -156,6 +159,7 @@ impl Endpoint {
             last_generation: 0,
             awaiting_ring: Vec::new(),
             counters: Counters::default(),
+            resumptions: Arc::default(),
         }
     }
 
@@ -182,6 +186,7 @@ impl Endpoint {
     pub fn totals(&self) -> Counters {
         Counters {
             h3: self.settings.sessions.counters.clone(),
+            careful_resume: self.resumptions.totals(),
             ..self.counters.clone()
         }
     }

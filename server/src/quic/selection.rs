@@ -1,15 +1,21 @@
 //! Selects the congestion controller of a new connection.
 
+mod resume;
+
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use boring::hash::hmac_sha256;
 use ipnet::IpNet;
+pub use resume::KnownPath;
+use resume::Resume;
 use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::{CongestionControl, CongestionRule, Listener};
 use thiserror::Error;
 
+use super::path_table::Resumptions;
 use crate::http::clients::ClientPrefix;
 use crate::networks::Networks;
 
@@ -38,6 +44,14 @@ impl Choice {
             factory: quiche::cc::Factory::new(algorithm, options),
         }
     }
+
+    /// Returns the maker of one connection's controllers, of which the first resumes what is known of its path.
+    pub fn factory_for(&self, known: Option<KnownPath>) -> quiche::cc::Factory {
+        match known {
+            Some(KnownPath { memory, max_jump }) => self.factory.resuming(memory, max_jump),
+            None => self.factory.clone(),
+        }
+    }
 }
 
 /// A listener asks for an algorithm that this build does not have.
@@ -56,7 +70,8 @@ pub struct Rule {
     pub choice: Choice,
 }
 
-/// All choices of one listener, as one worker makes them. A clone learns by itself.
+/// All choices of one listener, as one worker makes them. A clone learns round-trip times by itself, and shares what is known of
+/// the paths' capacities.
 #[derive(Clone)]
 pub struct Selection {
     rules: Vec<Rule>,
@@ -64,6 +79,7 @@ pub struct Selection {
     /// Key of the draw that decides which clients belong to a share.
     draw_key: [u8; 32],
     guard: Option<Guard>,
+    resume: Option<Resume>,
 }
 
 impl Selection {
@@ -74,6 +90,9 @@ impl Selection {
         {
             guard.networks = std::mem::take(&mut before.networks);
             guard.order = std::mem::take(&mut before.order);
+        }
+        if let (Some(resume), Some(before)) = (&mut self.resume, &earlier.resume) {
+            resume.keep_learnt(before);
         }
     }
 
@@ -109,6 +128,7 @@ impl Selection {
         let guard = guard.map(|(below, instead)| Guard::new(below, instead));
         Ok(Self {
             draw_key,
+            resume: Resume::of(listener),
             ..Self::new(rules, own, guard)
         })
     }
@@ -125,7 +145,20 @@ impl Selection {
             own,
             draw_key: [0; 32],
             guard,
+            resume: None,
         }
+    }
+
+    /// Returns what is known of the path from an address of the server to a client, for a connection whose events count in
+    /// `events`; `None` if the listener does not resume.
+    pub fn path(
+        &self,
+        local: IpAddr,
+        client: IpAddr,
+        events: &Arc<Resumptions>,
+    ) -> Option<KnownPath> {
+        let resume = self.resume.as_ref()?;
+        Some(resume.path(local, client, events))
     }
 
     /// Returns the choice for a connection from `peer`, and whether the guard overruled another one. A client gets the same

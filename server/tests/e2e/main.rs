@@ -44,6 +44,7 @@ mod proxy_protocol;
 mod raw;
 mod relay;
 mod reload;
+mod resume;
 mod retry_budget;
 mod returning;
 mod routes;

@@ -22,6 +22,10 @@ fn coupled(rtt: Duration) -> Bottleneck {
 }
 
 pub(super) fn l4s() -> Vec<Scenario> {
+    [alone_in_its_queue(), beside_cubic()].concat()
+}
+
+fn alone_in_its_queue() -> Vec<Scenario> {
     let one_flow = |name, parameters, rtt: Duration| Scenario {
         tried: ALONE,
         scalable: true,
@@ -63,6 +67,11 @@ pub(super) fn l4s() -> Vec<Scenario> {
                 Source::Endless,
             )
         },
+    ]
+}
+
+fn beside_cubic() -> Vec<Scenario> {
+    vec![
         Scenario {
             tried: ALONE,
             scalable: true,

@@ -30,7 +30,7 @@ fn managed(aqm: Aqm) -> Bottleneck {
 
 /// One flow behind each AQM, with packets dropped and with packets marked. The delay that it holds comes on top of 40 ms.
 pub(super) fn one_flow() -> Vec<Scenario> {
-    let row = |name, parameters, aqm, delay, source| {
+    let row = |name, parameters, aqm: Aqm, delay, source| {
         let mut bounds = shares().to_vec();
         bounds.push(most(Who::All, Measure::Delay { from: secs(5) }, delay));
         Scenario {

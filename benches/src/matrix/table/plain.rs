@@ -142,21 +142,14 @@ pub(super) fn pauses() -> Vec<Scenario> {
     ]
 }
 
-pub(super) fn buffers() -> Vec<Scenario> {
-    let ramp = |name, parameters, mbit, rtt, seconds, source| Scenario {
-        source,
-        scalable: true,
-        simulator: always(1, secs(20)),
-        end_to_end: always(1, secs(20)),
-        bounds: vec![most(Who::All, Measure::Done, seconds)],
-        ..alone(
-            name,
-            parameters,
-            Bottleneck::new(mbit * MBIT, rtt, 1.0),
-            Source::Bulk(10_000_000),
-        )
-    };
-    let shallow = |name, parameters, queue, loss_based, bbr| Scenario {
+fn shallow(
+    name: &'static str,
+    parameters: &'static str,
+    queue: f64,
+    loss_based: f64,
+    bbr: f64,
+) -> Scenario {
+    Scenario {
         scalable: true,
         simulator: always(1, secs(60)),
         bounds: vec![
@@ -170,6 +163,22 @@ pub(super) fn buffers() -> Vec<Scenario> {
             parameters,
             Bottleneck::new(100 * MBIT, ms(40), queue),
             Source::Endless,
+        )
+    }
+}
+
+pub(super) fn buffers() -> Vec<Scenario> {
+    let ramp = |name, parameters, mbit, rtt, seconds, source| Scenario {
+        source,
+        scalable: true,
+        simulator: always(1, secs(20)),
+        end_to_end: always(1, secs(20)),
+        bounds: vec![most(Who::All, Measure::Done, seconds)],
+        ..alone(
+            name,
+            parameters,
+            Bottleneck::new(mbit * MBIT, rtt, 1.0),
+            Source::Bulk(10_000_000),
         )
     };
     vec![

@@ -151,11 +151,11 @@ impl Endpoint {
         // A client that never changes its connection ID learns the token only here (RFC 9000 §10.3).
         let token = u128::from_be_bytes(self.reset_tokens.token(cid.as_bytes()));
         listener.config.set_stateless_reset_token(Some(token));
-        let (choice, guarded) = listener
-            .selection
-            .choose(meta.peer.ip(), quiche::clock::now());
+        let (local, peer) = (meta.local.ip(), meta.peer.ip());
+        let known = listener.selection.path(local, peer, &self.resumptions);
+        let (choice, guarded) = listener.selection.choose(peer, quiche::clock::now());
         let algorithm = choice.algorithm;
-        listener.config.set_cc_factory(choice.factory.clone());
+        listener.config.set_cc_factory(choice.factory_for(known));
         let max_datagram = listener.max_datagram(meta.local.ip(), &self.settings.quic);
         listener.config.set_max_send_udp_payload_size(max_datagram);
         let odcid = original.map(quiche::ConnectionId::from_ref);

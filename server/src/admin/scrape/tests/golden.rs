@@ -14,6 +14,7 @@ use crate::observe::metrics::Label;
 use crate::observe::qlog::CurrentTraces;
 use crate::quic::counters::{Counters, DropReason, RefusalReason};
 use crate::quic::ecn::EcnFailure;
+use crate::quic::path_table::Resumption;
 use crate::quic::token::NewTokenRefusal;
 
 /// Numbers each figure differently, so that a sample under a wrong name shows.
@@ -67,6 +68,8 @@ fn filled_endpoint(n: &mut Numbers) -> Counters {
     all.new_tokens_refused[NewTokenRefusal::Used] = 35;
     (all.ecn.ce_received, all.ecn.ce_reported) = (36, 37);
     (all.ecn.validated, all.ecn.failed[EcnFailure::Cleared]) = (38, 39);
+    all.careful_resume[Resumption::Jumped] = 40;
+    all.careful_resume[Resumption::Retreated] = 41;
     all.h3.responses.record(200);
     all.h3.responses.record(404);
     all.h3.latency.record(Duration::from_millis(3));

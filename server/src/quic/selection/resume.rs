@@ -1,0 +1,66 @@
+//! Careful resume of a listener's connections.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluicegate_cc::PathMemory;
+use sluicegate_config::Listener;
+
+use crate::quic::path_table::{PathTable, Resumptions};
+
+/// Capacities that a listener's connections have found, and how much of one a later connection may try at once.
+#[derive(Clone)]
+pub(super) struct Resume {
+    table: Arc<PathTable>,
+    settings: Settings,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Settings {
+    lifetime: Duration,
+    clients: u64,
+    max_jump: u64,
+}
+
+/// The memory of a path, for one connection.
+pub struct KnownPath {
+    /// Capacity that earlier connections have saved.
+    pub memory: Box<dyn PathMemory>,
+    /// Most bytes in flight that the connection may try.
+    pub max_jump: u64,
+}
+
+impl Resume {
+    /// Returns an empty memory as configured; `None` if it is turned off.
+    pub(super) fn of(listener: &Listener) -> Option<Self> {
+        let settings = Settings {
+            lifetime: listener.careful_resume_lifetime,
+            clients: listener.careful_resume_clients,
+            max_jump: listener.careful_resume_max_jump,
+        };
+        listener.careful_resume.then(|| Self {
+            table: Arc::new(PathTable::new(settings.clients, settings.lifetime)),
+            settings,
+        })
+    }
+
+    /// Takes over the memory of an earlier configuration with the same settings.
+    pub(super) fn keep_learnt(&mut self, earlier: &Self) {
+        if self.settings == earlier.settings {
+            self.table = Arc::clone(&earlier.table);
+        }
+    }
+
+    pub(super) fn path(
+        &self,
+        local: IpAddr,
+        client: IpAddr,
+        events: &Arc<Resumptions>,
+    ) -> KnownPath {
+        KnownPath {
+            memory: self.table.path(local, client, events),
+            max_jump: self.settings.max_jump,
+        }
+    }
+}
