@@ -37,11 +37,6 @@ impl Climb {
         self.target > 0
     }
 
-    /// Returns the rate to reach, bytes per second; 0 for none.
-    pub(super) const fn target(&self) -> u64 {
-        self.target
-    }
-
     /// Aims at the rate `before` a fall, or at that before the fall before.
     pub(super) fn aim(&mut self, now: Time, before: u64) {
         self.target = self.target.max(before);
@@ -49,15 +44,10 @@ impl Climb {
         self.wait = 1.0;
     }
 
-    /// Aims at nothing more.
-    pub(super) const fn stop(&mut self) {
-        self.target = 0;
-    }
-
     /// Stops if the model's rate is near the target, or if the time is over.
     pub(super) fn forget(&mut self, now: Time, max_bw: u64) {
         if now > self.until || max_bw >= scaled(self.target, REACHED) {
-            self.stop();
+            self.target = 0;
         }
     }
 
@@ -101,7 +91,7 @@ mod tests {
         climb.forget(start + Duration::from_secs(1), 790);
         assert!(climb.is_on());
         climb.aim(start + Duration::from_secs(2), 500);
-        assert_eq!(climb.target(), 1_000, "a second fall");
+        assert_eq!(climb.target, 1_000, "a second fall");
         climb.forget(start + Duration::from_secs(22), 100);
         assert!(climb.is_on());
         climb.forget(start + Duration::from_secs(23), 100);

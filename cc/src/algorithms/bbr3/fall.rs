@@ -80,12 +80,20 @@ struct Slow {
     latest: Time,
 }
 
+/// A fall that may be none.
+#[derive(Clone, Copy, Debug)]
+struct Doubted {
+    rtt: Duration,
+    /// The model's rate before it.
+    max_bw: u64,
+}
+
 /// Detects falls of the path's rate.
 #[derive(Debug, Default)]
 pub(super) struct FallDetector {
     slow: Option<Slow>,
-    /// Round trip at the latest fall, until it is clear whether the flow's own queue made it.
-    doubted: Option<Duration>,
+    /// The latest fall, until it is clear whether the flow's own queue made its round trip.
+    doubted: Option<Doubted>,
     /// Falls before this time are not believed.
     blind_until: Time,
 }
@@ -117,21 +125,22 @@ impl FallDetector {
         if mean >= scaled(sight.max_bw, FALLEN) {
             return None;
         }
-        self.doubted = Some(sight.rtt);
+        self.doubted = Some(Doubted {
+            rtt: sight.rtt,
+            max_bw: sight.max_bw,
+        });
         Some(mean.max(sight.rate))
     }
 
-    /// Takes the round trip of a packet that was sent after the flow's queue was gone. Returns whether that shows that the
-    /// latest fall was none; then the model's round trip is wrong, and no fall is believed until it is forgotten.
-    fn was_none(&mut self, now: Time, rtt: Duration) -> bool {
-        let Some(before) = self.doubted.take() else {
-            return false;
-        };
-        let none = rtt > before.mul_f64(LONGER);
-        if none {
-            self.blind_until = now + MIN_RTT_FILTER;
+    /// Takes the round trip of a packet that was sent after the flow's queue was gone. Returns the rate before the latest fall
+    /// if that shows that it was none; then the model's round trip is wrong, and no fall is believed until it is forgotten.
+    fn take_back(&mut self, now: Time, rtt: Duration) -> Option<u64> {
+        let fall = self.doubted.take()?;
+        if rtt <= fall.rtt.mul_f64(LONGER) {
+            return None;
         }
-        none
+        self.blind_until = now + MIN_RTT_FILTER;
+        Some(fall.max_bw)
     }
 }
 
@@ -142,10 +151,9 @@ impl Bbr3 {
         self.climb.forget(now, self.model.max_bw.get());
         if self.state != State::Drain
             && self.rounds.started()
-            && self.fall.was_none(now, self.observed.latest_rtt)
+            && let Some(before) = self.fall.take_back(now, self.observed.latest_rtt)
         {
-            self.model.max_bw.update(self.climb.target());
-            self.climb.stop();
+            self.model.max_bw.update(before);
         }
         if sample.probe_rtt {
             return;
@@ -153,6 +161,7 @@ impl Bbr3 {
         if let Some(rate) = self.sight(sample).and_then(|sight| self.fall.check(&sight)) {
             self.climb.aim(now, self.model.max_bw.get());
             self.model.max_bw.replace(rate);
+            self.model.update_bw();
             if self.state != State::ProbeRtt {
                 self.enter_drain();
             }
@@ -238,15 +247,37 @@ mod tests {
     }
 
     #[test]
+    fn second_fall_is_taken_back_to_the_rate_of_the_first() {
+        let mut detector = FallDetector::default();
+        let all: Vec<_> = (0..300)
+            .map(|n| 10 * n)
+            .filter_map(|millis| {
+                let max_bw = if millis < 1_000 { 1_000_000 } else { 300_000 };
+                detector.check(&Sight {
+                    max_bw,
+                    ..sight(millis, 90_000, 200)
+                })
+            })
+            .collect();
+        assert!(all.len() >= 2, "{all:?}");
+        let now = Time::ZERO + ms(3_000);
+        assert_eq!(detector.take_back(now, ms(200)), Some(300_000));
+    }
+
+    #[test]
     fn round_trip_that_stays_long_shows_that_there_was_no_fall() {
         let mut detector = FallDetector::default();
         let now = Time::ZERO + ms(3_000);
-        assert!(!detector.was_none(now, ms(200)), "no fall to doubt");
-        detector.doubted = Some(ms(200));
-        assert!(!detector.was_none(now, ms(150)));
-        assert!(!detector.was_none(now, ms(200)), "asked once");
-        detector.doubted = Some(ms(200));
-        assert!(detector.was_none(now, ms(190)));
+        assert_eq!(detector.take_back(now, ms(200)), None, "no fall to doubt");
+        let fall = Doubted {
+            rtt: ms(200),
+            max_bw: 500_000,
+        };
+        detector.doubted = Some(fall);
+        assert_eq!(detector.take_back(now, ms(150)), None);
+        assert_eq!(detector.take_back(now, ms(200)), None, "asked once");
+        detector.doubted = Some(fall);
+        assert_eq!(detector.take_back(now, ms(190)), Some(500_000));
         for millis in [3_100, 4_000, 12_000] {
             assert_eq!(detector.check(&sight(millis, 90_000, 200)), None);
             assert!(detector.slow.is_none());
