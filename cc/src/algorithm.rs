@@ -40,6 +40,12 @@ impl Algorithm {
         Options::defaults(self.options)
     }
 
+    /// Returns whether a controller can resume the capacity of an earlier connection ([`crate::CarefulResume`]): losses and marks
+    /// adjust a window, and marks are not routine.
+    pub const fn can_resume(&self) -> bool {
+        self.has_window_law && !self.scalable
+    }
+
     /// Builds a controller; `options` come from [`Algorithm::defaults`] of the same algorithm.
     pub fn controller(&self, init: &Init, options: &Options) -> Box<dyn Controller> {
         (self.build)(init, options)

@@ -48,6 +48,8 @@ pub struct CarefulResume {
     next_packet: u64,
     /// Latest and smallest round-trip time.
     rtt: Option<(Duration, Duration)>,
+    /// Time until which the latest acknowledgement confirms the path: a jump long after it would rest on an old round trip.
+    confirmed_until: Time,
     observer: Observer,
 }
 
@@ -70,6 +72,7 @@ impl CarefulResume {
             has_claim: false,
             next_packet: 0,
             rtt: None,
+            confirmed_until: Time::ZERO,
             observer: Observer::default(),
         }
     }
@@ -92,7 +95,7 @@ impl CarefulResume {
         }
     }
 
-    /// Stops resuming. A claim stays until the connection ends: it goes on using the capacity.
+    /// Stops resuming. A claim stays for as long as the connection goes on using the capacity.
     fn finish(&mut self) {
         self.phase = Phase::Normal;
         self.observer.restart();
@@ -125,9 +128,10 @@ impl CarefulResume {
         }
     }
 
-    fn save(&self, capacity: PathCapacity) {
+    fn save(&mut self, capacity: PathCapacity) {
         if let Some(memory) = &self.memory {
             memory.save(capacity);
+            self.has_claim = true;
         }
     }
 
@@ -169,6 +173,7 @@ impl Layer for CarefulResume {
         match &self.phase {
             Phase::Reconnaissance { acked } => {
                 if sent.has_data
+                    && now <= self.confirmed_until
                     && *acked >= self.initial_window
                     && is_full(self.inner.cwnd())
                     && let Some(rtt) = self.rtt
@@ -191,6 +196,9 @@ impl Layer for CarefulResume {
         if let Some(min) = event.rtt.min {
             self.rtt = Some((event.rtt.latest, min));
         }
+        if !event.acked.is_empty() {
+            self.confirmed_until = event.now + event.rtt.latest + event.rtt.max_ack_delay;
+        }
         let newest = event.acked.last().map_or(0, |packet| packet.packet_number);
         self.next_packet = self.next_packet.max(newest.saturating_add(1));
         let congested = event.ecn.ce > 0 || event.lost.iter().any(|lost| lost.bytes > 0);
@@ -201,6 +209,10 @@ impl Layer for CarefulResume {
         self.inner.on_app_limited(now, in_flight);
         self.observer.on_app_limited();
         self.save_rest();
+        // Until the application has more, the capacity is free for the client's other connections.
+        if let Phase::Normal = self.phase {
+            self.release();
+        }
         if let Phase::Unvalidated { jump, pipe } = &self.phase
             && jump.is_over(now)
         {

@@ -131,12 +131,14 @@ fn loss_cuts_as_cubic_does_and_covers_the_marks_of_its_round_trip() {
     wire.wait(RTT);
     let before = wire.cwnd();
     wire.event(0, 1, 1);
-    assert!(wire.cwnd() < before);
+    let reduced = wire.cwnd();
+    assert!(reduced < before);
     wire.event(1, 3, 1);
     assert_eq!(wire.state(), State::Recovery);
     // What the marks took away counts.
     let threshold = wire.controller.ssthresh().expect("was cut");
     assert!(threshold <= before * 7 / 10, "{threshold}");
+    assert!(threshold <= reduced, "{threshold} after {reduced}");
     assert!(threshold >= before * 4 / 10, "{threshold}");
     wire.event(0, 4, 2);
     assert_eq!(wire.controller.ssthresh(), Some(threshold));

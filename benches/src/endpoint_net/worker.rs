@@ -150,6 +150,7 @@ fn choice(algorithm: Algorithm) -> Choice {
     Choice {
         algorithm: algorithm.name,
         model_based: algorithm.model_based,
+        scalable: algorithm.scalable,
         factory: quiche::cc::Factory::new(algorithm, algorithm.defaults()),
     }
 }

@@ -91,9 +91,10 @@ impl Factory {
     }
 
     /// Returns a factory for one connection, whose controller for its first path resumes from `memory`, with at most
-    /// `max_jump` bytes in flight at once. An algorithm without a window law cannot resume and gets no memory.
+    /// `max_jump` bytes in flight at once. An algorithm without a window law cannot resume, and one that shrinks the window at
+    /// every mark would seldom come to the end of a try: they get no memory.
     pub fn resuming(&self, memory: Box<dyn PathMemory>, max_jump: u64) -> Self {
-        let known = self.algorithm.0.has_window_law.then(|| {
+        let known = self.algorithm.0.can_resume().then(|| {
             Arc::new(Mutex::new(Some(Known { memory, max_jump })))
         });
         Factory {

@@ -23,7 +23,7 @@ use crate::{Algorithm, OptionKind, OptionSpec, Time};
 pub(crate) const ALGORITHM: Algorithm = Algorithm {
     name: "prague",
     summary: "Prague (draft-briscoe-iccrg-prague-congestion-control): keeps queues of L4S (RFC 9330) below a millisecond, by \
-              many small responses to ECN marks. Experimental. On other paths it behaves as CUBIC.",
+              many small responses to ECN marks. Experimental. On paths that never mark it behaves as CUBIC.",
     options: &[
         BETA,
         C,
@@ -72,7 +72,7 @@ struct Prague {
     queue: ClassicQueue,
     /// Number of the first packet that left after the first acknowledgement, and so was paced; 0 before that.
     paced_from: u64,
-    /// Whether the latest signal was a CE mark, after which growth is additive.
+    /// Whether a reduction by the share of marks came after the latest cut. Growth is additive then.
     follows_marks: bool,
     /// The reduction for CE marks of the present round trip.
     reduced: Option<Reduced>,
@@ -145,7 +145,7 @@ impl WindowLaw for Prague {
         if self.queue.is_classic() {
             return Response::AsLosses;
         }
-        if self.reduced.is_some() || feedback.in_recovery || feedback.newest.is_none() {
+        if self.reduced.is_some() || feedback.is_explained || feedback.newest.is_none() {
             return Response::Nothing;
         }
         self.follows_marks = true;

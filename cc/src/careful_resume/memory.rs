@@ -24,10 +24,10 @@ pub trait PathMemory: Debug + Send + Sync {
     /// Leaves a claimed capacity to others.
     fn release(&self);
 
-    /// Replaces the saved capacity. A claim stays.
+    /// Replaces the saved capacity. It is the caller's, which uses it, unless another connection has claimed it.
     fn save(&self, capacity: PathCapacity);
 
-    /// Forgets the saved capacity and the caller's claim.
+    /// Forgets the saved capacity and the caller's claim, unless another connection has claimed it.
     fn discard(&self);
 
     /// Counts an event.

@@ -106,6 +106,20 @@ impl CarefulResume {
         self.inner.adopt(now, window);
     }
 
+    /// Has the algorithm go on after the Safe Retreat Phase. What it has cut since for its own reasons stays.
+    fn end_retreat(&mut self, now: Time, pipe: Pipe, window: u64) {
+        let own = self.inner.cwnd();
+        if own >= window {
+            self.adopt_retreat(now, pipe);
+        } else {
+            let window = AdoptedWindow {
+                cwnd: own,
+                ssthresh: self.inner.ssthresh(),
+            };
+            self.inner.adopt(now, window);
+        }
+    }
+
     /// Takes an event, in which something was lost or marked if `congested`, as the phase demands.
     pub(super) fn on_acked(&mut self, event: &Event<'_>, congested: bool) {
         let newest = event.acked.last().map(|packet| packet.packet_number);
@@ -134,11 +148,11 @@ impl CarefulResume {
                     self.finish();
                 }
             }
-            Phase::SafeRetreat { pipe, last, .. } => {
+            Phase::SafeRetreat { pipe, last, window } => {
                 pipe.on_acked(event.acked);
-                let (pipe, last) = (*pipe, *last);
+                let (pipe, last, window) = (*pipe, *last, *window);
                 if reaches(last) {
-                    self.adopt_retreat(event.now, pipe);
+                    self.end_retreat(event.now, pipe, window);
                     self.finish();
                 }
             }

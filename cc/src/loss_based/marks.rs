@@ -10,8 +10,9 @@ impl<L: WindowLaw> LossBased<L> {
     /// explain.
     pub(super) fn take_marks(&mut self, event: &Event<'_>) -> bool {
         let newest = event.acked.last().map(|newest| newest.packet_number);
-        let is_explained = |newest| !self.boundary.is_after(newest);
-        let in_recovery = self.phase == Phase::Recovery && newest.is_none_or(is_explained);
+        let is_explained = newest.map_or(self.phase == Phase::Recovery, |newest| {
+            !self.boundary.is_after(newest)
+        });
         let response = self.law.respond(&Feedback {
             now: event.now,
             ecn: event.ecn,
@@ -20,13 +21,10 @@ impl<L: WindowLaw> LossBased<L> {
             cwnd: self.cwnd,
             rtt: event.rtt,
             rtt_updated: event.rtt_updated,
-            in_recovery,
+            is_explained,
         });
         match response {
-            Response::AsLosses => {
-                event.ecn.ce > 0
-                    && newest.map_or(!in_recovery, |newest| self.boundary.is_after(newest))
-            }
+            Response::AsLosses => event.ecn.ce > 0 && !is_explained,
             Response::Reduce(window) => {
                 self.reduce(window);
                 false

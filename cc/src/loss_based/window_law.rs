@@ -33,8 +33,8 @@ pub(crate) struct Feedback {
     pub(crate) rtt: Rtt,
     /// Whether the event brought a round-trip sample.
     pub(crate) rtt_updated: bool,
-    /// Whether the window is that of a recovery period, which losses began.
-    pub(crate) in_recovery: bool,
+    /// Whether the event acknowledges only packets that left before the latest cut, which explains their marks.
+    pub(crate) is_explained: bool,
 }
 
 /// Response to the ECN counts of an event.

@@ -113,7 +113,7 @@ table! {
         careful_resume_clients: u64 { kind: count(1, 16 * MIB, "clients"), default: "65536", reload: Live },
         /// Whether packets over QUIC carry ECN marks (RFC 9000 §13.4), by which routers report congestion without dropping packets; the
         /// algorithms respond to such a report as to a loss, except for prague, whose packets carry ECT(1) instead of ECT(0) and which
-        /// cannot be chosen without. The marks stop on a path that clears or changes them, and to
+        /// cannot be chosen with `ecn = false`. The marks stop on a path that clears or changes them, and to
         /// a client that does not count them; sluicegate_ecn_paths_failed_total says how often and why. Marks of clients are reported
         /// back to them in any case. Turn it off if a router on the way marks packets without congestion, so that downloads
         /// are slow while sluicegate_ecn_ce_reported_total rises.
@@ -304,7 +304,7 @@ fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), 
     let registry = section.source.registry;
     let needs_marks = !listener.ecn && listener.has_algorithm(registry, |a| a.scalable);
     let (key, found, expected) = if needs_marks {
-        let found = "ecn = false beside an algorithm for L4S, which responds to ECN marks";
+        let found = "ecn = false beside prague, whose packets carry ECN marks";
         (
             "ecn",
             found,
@@ -320,7 +320,7 @@ fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), 
         let found = "http = \"serve\" beside `client_ca`: clients without TLS have no certificate";
         let expected = "http = \"redirect\", or client_auth = \"optional\"";
         ("http", found, expected)
-    } else if listener.careful_resume && !listener.has_algorithm(registry, |a| a.has_window_law) {
+    } else if listener.careful_resume && !listener.has_algorithm(registry, Algorithm::can_resume) {
         let found = "`careful_resume` without an algorithm whose window follows losses";
         let expected = "congestion_control or a congestion_rule with such an algorithm, as \"cubic\", or careful_resume = false";
         ("careful_resume", found, expected)

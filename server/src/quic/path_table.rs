@@ -140,6 +140,7 @@ impl PathMemory for Path {
         let own = set.iter().position(|slot| self.is_own(slot.as_ref()));
         let oldest = (0..WAYS).min_by_key(|at| set[*at].map(|slot| slot.saved));
         let user = own.and_then(|at| set[at]).and_then(|slot| slot.user);
+        let user = user.or(Some(self.connection));
         set[own.or(oldest).unwrap_or(0)] = Some(Slot {
             path: self.path,
             capacity,
@@ -149,10 +150,7 @@ impl PathMemory for Path {
     }
 
     fn discard(&self) {
-        self.change(|own| {
-            *own = None;
-            Some(())
-        });
+        self.change(|own| own.take_if(|slot| slot.user.is_none_or(|user| user == self.connection)));
     }
 
     fn on_event(&self, event: ResumeEvent) {

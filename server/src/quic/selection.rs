@@ -32,6 +32,8 @@ pub struct Choice {
     pub algorithm: &'static str,
     /// Whether the algorithm paces by a model of the path, from which the guard keeps short paths.
     pub model_based: bool,
+    /// Whether the response to ECN marks is scalable (RFC 9330).
+    pub scalable: bool,
     /// Makes the controllers.
     pub factory: quiche::cc::Factory,
 }
@@ -41,6 +43,7 @@ impl Choice {
         Self {
             algorithm: algorithm.name,
             model_based: algorithm.model_based,
+            scalable: algorithm.scalable,
             factory: quiche::cc::Factory::new(algorithm, options),
         }
     }
@@ -191,12 +194,17 @@ impl Selection {
     }
 }
 
-/// Returns the choice for guarded networks: the first of the listener's own that has no model, with the operator's
-/// options, or else the first algorithm of `registry` that has none, at its defaults.
+/// Returns the choice for guarded networks: the first of the listener's own that has no model and is not scalable, with
+/// the operator's options, or else the first such algorithm of `registry`, at its defaults.
 fn unguarded(own: &Choice, rules: &[Rule], registry: &Registry) -> Option<Choice> {
     let configured = std::iter::once(own).chain(rules.iter().map(|rule| &rule.choice));
-    let configured = configured.filter(|choice| !choice.model_based).cloned();
-    let listed = registry.iter().filter(|algorithm| !algorithm.model_based);
+    // A scalable algorithm is only for the networks that the operator has chosen for it.
+    let configured = configured
+        .filter(|choice| !choice.model_based && !choice.scalable)
+        .cloned();
+    let listed = registry
+        .iter()
+        .filter(|algorithm| !algorithm.model_based && !algorithm.scalable);
     let listed = listed.map(|algorithm| Choice::new(*algorithm, algorithm.defaults()));
     configured.chain(listed).next()
 }

@@ -1,14 +1,15 @@
 //! Detection of a queue that marks but is not one of L4S (RFC 9331 §4.3).
 //!
 //! Such a queue, shared with a flow that cuts by a third or half at each mark, would be left to Prague. A queue of L4S begins to mark at
-//! about a millisecond of delay, a classic one at five at least. So marks with a delay of more come from a classic queue, or
+//! about a millisecond of delay, a classic one usually at five or more. So marks with a delay of more come from a classic queue, or
 //! from a path where the delay arises elsewhere; there the classic response costs rate and harms nobody.
 
 use std::time::Duration;
 
 use crate::loss_based::Feedback;
 
-/// Delay of the queue at which a classic AQM marks: CoDel's target (RFC 8289 §4.4), the smallest of all.
+/// Delay of the queue at which a classic AQM marks: CoDel's target by default (RFC 8289 §4.4). One that marks below is not
+/// recognised.
 const CLASSIC_DELAY: Duration = Duration::from_millis(5);
 
 /// Marked rounds with that delay, less those without, from which on the queue counts as classic. Slow start overshoots

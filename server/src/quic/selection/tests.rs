@@ -6,6 +6,7 @@ fn choice(algorithm: &'static str) -> Choice {
     Choice {
         algorithm,
         model_based: registry.find(algorithm).is_some_and(|a| a.model_based),
+        scalable: registry.find(algorithm).is_some_and(|a| a.scalable),
         factory: quiche::cc::Factory::new(cubic, cubic.defaults()),
     }
 }
@@ -146,6 +147,9 @@ fn guarded_network_gets_the_operators_own_choice_before_a_default() {
     ];
     assert!(same(&instead(&bbr3, &rules), &rules[1].choice));
     assert_eq!(instead(&bbr3, &[]).algorithm, "cubic", "the default");
+    // Prague is only for the networks that it was chosen for.
+    let l4s = [rule(&["10.0.0.0/8"], 0.05, "prague")];
+    assert_eq!(instead(&bbr3, &l4s).algorithm, "cubic");
 }
 
 #[test]
