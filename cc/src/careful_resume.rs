@@ -25,8 +25,8 @@ use observer::Observer;
 use phase::Phase;
 
 use crate::{
-    AdoptedWindow, Controller, Event, Layer, MAX_MTU, MAX_WINDOW, Packet, PacketState, PathChange,
-    Sent, Snapshot, State, Time, pacing,
+    AdoptedWindow, Controller, Event, Layer, MAX_MTU, MAX_WINDOW, PacketState, PathChange, Sent,
+    Snapshot, State, Time, pacing,
 };
 
 /// Initial windows that a capacity must exceed to be worth saving (RFC 9959 §3.1).
@@ -149,11 +149,6 @@ impl CarefulResume {
         let rtt = self.rtt.map_or(jump.rtt, |(latest, _)| latest);
         Some(pacing::rate(jump.window, rtt, 1.0))
     }
-}
-
-fn bytes(packets: &[Packet]) -> u64 {
-    let sum = |sum: u64, packet: &Packet| sum.saturating_add(packet.bytes);
-    packets.iter().fold(0, sum)
 }
 
 impl Layer for CarefulResume {

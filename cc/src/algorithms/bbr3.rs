@@ -22,6 +22,7 @@ mod drain;
 mod episode;
 mod fall;
 mod filters;
+mod follow;
 mod full_pipe;
 mod long_term;
 mod loss;

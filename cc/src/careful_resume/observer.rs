@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{PathCapacity, bytes};
-use crate::{Event, Time};
+use super::PathCapacity;
+use crate::{Event, Packet, Time};
 
 /// Shortest time between two reports of one connection; a report of the rest comes when its data runs out, or at its end.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -100,6 +100,12 @@ fn without_queue(delivered: u64, took: Duration, min_rtt: Duration) -> u64 {
     }
     let part = u128::from(delivered).saturating_mul(min_rtt.as_nanos()) / took.as_nanos();
     u64::try_from(part).unwrap_or(delivered)
+}
+
+/// Returns the sum of the packets' sizes.
+pub(super) fn bytes(packets: &[Packet]) -> u64 {
+    let sum = |sum: u64, packet: &Packet| sum.saturating_add(packet.bytes);
+    packets.iter().fold(0, sum)
 }
 
 #[cfg(test)]

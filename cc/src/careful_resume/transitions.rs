@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::observer::bytes;
 use super::phase::{self, Jump, Phase, Pipe};
-use super::{CarefulResume, ResumeEvent, bytes};
+use super::{CarefulResume, ResumeEvent};
 use crate::{AdoptedWindow, Event, State, Time};
 
 impl CarefulResume {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::Bbr3;
 use super::params::scaled;
 use crate::Time;
 
@@ -11,9 +10,6 @@ const MEMORY: Duration = Duration::from_secs(20);
 
 /// Share of that rate at which it is reached.
 const REACHED: f64 = 0.8;
-
-/// Round trips up to this many of the path's show that there is no queue.
-const EMPTY: f64 = 1.25;
 
 /// Growth of the rounds between two probes, while they find nothing.
 const BACKOFF: f64 = 1.5;
@@ -51,30 +47,14 @@ impl Climb {
         }
     }
 
+    /// Returns whether the next probe may begin this many rounds after the one before.
+    pub(super) fn is_due(&self, rounds: u64) -> bool {
+        self.is_on() && rounds as f64 >= self.wait
+    }
+
     /// A probe begins: the wait for the next one is longer.
     pub(super) fn probe(&mut self) {
         self.wait *= BACKOFF;
-    }
-}
-
-impl Bbr3 {
-    /// Returns whether a probe doubles the rate: in its first round, and after one in which the rate grew. A path that other
-    /// flows or late hosts make uneven seems to grow, too, so that only the way back from a fall is so steep.
-    pub(super) const fn is_climbing(&self) -> bool {
-        self.climb.is_on() && self.full_pipe.grows()
-    }
-
-    /// Returns whether to probe before it is time, between two probes.
-    pub(super) fn is_time_to_climb(&self) -> bool {
-        let is_empty = self
-            .model
-            .min_rtt
-            .get()
-            .is_some_and(|path| self.observed.latest_rtt <= path.mul_f64(EMPTY));
-        self.climb.is_on()
-            && is_empty
-            && self.cycle.is_between_probes()
-            && self.cycle.rounds_since_probe() as f64 >= self.climb.wait
     }
 }
 

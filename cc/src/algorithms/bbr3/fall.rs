@@ -6,10 +6,8 @@
 
 use std::time::Duration;
 
-use super::Bbr3;
 use super::params::{MIN_RTT_FILTER, scaled};
-use super::sampler::RateSample;
-use crate::{State, Time};
+use crate::Time;
 
 /// The path delivers less than this share of the model's rate.
 const FALLEN: f64 = 0.5;
@@ -40,18 +38,18 @@ const LONGER: f64 = 0.8;
 
 /// What an ACK shows of the path, and the model that it contradicts.
 #[derive(Clone, Copy, Debug)]
-struct Sight {
-    now: Time,
+pub(super) struct Sight {
+    pub(super) now: Time,
     /// Rate of the ACK's sample, bytes per second.
-    rate: u64,
+    pub(super) rate: u64,
     /// Bytes delivered since the path began.
-    delivered: u64,
-    rtt: Duration,
+    pub(super) delivered: u64,
+    pub(super) rtt: Duration,
     /// The model's round trip.
-    min_rtt: Duration,
+    pub(super) min_rtt: Duration,
     /// The model's rate, without and with the short-term bound.
-    max_bw: u64,
-    bw: u64,
+    pub(super) max_bw: u64,
+    pub(super) bw: u64,
 }
 
 impl Sight {
@@ -100,7 +98,7 @@ pub(super) struct FallDetector {
 
 impl FallDetector {
     /// Takes what an ACK shows. Returns the rate that the path fell to, once it did.
-    fn check(&mut self, sight: &Sight) -> Option<u64> {
+    pub(super) fn check(&mut self, sight: &Sight) -> Option<u64> {
         if !sight.is_slow() || sight.now < self.blind_until {
             self.slow = None;
             return None;
@@ -132,58 +130,20 @@ impl FallDetector {
         Some(mean.max(sight.rate))
     }
 
+    /// Takes an ACK that says nothing of the path's rate.
+    pub(super) const fn skip(&mut self) {
+        self.slow = None;
+    }
+
     /// Takes the round trip of a packet that was sent after the flow's queue was gone. Returns the rate before the latest fall
     /// if that shows that it was none; then the model's round trip is wrong, and no fall is believed until it is forgotten.
-    fn take_back(&mut self, now: Time, rtt: Duration) -> Option<u64> {
+    pub(super) fn take_back(&mut self, now: Time, rtt: Duration) -> Option<u64> {
         let fall = self.doubted.take()?;
         if rtt <= fall.rtt.mul_f64(LONGER) {
             return None;
         }
         self.blind_until = now + MIN_RTT_FILTER;
         Some(fall.max_bw)
-    }
-}
-
-impl Bbr3 {
-    /// Follows a fall of the path's rate, once per ACK.
-    pub(super) fn follow_falls(&mut self, sample: &RateSample) {
-        let now = self.observed.now();
-        self.climb.forget(now, self.model.max_bw.get());
-        if self.state != State::Drain
-            && self.rounds.started()
-            && let Some(before) = self.fall.take_back(now, self.observed.latest_rtt)
-        {
-            self.model.max_bw.update(before);
-        }
-        if sample.probe_rtt {
-            return;
-        }
-        if let Some(rate) = self.sight(sample).and_then(|sight| self.fall.check(&sight)) {
-            self.climb.aim(now, self.model.max_bw.get());
-            self.model.max_bw.replace(rate);
-            self.model.update_bw();
-            if self.state != State::ProbeRtt {
-                self.enter_drain();
-            }
-        }
-    }
-
-    /// Returns what an ACK shows of a path whose rate is known.
-    fn sight(&mut self, sample: &RateSample) -> Option<Sight> {
-        let is_cycling = self.is_in_probe_bw() || self.state == State::ProbeRtt;
-        if sample.app_limited || !is_cycling {
-            self.fall.slow = None;
-            return None;
-        }
-        Some(Sight {
-            now: self.observed.now(),
-            rate: sample.rate?,
-            delivered: self.sampler.delivered(),
-            rtt: self.observed.latest_rtt,
-            min_rtt: self.model.min_rtt.get()?,
-            max_bw: self.model.max_bw.get(),
-            bw: self.model.bw(),
-        })
     }
 }
 
