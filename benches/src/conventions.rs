@@ -1,4 +1,4 @@
-//! What all runs have in common.
+//! Constants that all runs share.
 
 use std::time::Duration;
 

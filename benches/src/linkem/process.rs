@@ -40,13 +40,7 @@ pub fn end_with_signals() -> io::Result<()> {
         if let Some(signal) = signals.forever().next() {
             // Held to the end, so that no further group starts.
             let groups = groups();
-            for &leader in &*groups {
-                signal_group(leader, SIGTERM);
-            }
-            wait(GRACE, || !groups.iter().any(|&leader| group_runs(leader)));
-            for &leader in &*groups {
-                signal_group(leader, libc::SIGKILL);
-            }
+            end_groups(&groups);
             exit(128 + signal);
         }
     };
@@ -118,6 +112,17 @@ impl Group {
     }
 }
 
+/// Asks the groups of these leaders to end, and ends them after a while.
+fn end_groups(leaders: &BTreeSet<u32>) {
+    for &leader in leaders {
+        signal_group(leader, SIGTERM);
+    }
+    wait(GRACE, || !leaders.iter().any(|&leader| group_runs(leader)));
+    for &leader in leaders {
+        signal_group(leader, libc::SIGKILL);
+    }
+}
+
 /// Sends a signal to the group of a leader that was not waited for: until then its number is not used again.
 fn signal_group(leader: u32, signal: libc::c_int) {
     let Ok(leader) = libc::pid_t::try_from(leader) else {
@@ -130,7 +135,7 @@ fn signal_group(leader: u32, signal: libc::c_int) {
 /// Returns whether a process of the group runs.
 fn group_runs(leader: u32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {
-        // Without an answer it is given its time.
+        // Where nobody can tell, it gets the whole time.
         return true;
     };
     let mut stats = processes.filter_map(|process| {
@@ -153,9 +158,7 @@ fn runs_in(stat: &str, group: u32) -> bool {
 impl Drop for Group {
     fn drop(&mut self) {
         let leader = self.child.id();
-        signal_group(leader, SIGTERM);
-        wait(GRACE, || !group_runs(leader));
-        signal_group(leader, libc::SIGKILL);
+        end_groups(&BTreeSet::from([leader]));
         // Its number may be another's once it was waited for.
         groups().remove(&leader);
         let _ = self.child.wait();
