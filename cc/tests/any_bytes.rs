@@ -93,7 +93,7 @@ fn resume(algorithm: &str, init: &Init, options: &Options) -> Box<dyn Controller
     ))
 }
 
-/// What builds a controller.
+/// A function that builds a controller.
 type Build = fn(&Init, &Options) -> Box<dyn Controller>;
 
 /// Algorithms within careful resume.

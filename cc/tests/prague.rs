@@ -82,6 +82,17 @@ fn window_shrinks_by_half_the_average_share_of_marked_packets() {
     );
 }
 
+/// Has the first of the window's packets come back marked. Returns the windows before and after.
+fn mark_one(wire: &mut Wire) -> (u64, u64) {
+    wire.fill();
+    wire.wait(RTT);
+    let before = wire.cwnd();
+    wire.event(0, 1, 1);
+    let reduced = wire.cwnd();
+    assert!(reduced < before);
+    (before, reduced)
+}
+
 #[test]
 fn two_marks_a_round_trip_hold_a_window_of_any_size() {
     for rounds in [50, 400] {
@@ -98,12 +109,7 @@ fn two_marks_a_round_trip_hold_a_window_of_any_size() {
 #[test]
 fn window_shrinks_once_in_a_round_trip_and_grows_meanwhile() {
     let mut wire = marked();
-    wire.fill();
-    wire.wait(RTT);
-    let before = wire.cwnd();
-    wire.event(0, 1, 1);
-    let reduced = wire.cwnd();
-    assert!(reduced < before);
+    let (_, reduced) = mark_one(&mut wire);
     let mut last = reduced;
     for _ in 0..10 {
         wire.event(0, 4, 2);
@@ -116,10 +122,7 @@ fn window_shrinks_once_in_a_round_trip_and_grows_meanwhile() {
 #[test]
 fn marked_packets_earn_no_growth() {
     let mut wire = marked();
-    wire.fill();
-    wire.wait(RTT);
-    wire.event(0, 1, 1);
-    let reduced = wire.cwnd();
+    let (_, reduced) = mark_one(&mut wire);
     wire.event(0, 4, 4);
     assert_eq!(wire.cwnd(), reduced);
 }
@@ -127,12 +130,7 @@ fn marked_packets_earn_no_growth() {
 #[test]
 fn loss_cuts_as_cubic_does_and_covers_the_marks_of_its_round_trip() {
     let mut wire = marked();
-    wire.fill();
-    wire.wait(RTT);
-    let before = wire.cwnd();
-    wire.event(0, 1, 1);
-    let reduced = wire.cwnd();
-    assert!(reduced < before);
+    let (before, reduced) = mark_one(&mut wire);
     wire.event(1, 3, 1);
     assert_eq!(wire.state(), State::Recovery);
     // What the marks took away counts.

@@ -260,11 +260,7 @@ fn slow_start_that_an_undo_returns_to_knows_what_was_sent_and_delivered_meanwhil
 fn persistent_congestion_ends_it_for_good() {
     for (name, mut wire) in wires() {
         (0..4).for_each(|_| wire.round());
-        wire.fill();
-        wire.wait(wire.rtt);
-        wire.lose(10);
-        wire.controller.on_persistent_congestion(wire.now);
-        wire.lose(usize::MAX);
+        wire.congest_persistently();
         for round in 0..20 {
             wire.round();
             assert_ne!(wire.state(), State::Drain, "{name}: round {round}");

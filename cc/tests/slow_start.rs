@@ -10,11 +10,7 @@ use test_support::{MTU, controller, loss_based, ms};
 fn after_a_timeout(algorithm: &Algorithm) -> Wire {
     let mut wire = Wire::new(controller(algorithm, 0), ms(40));
     (0..4).for_each(|_| wire.round());
-    wire.fill();
-    wire.wait(wire.rtt);
-    wire.lose(10);
-    wire.controller.on_persistent_congestion(wire.now);
-    wire.lose(usize::MAX);
+    wire.congest_persistently();
     assert_eq!(wire.state(), State::SlowStart);
     assert_eq!(wire.cwnd(), 2 * MTU);
     wire

@@ -1,4 +1,4 @@
-//! What slow start learns from an ACK, and the outcome.
+//! The input of slow start from an ACK, and its outcome.
 
 use std::time::Duration;
 

@@ -173,6 +173,15 @@ impl Wire {
         }
     }
 
+    /// Fills the window and loses all of it, which is persistent congestion.
+    pub(crate) fn congest_persistently(&mut self) {
+        self.fill();
+        self.wait(self.rtt);
+        self.lose(10);
+        self.controller.on_persistent_congestion(self.now);
+        self.lose(usize::MAX);
+    }
+
     /// Loses a packet and goes on to avoidance, with nothing in flight.
     pub(crate) fn reach_avoidance(&mut self) {
         self.fill();

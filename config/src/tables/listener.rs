@@ -304,7 +304,7 @@ fn check_listener(listener: &mut Listener, section: &Section<'_>) -> Result<(), 
     let registry = section.source.registry;
     let needs_marks = !listener.ecn && listener.has_algorithm(registry, |a| a.scalable);
     let (key, found, expected) = if needs_marks {
-        let found = "ecn = false beside prague, whose packets carry ECN marks";
+        let found = "ecn = false beside an algorithm for L4S, which needs ECN marks";
         (
             "ecn",
             found,

@@ -63,7 +63,7 @@ fn congestion_control_is_checked_against_the_registry() {
 
 #[test]
 fn algorithm_for_l4s_needs_ecn() {
-    let refused = "ecn = false beside prague, whose packets carry ECN marks; \
+    let refused = "ecn = false beside an algorithm for L4S, which needs ECN marks; \
                    expected ecn = true, or another algorithm for the listener and its rules";
     assert_eq!(
         refusal_after("congestion_control = \"prague\"\necn = false"),

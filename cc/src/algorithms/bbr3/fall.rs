@@ -36,7 +36,7 @@ const OUTAGE: u32 = 3;
 /// queue.
 const LONGER: f64 = 0.8;
 
-/// What an ACK shows of the path, and the model that it contradicts.
+/// The path as an ACK shows it, beside the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
     pub(super) now: Time,

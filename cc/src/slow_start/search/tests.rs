@@ -200,7 +200,7 @@ fn bins_without_an_ack_hold_what_was_sent_in_them() {
 
 #[test]
 fn after_a_pause_longer_than_a_window_bins_begin_anew() {
-    for (pause, anew) in [(300, false), (400, true), (1_000_000, true)] {
+    for (pause, restarts) in [(300, false), (400, true), (1_000_000, true)] {
         let mut flow = Flow::new();
         for _ in 0..10 * STEPS {
             flow.deliver(u64::MAX, |acked| acked);
@@ -212,8 +212,8 @@ fn after_a_pause_longer_than_a_window_bins_begin_anew() {
         };
         flow.search.on_sent(again, &resumed);
         let waits = matches!(flow.search, Search::Waiting);
-        assert_eq!(waits, anew, "{pause} ms");
-        if anew {
+        assert_eq!(waits, restarts, "{pause} ms");
+        if restarts {
             flow.now = again;
             flow.step(MTU, MTU, ms(20));
             let expected = Bins::new(flow.now, ms(20));
