@@ -47,8 +47,10 @@ impl PersistentCongestion {
 
     /// Takes an event and returns whether it established persistent congestion. After that a new run begins.
     pub fn on_event(&mut self, event: &Event<'_>) -> bool {
-        for packet in event.acked.iter().chain(event.late_acked) {
-            self.on_acked(packet.packet_number);
+        for packets in [event.acked, event.late_acked] {
+            for packet in packets {
+                self.on_acked(packet.packet_number);
+            }
         }
         let limit = duration(&event.rtt);
         let mut established = false;
@@ -66,6 +68,14 @@ impl PersistentCongestion {
         if self.run.is_some_and(|run| number <= run.last) {
             self.run = None;
         }
+        match self.acked.last_mut() {
+            // The usual case: the packet after the newest.
+            Some((_, end)) if end.checked_add(1) == Some(number) => *end = number,
+            _ => self.insert(number),
+        }
+    }
+
+    fn insert(&mut self, number: u64) {
         let at = self
             .acked
             .partition_point(|&(_, end)| end.saturating_add(1) < number);
