@@ -5,6 +5,7 @@ mod adopt;
 mod marks;
 mod options;
 mod saved;
+mod sent;
 mod undo;
 mod window_law;
 
@@ -102,12 +103,6 @@ impl<L: WindowLaw> LossBased<L> {
         event.lost.iter().any(lost)
     }
 
-    /// Returns the slow start in force, and the one that an undo would return to.
-    fn slow_starts(&mut self) -> impl Iterator<Item = &mut SlowStart> {
-        let saved = self.saved.as_mut().map(|saved| &mut saved.slow_start);
-        [&mut self.slow_start].into_iter().chain(saved)
-    }
-
     fn cut(&mut self, in_flight: u64) {
         self.cwnd = self.law.cut(self.cwnd).clamp(self.floor(), MAX_WINDOW);
         self.ssthresh = Some(self.cwnd);
@@ -187,15 +182,16 @@ impl<L: WindowLaw> LossBased<L> {
             self.begin_avoidance(Start::SlowStart);
             return earned - growth;
         }
-        let step = self.slow_start.on_ack(&Ack {
+        let (cwnd, initial_window) = (self.cwnd, self.initial_window());
+        let step = self.slow_start.on_ack(|| Ack {
             now: event.now,
             bytes: acked,
             sample: event.rtt_updated.then_some(event.rtt.latest),
             latest_rtt: event.rtt.latest,
             new_round,
             in_flight: event.in_flight,
-            cwnd: self.cwnd,
-            initial_window: self.initial_window(),
+            cwnd,
+            initial_window,
         });
         match step {
             Step::Continue => {}
@@ -246,26 +242,17 @@ fn bytes_of(packets: &[Packet]) -> u64 {
 
 impl<L: WindowLaw> Controller for LossBased<L> {
     fn on_sent(&mut self, now: Time, sent: &Sent) -> PacketState {
-        self.clock.advance(now);
-        self.clock.on_sent(sent.has_data);
-        self.slow_starts().for_each(|s| s.on_sent(now, sent));
-        self.boundary.on_packet(sent.packet_number);
-        self.usage
-            .on_sent(sent.in_flight_before.saturating_add(sent.bytes));
-        if let Some(reduction) = &mut self.reduction {
-            reduction.on_sent(sent.bytes);
+        if self.initial_slow_start.is_search() {
+            self.note_sent_with_search(now, sent)
+        } else {
+            self.note_sent(now, sent)
         }
-        self.note_use();
-        PacketState::default()
     }
 
     fn on_event(&mut self, event: &Event<'_>) {
         self.clock.advance(event.now);
-        let acked = event.acked.iter().map(|a| a.packet_number);
-        let lost = event.lost.iter().map(|l| l.packet_number);
-        acked
-            .chain(lost)
-            .for_each(|number| self.boundary.on_packet(number));
+        self.note_newest(event.acked);
+        self.note_newest(event.lost);
         if event.rtt.min.is_some() {
             self.srtt = Some(event.rtt.smoothed);
         }
@@ -278,9 +265,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
             self.reduction = lost.then(|| Reduction::new(event.in_flight_before, before.cwnd));
             self.saved = (event.ecn.ce == 0).then_some(before);
         }
-        if let Some(saved) = &mut self.saved {
-            saved.slow_start.count(event.now, bytes_of(event.acked));
-        }
+        self.count_for_undo(event.now, event.acked);
         let lost = event.lost.iter().filter(|l| l.bytes > 0);
         lost.for_each(|l| self.boundary.on_lost(l.packet_number));
         self.on_acked(event);
@@ -294,7 +279,7 @@ impl<L: WindowLaw> Controller for LossBased<L> {
     fn on_app_limited(&mut self, now: Time, in_flight: u64) {
         self.clock.advance(now);
         self.clock.on_out_of_data(self.in_use(in_flight));
-        self.slow_starts().for_each(|s| s.on_app_limited(now));
+        self.note_for_search(|search| search.on_app_limited(now));
     }
 
     /// Keeps the threshold: the event before has cut the window already. Losses among packets sent so far are part of the

@@ -39,6 +39,11 @@ impl SlowStart {
         }
     }
 
+    /// Returns whether it notes packets of other phases as well.
+    pub(crate) const fn is_search(&self) -> bool {
+        matches!(self, Self::Search(_))
+    }
+
     /// Returns whether growth is slowed.
     pub(crate) const fn is_conservative(&self) -> bool {
         matches!(self, Self::HyStart(hystart) if hystart.is_conservative())
@@ -79,18 +84,19 @@ impl SlowStart {
         }
     }
 
-    /// Takes one ACK, after its growth.
-    pub(crate) fn on_ack(&mut self, ack: &Ack) -> Step {
+    /// Takes one ACK, after its growth. Most of `ack` is for SEARCH alone.
+    pub(crate) fn on_ack(&mut self, ack: impl Fn() -> Ack) -> Step {
         match self {
             Self::Standard => Step::Continue,
             Self::HyStart(hystart) => {
+                let ack = ack();
                 if hystart.on_ack(ack.sample, ack.new_round) {
                     Step::End(ack.cwnd)
                 } else {
                     Step::Continue
                 }
             }
-            Self::Search(search) => search.on_ack(ack),
+            Self::Search(search) => search.on_ack(&ack()),
         }
     }
 }

@@ -10,9 +10,10 @@ impl<L: WindowLaw> LossBased<L> {
     /// explain.
     pub(super) fn take_marks(&mut self, event: &Event<'_>) -> bool {
         let newest = event.acked.last().map(|newest| newest.packet_number);
-        let is_explained = newest.map_or(self.phase == Phase::Recovery, |newest| {
-            !self.boundary.is_after(newest)
-        });
+        let is_explained = match newest {
+            Some(newest) => !self.boundary.is_after(newest),
+            None => self.phase == Phase::Recovery,
+        };
         let response = self.law.respond(&Feedback {
             now: event.now,
             ecn: event.ecn,

@@ -4,8 +4,8 @@ use std::mem;
 
 use super::saved::{Phase, Saved};
 use super::{LossBased, Start, WindowLaw, bytes_of};
-use crate::Event;
 use crate::recovery::LateAcked;
+use crate::{Event, Packet, Time};
 
 impl<L: WindowLaw> LossBased<L> {
     /// Returns the state that a cut is about to change, and takes the slow start out of it.
@@ -26,14 +26,20 @@ impl<L: WindowLaw> LossBased<L> {
         if event.ecn.ce > 0 {
             self.saved = None;
         }
-        if let Some(saved) = &mut self.saved {
-            let late = bytes_of(event.late_acked);
-            saved.slow_start.count(event.now, late);
-        }
+        self.count_for_undo(event.now, event.late_acked);
         if !event.late_acked.is_empty()
             && self.boundary.on_late_acked(event.late_acked) == LateAcked::All
         {
             self.undo();
+        }
+    }
+
+    /// Counts acknowledged packets for the slow start that an undo would return to.
+    pub(super) fn count_for_undo(&mut self, now: Time, acked: &[Packet]) {
+        if let Some(saved) = &mut self.saved
+            && saved.slow_start.is_search()
+        {
+            saved.slow_start.count(now, bytes_of(acked));
         }
     }
 
