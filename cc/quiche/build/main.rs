@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Our files, and their places in quiche's source.
-const ADDED: [(&str, &str); 11] = [
+const ADDED: [(&str, &str); 12] = [
     ("src/ecn.rs", "ecn.rs"),
+    ("src/ecn/congestion.rs", "ecn/congestion.rs"),
     ("src/ecn/shares.rs", "ecn/shares.rs"),
     ("src/ecn/tests.rs", "ecn/tests.rs"),
     ("src/external.rs", "recovery/gcongestion/external.rs"),

@@ -3,6 +3,7 @@
 //!
 //! The build script places this file at `ecn.rs` of the patched source.
 
+mod congestion;
 mod shares;
 
 #[cfg(feature = "qlog")]
@@ -16,6 +17,7 @@ use crate::Connection;
 use crate::RecvInfo;
 use crate::Result;
 
+use self::congestion::CongestionTest;
 pub use self::shares::EcnAcked;
 pub use self::shares::EcnShare;
 
@@ -81,7 +83,8 @@ pub enum EcnFailure {
     TooMany,
     /// A count fell.
     Decreased,
-    /// Every packet of the test came out as Congestion Experienced: that says nothing about congestion.
+    /// Every packet of the test came out as Congestion Experienced: that says nothing about congestion. The test takes ten packets
+    /// with ECT(0), and four round trips with ECT(1).
     AllCongested,
     /// Marked packets were lost until a probe timeout, twice in a row: the path drops them.
     Dropped,
@@ -265,11 +268,7 @@ pub struct EcnPath {
     marking: bool,
     /// Marked packets sent.
     sent: u64,
-    /// Marked packets acknowledged during the test, and whether the peer counted the mark of any as it was sent meanwhile.
-    acked: u64,
-    has_ect: bool,
-    /// Whether the packets of the test are all acknowledged.
-    tested: bool,
+    congestion: CongestionTest,
     /// Marked packets sent since one was last acknowledged, and probe timeouts that ended with none acknowledged.
     unacked: u64,
     timeouts: u64,
@@ -350,14 +349,8 @@ impl EcnPath {
         if acked > 0 && ect.saturating_add(ce) < acked + share.others {
             return self.fail(EcnFailure::Cleared);
         }
-        if !self.tested {
-            self.acked += acked;
-            self.has_ect |= ect > 0;
-            self.tested = self.acked >= TEST_PACKETS;
-            // Not by the count of CE: packets that are acknowledged late, after they were declared lost, are part of it.
-            if self.tested && !self.has_ect {
-                return self.fail(EcnFailure::AllCongested);
-            }
+        if self.congestion.on_ack(self.mark, self.sent, acked, ect) {
+            return self.fail(EcnFailure::AllCongested);
         }
         if acked > 0 && self.state != Some(EcnState::Capable) {
             self.change(EcnState::Capable);

@@ -154,6 +154,29 @@ fn test_whose_every_packet_met_congestion_fails_the_path() {
     assert_eq!(failure(&mut path), None);
 }
 
+/// Sends and acknowledges a flight of which all packets met congestion.
+fn congested_flight(path: &mut EcnPath, packets: u64) {
+    (0..packets).for_each(|_| drop((marks(path, false), path.on_packet_sent())));
+    path.on_ack(EcnReport::Increase { ect: 0, ce: packets - 1 }, EcnShare::ALL, packets - 1);
+    path.on_ack(EcnReport::Increase { ect: 0, ce: 1 }, EcnShare::ALL, 1);
+}
+
+#[test]
+fn queue_of_l4s_may_mark_every_packet_of_three_round_trips() {
+    let mut path = EcnPath::new(Ecn::Ect1);
+    for packets in [10, 20, 10] {
+        congested_flight(&mut path, packets);
+        assert_eq!(failure(&mut path), None);
+    }
+    congested_flight(&mut path, 5);
+    assert_eq!(failure(&mut path), Some(EcnFailure::AllCongested));
+    let mut path = EcnPath::new(Ecn::Ect1);
+    [10, 20, 10].map(|packets| congested_flight(&mut path, packets));
+    assert_eq!(path.on_ack(EcnReport::Increase { ect: 1, ce: 0 }, EcnShare::ALL, 1), (1, 0));
+    [5, 3, 2, 2].map(|packets| congested_flight(&mut path, packets));
+    assert_eq!(failure(&mut path), None);
+}
+
 #[test]
 fn congestion_of_a_packet_that_is_acknowledged_late_does_not_fail_the_test() {
     let mut path = EcnPath::new(Ecn::Ect0);

@@ -135,6 +135,22 @@ fn path_that_marks_all_first_packets_as_congested_fails() {
 }
 
 #[test]
+fn queue_of_l4s_that_marks_the_first_flight_does_not_fail() {
+    let all_congested = || Test::scalable_over(|_, mark| Some(congested(mark)));
+    let mut test = all_congested();
+    test.round(12);
+    test.path = kept;
+    (0..5).for_each(|_| test.round(1));
+    let stats = test.stats();
+    assert_eq!((stats.capable, stats.failed), (1, 0));
+    assert!(test.marks());
+    let mut test = all_congested();
+    (0..10).for_each(|_| test.round(1));
+    assert_eq!(test.stats().failure, Some(EcnFailure::AllCongested));
+    assert!(!test.marks());
+}
+
+#[test]
 fn path_that_drops_marked_packets_stays_usable() {
     let mut test = Test::begun(true, |_, mark| (mark == Ecn::NotCapable).then_some(mark));
     for _ in 0..20 {

@@ -1,0 +1,43 @@
+//! The test for a path that sets Congestion Experienced on every packet, whether there is congestion or not.
+//!
+//! The build script places this file at `ecn/congestion.rs` of the patched source.
+
+use super::Ecn;
+use super::TEST_PACKETS;
+
+/// Round trips that the test takes with ECT(1) (RFC 9768 §3.2.2.3: three or four). A queue of L4S may well mark a whole first flight,
+/// but not the flights after it: the senders shrink their windows at once.
+const L4S_ROUNDS: u32 = 4;
+
+/// The test of one path.
+#[derive(Debug, Default)]
+pub(super) struct CongestionTest {
+    /// Marked packets acknowledged so far.
+    acked: u64,
+    /// Round trips so far, and the marked packets sent when the latest ended.
+    rounds: u32,
+    round_from: u64,
+    /// Whether the peer has counted the mark of any packet as it was sent.
+    has_ect: bool,
+    is_over: bool,
+}
+
+impl CongestionTest {
+    /// Takes an ACK frame that newly acknowledges `acked` of the `sent` packets with `mark`, and newly counts `ect` with that
+    /// mark. Returns whether the path fails.
+    pub(super) fn on_ack(&mut self, mark: Ecn, sent: u64, acked: u64, ect: u64) -> bool {
+        if self.is_over {
+            return false;
+        }
+        self.has_ect |= ect > 0;
+        self.acked += acked;
+        // Lost packets make a round longer.
+        if self.acked > self.round_from {
+            self.rounds += 1;
+            self.round_from = sent;
+        }
+        self.is_over = self.acked >= TEST_PACKETS && (mark != Ecn::Ect1 || self.rounds >= L4S_ROUNDS);
+        // Not by the count of CE: packets that are acknowledged late, after they were declared lost, are part of it.
+        self.is_over && !self.has_ect
+    }
+}
