@@ -16,8 +16,10 @@ const FALLEN: f64 = 0.5;
 const LIMITED: f64 = 0.7;
 
 /// Round trips this many times the path's show a queue. A fall to half leaves twice the BDP in flight for four of them, and a
-/// full queue of one BDP makes them three.
+/// full queue of one BDP makes them three. On a short path they must exceed it by as long as a client may hold an ACK
+/// (max_ack_delay, RFC 9000 §18.2).
 const QUEUED: u32 = 3;
+const LEAST_QUEUE: Duration = Duration::from_millis(25);
 
 /// Shortest time that a fall lasts: a fade of a radio link may be shorter.
 const SHORTEST: Duration = Duration::from_millis(500);
@@ -29,8 +31,10 @@ const EMPTY_ROUNDS: u32 = 3;
 const QUEUED_ROUNDS: u32 = 2;
 const ENOUGH: Duration = Duration::from_millis(1_500);
 
-/// Round trips of the empty path without an ACK after which the link was out: the rate is measured from then on.
+/// Round trips of the empty path without an ACK after which the link was out, and the rate is measured from then on. On a short
+/// path ACKs are further apart than that: two datagrams take 100 ms at 200 kbit/s.
 const OUTAGE: u32 = 3;
+const SHORTEST_OUTAGE: Duration = Duration::from_millis(100);
 
 /// Share of the round trip that is left if a shorter queue does not shorten it: it is the path's own, or other flows hold the
 /// queue.
@@ -55,7 +59,7 @@ pub(super) struct Sight {
 impl Sight {
     /// Returns whether the path is much slower than the model, and not the flow.
     fn is_slow(&self) -> bool {
-        self.rtt > self.min_rtt * QUEUED
+        self.rtt > (self.min_rtt * QUEUED).max(self.min_rtt + LEAST_QUEUE)
             && self.rate < scaled(self.max_bw, FALLEN)
             && self.rate < scaled(self.bw, LIMITED)
     }
@@ -66,6 +70,11 @@ impl Sight {
             .min(ENOUGH)
             .max(SHORTEST)
             .max(self.min_rtt * EMPTY_ROUNDS)
+    }
+
+    /// Returns the time without an ACK after which the link was out.
+    fn outage(&self) -> Duration {
+        (self.min_rtt * OUTAGE).max(SHORTEST_OUTAGE)
     }
 }
 
@@ -109,7 +118,7 @@ impl FallDetector {
             latest: sight.now,
         };
         let slow = self.slow.get_or_insert(start);
-        if sight.now.saturating_since(slow.latest) > sight.min_rtt * OUTAGE {
+        if sight.now.saturating_since(slow.latest) > sight.outage() {
             *slow = start;
         }
         slow.latest = sight.now;
@@ -204,6 +213,31 @@ mod tests {
         assert_eq!(first_fall(blip).map(|fall| fall.0), Some(810));
         let outage = |millis: u64| sight(millis + if millis < 300 { 0 } else { 130 }, 90_000, 200);
         assert_eq!(first_fall(outage).map(|fall| fall.0), Some(800));
+    }
+
+    /// Returns the time of the first fall from 10 to 1 Mbit/s on a path of 5 ms, with an ACK every 20 ms; those from 300 ms
+    /// on are late by `outage`.
+    fn fall_on_a_short_path(rtt: u64, outage: u64) -> Option<u64> {
+        let mut detector = FallDetector::default();
+        let times = (0..100).map(|step| 20 * step);
+        let mut times = times.map(|millis| millis + if millis < 300 { 0 } else { outage });
+        times.find(|&millis| {
+            let sight = Sight {
+                delivered: millis * 125,
+                min_rtt: ms(5),
+                max_bw: 1_250_000,
+                bw: 1_250_000,
+                ..sight(millis, 120_000, rtt)
+            };
+            detector.check(&sight).is_some()
+        })
+    }
+
+    #[test]
+    fn short_path_may_have_its_acks_far_apart() {
+        assert_eq!(fall_on_a_short_path(100, 0), Some(500));
+        assert_eq!(fall_on_a_short_path(29, 0), None, "the ACK may be late");
+        assert_eq!(fall_on_a_short_path(100, 110), Some(910), "an outage");
     }
 
     #[test]

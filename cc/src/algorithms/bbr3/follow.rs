@@ -20,6 +20,7 @@ impl Bbr3 {
             self.model.max_bw.update(before);
         }
         if sample.probe_rtt {
+            self.fall.skip();
             return;
         }
         if let Some(rate) = self.sight(sample).and_then(|sight| self.fall.check(&sight)) {
