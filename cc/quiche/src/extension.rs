@@ -3,6 +3,7 @@
 //! The build script places this file at `extension.rs` of the patched source.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -39,6 +40,16 @@ impl<F: BufFactory> Connection<F> {
     /// acknowledgement do not count; the congestion window bounds them.
     pub fn unsent(&self) -> usize {
         self.streams.tx_buffered()
+    }
+
+    /// Returns the time in which the active path's pacing rate sends one send quantum, or half of its shortest round trip if
+    /// that is longer; `None` before there is a rate or a round trip.
+    pub fn burst_time(&self) -> Option<Duration> {
+        let recovery = &self.paths.get_active().ok()?.recovery;
+        let half = recovery.min_rtt()? / 2;
+        let nanos = (recovery.send_quantum() as u64).saturating_mul(1_000_000_000);
+        let quantum = nanos.checked_div(recovery.pacing_rate())?;
+        Some(half.max(Duration::from_nanos(quantum)))
     }
 
     /// Returns how many streams' sending the peer has stopped so far. `stats()` returns the same count and sums over all

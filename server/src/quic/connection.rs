@@ -8,7 +8,7 @@ mod too_big;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluicegate_config::Limits;
 use sluicegate_dataplane::ListenerId;
@@ -84,6 +84,8 @@ pub struct Connection {
     session: Option<h3::Session>,
     /// Time at which pacing lets the next packet leave, if it holds one back.
     release: Option<Instant>,
+    /// Time by which the worker was late for it.
+    release_delay: Duration,
     /// Deadline of the handshake; `None` once it is complete or has timed out.
     handshake_deadline: Option<Instant>,
     handshake_timed_out: bool,
@@ -140,6 +142,7 @@ impl Connection {
             ecn: quiche::EcnStats::default(),
             session: None,
             release: None,
+            release_delay: Duration::ZERO,
             handshake_deadline: Some(accepted.handshake_deadline),
             handshake_timed_out: false,
             expiry: Expiry::default(),
